@@ -1,0 +1,84 @@
+"""Statewright: typed state graphs on a superstep runtime.
+
+This is the front door. It defines nothing and loads nothing until a name is asked for.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+_HOMES = {
+    "statewright.channels": (
+        "AnyValue",
+        "AppendReducer",
+        "Ephemeral",
+        "EphemeralReducer",
+        "Overwrite",
+        "OverwriteReducer",
+        "Topic",
+        "Untracked",
+        "add_messages",
+        "append",
+        "overwrite",
+    ),
+    "statewright.checkpoint": ("InMemorySaver", "Interrupt"),
+    "statewright.errors": ("StatewrightError",),
+    "statewright.graph": ("END", "START", "STOP", "Command", "GraphBuilder", "NodeError", "Runtime", "Send"),
+    "statewright.messages": ("REMOVE_ALL_MESSAGES", "Message", "RemoveMessage", "ToolCall", "ToolResult"),
+    "statewright.runtime": (
+        "CompiledGraph",
+        "Instrument",
+        "MessagesStateGraph",
+        "RunControl",
+        "StateGraph",
+        "interrupt",
+    ),
+    "statewright.state": ("IsLastStep", "MessagesState", "RemainingSteps", "StateSchema"),
+    "statewright.store": ("InMemoryStore",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+__all__ = sorted(_HOME_OF)  # pyright: ignore  # one list, in _HOMES
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from statewright.channels import (
+        AnyValue,
+        AppendReducer,
+        Ephemeral,
+        EphemeralReducer,
+        Overwrite,
+        OverwriteReducer,
+        Topic,
+        Untracked,
+        add_messages,
+        append,
+        overwrite,
+    )
+    from statewright.checkpoint import InMemorySaver, Interrupt
+    from statewright.errors import StatewrightError
+    from statewright.graph import END, START, STOP, Command, GraphBuilder, NodeError, Runtime, Send
+    from statewright.messages import REMOVE_ALL_MESSAGES, Message, RemoveMessage, ToolCall, ToolResult
+    from statewright.runtime import (
+        CompiledGraph,
+        Instrument,
+        MessagesStateGraph,
+        RunControl,
+        StateGraph,
+        interrupt,
+    )
+    from statewright.state import IsLastStep, MessagesState, RemainingSteps, StateSchema
+    from statewright.store import InMemoryStore
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module 'statewright' has no attribute {name!r}")
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

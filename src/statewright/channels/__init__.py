@@ -1,0 +1,49 @@
+"""How one state value changes at the end of a superstep: one module a kind of channel."""
+
+from statewright.channels.any_value import AnyValue
+from statewright.channels.append import Append
+from statewright.channels.barrier import Barrier
+from statewright.channels.channel import MISSING, Channel, Conflict
+from statewright.channels.ephemeral import Ephemeral
+from statewright.channels.last_value import LastValue
+from statewright.channels.messages import MessageBatch, MessageList, Messages, add_messages
+from statewright.channels.overwrite import Overwrite
+from statewright.channels.reduced import Reduced, Reducer
+from statewright.channels.reducers import (
+    AppendReducer,
+    EphemeralReducer,
+    OverwriteReducer,
+    append,
+    channel_for,
+    is_reducer,
+    overwrite,
+)
+from statewright.channels.topic import Topic
+from statewright.channels.untracked import Untracked
+
+__all__ = [
+    "MISSING",
+    "AnyValue",
+    "Append",
+    "AppendReducer",
+    "Barrier",
+    "Channel",
+    "Conflict",
+    "Ephemeral",
+    "EphemeralReducer",
+    "LastValue",
+    "MessageBatch",
+    "MessageList",
+    "Messages",
+    "Overwrite",
+    "OverwriteReducer",
+    "Reduced",
+    "Reducer",
+    "Topic",
+    "Untracked",
+    "add_messages",
+    "append",
+    "channel_for",
+    "is_reducer",
+    "overwrite",
+]

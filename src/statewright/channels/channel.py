@@ -1,0 +1,66 @@
+"""The port of all channels: how one state value changes at the end of a superstep.
+
+A channel holds nothing. The value lives in the state mapping; `apply` says what it becomes, and `delta` what has to
+be stored so that it can become that again. So copying, forking and replaying state is copying a mapping. A value is
+never changed in place: `apply` returns a new one, because checkpoints, siblings and readers share the old one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Final
+
+MISSING: Final[Any] = type("Missing", (), {"__repr__": lambda self: "MISSING", "__bool__": lambda self: False})()
+"""Stands for a value that has never been written. Typed Any: it travels where values travel."""
+
+
+class Conflict(Exception):
+    """Several updates met where one is allowed. The fold knows the nodes and raises `ConflictingWrites`."""
+
+
+class Channel:
+    """How one state value changes. Subclasses say how; the class attributes say for how long and for whom."""
+
+    single: ClassVar[bool] = False
+    """Whether one task a superstep may write it, and the plain value is the update (the fast path of a fold)."""
+    transient: bool = False
+    """Whether the value is gone after the next superstep unless that writes it again."""
+    hidden: ClassVar[bool] = False
+    """Whether the value stays out of results and snapshots."""
+    saved: ClassVar[bool] = True
+    """Whether checkpoints keep the value."""
+
+    def start(self) -> Any:
+        """The value before the first update, made afresh; MISSING if there is none."""
+        return MISSING
+
+    def prepare(self, update: Any, task_id: str) -> Any:
+        """`update` in the form that `apply` takes and savers store, with ids that depend on the task alone.
+
+        Runs where a node's answer is normalised, so that what is folded now and what is reloaded later agree.
+        """
+        return update
+
+    prepares: ClassVar[bool] = False
+    """Whether `prepare` does anything."""
+
+    def apply(self, current: Any, updates: Sequence[Any]) -> Any:
+        """The value after all updates of one superstep, which are in task order. `current` may be MISSING.
+
+        Raises `Conflict` where the updates exclude each other.
+        """
+        raise NotImplementedError
+
+    def delta(self, updates: Sequence[Any], new: Any) -> Any:
+        """What a checkpoint stores of this change: the new value, unless a channel knows something smaller."""
+        return new
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.__dict__ == other.__dict__
+
+    def __hash__(self) -> int:
+        return hash(type(self))
+
+    def __repr__(self) -> str:
+        settings = ", ".join(f"{name.lstrip('_')}={value!r}" for name, value in vars(self).items())
+        return f"{type(self).__name__}({settings})"

@@ -1,0 +1,183 @@
+"""The channel of conversations: append, replace by id, remove.
+
+Growth must stay cheap: a conversation gains a message in nearly every superstep, so nothing here may be dearer per
+element than copying the list once. Three things see to that.
+
+- Coercion and ids happen in `prepare`, once per update, where the answer of a node is normalised. Ids given there
+  are a function of the task, so a replayed task gives the same, and are known to be new: no look-up.
+- The index from id to place is built when a foreign id first arrives, and handed on from list to list. The list
+  that gave it away builds another one if it is ever asked again (after a fork, say).
+- A batch of messages that are all new is a plain `extend`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, cast
+
+from statewright.channels.channel import MISSING, Channel
+from statewright.channels.overwrite import Overwrite, overwritten
+from statewright.errors import InvalidUpdateError, suggestion
+from statewright.messages import REMOVE_ALL_MESSAGES, Message, RemoveMessage, as_message, replace
+
+
+class MessageList(list[Message]):
+    """A list of messages that may carry its index; otherwise a list like any other."""
+
+    __slots__ = ("_spare_index",)
+
+    def __init__(self, messages: Iterable[Message] = ()) -> None:
+        super().__init__(messages)
+        self._spare_index: list[dict[str, int]] = []
+
+    def take_index(self) -> dict[str, int] | None:
+        """The index from id to place, given away: the next list extends it. None if there is none to give."""
+        try:
+            return self._spare_index.pop()  # one atomic step, so two runs never extend the same dict
+        except IndexError:
+            return None
+
+    def keep_index(self, index: dict[str, int]) -> None:
+        self._spare_index.append(index)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (MessageList, (list(self),))
+
+
+class MessageBatch:
+    """Updates to a conversation, coerced and with ids: what `Messages.prepare` makes."""
+
+    __slots__ = ("all_new", "items")
+
+    def __init__(self, items: list[Message | RemoveMessage], *, all_new: bool) -> None:
+        self.items = items
+        self.all_new = all_new
+        """Every id was given just now, so none can be in the list yet."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, MessageBatch) and self.items == other.items
+
+    def __hash__(self) -> int:
+        return hash(tuple(item.id for item in self.items))
+
+    def __repr__(self) -> str:
+        return f"MessageBatch({self.items!r})"
+
+
+class Messages(Channel):
+    """A conversation: messages are appended, replaced in place by id, or removed."""
+
+    prepares: ClassVar[bool] = True
+
+    def start(self) -> MessageList:
+        return MessageList()
+
+    def prepare(self, update: Any, task_id: str) -> Any:
+        if type(update) is MessageBatch:
+            return update
+        if type(update) is Overwrite:
+            batch = self.prepare(update.value, task_id)
+            return Overwrite(self.apply(MISSING, [batch]))
+        items = _listed(update)
+        all_new = True
+        batch: list[Message | RemoveMessage] = []
+        for position, item in enumerate(items):
+            message = item if type(item) is Message else as_message(item)
+            if message.id is None:
+                message = replace(cast(Message, message), id=f"{task_id}-{position}")
+            else:
+                all_new = False
+            batch.append(message)
+        return MessageBatch(batch, all_new=all_new)
+
+    def apply(self, current: Any, updates: Sequence[Any]) -> MessageList:
+        replaced = overwritten(updates)
+        if replaced is not MISSING:
+            return replaced if type(replaced) is MessageList else self.apply(MISSING, [replaced])
+        old = current if type(current) is MessageList else _messages(current)
+        new = MessageList(old)
+        index = old.take_index()
+        for update in updates:
+            batch = update if type(update) is MessageBatch else self.prepare(update, os.urandom(8).hex())
+            index = _extend(new, batch, index) if batch.all_new else _merge(new, batch, index)
+        if index is not None:
+            new.keep_index(index)
+        return new
+
+    def delta(self, updates: Sequence[Any], new: Any) -> Any:
+        """The messages that came or changed, as they were written; the whole list after an Overwrite."""
+        return new if overwritten(updates) is not MISSING else [item for batch in updates for item in batch.items]
+
+
+def add_messages(left: Any, right: Any) -> MessageList:
+    """`left` with the messages of `right` appended, replaced by id, or removed. As an annotation: `Messages`.
+
+    Messages without an id get a random one. Raises InvalidUpdateError for what is no message, and for the removal
+    of a message that is not there.
+    """
+    channel = Messages()
+    start = channel.apply(MISSING, [channel.prepare(left, os.urandom(8).hex())])
+    return channel.apply(start, [channel.prepare(right, os.urandom(8).hex())])
+
+
+def _listed(update: Any) -> Sequence[Any]:
+    """The items of an update: a list, or a tuple that is not a (role, text) pair; else the update itself."""
+    if isinstance(update, list):
+        return cast(list[Any], update)
+    if update is None:
+        return ()
+    if isinstance(update, tuple):
+        items = cast(tuple[Any, ...], update)
+        return (items,) if len(items) == 2 and isinstance(items[0], str) else items
+    return (update,)
+
+
+def _messages(current: Any) -> MessageList:
+    """A value that was put there by other means than this channel (a default, an older checkpoint)."""
+    if current is MISSING or current is None:
+        return MessageList()
+    return MessageList(cast(Message, as_message(item)) for item in current)
+
+
+def _extend(new: MessageList, batch: MessageBatch, index: dict[str, int] | None) -> dict[str, int] | None:
+    if index is not None:
+        for place, message in enumerate(batch.items, len(new)):
+            index[cast(str, message.id)] = place
+    new.extend(cast(list[Message], batch.items))
+    return index
+
+
+def _merge(new: MessageList, batch: MessageBatch, index: dict[str, int] | None) -> dict[str, int]:
+    """Take a batch with foreign ids into `new`; the index of what `new` then holds."""
+    if index is None:
+        index = _index(new)
+    removed = False
+    for message in batch.items:
+        if type(message) is not RemoveMessage:
+            place = index.setdefault(cast(str, message.id), len(new))
+            new[place : place + 1] = [cast(Message, message)]
+        elif message.id == REMOVE_ALL_MESSAGES:
+            new.clear()
+            index = {}
+        else:
+            _blank(new, index, message.id)
+            removed = True
+    if removed:
+        new[:] = [message for message in new if message is not MISSING]
+        index = _index(new)
+    return index
+
+
+def _blank(new: MessageList, index: dict[str, int], removed_id: str) -> None:
+    """Mark a message as removed; places stay as they are until the batch is through."""
+    place = index.pop(removed_id, None)
+    if place is None:
+        raise InvalidUpdateError(
+            f"There is no message {removed_id!r} to remove. " + suggestion(removed_id, index, noun="Messages")
+        )
+    new[place] = MISSING
+
+
+def _index(messages: MessageList) -> dict[str, int]:
+    return {cast(str, message.id): place for place, message in enumerate(messages)}

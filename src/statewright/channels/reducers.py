@@ -1,0 +1,87 @@
+"""The reducers that have a name, and which channel an annotation means.
+
+`append` and `overwrite` can be called like any reducer; as annotations they stand for channels that do the same
+faster. `operator.add` on a list field stands for `Append` too.
+"""
+
+from __future__ import annotations
+
+import inspect
+import operator
+from collections.abc import Callable
+from typing import Any, cast
+
+from statewright.channels.append import Append
+from statewright.channels.channel import MISSING, Channel
+from statewright.channels.ephemeral import Ephemeral
+from statewright.channels.last_value import LastValue
+from statewright.channels.messages import Messages, add_messages
+from statewright.channels.reduced import Reduced, Reducer
+from statewright.errors import InvalidSchema
+
+
+def append(current: Any, update: Any) -> list[Any]:
+    """`current` with the items of a list, or any other value as one item, added at its end."""
+    return Append().apply(MISSING if current is None else current, [update])
+
+
+def overwrite(current: Any, update: Any) -> Any:
+    """`update`: the value is replaced."""
+    return update
+
+
+AppendReducer = append
+OverwriteReducer = overwrite
+EphemeralReducer = Ephemeral
+
+Start = Callable[[], Any]
+
+
+def is_reducer(candidate: object) -> bool:
+    """Whether an annotation means a channel: a channel, a channel class, or a function."""
+    if isinstance(candidate, type):
+        return issubclass(candidate, Channel)
+    return isinstance(candidate, Channel) or callable(candidate)
+
+
+def channel_for(reducer: object, *, start: Start | None, is_list: bool, field: str) -> Channel:
+    """The channel that `reducer` means for a field.
+
+    `start` makes the field's first value. Raises InvalidSchema for a reducer without two positional parameters.
+    """
+    if isinstance(reducer, Channel):
+        return reducer
+    if isinstance(reducer, type):
+        return _instance(cast(type[Channel], reducer), field)
+    if reducer is overwrite:
+        return LastValue()
+    if reducer is add_messages:
+        return Messages()
+    if reducer is append:
+        return Append(start=start if is_list else None)
+    if reducer is operator.add and is_list:
+        return Append(items=False, start=start)
+    _check_parameters(cast(Reducer, reducer), field)
+    return Reduced(cast(Reducer, reducer), start=start)
+
+
+def _instance(kind: type[Channel], field: str) -> Channel:
+    try:
+        return kind()
+    except TypeError as error:
+        raise InvalidSchema(f"Field {field!r}: {kind.__name__} needs arguments: {error}.") from error
+
+
+def _check_parameters(reducer: Reducer, field: str) -> None:
+    try:
+        signature = inspect.signature(reducer)
+    except ValueError:  # builtins such as max carry no signature
+        return
+    try:
+        signature.bind(None, None)
+    except TypeError:
+        name = getattr(reducer, "__qualname__", repr(reducer))
+        raise InvalidSchema(
+            f"Field {field!r}: the reducer {name}{signature} cannot be called with (current, update). "
+            f"Give it two positional parameters."
+        ) from None

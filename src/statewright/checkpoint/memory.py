@@ -1,0 +1,161 @@
+"""A saver in memory: for tests, and for programs whose threads may end with the process.
+
+It keeps the very objects that runs work with, which is safe because nobody changes a value in place; the cost of a
+commit does not depend on the size of the state.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Self
+
+from statewright.checkpoint.model import Commit, Line, Pending, SavedCheckpoint
+from statewright.errors import CheckpointConflict, CheckpointNotFound
+from statewright.ids import CheckpointId
+
+
+class _Thread:
+    """The checkpoints of one thread by namespace and id, in order of saving, and the head of each line."""
+
+    def __init__(self) -> None:
+        self.saved: dict[str, dict[str, SavedCheckpoint]] = {}
+        self.heads: dict[tuple[str, str], CheckpointId] = {}
+
+    def copy(self, to: str) -> _Thread:
+        copied = _Thread()
+        copied.heads = dict(self.heads)
+        copied.saved = {
+            namespace: {
+                key: replace(one, line=one.line._replace(thread_id=to), pending=one.pending.merged(Pending()))
+                for key, one in saved.items()
+            }
+            for namespace, saved in self.saved.items()
+        }
+        return copied
+
+
+class InMemorySaver:
+    """Keeps the checkpoints of threads in a dict; safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._threads: dict[str, _Thread] = {}
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @classmethod
+    def from_conn_string(cls, conn_string: str = "") -> Self:
+        """A new saver; there is nothing to connect to."""
+        return cls()
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def load(
+        self,
+        thread_id: str,
+        *,
+        namespace: str = "",
+        branch: str = "main",
+        checkpoint_id: CheckpointId | None = None,
+    ) -> SavedCheckpoint | None:
+        thread = self._threads.get(thread_id)
+        if thread is None:
+            return None
+        wanted = checkpoint_id or thread.heads.get((namespace, branch))
+        return thread.saved.get(namespace, {}).get(wanted) if wanted is not None else None
+
+    def commit(self, commit: Commit) -> CheckpointId:
+        line = commit.line
+        with self._lock:
+            thread = self._threads.setdefault(line.thread_id, _Thread())
+            head = thread.heads.get((line.namespace, line.branch))
+            if head != commit.expected:
+                raise CheckpointConflict(line.thread_id, commit.expected, head)
+            saved = thread.saved.setdefault(line.namespace, {})
+            identity = CheckpointId(commit.checkpoint.id)
+            saved[identity] = _saved(commit)
+            thread.heads[line.namespace, line.branch] = identity
+            for namespace in commit.drops:
+                _drop(thread, namespace)
+        return identity
+
+    def save_results(self, line: Line, checkpoint_id: CheckpointId, pending: Pending) -> None:
+        with self._lock:
+            saved = self._threads[line.thread_id].saved[line.namespace]
+            known = saved[checkpoint_id]
+            saved[checkpoint_id] = replace(known, pending=known.pending.merged(pending))
+
+    def history(
+        self,
+        thread_id: str,
+        *,
+        namespace: str = "",
+        branch: str | None = None,
+        before: CheckpointId | None = None,
+        limit: int | None = None,
+    ) -> Sequence[SavedCheckpoint]:
+        with self._lock:
+            thread = self._threads.get(thread_id) or _Thread()
+            saved = dict(thread.saved.get(namespace, {}))
+            head = thread.heads.get((namespace, branch or "main"))
+        found = list(reversed(saved.values())) if branch is None else _ancestry(saved, head)
+        if before is not None:
+            places = [place for place, one in enumerate(found) if one.id == before]
+            if not places:
+                raise CheckpointNotFound(f"Thread {thread_id!r} has no checkpoint {before!r}. List its history.")
+            found = found[places[0] + 1 :]
+        return found[:limit]
+
+    def branches(self, thread_id: str, *, namespace: str = "") -> list[str]:
+        thread = self._threads.get(thread_id) or _Thread()
+        return sorted(branch for space, branch in thread.heads if space == namespace)
+
+    def copy_thread(self, thread_id: str, to: str) -> None:
+        with self._lock:
+            if thread_id not in self._threads:
+                raise CheckpointNotFound(f"There is no thread {thread_id!r} to copy.")
+            if to in self._threads:
+                found = self._threads[to].heads.get(("", "main"))
+                raise CheckpointConflict(to, None, found)
+            self._threads[to] = self._threads[thread_id].copy(to)
+
+    def delete_thread(self, thread_id: str) -> None:
+        with self._lock:
+            self._threads.pop(thread_id, None)
+
+
+def _saved(commit: Commit) -> SavedCheckpoint:
+    return SavedCheckpoint(
+        line=commit.line,
+        parent_id=commit.parent_id,
+        checkpoint=commit.checkpoint,
+        source=commit.source,
+        run_id=commit.run_id,
+        created_at=commit.created_at,
+        metadata=commit.metadata,
+        pending=commit.pending or Pending(),
+    )
+
+
+def _drop(thread: _Thread, namespace: str) -> None:
+    """Forget a namespace and those inside it."""
+    inside = [space for space in thread.saved if space == namespace or space.startswith((namespace + "|", namespace + ":"))]
+    for space in inside:
+        del thread.saved[space]
+    for space, branch in [line for line in thread.heads if line[0] in inside]:
+        del thread.heads[space, branch]
+
+
+def _ancestry(saved: dict[str, SavedCheckpoint], head: CheckpointId | None) -> list[SavedCheckpoint]:
+    found: list[SavedCheckpoint] = []
+    while head is not None and head in saved:
+        found.append(saved[head])
+        head = saved[head].parent_id
+    return found

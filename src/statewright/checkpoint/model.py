@@ -1,0 +1,240 @@
+"""What a thread remembers: where it stands, what is due, what has landed, what it asks.
+
+`Checkpoint`, `Task` and `TaskResult` are made once or more in every superstep, so they are plain slotted classes;
+nothing changes them after they were made. What only a saver needs is in `Commit` and `SavedCheckpoint`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final, Literal, NamedTuple
+
+from statewright.ids import CheckpointId, InterruptId, TaskId, task_id
+
+NO_ARG: Final[Any] = type("NoArg", (), {"__repr__": lambda self: "NO_ARG", "__reduce__": lambda self: "NO_ARG"})()
+"""As the argument of a task: its input is read from the state."""
+
+Source = Literal["input", "loop", "update", "fork"]
+"""What made a checkpoint: fresh input, a superstep, `update_state`, a fork."""
+
+Values = dict[str, Any]
+
+
+class Task:
+    """One execution of one node, due in one superstep."""
+
+    __slots__ = ("arg", "node", "origin", "position")
+
+    def __init__(self, node: str, arg: Any, origin: str, position: int) -> None:
+        self.node = node
+        self.arg = arg
+        """The argument of a Send; NO_ARG if the input is read from the state."""
+        self.origin = origin
+        """The commit that made it due."""
+        self.position = position
+        """Its place among what that commit made due."""
+
+    @property
+    def id(self) -> TaskId:
+        """Worked out when it is asked for: most tasks never are. Stays the same through fork, copy and update."""
+        return task_id(self.origin, self.position)
+
+    def __repr__(self) -> str:
+        arg = "" if self.arg is NO_ARG else f", {self.arg!r}"
+        return f"Task({self.node!r}{arg})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Task):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
+
+    def __hash__(self) -> int:
+        return hash((self.node, self.origin, self.position))
+
+
+class Held:
+    """A task that is due but waits until nothing can come before it any more."""
+
+    __slots__ = ("gather", "task")
+
+    def __init__(self, task: Task, *, gather: bool = False) -> None:
+        self.task = task
+        self.gather = gather
+        """Whether it will be one argument of a task, together with the others gathered for the node."""
+
+    def __repr__(self) -> str:
+        return f"Held({self.task!r}{', gather=True' if self.gather else ''})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Held) and (self.task, self.gather) == (other.task, other.gather)
+
+    def __hash__(self) -> int:
+        return hash(self.task)
+
+
+Joins = Mapping[str, frozenset[str]]
+"""For each join edge that some have reached, by its key, who has."""
+NO_JOINS: Final[Joins] = {}
+
+
+class Checkpoint:
+    """Where a thread stands after a superstep: all that the next one depends on."""
+
+    __slots__ = ("frontier", "held", "id", "joins", "step", "values")
+
+    def __init__(
+        self,
+        id: str,  # noqa: A002  # the field's word
+        step: int,
+        values: Values,
+        frontier: tuple[Task, ...],
+        held: tuple[Held, ...] = (),
+        joins: Joins = NO_JOINS,
+    ) -> None:
+        self.id = id
+        self.step = step
+        """How many commits the thread had before this one."""
+        self.values = values
+        self.frontier = frontier
+        """The tasks of the next superstep, in the order in which their writes will be applied."""
+        self.held = held
+        self.joins = joins
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether nothing is left to do."""
+        return not self.frontier and not self.held
+
+    def __repr__(self) -> str:
+        return f"Checkpoint(step={self.step}, values={self.values!r}, frontier={self.frontier!r}, held={self.held!r})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Checkpoint):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
+
+    __hash__ = None  # pyright: ignore  # holds a dict
+
+
+class TaskResult:
+    """What one task brought: its writes, and where it goes."""
+
+    __slots__ = ("folded", "goto", "targets", "task", "writes")
+
+    def __init__(
+        self,
+        task: Task,
+        writes: dict[str, Any] | list[tuple[str, Any]],
+        targets: Sequence[Any],
+        *,
+        goto: bool = False,
+        folded: Values | None = None,
+    ) -> None:
+        self.task = task
+        self.writes = writes
+        """A dict where each channel is written once, which is nearly always; else pairs in order."""
+        self.targets = targets
+        """Names of nodes, and Sends."""
+        self.goto = goto
+        """Whether the targets stand instead of the node's own edges."""
+        self.folded = folded
+        """The state with this task's writes alone, if a conditional edge has needed it; never saved."""
+
+    def __repr__(self) -> str:
+        return f"TaskResult({self.task!r}, {self.writes!r}, {list(self.targets)!r})"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Interrupt:
+    """A pause of one task until something comes from outside."""
+
+    id: InterruptId
+    """Names this question of this task; the same whenever the node is executed again."""
+    value: Any
+    """What the node wants to be known by those who answer."""
+    kind: Literal["question"] = "question"
+    schema: Any = None
+    """The type that an answer must have, if the node asked for one."""
+
+
+@dataclass(slots=True)
+class Pending:
+    """What is known about the tasks of a checkpoint's frontier before the next commit."""
+
+    landed: dict[TaskId, TaskResult] = field(default_factory=dict[TaskId, TaskResult])
+    interrupts: dict[TaskId, tuple[Interrupt, ...]] = field(default_factory=dict[TaskId, tuple[Interrupt, ...]])
+    answers: dict[InterruptId, Any] = field(default_factory=dict[InterruptId, Any])
+    errors: dict[TaskId, str] = field(default_factory=dict[TaskId, str])
+
+    @property
+    def open(self) -> tuple[Interrupt, ...]:
+        """Every question without an answer, in task order."""
+        asked = (interrupt for interrupts in self.interrupts.values() for interrupt in interrupts)
+        return tuple(interrupt for interrupt in asked if interrupt.id not in self.answers)
+
+    def waits(self, task: TaskId) -> bool:
+        """Whether a question of the task is open."""
+        return any(interrupt.id not in self.answers for interrupt in self.interrupts.get(task, ()))
+
+    def merged(self, other: Pending) -> Pending:
+        """Both together; `other` is later."""
+        return Pending(
+            {**self.landed, **other.landed},
+            {**self.interrupts, **other.interrupts},
+            {**self.answers, **other.answers},
+            {**self.errors, **other.errors},
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self.landed or self.interrupts or self.answers or self.errors)
+
+
+class Line(NamedTuple):
+    """What has one head: a branch of a namespace of a thread."""
+
+    thread_id: str
+    namespace: str = ""
+    """Empty for the run's own graph; `node:task_id` segments joined by `|` for its subgraphs."""
+    branch: str = "main"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Commit:
+    """What one superstep saves, as a whole or not at all."""
+
+    line: Line
+    expected: CheckpointId | None
+    """The head that the line must have, or the commit is refused."""
+    parent_id: CheckpointId | None
+    """What the checkpoint follows; the head, but for a fork."""
+    checkpoint: Checkpoint
+    deltas: Mapping[str, Any] | None
+    """For each channel that changed, what has to be stored; None if the values are to be stored whole."""
+    source: Source
+    run_id: str
+    created_at: datetime
+    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    pending: Pending | None = None
+    """What is already known about the new frontier: a fork brings landed results and answers along."""
+    drops: tuple[str, ...] = ()
+    """Namespaces of subgraph calls whose tasks this commit consumes."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SavedCheckpoint:
+    """A checkpoint as it was saved, with what has become known about its frontier since."""
+
+    line: Line
+    parent_id: CheckpointId | None
+    checkpoint: Checkpoint
+    source: Source
+    run_id: str
+    created_at: datetime
+    metadata: Mapping[str, Any]
+    pending: Pending
+
+    @property
+    def id(self) -> CheckpointId:
+        return CheckpointId(self.checkpoint.id)

@@ -1,0 +1,95 @@
+"""The funnel: whatever a node answers becomes writes and targets here, and nowhere else.
+
+A node may answer None, an update, a Command, a Send, a message where the state is messages, or a list of those.
+Updates go through `state/update.py`; this module takes the rest apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, cast
+
+from statewright.errors import InvalidUpdateError
+from statewright.graph.command import Command, Send
+from statewright.state import IdSource, UpdateReader, Writes
+
+
+class ParentCommand(BaseException):
+    """Carries a Command out of a subgraph, to the task that called it. No error: a node must not catch it."""
+
+    def __init__(self, command: Command[Any]) -> None:
+        self.command = command
+        super().__init__("a Command for the parent graph")
+
+
+class Answer:
+    """What one answer means: writes, and targets if it has a goto."""
+
+    __slots__ = ("targets", "writes")
+
+    def __init__(self, writes: Writes, targets: list[str | Send] | None) -> None:
+        self.writes = writes
+        self.targets = targets
+        """Where the answer goes instead of along the node's own edges; None if it does not say."""
+
+
+class _Part:
+    """One answer of a list of answers, as a source of ids."""
+
+    __slots__ = ("_position", "_whole")
+
+    def __init__(self, whole: IdSource, position: int) -> None:
+        self._whole = whole
+        self._position = position
+
+    @property
+    def id(self) -> str:
+        return f"{self._whole.id}-{self._position}"
+
+
+def read_answer(answer: Any, reader: UpdateReader, node: str, ids: IdSource) -> Answer:
+    """What `answer` means. Raises InvalidUpdateError, or ParentCommand for a Command to the parent graph."""
+    if type(answer) is Command:
+        return _from_command(cast("Command[Any]", answer), reader, node, ids)
+    if type(answer) is Send:
+        return Answer({}, [answer])
+    if isinstance(answer, list | tuple) and _has_control(cast(Iterable[Any], answer)):
+        return _from_list(cast(Iterable[Any], answer), reader, node, ids)
+    return Answer(reader.read(answer, node, ids), None)
+
+
+def _from_command(command: Command[Any], reader: UpdateReader, node: str, ids: IdSource) -> Answer:
+    if command.graph is not None:
+        raise ParentCommand(command)
+    if command.resumes:
+        raise InvalidUpdateError(
+            f"Node {node!r} answered Command(resume=...). Only the input of a run can answer questions; "
+            f"return an update or a goto."
+        )
+    targets = [_checked_target(target, node) for target in command.targets]
+    writes = {} if command.update is None else reader.read(command.update, node, ids)
+    return Answer(writes, targets or None)
+
+
+def _from_list(parts: Iterable[Any], reader: UpdateReader, node: str, ids: IdSource) -> Answer:
+    """Several answers in one: their writes in order, and all their targets if any has one."""
+    writes: list[tuple[str, Any]] = []
+    targets: list[str | Send] | None = None
+    for position, part in enumerate(parts):
+        answer = read_answer(part, reader, node, _Part(ids, position))
+        writes.extend(answer.writes.items() if isinstance(answer.writes, dict) else answer.writes)
+        if answer.targets is not None:
+            targets = [*(targets or ()), *answer.targets]
+    return Answer(writes, targets)
+
+
+def _has_control(parts: Iterable[Any]) -> bool:
+    return any(type(part) is Command or type(part) is Send for part in parts)
+
+
+def _checked_target(target: object, node: str) -> str | Send:
+    if isinstance(target, str | Send):
+        return target
+    raise InvalidUpdateError(
+        f"Node {node!r} answered goto={target!r} of type {type(target).__name__}. Name a node, or give a Send."
+    )

@@ -1,0 +1,313 @@
+"""A graph being written.
+
+The builder only records; `freeze()` checks everything at once and gives the graph as data. Freezing is repeatable
+and leaves the builder as it was. `runtime.StateGraph` is this class with `compile()`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+from statewright.errors import InvalidGraph, InvalidSchema
+from statewright.graph.command import END, START
+from statewright.graph.context import SubgraphLike
+from statewright.graph.graph import Graph
+from statewright.graph.node import Branch, Join, JoinEdge, Memory, Node
+from statewright.graph.parameters import (
+    declared_by_hint,
+    literal_names,
+    may_go_anywhere,
+    read_parameters,
+    resolved_hints,
+)
+from statewright.graph.validate import find_problems
+from statewright.state import StateSchema, is_pydantic, merge_fields, read_schema
+
+Action = Callable[..., Any] | SubgraphLike
+
+
+class GraphWarning(UserWarning):
+    """A problem of a graph that `strict=False` tolerates."""
+
+
+class GraphBuilder:
+    """Collects nodes, edges and schemas, and freezes them into a `Graph`."""
+
+    bare_messages: str | None = None
+
+    def __init__(
+        self,
+        state_schema: Any = None,
+        context_schema: Any = None,
+        *,
+        input_schema: Any = None,
+        output_schema: Any = None,
+        name: str | None = None,
+    ) -> None:
+        self.state_schema: Any = state_schema
+        self.context_schema = context_schema
+        self.input_schema = input_schema
+        self.output_schema = output_schema
+        self.name = name
+        self.nodes: dict[str, Node] = {}
+        self.edges: dict[str, dict[str, None]] = {}
+        self.joins: dict[JoinEdge, None] = {}
+        self.branches: dict[str, list[Branch]] = {}
+        self.problems: list[str] = []
+        """What was already wrong when it was written, and can't be seen in the parts."""
+
+    def set_schema(self, schema: Any) -> Self:
+        """Use `schema`, a class or a dict of reducers, as the state."""
+        self.state_schema = schema
+        return self
+
+    def add_node(
+        self,
+        node: str | Action,
+        action: Action | str | None = None,
+        described: Action | None = None,
+        /,
+        *,
+        defer: bool = False,
+        join: Join | None = None,
+        input_schema: Any = None,
+        destinations: Sequence[str] | Mapping[str, str] | None = None,
+        on: Sequence[str] = (),
+        inline: bool = False,
+        error_handler: Callable[..., Any] | None = None,
+        memory: Memory = "call",
+        description: str | None = None,
+        tags: Sequence[str] = (),
+        version: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Self:
+        """Add a node: `add_node(fn)`, `add_node(name, fn)` or `add_node(name, description, fn)`.
+
+        `destinations` declares where its Commands and Sends go; it then goes nowhere else. `defer=True` is
+        `join="idle"`. `on` names channels whose change makes the node due. See `Node` for the rest.
+        """
+        if isinstance(action, str):
+            description, action = action, described
+        name, action = (node, action) if isinstance(node, str) else (_name_of(node), node)
+        if name in self.nodes:
+            self.problems.append(f"Node {name!r} is added twice. Give one of the two another name.")
+            return self
+        if not callable(action) and not isinstance(action, SubgraphLike):
+            self.problems.append(f"Node {name!r} has no function: found {action!r}. Pass add_node(name, function).")
+            action = _nothing
+        if defer and join not in (None, "idle"):
+            self.problems.append(f"Node {name!r}: defer=True means join='idle', found join={join!r}. Drop one of them.")
+        declared, undeclared = _destinations(action, destinations)
+        self.nodes[name] = Node(
+            name=name,
+            action=action,
+            join="idle" if defer else join or "any",
+            input_schema=input_schema if input_schema is not None else _input_hint(action),
+            destinations=declared,
+            undeclared=undeclared,
+            on=tuple(on),
+            inline=inline,
+            error_handler=error_handler,
+            memory=memory,
+            description=description,
+            tags=tuple(tags),
+            version=version,
+            metadata=dict(metadata or {}),
+        )
+        return self
+
+    def add_edge(self, start: str | Sequence[str], end: str) -> Self:
+        """Let `end` follow `start`; with a list of starts, once when all of them have arrived in a run."""
+        if isinstance(start, str):
+            self.edges.setdefault(start, {})[end] = None
+        elif len(set(start)) > 1:
+            self.joins[JoinEdge(tuple(dict.fromkeys(start)), end)] = None
+        else:
+            self.problems.append(
+                f"The join edge {list(start)!r} -> {end!r} needs at least two different starts. "
+                f"Write add_edge('a', {end!r}) for a plain edge."
+            )
+        return self
+
+    def add_conditional_edges(
+        self,
+        source: str,
+        path: Callable[..., Any],
+        path_map: Mapping[Any, str] | Sequence[str] | None = None,
+    ) -> Self:
+        """After `source`, let `path(state)` name what comes next: a node, a Send, END, or a list of them.
+
+        `path_map` says what each result means, or lists the targets; without it a `Literal` return hint does.
+        """
+        if not callable(path):
+            self.problems.append(f"The conditional edge from {source!r} has no function: found {path!r}.")
+            return self
+        if isinstance(path_map, Mapping):
+            targets: Mapping[Any, str] | None = dict(path_map)
+        else:
+            names = path_map if path_map is not None else literal_names(resolved_hints(path).get("return"))
+            targets = {name: name for name in names} if names is not None else None
+        self.branches.setdefault(source, []).append(Branch(source, path, targets))
+        return self
+
+    def add_sequence(self, nodes: Sequence[str | Action | tuple[str, Action]]) -> Self:
+        """Add nodes that follow each other; a name stands for a node that is already there."""
+        names: list[str] = []
+        for node in nodes:
+            if isinstance(node, str):
+                names.append(node)
+            elif isinstance(node, tuple):
+                names.append(node[0])
+                self.add_node(*node)
+            else:
+                names.append(_name_of(node))
+                self.add_node(node)
+        for start, end in zip(names, names[1:], strict=False):
+            self.add_edge(start, end)
+        return self
+
+    def set_entry_point(self, name: str) -> Self:
+        """Let a run begin with `name`."""
+        return self.add_edge(START, name)
+
+    def set_conditional_entry_point(
+        self, path: Callable[..., Any], path_map: Mapping[Any, str] | Sequence[str] | None = None
+    ) -> Self:
+        """Let `path(input)` name where a run begins."""
+        return self.add_conditional_edges(START, path, path_map)
+
+    def set_finish_point(self, name: str) -> Self:
+        """Let the path end after `name`."""
+        return self.add_edge(name, END)
+
+    def freeze(
+        self,
+        *,
+        strict: bool = True,
+        name: str | None = None,
+        has_store: bool = True,
+        interrupts: Sequence[str] = (),
+        also: Sequence[str] = (),
+    ) -> Graph:
+        """The graph as data.
+
+        Raises InvalidGraph with every problem that is found, `also` included. With `strict=False` problems of shape
+        are warnings, and edges to nodes that do not exist are left out.
+        """
+        title = name or self.name or "Graph"
+        try:
+            schemas = self._schemas()
+            fields = merge_fields(schemas.values())
+        except InvalidSchema as error:
+            raise InvalidGraph([*self.problems, *also, str(error)], graph=title) from error
+        graph = self._graph(title, schemas, fields)
+        found = find_problems(graph, interrupts=interrupts, has_store=has_store)
+        fatal = [*self.problems, *also, *found.fatal]
+        if fatal or (strict and found.shape):
+            raise InvalidGraph([*fatal, *found.shape], graph=title)
+        for problem in found.shape:
+            warnings.warn(problem, GraphWarning, stacklevel=3)
+        return graph if not found.shape else _without_dangling(graph)
+
+    def _schemas(self) -> dict[str, StateSchema]:
+        """Every schema of the graph: the state's, the input's, the output's, and those of nodes that have one."""
+        state = read_schema(self.state_schema if self.state_schema is not None else {})
+        schemas = {"state": state}
+        schemas["input"] = state if self.input_schema is None else read_schema(self.input_schema)
+        schemas["output"] = state if self.output_schema is None else read_schema(self.output_schema)
+        by_source: dict[int, StateSchema] = {id(self.state_schema): state}
+        for node in self.nodes.values():
+            source = node.input_schema
+            if source is not None and id(source) != id(self.state_schema):
+                schemas[f"node:{node.name}"] = by_source.setdefault(id(source), read_schema(source))
+        return schemas
+
+    def _graph(self, title: str, schemas: Mapping[str, StateSchema], fields: Mapping[str, Any]) -> Graph:
+        return Graph(
+            name=title,
+            nodes=dict(self.nodes),
+            edges={start: tuple(ends) for start, ends in self.edges.items()},
+            joins=tuple(self.joins),
+            branches={source: tuple(branches) for source, branches in self.branches.items()},
+            schema=schemas["state"],
+            input_schema=schemas["input"],
+            output_schema=schemas["output"],
+            context_schema=self.context_schema,
+            node_schemas={
+                key.removeprefix("node:"): schema for key, schema in schemas.items() if key.startswith("node:")
+            },
+            fields=fields,
+            bare_messages=self.bare_messages,
+        )
+
+
+def _name_of(action: object) -> str:
+    name = getattr(action, "name", None) or getattr(action, "__name__", None)
+    return name if isinstance(name, str) else type(action).__name__
+
+
+def _nothing(state: Any) -> None:
+    """Stands in for a node without a function, so that the other problems are found too."""
+
+
+def _destinations(
+    action: Action, declared: Sequence[str] | Mapping[str, str] | None
+) -> tuple[tuple[str, ...] | None, bool]:
+    """Where the node says it goes, and whether it may go anywhere."""
+    if declared is not None:
+        return tuple(declared), False
+    if isinstance(action, SubgraphLike):
+        return None, False
+    try:
+        returns = read_parameters(action).returns
+    except (TypeError, ValueError):
+        return None, False
+    if returns is None:
+        return None, False
+    hinted = declared_by_hint(returns)
+    return hinted, hinted is None and may_go_anywhere(returns)
+
+
+def _input_hint(action: Action) -> Any:
+    """The class that the first parameter is annotated with, if it is one that can be read as a schema."""
+    if isinstance(action, SubgraphLike):
+        return None
+    try:
+        hint = read_parameters(action).state_hint
+    except (TypeError, ValueError):
+        return None
+    return hint if is_schema_class(hint) else None
+
+
+def is_schema_class(hint: Any) -> bool:
+    """Whether a hint is a TypedDict, a dataclass or a pydantic model."""
+    if not isinstance(hint, type):
+        return False
+    return hasattr(hint, "__required_keys__") or hasattr(hint, "__dataclass_fields__") or is_pydantic(hint)
+
+
+def _without_dangling(graph: Graph) -> Graph:
+    """The graph without edges and destinations that lead to no node."""
+    def known(name: str) -> bool:
+        return name in graph.nodes or name in (START, END)
+
+    return replace(
+        graph,
+        edges={start: tuple(filter(known, ends)) for start, ends in graph.edges.items() if known(start)},
+        joins=tuple(join for join in graph.joins if all(map(known, (*join.starts, join.end)))),
+        branches={
+            source: tuple(_known_targets(branch, known) for branch in branches)
+            for source, branches in graph.branches.items()
+            if known(source)
+        },
+    )
+
+
+def _known_targets(branch: Branch, known: Callable[[str], bool]) -> Branch:
+    if branch.targets is None:
+        return branch
+    return Branch(branch.source, branch.path, {label: name for label, name in branch.targets.items() if known(name)})
+

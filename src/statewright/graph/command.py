@@ -1,0 +1,86 @@
+"""What a node may answer besides an update, and the names of places that are no nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Final, Generic, Literal, TypeVar
+
+START: Final = "__start__"
+"""Where a run begins: its successors are the entry, and its answer is the input."""
+END: Final = "__end__"
+"""As a target: this path ends. Other paths go on."""
+STOP: Final = "__stop__"
+"""As a `goto`: the run ends after this superstep. What was due or waiting is cleared, updates are kept."""
+
+RESERVED: Final = frozenset({START, END, STOP})
+
+
+class Send:
+    """Start a node in the next superstep with its own input, as a task of its own.
+
+    With `gather=True` it is held until nothing that runs or waits can still reach the node; then all gathered
+    Sends to it become one task, whose input is the list of their arguments.
+    """
+
+    __slots__ = ("arg", "gather", "node")
+
+    def __init__(self, node: str, arg: Any, *, gather: bool = False) -> None:
+        self.node = node
+        self.arg = arg
+        self.gather = gather
+
+    def __repr__(self) -> str:
+        return f"Send({self.node!r}, {self.arg!r}{', gather=True' if self.gather else ''})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Send):
+            return NotImplemented
+        return (self.node, self.arg, self.gather) == (other.node, other.arg, other.gather)
+
+    __hash__ = None  # pyright: ignore  # its argument may be unhashable
+
+
+Target = TypeVar("Target", bound=str)
+Goto = str | Send | Sequence[str | Send]
+
+
+class Command(Generic[Target]):
+    """An update and a jump in one answer; as the input of a run, answers to its open questions.
+
+    `goto` replaces the node's own edges. The hint `Command[Literal["a", "b"]]` on a node declares where it goes.
+    """
+
+    __slots__ = ("__orig_class__", "goto", "graph", "resume", "update")
+
+    PARENT: ClassVar[Literal["__parent__"]] = "__parent__"
+    """As `graph`: apply the update and the goto in the graph that called this one."""
+
+    def __init__(
+        self,
+        *,
+        update: Any = None,
+        goto: Goto = (),
+        graph: str | None = None,
+        resume: Any = ...,
+    ) -> None:
+        self.update = update
+        self.goto = goto
+        self.graph = graph
+        self.resume = resume
+        """The answer to the one open question, or answers by id; `...` if the command answers nothing."""
+
+    @property
+    def resumes(self) -> bool:
+        """Whether the command carries an answer; None is one."""
+        return self.resume is not ...
+
+    @property
+    def targets(self) -> Sequence[str | Send]:
+        """`goto` as a sequence."""
+        goto = self.goto
+        return (goto,) if isinstance(goto, str | Send) else goto
+
+    def __repr__(self) -> str:
+        parts = {"update": self.update, "goto": self.goto, "graph": self.graph}
+        shown = [f"{name}={value!r}" for name, value in parts.items() if value not in (None, ())]
+        return f"Command({', '.join(shown + ([f'resume={self.resume!r}'] if self.resumes else []))})"

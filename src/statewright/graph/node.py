@@ -1,0 +1,71 @@
+"""Nodes and edges: the parts of a graph, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from statewright.graph.context import SubgraphLike
+
+Join = Literal["any", "idle", "reachable"]
+"""When a node that is due may start: at once; when nothing else is due; when nothing can still reach it."""
+Memory = Literal["call", "thread", "none"]
+"""What a subgraph remembers: one call of its parent's task; the thread; nothing."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Node:
+    """One unit of work."""
+
+    name: str
+    action: Callable[..., Any] | SubgraphLike
+    join: Join = "any"
+    input_schema: Any = None
+    """What the node reads, where that is not the graph's state."""
+    destinations: tuple[str, ...] | None = None
+    """Where its Commands and Sends go; None if it declares nothing and may go anywhere."""
+    undeclared: bool = False
+    """Whether it counts as reaching every node: it may answer Commands and does not say where they go."""
+    on: tuple[str, ...] = ()
+    """Channels whose change makes the node due."""
+    inline: bool = False
+    """Whether an async run calls this plain function on the loop's own thread."""
+    error_handler: Callable[..., Any] | None = None
+    memory: Memory = "call"
+    description: str | None = None
+    tags: tuple[str, ...] = ()
+    version: str | None = None
+    """Of the node's code, for cache keys and records."""
+    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def is_subgraph(self) -> bool:
+        return isinstance(self.action, SubgraphLike)
+
+
+@dataclass(frozen=True, slots=True)
+class JoinEdge:
+    """`end` is due once when all of `starts` have arrived in this run."""
+
+    starts: tuple[str, ...]
+    end: str
+
+    @property
+    def key(self) -> str:
+        """How checkpoints name it."""
+        return f"{'+'.join(self.starts)}>{self.end}"
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A conditional edge: a function of the state decides what comes next."""
+
+    source: str
+    path: Callable[..., Any]
+    targets: Mapping[Any, str] | None
+    """What each result of `path` means; None if a result names its target, which may be any node."""
+
+    @property
+    def name(self) -> str:
+        return getattr(self.path, "__name__", type(self.path).__name__)

@@ -1,0 +1,77 @@
+"""Ids: what they are made of and where they come from.
+
+Ids that name work (`TaskId`, interrupt ids) are hashes of where the work comes from, so that planning the same
+checkpoint twice gives the same ids. Ids that name an event in time (`CheckpointId`, `RunId`) are drawn by a driver,
+never by the core.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from typing import NewType
+
+ThreadId = NewType("ThreadId", str)
+"""A line of checkpoints: one conversation. Chosen by the caller."""
+RunId = NewType("RunId", str)
+"""One attempt to advance a thread to rest."""
+CheckpointId = NewType("CheckpointId", str)
+"""Sorts by time of creation within one process; unique everywhere."""
+TaskId = NewType("TaskId", str)
+"""32 hexadecimal digits: a hash of the commit that made the task due, and of its position there."""
+InterruptId = NewType("InterruptId", str)
+"""32 hexadecimal digits: a hash of the task and of the ordinal or key of the question."""
+
+
+def digest(*parts: object) -> str:
+    """32 hexadecimal digits that depend on every part and its place."""
+    from hashlib import blake2b  # loads OpenSSL, which most runs never need
+
+    return blake2b("\x1f".join(map(str, parts)).encode(), digest_size=16).hexdigest()
+
+
+def task_id(origin: str, position: int) -> TaskId:
+    """The id of the task at `position` of the frontier that the commit `origin` made."""
+    return TaskId(digest("task", origin, position))
+
+
+def interrupt_id(task: TaskId, ordinal_or_key: int | str) -> InterruptId:
+    """The id of one question of one task; the same whenever the node is executed again."""
+    kind = "ordinal" if isinstance(ordinal_or_key, int) else "key"
+    return InterruptId(digest("interrupt", task, kind, ordinal_or_key))
+
+
+def is_interrupt_id(text: object) -> bool:
+    """Whether `text` has the form of an interrupt id."""
+    return isinstance(text, str) and len(text) == 32 and all(sign in "0123456789abcdef" for sign in text)
+
+
+class _Drawn:
+    """Ids of this process: a random prefix, drawn again after a fork, and a counter."""
+
+    def __init__(self) -> None:
+        self.reseed()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self.reseed)
+
+    def reseed(self) -> None:
+        self._prefix = os.urandom(8).hex()
+        self._counter = itertools.count()
+
+    def run_id(self) -> RunId:
+        return RunId(f"{self._prefix}{next(self._counter):x}")
+
+    def checkpoint_id(self) -> CheckpointId:
+        """A uuid of version 7 (RFC 9562, section 5.7): milliseconds, a counter within the process, random bits."""
+        count = next(self._counter)
+        milliseconds = time.time_ns() // 1_000_000
+        # 12 bits of rand_a and 18 of rand_b hold the counter, so ids of one millisecond keep their order.
+        high = 0x7000 | (count >> 18) & 0xFFF
+        low = 0x8000_0000_0000_0000 | (count & 0x3FFFF) << 44 | int(self._prefix[:11], 16)
+        return CheckpointId(f"{milliseconds:012x}{high:04x}{low:016x}")
+
+
+_drawn = _Drawn()
+draw_run_id = _drawn.run_id
+draw_checkpoint_id = _drawn.checkpoint_id

@@ -1,0 +1,164 @@
+"""Messages of a conversation, and what people write when they mean one.
+
+A `Message` is one shape for every provider. `as_message` accepts what the field writes: our own class, OpenAI-style
+dicts, `(role, text)` pairs, plain text, and LangChain messages. Messages are values: `replace` one rather than
+changing it, since checkpoints and other nodes hold the same object.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+from statewright.errors import InvalidUpdateError
+
+__all__ = ["REMOVE_ALL_MESSAGES", "Message", "RemoveMessage", "ToolCall", "ToolResult", "as_message", "replace"]
+
+REMOVE_ALL_MESSAGES = "__remove_all__"
+"""As the id of a `RemoveMessage`: drop every message that stands before it."""
+
+ROLES = ("system", "user", "assistant", "tool")
+_ROLE_BY_ALIAS = {**{role: role for role in ROLES}, "human": "user", "ai": "assistant", "developer": "system"}
+
+
+@dataclass(slots=True)
+class ToolCall:
+    """A model's wish to have a tool called."""
+
+    id: str
+    """Given by the model; the result names it."""
+    name: str
+    arguments: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    def to_dict(self) -> dict[str, Any]:
+        """The call as OpenAI writes it: the arguments are JSON text."""
+        function = {"name": self.name, "arguments": json.dumps(self.arguments, ensure_ascii=False)}
+        return {"id": self.id, "type": "function", "function": function}
+
+
+@dataclass(slots=True)
+class ToolResult:
+    """What a tool answered to one call; becomes a message with the role `tool`."""
+
+    tool_call_id: str
+    content: Any
+    name: str | None = None
+
+    def to_message(self) -> Message:
+        content = self.content if isinstance(self.content, str) else json.dumps(self.content, ensure_ascii=False)
+        return Message(content, role="tool", name=self.name, tool_call_id=self.tool_call_id)
+
+
+@dataclass(slots=True)
+class Message:
+    """One message of a conversation."""
+
+    content: str | list[dict[str, Any]]
+    """Text, or parts in the provider-neutral form `{"type": "text", "text": ...}`."""
+    role: str = "user"
+    id: str | None = None
+    """Names the message within its conversation; one is given when it enters the state without."""
+    name: str | None = None
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str | None = None
+    """For the role `tool`: the call that this message answers."""
+    metadata: dict[str, Any] | None = None
+
+    @property
+    def text(self) -> str:
+        """All text of the message, joined."""
+        if isinstance(self.content, str):
+            return self.content
+        return "".join(part.get("text", "") for part in self.content if part.get("type") == "text")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The message as OpenAI writes it, with its id; absent parts are left out."""
+        optional = {
+            "id": self.id,
+            "name": self.name,
+            "tool_calls": [call.to_dict() for call in self.tool_calls] or None,
+            "tool_call_id": self.tool_call_id,
+            "metadata": self.metadata,
+        }
+        present = {key: value for key, value in optional.items() if value is not None}
+        return {"role": self.role, "content": self.content, **present}
+
+    def to_langchain(self) -> Any:
+        """The message as a LangChain message. Raises ImportError where langchain-core is not installed."""
+        from langchain_core.messages import convert_to_messages  # pyright: ignore  # an optional package
+
+        return convert_to_messages([self.to_dict()])[0]  # pyright: ignore
+
+
+@dataclass(slots=True)
+class RemoveMessage:
+    """An update that removes the message with this id, or with `REMOVE_ALL_MESSAGES` all before it."""
+
+    id: str
+
+
+def as_message(value: object) -> Message | RemoveMessage:
+    """The message that `value` means. Raises InvalidUpdateError for anything that is none."""
+    match value:
+        case Message() | RemoveMessage():
+            return value
+        case ToolResult():
+            return value.to_message()
+        case str():
+            return Message(value)
+        case (str() as role, str() | list() as content):
+            return Message(cast(Any, content), role=_role(role, value))
+        case Mapping():
+            return _from_dict(cast(Mapping[str, Any], value))
+        case _ if hasattr(value, "type") and hasattr(value, "content"):
+            return _from_langchain(value)
+        case _:
+            raise InvalidUpdateError(
+                f"A message was expected, found {value!r} of type {type(value).__name__}. Write a Message, "
+                f"a dict with 'role' and 'content', a (role, text) pair, or text."
+            )
+
+
+def _role(name: object, found: object) -> str:
+    try:
+        return _ROLE_BY_ALIAS[cast(str, name)]
+    except (KeyError, TypeError):
+        known = ", ".join(sorted(_ROLE_BY_ALIAS))
+        raise InvalidUpdateError(f"Unknown role {name!r} in the message {found!r}. Roles: {known}.") from None
+
+
+def _from_dict(data: Mapping[str, Any]) -> Message | RemoveMessage:
+    role = data.get("role", data.get("type"))
+    if role == "remove":
+        return RemoveMessage(str(data["id"]))
+    if "content" not in data and not data.get("tool_calls"):
+        raise InvalidUpdateError(f"The message {dict(data)!r} has no 'content'.")
+    return Message(
+        data.get("content") or "",
+        role=_role(role, dict(data)),
+        id=data.get("id"),
+        name=data.get("name"),
+        tool_calls=tuple(_tool_call(call) for call in data.get("tool_calls") or ()),
+        tool_call_id=data.get("tool_call_id"),
+        metadata=data.get("metadata"),
+    )
+
+
+def _tool_call(data: ToolCall | Mapping[str, Any]) -> ToolCall:
+    """A tool call as OpenAI nests it, or flat with `args` or `arguments`."""
+    if isinstance(data, ToolCall):
+        return data
+    function = cast(Mapping[str, Any], data.get("function", data))
+    arguments = function.get("arguments", function.get("args", {}))
+    if isinstance(arguments, str):
+        arguments = json.loads(arguments or "{}")
+    return ToolCall(str(data.get("id") or ""), str(function["name"]), dict(arguments))
+
+
+def _from_langchain(value: Any) -> Message | RemoveMessage:
+    """A message of langchain-core, known by its shape so that the package need not be loaded."""
+    calls: Sequence[Mapping[str, Any]] = getattr(value, "tool_calls", None) or ()
+    data = {name: getattr(value, name, None) for name in ("type", "content", "id", "name", "tool_call_id")}
+    return _from_dict({**data, "tool_calls": calls})

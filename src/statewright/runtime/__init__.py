@@ -1,0 +1,33 @@
+"""The superstep runtime: a pure core that decides, and two thin drivers that act."""
+
+from statewright.runtime.compiled import CallOptions, CompiledGraph, GraphOutput
+from statewright.runtime.config import Durability, OnUnfinished
+from statewright.runtime.control import RunControl
+from statewright.runtime.instrument import Instrument
+from statewright.runtime.interrupt import interrupt
+from statewright.runtime.iterate import Step, StepIterator
+from statewright.runtime.program import Validate
+from statewright.runtime.snapshot import StateSnapshot, TaskSnapshot
+from statewright.runtime.state_graph import MessagesStateGraph, StateGraph
+from statewright.runtime.stream import StreamMode
+from statewright.runtime.thread_state import diff
+
+__all__ = [
+    "CallOptions",
+    "CompiledGraph",
+    "Durability",
+    "GraphOutput",
+    "Instrument",
+    "MessagesStateGraph",
+    "OnUnfinished",
+    "RunControl",
+    "StateGraph",
+    "StateSnapshot",
+    "Step",
+    "StepIterator",
+    "StreamMode",
+    "TaskSnapshot",
+    "Validate",
+    "diff",
+    "interrupt",
+]

@@ -1,0 +1,48 @@
+"""What a superstep changes: pure functions from a checkpoint and results to the next checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from statewright.checkpoint import Checkpoint, TaskResult, Values
+from statewright.runtime.fold import fold_results, fold_writes, pairs_of, without_transients
+from statewright.runtime.frontier import next_frontier
+from statewright.runtime.program import Program
+
+
+def apply_results(
+    program: Program, checkpoint: Checkpoint, results: Sequence[TaskResult], commit_id: str
+) -> Checkpoint:
+    """The checkpoint after a superstep; `results` are in task order and complete.
+
+    The same checkpoint and results give the same next checkpoint but for its id. Raises ConflictingWrites, and
+    whatever a reducer raises; `checkpoint` is as it was then.
+    """
+    values = folded_values(program, checkpoint.values, results)
+    frontier, held, joins = next_frontier(program, checkpoint, results, commit_id)
+    return Checkpoint(commit_id, checkpoint.step + 1, values, frontier, held, joins)
+
+
+def folded_values(program: Program, values: Values, results: Sequence[TaskResult]) -> Values:
+    """The state after a superstep, with signals of the one before gone."""
+    if len(results) == 1:
+        # A lone task that was routed has been folded already: its view of the state is the step's.
+        folded = results[0].folded
+        new = fold_writes(program, values, results[0]) if folded is None else folded
+    else:
+        new = fold_results(program, values, results)
+    return without_transients(program, new, results) if program.transient else new
+
+
+def deltas(program: Program, results: Sequence[TaskResult], new: Values) -> Mapping[str, Any]:
+    """For each saved channel that was written, what has to be stored so that the change can be made again."""
+    updates: dict[str, list[Any]] = {}
+    for result in results:
+        for name, update in pairs_of(result):
+            if name not in program.unsaved:
+                updates.setdefault(name, []).append(update)
+    return {
+        name: program.channels[name].delta(written, new.get(name)) if name in program.channels else new.get(name)
+        for name, written in updates.items()
+    }

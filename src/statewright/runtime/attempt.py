@@ -1,0 +1,218 @@
+"""One execution of one task: from the state to a result.
+
+`perform` calls plain functions; `attempt_async` has its twin of a few lines that awaits. Nothing is raised out of
+here but what ends the whole process or run: a task's exception is an outcome.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from statewright.checkpoint import NO_ARG, Checkpoint, Task, TaskResult, Values
+from statewright.errors import InvalidUpdateError, MutatedState, UnknownTarget
+from statewright.graph import END, START, STOP, Answer, ExecutionInfo, NodeError, ParentCommand, Runtime, Send, read_answer
+from statewright.ids import TaskId
+from statewright.runtime.effects import Failure, Outcome, Pause
+from statewright.runtime.fold import fold_writes
+from statewright.runtime.interrupt import ChildCommand, Paused
+from statewright.runtime.mutation import changed_channels, picture
+from statewright.runtime.program import NodeProgram, Program, Route
+from statewright.runtime.reading import with_managed
+from statewright.runtime.scope import Scope
+
+
+def perform(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Outcome:
+    """Run a task whose node, and whose conditional edges, are plain functions."""
+    try:
+        state = begin(scope, node, task, checkpoint)
+        answer = node.call(state) if node.bare else node.call(*given(node, state), **asked(node.asks, scope))
+        return conclude(scope, node, task, checkpoint, answer)
+    except BaseException as error:
+        return settle(scope, node, task, error)
+
+
+def begin(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Any:
+    """The input of the node."""
+    run = scope.run
+    program = run.program
+    if program.lean and run.watch is None:
+        return node.read(checkpoint.values, task.arg)
+    values = checkpoint.values
+    if program.managed:
+        values = with_managed(values, program.managed, checkpoint.step, run.stop)
+    state = node.read(values, task.arg)
+    scope.input = state
+    if program.debug:
+        scope.picture = picture(checkpoint.values)
+    if run.watch is not None:
+        run.watch.task_started(scope, state)
+    return state
+
+
+def given(node: NodeProgram, state: Any) -> tuple[Any, ...]:
+    return (state,) if node.takes_state else ()
+
+
+def asked(asks: Sequence[tuple[str, str]] | None, scope: Scope) -> dict[str, Any]:
+    """What a function asked for by parameter."""
+    return {parameter: _ASKED[wanted](scope) for parameter, wanted in asks} if asks else {}
+
+
+def conclude(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, answer: Any) -> TaskResult:
+    """The result of a task whose node answered."""
+    result = written(scope, node, task, answer)
+    if node.routes and not result.goto:
+        view = routing_view(scope, checkpoint, result)
+        choices = [ask(route, scope, view) for route in node.routes]
+        take_choices(scope.run.program, node, result, choices)
+    return finished(scope, node, checkpoint, result)
+
+
+def settle(scope: Scope, node: NodeProgram, task: Task, error: BaseException) -> Outcome:
+    """The outcome of a task whose node raised. Re-raises what is no node's business."""
+    outcome: Outcome
+    if isinstance(error, ChildCommand):
+        return conclude(scope, node, task, cast(Checkpoint, scope.checkpoint), error.command)
+    if isinstance(error, Paused):
+        outcome = Pause(task, error.interrupts)
+    elif isinstance(error, ParentCommand):
+        outcome = Failure(task, error if scope.run.nested else _no_parent(node))
+    elif not isinstance(error, Exception):
+        raise error
+    elif node.handler is not None:
+        handled = NodeError(node.name, error, scope.input)
+        outcome = TaskResult(task, {}, [Send(node.handler, handled)], goto=True)
+    else:
+        error.add_note(f"in node {node.name!r}, step {scope.checkpoint.step + 1 if scope.checkpoint else 0}, attempt 1")
+        outcome = Failure(task, error)
+    if scope.run.watch is not None:
+        scope.run.watch.task_finished(scope, outcome)
+    return outcome
+
+
+def _no_parent(node: NodeProgram) -> InvalidUpdateError:
+    return InvalidUpdateError(
+        f"Node {node.name!r} answered a Command for the parent graph, and this graph was not called by another one."
+    )
+
+
+def written(scope: Scope, node: NodeProgram, task: Task, answer: Any) -> TaskResult:
+    """The result as far as the answer itself says it."""
+    updates = node.updates
+    if type(answer) is dict or answer is None:
+        writes = updates.read(answer, node.name, task)
+        return TaskResult(task, writes, node.successors)
+    taken: Answer = read_answer(answer, updates, node.name, task)
+    if taken.targets is None:
+        return TaskResult(task, taken.writes, node.successors)
+    targets = checked_targets(scope.run.program, node, taken.targets)
+    return TaskResult(task, taken.writes, targets, goto=True)
+
+
+def finished(scope: Scope, node: NodeProgram, checkpoint: Checkpoint, result: TaskResult) -> TaskResult:
+    run = scope.run
+    if run.program.debug:
+        changed = changed_channels(scope.picture, checkpoint.values)
+        if changed:
+            raise MutatedState(node.name, changed)
+    if run.watch is not None and node.name != START:
+        run.watch.task_finished(scope, result)
+    return result
+
+
+def checked_targets(program: Program, node: NodeProgram, targets: Sequence[str | Send]) -> list[str | Send]:
+    """The targets that lead somewhere. Raises UnknownTarget for one where the node cannot go."""
+    allowed = node.allowed if node.allowed is not None else program.targets
+    for target in targets:
+        name = target.node if type(target) is Send else target
+        if name not in allowed or (name is not target and name in (END, STOP)):
+            via = "a Send" if type(target) is Send else "a goto"
+            raise UnknownTarget(node.reach_as, name, allowed, via=via)
+    return [target for target in targets if target != END]
+
+
+def routing_view(scope: Scope, checkpoint: Checkpoint, result: TaskResult) -> Values:
+    """The state as a conditional edge sees it: with the task's own writes, and the signals that the node saw."""
+    program = scope.run.program
+    result.folded = fold_writes(program, checkpoint.values, result)
+    if not program.managed:
+        return result.folded
+    return with_managed(result.folded, program.managed, checkpoint.step, scope.run.stop)
+
+
+def ask(route: Route, scope: Scope, view: Values) -> Any:
+    state = route.read(view, NO_ARG)
+    return route.path(state, **asked(route.asks, scope)) if route.asks else route.path(state)
+
+
+def take_choices(program: Program, node: NodeProgram, result: TaskResult, choices: Sequence[Any]) -> None:
+    targets: list[str | Send] = list(node.successors)
+    for route, choice in zip(node.routes, choices, strict=True):
+        for one in choice if isinstance(choice, list | tuple) else (choice,):
+            target = _meant(program, node, route, one)
+            if target != END:
+                targets.append(target)
+    result.targets = targets
+
+
+def _meant(program: Program, node: NodeProgram, route: Route, choice: Any) -> str | Send:
+    """The target that a result of a conditional edge means."""
+    if route.targets is not None:
+        try:
+            if choice in route.targets:
+                return route.targets[choice]
+        except TypeError:  # unhashable: a Send, or a mistake
+            pass
+    if type(choice) is Send and choice.node in program.graph.nodes:
+        return choice
+    if route.targets is None and type(choice) is str and choice in program.targets:
+        return choice
+    known = map(str, route.targets) if route.targets is not None else program.targets
+    found = choice.node if type(choice) is Send else choice
+    raise UnknownTarget(node.reach_as, found, known, via=f"by its conditional edge {route.branch.name!r}")
+
+
+def _runtime(scope: Scope) -> Runtime[Any]:
+    run = scope.run
+    return Runtime(context=run.context, store=run.store, stream_writer=_writer(scope), info=lambda: _info(scope))
+
+
+def _writer(scope: Scope) -> Any:
+    watch = scope.run.watch
+    if watch is None:
+        return _unheard
+    own = scope.copy()  # the writer may be used after the scope has gone on to another task
+    return lambda value: watch.custom(own, value)
+
+
+def _unheard(value: Any) -> None:
+    """Takes what nobody reads."""
+
+
+def _info(scope: Scope) -> ExecutionInfo:
+    run, task, checkpoint = scope.run, scope.task, scope.checkpoint
+    return ExecutionInfo(
+        thread_id=run.settings.thread_id,
+        run_id=run.run_id,
+        namespace=run.namespace,
+        checkpoint_id=checkpoint.id if checkpoint and run.saver is not None else None,
+        step=checkpoint.step + 1 if checkpoint else 0,
+        node=task.node if task else "",
+        task_id=task.id if task else TaskId(""),
+    )
+
+
+def _error(scope: Scope) -> NodeError | None:
+    arg = scope.task.arg if scope.task else None
+    return arg if isinstance(arg, NodeError) else None
+
+
+_ASKED: dict[str, Any] = {
+    "config": lambda scope: scope.run.node_config(),
+    "runtime": _runtime,
+    "writer": _writer,
+    "store": lambda scope: scope.run.store,
+    "previous": lambda scope: None,  # what an entrypoint saved last; graphs have no such thing
+    "error": _error,
+}

@@ -1,0 +1,67 @@
+"""One execution of a task that awaits something: the twin of `attempt.perform`."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from typing import Any
+
+from statewright.checkpoint import Checkpoint, Task, TaskResult
+from statewright.errors import NodeCancelledError
+from statewright.runtime.attempt import (
+    ask,
+    asked,
+    begin,
+    conclude,
+    finished,
+    given,
+    routing_view,
+    settle,
+    take_choices,
+    written,
+)
+from statewright.runtime.effects import Outcome
+from statewright.runtime.program import NodeProgram
+from statewright.runtime.scope import Scope
+from statewright.runtime.thread_calls import call_in_thread
+
+
+async def perform_async(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Outcome:
+    """Run a task that awaits something."""
+    try:
+        state = begin(scope, node, task, checkpoint)
+        if node.acall is None:
+            answer = await call_in_thread(node.call, *given(node, state), **asked(node.asks, scope))
+        elif node.bare:
+            answer = await node.acall(state)
+        else:
+            answer = await node.acall(*given(node, state), **asked(node.asks, scope))
+        if node.routes_await:
+            return await conclude_async(scope, node, task, checkpoint, answer)
+        return conclude(scope, node, task, checkpoint, answer)
+    except asyncio.CancelledError as error:
+        if _is_cancelled():
+            raise
+        return settle(scope, node, task, NodeCancelledError(node.name, error))
+    except BaseException as error:
+        return settle(scope, node, task, error)
+
+
+
+def _is_cancelled() -> bool:
+    """Whether somebody cancelled the present asyncio task, rather than the node raising CancelledError itself."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+async def conclude_async(
+    scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, answer: Any
+) -> TaskResult:
+    """The result of a task with conditional edges that are coroutine functions."""
+    result = written(scope, node, task, answer)
+    if node.routes and not result.goto:
+        view = routing_view(scope, checkpoint, result)
+        choices = [ask(route, scope, view) for route in node.routes]
+        awaited = [await choice if inspect.isawaitable(choice) else choice for choice in choices]
+        take_choices(scope.run.program, node, result, awaited)
+    return finished(scope, node, checkpoint, result)

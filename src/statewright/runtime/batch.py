@@ -1,0 +1,58 @@
+"""Many inputs at once: the same graph, run beside itself."""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, cast
+
+from statewright.errors import InvalidConfig, NodeFailed
+from statewright.runtime.run import Run
+from statewright.runtime.worker_threads import DEFAULT_THREADS
+
+
+def run_beside(run_one: Callable[[int], Any], count: int, width: int | None) -> list[Any]:
+    """The results of `run_one` for each place, in order; each on a thread, in a copy of the caller's context."""
+    if not count:
+        return []
+    with ThreadPoolExecutor(min(width or DEFAULT_THREADS, count), thread_name_prefix="statewright-batch") as pool:
+        runs = [pool.submit(contextvars.copy_context().run, run_one, place) for place in range(count)]
+        return [one.result() for one in runs]
+
+
+async def run_beside_async(
+    run_one: Callable[[int], Coroutine[Any, Any, Any]], count: int, width: int | None
+) -> list[Any]:
+    """The same on the running event loop. The first exception cancels the rest."""
+    import asyncio
+
+    places = asyncio.Semaphore(width or max(count, 1))
+
+    async def run_in_turn(place: int) -> Any:
+        async with places:
+            return await run_one(place)
+
+    async with asyncio.TaskGroup() as group:
+        runs = [group.create_task(run_in_turn(place)) for place in range(count)]
+    return [one.result() for one in runs]
+
+
+def config_at(config: Any, place: int, count: int) -> Any:
+    """The config of one input: the common one, or its own from a list. Raises InvalidConfig for a wrong length."""
+    if config is None or isinstance(config, Mapping):
+        return config
+    configs = cast(Sequence[Any], config)
+    if len(configs) != count:
+        raise InvalidConfig(f"The batch has {count} inputs and {len(configs)} configs. Give one each, or one for all.")
+    return configs[place]
+
+
+def recorded(run: Run) -> BaseException | None:
+    """How a failed run is kept in place of a result; None if it did not fail."""
+    rest = run.rest
+    if rest is None or rest.error is None:
+        return None
+    if rest.node is None:
+        return rest.error
+    return NodeFailed(rest.node, rest.error, step=rest.checkpoint.step + 1)

@@ -1,0 +1,576 @@
+"""A graph that is ready to run: the public face of the runtime.
+
+Every method builds a run and hands its core to a driver; the methods with an `a` in front use the other driver.
+Compiled graphs are never changed by running, and may be shared between threads and event loops.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, cast
+
+from statewright.checkpoint import Checkpointer, Interrupt, Line
+from statewright.clock import Clock, SystemClock
+from statewright.errors import InternalError, InvalidConfig, suggestion
+from statewright.graph import Graph, Memory, ParentCommand
+from statewright.runtime.batch import config_at, recorded, run_beside, run_beside_async
+from statewright.runtime.config import DURABILITIES, ON_UNFINISHED, Settings, checked_choice, read_settings
+from statewright.runtime.control import RunControl
+from statewright.runtime.drive_sync import drive_sync, perform_effect, resolved
+from statewright.runtime.effects import Effect, Rest
+from statewright.runtime.instrument import Instrument
+from statewright.runtime.interrupt import ChildCommand, Paused
+from statewright.runtime.iterate import Halt, StepIterator, StepWatch
+from statewright.runtime.program import Program, Validate
+from statewright.runtime.run import Run
+from statewright.runtime.scope import Scope, current_scope
+from statewright.runtime.snapshot import StateSnapshot, empty_snapshot, snapshot_of
+from statewright.runtime.start import run_to_rest
+from statewright.runtime.stream import INTERRUPT, StreamView, checked_modes
+from statewright.runtime.subgraph import call_line, call_namespace, shared
+from statewright.runtime.thread_state import Update, forked, load_saved, updated
+from statewright.runtime.watch import Watch, instrument_listeners
+from statewright.state import UnknownKeys, check_value, context_json_schema, json_schema
+from statewright.store import Store
+
+if TYPE_CHECKING:
+    from statewright.graph.draw import Drawing
+
+T = TypeVar("T")
+Names = Sequence[str] | str | None
+
+
+class CallOptions(TypedDict, total=False):
+    """The keywords of every call that runs a graph. A keyword wins over the same key in `config`."""
+
+    context: Any
+    """The caller's dependencies, for nodes that ask for `runtime`; never saved."""
+    thread_id: str | None
+    """The thread to go on with; needs a checkpointer."""
+    checkpoint_id: str | None
+    """The checkpoint to start from instead of the head."""
+    branch: str | None
+    run_id: str | None
+    recursion_limit: int | None
+    """How many supersteps the call may take; 1000 if not given."""
+    max_concurrency: int | None
+    """How many tasks may be in flight; 1000 coroutines and a few threads per core if not given."""
+    durability: str | None
+    """When supersteps are saved: `sync`, `async`, or `exit` for only at rest."""
+    interrupt_before: Names
+    interrupt_after: Names
+    control: RunControl | None
+    on_unfinished: str | None
+    """What fresh input does to open questions: `discard` them, or `finish` the work first."""
+
+
+class GraphOutput:
+    """The result of a call with `version="v2"`."""
+
+    __slots__ = ("interrupts", "value")
+
+    def __init__(self, value: Any, interrupts: tuple[Interrupt, ...]) -> None:
+        self.value = value
+        self.interrupts = interrupts
+
+
+class CompiledGraph:
+    """A graph that is ready to run. Made by `StateGraph.compile`."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        *,
+        checkpointer: Checkpointer | None = None,
+        store: Store | None = None,
+        interrupt_before: Names = None,
+        interrupt_after: Names = None,
+        debug: bool = False,
+        unknown_keys: UnknownKeys = "warn",
+        validate: Validate = "input",
+        instruments: Sequence[Instrument] = (),
+        clock: Clock | None = None,
+    ) -> None:
+        self.graph = graph
+        self.checkpointer = checkpointer
+        self.store = store
+        self._clock = clock or SystemClock()
+        self._program = Program(graph, unknown_keys=unknown_keys, validate=validate, debug=debug)
+        self._breaks = (_names(interrupt_before), _names(interrupt_after))
+        self._listeners = tuple(instrument_listeners(instruments))
+
+    @property
+    def name(self) -> str:
+        return self.graph.name
+
+    def __repr__(self) -> str:
+        return f"CompiledGraph({self.name!r}, {len(self.graph.nodes)} nodes)"
+
+    # -- running
+
+    def invoke(
+        self,
+        input: Any,  # noqa: A002  # the field's word
+        config: Any = None,
+        *,
+        stream_mode: str = "values",
+        version: str = "v1",
+        **options: Unpack[CallOptions],
+    ) -> Any:
+        """Run to rest, and return the state that the output schema shows.
+
+        If the run waits for answers, the result holds them under `"__interrupt__"`; with `version="v2"` it is a
+        `GraphOutput`. With another `stream_mode` the result is the list of all parts. Raises what a node raised,
+        with a note that says where; the errors under `RunError` for wrong input, settings and answers;
+        `CheckpointConflict` if another run moved the thread.
+        """
+        if stream_mode != "values":
+            return list(self.stream(input, config, stream_mode=stream_mode, version=version, **options))
+        run = self._run(config, options)
+        _exhaust(drive_sync(run, run_to_rest(run, input)))
+        return self._result(run, version)
+
+    async def ainvoke(
+        self,
+        input: Any,  # noqa: A002  # the field's word
+        config: Any = None,
+        *,
+        stream_mode: str = "values",
+        version: str = "v1",
+        **options: Unpack[CallOptions],
+    ) -> Any:
+        """`invoke`, on the running event loop."""
+        from statewright.runtime.drive_async import drive_async  # loads asyncio
+
+        if stream_mode != "values":
+            parts = self.astream(input, config, stream_mode=stream_mode, version=version, **options)
+            return [part async for part in parts]
+        run = self._run(config, options)
+        await drive_async(run, run_to_rest(run, input))
+        return self._result(run, version)
+
+    def stream(
+        self,
+        input: Any,  # noqa: A002  # the field's word
+        config: Any = None,
+        *,
+        stream_mode: str | Sequence[str] = "updates",
+        subgraphs: bool = False,
+        version: str = "v1",
+        **options: Unpack[CallOptions],
+    ) -> Iterator[Any]:
+        """Run while the caller reads what happens; see `runtime/stream.py` for the modes.
+
+        The run advances as parts are taken; closing the iterator abandons it.
+        """
+        run, _ = self._streamed(config, options, stream_mode, subgraphs, version)
+        yield from drive_sync(run, run_to_rest(run, input))
+        self._result(run, version)
+
+    async def astream(
+        self,
+        input: Any,  # noqa: A002  # the field's word
+        config: Any = None,
+        *,
+        stream_mode: str | Sequence[str] = "updates",
+        subgraphs: bool = False,
+        version: str = "v1",
+        **options: Unpack[CallOptions],
+    ) -> AsyncIterator[Any]:
+        """`stream`, on the running event loop. The run goes on while the reader is busy, up to a bounded buffer."""
+        from statewright.runtime.drive_async import stream_parts  # loads asyncio
+
+        run, view = self._streamed(config, options, stream_mode, subgraphs, version)
+        parts = stream_parts(run, run_to_rest(run, input), view.buffer)
+        try:
+            async for part in parts:
+                yield part
+        finally:
+            await parts.aclose()
+        self._result(run, version)
+
+    def iter(
+        self,
+        input: Any,  # noqa: A002  # the field's word
+        config: Any = None,
+        *,
+        halt: Halt | None = None,
+        **options: Unpack[CallOptions],
+    ) -> StepIterator:
+        """Drive a run superstep by superstep. It ends early where `halt(step)` is true, or at a breakpoint."""
+        watch = Watch(self._listeners)
+        StepWatch(watch)
+        run = self._run(config, options, watch)
+        return StepIterator(run, drive_sync(run, run_to_rest(run, input)), halt)
+
+    def batch(
+        self,
+        inputs: Sequence[Any],
+        config: Any = None,
+        *,
+        return_exceptions: bool = False,
+        **options: Unpack[CallOptions],
+    ) -> list[Any]:
+        """The results of many inputs, in their order, run beside each other on threads.
+
+        `config` may be a list with one for each input. With `return_exceptions=True` a failed run gives its error
+        in place of a result, a `NodeFailed` where a node raised.
+        """
+        def run_one(place: int) -> Any:
+            try:
+                run = self._run(config_at(config, place, len(inputs)), options)
+                _exhaust(drive_sync(run, run_to_rest(run, inputs[place])))
+            except Exception as error:
+                if return_exceptions:
+                    return error
+                raise
+            return (recorded(run) if return_exceptions else None) or self._result(run)
+
+        return run_beside(run_one, len(inputs), options.get("max_concurrency"))
+
+    async def abatch(
+        self,
+        inputs: Sequence[Any],
+        config: Any = None,
+        *,
+        return_exceptions: bool = False,
+        **options: Unpack[CallOptions],
+    ) -> list[Any]:
+        """`batch`, on the running event loop."""
+        from statewright.runtime.drive_async import drive_async  # loads asyncio
+
+        async def run_one(place: int) -> Any:
+            try:
+                run = self._run(config_at(config, place, len(inputs)), options)
+                await drive_async(run, run_to_rest(run, inputs[place]))
+            except Exception as error:
+                if return_exceptions:
+                    return error
+                raise
+            return (recorded(run) if return_exceptions else None) or self._result(run)
+
+        return await run_beside_async(run_one, len(inputs), options.get("max_concurrency"))
+
+    # -- threads
+
+    def get_state(self, config: Any = None, **options: Unpack[CallOptions]) -> StateSnapshot:
+        """The thread at its head, or at the checkpoint that the config names."""
+        run = self._thread_run(config, options)
+        saved = self._perform(run, load_saved(run))
+        return snapshot_of(self._program, saved) if saved is not None else empty_snapshot(self._program, run.node_config())
+
+    def get_state_history(
+        self,
+        config: Any = None,
+        *,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002  # the field's word
+        before: Any = None,
+        limit: int | None = None,
+        **options: Unpack[CallOptions],
+    ) -> Iterator[StateSnapshot]:
+        """The checkpoints of the thread's branch and their ancestors, the newest first.
+
+        `filter` keeps those whose metadata holds its entries; `before` is a config that names a checkpoint.
+        """
+        run = self._thread_run(config, options)
+        saver, line = cast(Checkpointer, run.saver), cast(Line, run.line)
+        older_than = read_settings(before).checkpoint_id if before is not None else run.settings.checkpoint_id
+        found = saver.history(
+            line.thread_id, namespace=line.namespace, branch=run.settings.branch, before=cast(Any, older_than)
+        )
+        snapshots = (snapshot_of(self._program, one) for one in resolved(found))
+        wanted = (filter or {}).items()
+        kept = (one for one in snapshots if all(one.metadata.get(key) == value for key, value in wanted))
+        return itertools.islice(kept, limit)
+
+    def update_state(
+        self,
+        config: Any,
+        values: Any,
+        as_node: str | None = None,
+        *,
+        cancel_pending: bool = False,
+        **options: Unpack[CallOptions],
+    ) -> dict[str, Any]:
+        """Change the state as if a node had answered `values`; the config of the new checkpoint.
+
+        What follows the node is due then. Other tasks that were due stay so, unless `cancel_pending`. Without
+        `as_node` it is the node that ran last, if that is clear. With END nothing is due any more.
+        """
+        return self.bulk_update_state(config, [(values, as_node)], cancel_pending=cancel_pending, **options)
+
+    def bulk_update_state(
+        self,
+        config: Any,
+        updates: Sequence[Update],
+        *,
+        cancel_pending: bool = False,
+        **options: Unpack[CallOptions],
+    ) -> dict[str, Any]:
+        """Several updates `(values, as_node)` as one superstep, in their order."""
+        run = self._thread_run(config, options)
+        line, head = self._perform(run, updated(run, updates, cancel_pending=cancel_pending))
+        return checkpoint_config(line, head)
+
+    def fork(self, config: Any, *, branch: str | None = None, **options: Unpack[CallOptions]) -> dict[str, Any]:
+        """Make a checkpoint the head of a new branch, or of its own branch again; the config of that head.
+
+        Tasks that were due there are due again with their ids, what had landed is kept, answers are not.
+        """
+        run = self._thread_run(config, options)
+        line, head = self._perform(run, forked(run, branch))
+        return checkpoint_config(line, head)
+
+    async def aget_state(self, config: Any = None, **options: Unpack[CallOptions]) -> StateSnapshot:
+        """`get_state`, without blocking the running event loop."""
+        return await _in_thread(self.get_state, config, **options)
+
+    async def aget_state_history(self, config: Any = None, **options: Any) -> AsyncIterator[StateSnapshot]:
+        """`get_state_history`, without blocking the running event loop."""
+        for snapshot in await _in_thread(lambda: list(self.get_state_history(config, **options))):
+            yield snapshot
+
+    async def aupdate_state(
+        self, config: Any, values: Any, as_node: str | None = None, **options: Any
+    ) -> dict[str, Any]:
+        """`update_state`, without blocking the running event loop."""
+        return await _in_thread(self.update_state, config, values, as_node, **options)
+
+    # -- looking
+
+    def get_graph(self, *, xray: bool | int = False) -> Drawing:
+        """The graph as a drawing, with the insides of subgraphs if `xray`, down to a depth if it is a number."""
+        from statewright.graph.draw import drawing_of
+
+        return drawing_of(self.graph, xray=xray)
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
+        """How a notebook shows the graph."""
+        return {"image/svg+xml": self.get_graph().draw_svg(), "text/plain": repr(self)}
+
+    def get_input_jsonschema(self) -> dict[str, Any]:
+        """The JSON Schema of what `invoke` takes."""
+        return json_schema(self.graph.input_schema, self.graph.fields, title=f"{self.name}Input")
+
+    def get_output_jsonschema(self) -> dict[str, Any]:
+        """The JSON Schema of what `invoke` returns."""
+        return json_schema(self.graph.output_schema, self.graph.fields, title=f"{self.name}Output")
+
+    def get_state_jsonschema(self) -> dict[str, Any]:
+        """The JSON Schema of the whole state."""
+        return json_schema(self.graph.schema, self.graph.fields, title=f"{self.name}State")
+
+    def get_context_jsonschema(self) -> dict[str, Any] | None:
+        """The JSON Schema of the context; None if the graph has none."""
+        return context_json_schema(self.graph.context_schema)
+
+    # -- called by a node
+
+    def call_within(self, state: Any, memory: Memory) -> Any:
+        """Run as a node of another graph, in a namespace of its thread."""
+        run = self._nested_run(cast(Scope, current_scope()), {}, memory)
+        _exhaust(drive_sync(run, run_to_rest(run, self._own_input(state))))
+        return self._result(run)
+
+    async def acall_within(self, state: Any, memory: Memory) -> Any:
+        """`call_within`, on the running event loop."""
+        from statewright.runtime.drive_async import drive_async
+
+        run = self._nested_run(cast(Scope, current_scope()), {}, memory)
+        await drive_async(run, run_to_rest(run, self._own_input(state)))
+        return self._result(run)
+
+    def _own_input(self, state: Any) -> Any:
+        """What a caller's state means here: the fields that both have."""
+        schema = self.graph.input_schema
+        return shared(state, frozenset(schema.fields) if schema.closed else None)
+
+    # -- making runs
+
+    def _run(self, config: Any, options: Mapping[str, Any], watch: Watch | None = None) -> Run:
+        """A run with the settings of a call. Inside a node of another graph it belongs to that run."""
+        scope = current_scope()
+        if scope is not None and scope.task is not None and watch is None and not _names_thread(config, options):
+            return self._nested_run(scope, options, "call", config)
+        settings = self._settings(config, options)
+        line = self._line(settings)
+        if watch is None and self._listeners:
+            watch = Watch(self._listeners)
+        return Run(
+            self._program,
+            settings,
+            clock=self._clock,
+            saver=self.checkpointer if line is not None else None,
+            line=line,
+            store=self.store,
+            watch=watch,
+            **self._call_options(options),
+        )
+
+    def _nested_run(self, scope: Scope, options: Mapping[str, Any], memory: Memory, config: Any = None) -> Run:
+        """A run that is part of the task of another one: it shares its saver, answers, watch and context."""
+        caller, task = scope.run, scope.task
+        settings = self._settings(config, options)
+        settings.thread_id = caller.settings.thread_id
+        settings.branch = caller.settings.branch
+        namespace = call_namespace(scope, memory)
+        line = call_line(scope, namespace, memory)
+        watch = caller.watch
+        if self._listeners:
+            watch = watch.joined(self._listeners) if watch is not None else Watch(self._listeners)
+        inherited = {"context": caller.context, "control": caller.control}
+        given = {name: value for name, value in self._call_options(options).items() if value}
+        return Run(
+            self._program,
+            settings,
+            clock=self._clock,
+            saver=caller.saver if line is not None else None,
+            line=line,
+            store=self.store or caller.store,
+            watch=watch,
+            answers=caller.answers,
+            run_id=caller.run_id,
+            namespace=namespace,
+            nested=True,
+            metadata={"parent_task": task.id if task is not None else ""},
+            **{**inherited, **given},
+        )
+
+    def _settings(self, config: Any, options: Mapping[str, Any]) -> Settings:
+        if not options:
+            return read_settings(config)
+        unknown = next((name for name in options if name not in _OPTIONS), None)
+        if unknown is not None:
+            raise InvalidConfig(f"Unknown keyword {unknown!r}. " + suggestion(unknown, _OPTIONS, noun="Keywords"))
+        return read_settings(config, **{name: options.get(name) for name in _SETTINGS})
+
+    def _call_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """What a run takes from the keywords of a call besides its settings."""
+        before, after = self._breaks
+        if not options:
+            return {"breaks_before": before, "breaks_after": after} if before or after else {}
+        checked_choice("durability", options.get("durability"), DURABILITIES)
+        checked_choice("on_unfinished", options.get("on_unfinished"), ON_UNFINISHED)
+        return {
+            "context": self._context(options.get("context")),
+            "control": options.get("control"),
+            "on_unfinished": options.get("on_unfinished"),
+            "saves_at_rest": options.get("durability") == "exit",
+            "breaks_before": before | self._known(options.get("interrupt_before"), "interrupt_before"),
+            "breaks_after": after | self._known(options.get("interrupt_after"), "interrupt_after"),
+        }
+
+    def _context(self, context: Any) -> Any:
+        """The context as an instance of its schema, if it was given as a mapping."""
+        schema = self.graph.context_schema
+        if context is None or schema is None or not isinstance(context, Mapping):
+            return context
+        return check_value("context", schema, context)
+
+    def _known(self, names: Names, option: str) -> frozenset[str]:
+        checked = _names(names)
+        unknown = next((name for name in checked if name != "*" and name not in self.graph.nodes), None)
+        if unknown is not None:
+            raise InvalidConfig(
+                f"{option} names {unknown!r}, which is no node. " + suggestion(unknown, self.graph.nodes, noun="Nodes")
+            )
+        return checked
+
+    def _line(self, settings: Settings) -> Line | None:
+        """The line to save on; None without a checkpointer."""
+        if self.checkpointer is None:
+            if settings.thread_id is not None and settings.checkpoint_id is not None:
+                raise InvalidConfig("A checkpoint_id needs a checkpointer: compile(checkpointer=...).")
+            return None
+        if settings.thread_id is None:
+            raise InvalidConfig("The graph has a checkpointer, so the call needs a thread_id, e.g. thread_id='1'.")
+        return Line(settings.thread_id, "", settings.branch)
+
+    def _thread_run(self, config: Any, options: Mapping[str, Any]) -> Run:
+        """A run that only looks at a thread or changes it from outside."""
+        if self.checkpointer is None:
+            raise InvalidConfig("Threads need a checkpointer: compile(checkpointer=...).")
+        settings = self._settings(config, options)
+        line = self._line(settings)
+        return Run(self._program, settings, clock=self._clock, saver=self.checkpointer, line=line)
+
+    def _streamed(
+        self, config: Any, options: Mapping[str, Any], stream_mode: Any, subgraphs: bool, version: str
+    ) -> tuple[Run, StreamView]:
+        """A run whose events become the parts that a reader asked for."""
+        checked_choice("version", version, ("v1", "v2"))
+        view = StreamView(
+            self._program,
+            checked_modes(stream_mode),
+            several=not isinstance(stream_mode, str),
+            subgraphs=subgraphs,
+            version=cast(Any, version),
+        )
+        watch = Watch([*self._listeners, *view.listeners()])
+        watch.buffer = view.buffer
+        return self._run(config, options, watch), view
+
+    def _perform(self, run: Run, effects: Generator[Effect, Any, T]) -> T:
+        """Perform storage effects until the generator returns."""
+        answer: Any = None
+        while True:
+            try:
+                effect = effects.send(answer)
+            except StopIteration as stopped:
+                return stopped.value
+            answer = perform_effect(run, effect)
+
+    def _result(self, run: Run, version: str = "v1") -> Any:
+        """What the caller gets of a run at rest."""
+        rest = run.rest
+        if rest is None:
+            raise InternalError("A driver ended before its run came to rest. Please report this.")
+        if rest.error is not None:
+            raise _to_caller(run, rest)
+        if run.nested and rest.status in ("waiting", "paused"):
+            raise Paused(*rest.interrupts)
+        value = self._program.output(rest.checkpoint.values)
+        if version == "v2":
+            return GraphOutput(value, rest.interrupts)
+        if rest.interrupts:
+            return {**(value if isinstance(value, dict) else {"__root__": value}), INTERRUPT: rest.interrupts}
+        return value
+
+
+_OPTIONS = tuple(CallOptions.__annotations__)
+_SETTINGS = ("thread_id", "checkpoint_id", "branch", "recursion_limit", "max_concurrency", "run_id")
+
+
+def checkpoint_config(line: Line, checkpoint_id: str) -> dict[str, Any]:
+    """The config that names a checkpoint."""
+    named = {"thread_id": line.thread_id, "checkpoint_id": checkpoint_id, "branch": line.branch}
+    return {"configurable": named}
+
+
+def _to_caller(run: Run, rest: Rest) -> BaseException:
+    """What is raised where the run was called: to a calling node, a Command for its graph is no error."""
+    error = cast(BaseException, rest.error)
+    return ChildCommand(error.command) if run.nested and isinstance(error, ParentCommand) else error
+
+
+def _exhaust(parts: Iterator[Any]) -> None:
+    for _ in parts:
+        pass
+
+
+def _names(names: Names) -> frozenset[str]:
+    return frozenset((names,) if isinstance(names, str) else names or ())
+
+
+def _names_thread(config: Any, options: Mapping[str, Any]) -> bool:
+    """Whether a call names a thread of its own."""
+    if options.get("thread_id") is not None:
+        return True
+    return isinstance(config, Mapping) and read_settings(config).thread_id is not None
+
+
+async def _in_thread(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+    from statewright.runtime.thread_calls import call_in_thread  # loads asyncio
+
+    return await call_in_thread(function, *args, **kwargs)

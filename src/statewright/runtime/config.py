@@ -1,0 +1,89 @@
+"""The settings of one call: read from `config` and keywords, checked, nothing ignored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal, cast
+
+from statewright.errors import InvalidConfig, suggestion
+
+DEFAULT_RECURSION_LIMIT: Final = 1000
+"""Supersteps that one call may take."""
+
+OnUnfinished = Literal["discard", "finish"]
+Durability = Literal["sync", "async", "exit"]
+ON_UNFINISHED: tuple[OnUnfinished, ...] = ("discard", "finish")
+DURABILITIES: tuple[Durability, ...] = ("sync", "async", "exit")
+
+_OWN = ("thread_id", "checkpoint_id", "branch", "recursion_limit", "max_concurrency", "run_id")
+_PASSED_ON = ("tags", "metadata", "run_name")
+_KNOWN = ("configurable", *_OWN, *_PASSED_ON)
+
+
+class Settings:
+    """What one call asks for."""
+
+    __slots__ = ("branch", "checkpoint_id", "given", "max_concurrency", "recursion_limit", "run_id", "thread_id")
+
+    def __init__(self, config: Mapping[str, Any] | None = None) -> None:
+        self.given: Mapping[str, Any] = config or {}
+        self.thread_id: str | None = None
+        self.checkpoint_id: str | None = None
+        self.branch = "main"
+        self.run_id: str | None = None
+        self.recursion_limit = DEFAULT_RECURSION_LIMIT
+        self.max_concurrency: int | None = None
+
+    def as_config(self, namespace: str, run_id: str) -> dict[str, Any]:
+        """The settings as nodes see them: what the caller gave, with the ids of this run."""
+        configurable = {**self.given.get("configurable", {}), "thread_id": self.thread_id}
+        if namespace:
+            configurable["namespace"] = namespace
+        return {
+            **self.given,
+            "configurable": configurable,
+            "run_id": run_id,
+            "recursion_limit": self.recursion_limit,
+            "max_concurrency": self.max_concurrency,
+        }
+
+
+def read_settings(config: Any, **keywords: Any) -> Settings:
+    """The settings in a config and in keywords, which win. Raises InvalidConfig for what is unknown or wrong."""
+    if config is None and not any(value is not None for value in keywords.values()):
+        return Settings()
+    if config is not None and not isinstance(config, Mapping):
+        raise InvalidConfig(
+            f"config is {config!r} of type {type(config).__name__}. "
+            f"Pass a mapping such as {{'configurable': {{'thread_id': '1'}}}}."
+        )
+    given = cast(Mapping[str, Any], config or {})
+    unknown = next((key for key in given if key not in _KNOWN), None)
+    if unknown is not None:
+        raise InvalidConfig(f"config holds the unknown key {unknown!r}. " + suggestion(unknown, _KNOWN, noun="Keys"))
+    settings = Settings(given)
+    configurable = given.get("configurable") or {}
+    for name in _OWN:
+        value = next((v for v in (keywords.get(name), given.get(name), configurable.get(name)) if v is not None), None)
+        if value is not None:
+            setattr(settings, name, _checked(name, value))
+    return settings
+
+
+def _checked(name: str, value: Any) -> Any:
+    if name in ("recursion_limit", "max_concurrency"):
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise InvalidConfig(f"{name} is {value!r}. Give a whole number of at least 1.")
+        return value
+    if name == "thread_id" and isinstance(value, int):
+        return str(value)
+    if not isinstance(value, str) or not value:
+        raise InvalidConfig(f"{name} is {value!r} of type {type(value).__name__}. Give a text that is not empty.")
+    return value
+
+
+def checked_choice(name: str, value: Any, choices: tuple[str, ...]) -> Any:
+    """The value, if it is one of the choices. Raises InvalidConfig."""
+    if value is not None and value not in choices:
+        raise InvalidConfig(f"{name} is {value!r}. " + suggestion(str(value), choices, noun="Choices"))
+    return value

@@ -1,0 +1,121 @@
+"""The driver that performs effects on an event loop.
+
+A lone coroutine node is awaited in the driver's own coroutine, without an asyncio task. A plain function runs on a
+worker thread, so that a node that blocks never blocks the loop, unless its node says `inline=True`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from concurrent.futures import Future
+from typing import Any
+
+from statewright.runtime.attempt import perform
+from statewright.runtime.attempt_async import perform_async
+from statewright.runtime.drive_sync import ask_saver, lanes_of
+from statewright.runtime.effects import Core, Effect, Emit, Outcome, RunTasks, StepOutcome
+from statewright.runtime.executor import InlineExecutor, ThreadExecutor
+from statewright.runtime.loop_executor import DEFAULT_IN_FLIGHT, LoopExecutor
+from statewright.runtime.run import Run
+from statewright.runtime.scope import Scope, enter_scope, leave_scope
+from statewright.runtime.superstep import Superstep
+from statewright.runtime.thread_calls import call_in_thread
+from statewright.runtime.watch import StreamBuffer
+from statewright.runtime.worker_threads import DEFAULT_THREADS
+
+BUFFERED_PARTS = 1000
+"""How many parts of a stream may wait for its reader before the run waits too."""
+
+
+async def drive_async(run: Run, core: Core) -> None:
+    """Perform what the core asks for until it comes to rest; `run.rest` tells how."""
+    nodes = run.program.nodes
+    buffer = run.watch.buffer if run.watch is not None and not run.nested else None
+    scope = Scope(run)
+    token = enter_scope(scope)
+    answer: Any = None
+    try:
+        while True:
+            try:
+                effect = core.send(answer)
+            except StopIteration as stopped:  # only the core's own end: nodes are called elsewhere
+                run.rest = stopped.value
+                return
+            if type(effect) is RunTasks:
+                tasks = effect.tasks
+                if len(tasks) == 1:
+                    task = tasks[0]
+                    node = nodes[task.node]
+                    scope.enter(task, effect.checkpoint)
+                    if node.async_lane == "loop":
+                        outcome = await perform_async(scope, node, task, effect.checkpoint)
+                    elif node.async_lane == "inline":
+                        outcome = perform(scope, node, task, effect.checkpoint)
+                    else:
+                        outcome = await call_in_thread(perform, scope, node, task, effect.checkpoint)
+                    answer = StepOutcome([outcome], run.draw_commit_id())
+                else:
+                    answer = StepOutcome(await _run_many(run, effect), run.draw_commit_id())
+            else:
+                answer = await _perform_effect(run, effect)
+            if buffer is not None and len(buffer.parts) >= BUFFERED_PARTS:
+                await buffer.room()
+    finally:
+        leave_scope(token)
+        core.close()
+
+
+async def _perform_effect(run: Run, effect: Effect) -> Any:
+    if type(effect) is Emit:
+        return run.watch.emit(effect.event) if run.watch is not None else None
+    answer = ask_saver(run, effect)
+    return await asyncio.wrap_future(answer) if isinstance(answer, Future) else answer
+
+
+async def _run_many(run: Run, effect: RunTasks) -> list[Outcome | None]:
+    """Run tasks beside each other, each where it runs."""
+    if not effect.tasks:
+        return []
+    loop = asyncio.get_running_loop()
+    closed: asyncio.Future[None] = loop.create_future()
+    step = Superstep(run, effect, lambda: loop.call_soon_threadsafe(_wake, closed))
+    executor = LoopExecutor(loop)
+    lanes = lanes_of(step, [node.async_lane for node in step.task_nodes()], run.max_concurrency)
+    try:
+        if "thread" in lanes:
+            ThreadExecutor().start(step, lanes["thread"], run.max_concurrency or DEFAULT_THREADS)
+        if "loop" in lanes:
+            executor.start(step, lanes["loop"], run.max_concurrency or DEFAULT_IN_FLIGHT)
+        if "inline" in lanes:
+            InlineExecutor().start(step, lanes["inline"], 1)
+        await closed
+    finally:
+        step.close()
+        await executor.cancel()
+    return step.outcomes
+
+
+def _wake(closed: asyncio.Future[None]) -> None:
+    if not closed.done():
+        closed.set_result(None)
+
+
+async def stream_parts(run: Run, core: Core, buffer: StreamBuffer) -> AsyncIterator[Any]:
+    """The parts of a stream, while a task of its own drives the run. Closing the iterator cancels the run."""
+    loop = asyncio.get_running_loop()
+    added = asyncio.Event()
+    buffer.wake = lambda: loop.call_soon_threadsafe(added.set)
+    driving = loop.create_task(drive_async(run, core))
+    driving.add_done_callback(lambda _: added.set())
+    try:
+        while not driving.done() or buffer.parts:
+            await added.wait()
+            added.clear()
+            for part in buffer.take():
+                yield part
+        await driving
+    finally:
+        driving.cancel()
+        if not driving.done():
+            await asyncio.wait([driving])

@@ -1,0 +1,148 @@
+"""The driver that performs effects with plain calls and worker threads.
+
+It is a generator of stream parts, so that reading a stream drives the run; a run that nobody reads never yields,
+and one call of `next` takes it to rest.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Generator, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any, cast
+
+from statewright.checkpoint import Checkpointer, Line
+from statewright.ids import CheckpointId
+from statewright.runtime.attempt import perform
+from statewright.runtime.effects import Core, Effect, Emit, Land, Load, Outcome, RunTasks, Save, StepOutcome
+from statewright.runtime.executor import InlineExecutor, ThreadExecutor
+from statewright.runtime.program import Lane
+from statewright.runtime.run import Run
+from statewright.runtime.scope import Scope, enter_scope, leave_scope
+from statewright.runtime.superstep import Superstep
+from statewright.runtime.watch import StreamBuffer
+from statewright.runtime.worker_threads import DEFAULT_THREADS
+
+Parts = Generator[Any, None, None]
+
+
+def drive_sync(run: Run, core: Core) -> Parts:
+    """Perform what the core asks for until it comes to rest; `run.rest` tells how. Yields stream parts."""
+    buffer = run.watch.buffer if run.watch is not None and not run.nested else None
+    scope = Scope(run)
+    answer: Any = None
+    try:
+        while True:
+            try:
+                effect = core.send(answer)
+            except StopIteration as stopped:  # only the core's own end: nodes are called elsewhere
+                run.rest = stopped.value
+                break
+            if type(effect) is RunTasks:
+                if len(effect.tasks) == 1 and _runs_here(run, effect, buffer):
+                    answer = StepOutcome([_run_one(scope, effect)], run.draw_commit_id())
+                else:
+                    outcomes = yield from _run_many(run, effect, buffer)
+                    answer = StepOutcome(outcomes, run.draw_commit_id())
+            else:
+                answer = perform_effect(run, effect)
+            if buffer is not None and buffer.parts:
+                yield from buffer.take()
+    finally:
+        core.close()
+    if buffer is not None:
+        yield from buffer.take()
+
+
+def _runs_here(run: Run, effect: RunTasks, buffer: StreamBuffer | None) -> bool:
+    """Whether a lone task is called on this thread: plain functions are, unless a reader waits for live parts."""
+    lane = run.program.nodes[effect.tasks[0].node].sync_lane
+    return lane == "inline" or (lane == "thread" and (buffer is None or not buffer.live))
+
+
+def _run_one(scope: Scope, effect: RunTasks) -> Outcome:
+    task = effect.tasks[0]
+    scope.enter(task, effect.checkpoint)
+    token = enter_scope(scope)
+    try:
+        return perform(scope, scope.run.program.nodes[task.node], task, effect.checkpoint)
+    finally:
+        leave_scope(token)
+
+
+def perform_effect(run: Run, effect: Effect) -> Any:
+    """Perform an effect that neither runs tasks nor, with the answer of `ask_saver`, waits."""
+    if type(effect) is Emit:
+        return cast(Any, run.watch).emit(effect.event)
+    return resolved(ask_saver(run, effect))
+
+
+def resolved(answer: Any) -> Any:
+    """A saver's answer, waited for if it is a future."""
+    return cast("Future[Any]", answer).result() if isinstance(answer, Future) else answer
+
+
+def ask_saver(run: Run, effect: Effect) -> Any:
+    """The saver's answer to a storage effect, or a future of it."""
+    saver, line = cast(Checkpointer, run.saver), cast(Line, run.line)
+    if type(effect) is Save:
+        return saver.commit(effect.commit)
+    if type(effect) is Land:
+        return saver.save_results(line, CheckpointId(effect.checkpoint_id), effect.pending)
+    load = cast(Load, effect)
+    wanted = CheckpointId(load.checkpoint_id) if load.checkpoint_id else None
+    return saver.load(line.thread_id, namespace=line.namespace, branch=load.branch, checkpoint_id=wanted)
+
+
+def _run_many(run: Run, effect: RunTasks, buffer: StreamBuffer | None) -> Generator[Any, None, list[Outcome | None]]:
+    """Run tasks beside each other; while they run, hand out parts of a live stream."""
+    if not effect.tasks:
+        return []
+    wake = threading.Event()
+    step = Superstep(run, effect, wake.set)
+    if buffer is not None:
+        buffer.wake = wake.set if buffer.live else None
+    stop = _start(run, step)
+    try:
+        while not step.closed:
+            wake.wait()
+            wake.clear()
+            if buffer is not None and not step.closed:
+                yield from buffer.take()
+    finally:
+        step.close()
+        stop()
+    return step.outcomes
+
+
+def _start(run: Run, step: Superstep) -> Callable[[], object]:
+    """Start the tasks of a superstep, each where it runs; what stops those that can be stopped."""
+    lanes = lanes_of(step, [node.sync_lane for node in step.task_nodes()], run.max_concurrency)
+    stop: Callable[[], object] = _nothing
+    if "loop" in lanes:
+        from statewright.runtime.coroutines import start_coroutines  # loads asyncio
+
+        stop = start_coroutines(step, lanes["loop"], run.max_concurrency)
+    if "thread" in lanes:
+        ThreadExecutor().start(step, lanes["thread"], run.max_concurrency or DEFAULT_THREADS)
+    if "inline" in lanes:
+        InlineExecutor().start(step, lanes["inline"], 1)
+    return stop
+
+
+def lanes_of(step: Superstep, lane_by_place: Sequence[Lane], limit: int | None) -> Mapping[Lane, Sequence[int]]:
+    """The places of the tasks by where they run.
+
+    Where a limit binds and there is more than one lane, all run from the loop, which hands plain functions to
+    threads: then one place counts what is in flight.
+    """
+    kinds = set(lane_by_place)
+    if len(kinds) == 1:
+        return {lane_by_place[0]: range(len(step.tasks))}
+    if limit is not None and limit < len(step.tasks):
+        return {"loop": range(len(step.tasks))}
+    return {kind: [place for place, lane in enumerate(lane_by_place) if lane == kind] for kind in sorted(kinds)}
+
+
+def _nothing() -> None:
+    """Plain functions can't be stopped."""

@@ -1,0 +1,127 @@
+"""What the core asks of a driver: the few things that a pure function cannot do.
+
+The core is a generator. It yields one of these, and is sent what came of it. It never awaits, sleeps, reads a clock,
+draws a random number or touches a file; ids and times come with the answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any, Literal
+
+from statewright.checkpoint import Checkpoint, Commit, Interrupt, Pending, Task, TaskResult
+from statewright.events import Event
+
+
+class Load:
+    """Read the checkpoint that the run starts from. Sent back: a SavedCheckpoint, or None."""
+
+    __slots__ = ("branch", "checkpoint_id")
+
+    def __init__(self, branch: str, checkpoint_id: str | None = None) -> None:
+        self.branch = branch
+        self.checkpoint_id = checkpoint_id
+
+
+class RunTasks:
+    """Run the tasks of a superstep. Sent back: `StepOutcome`, with the id and time for the next commit."""
+
+    __slots__ = ("checkpoint", "tasks")
+
+    def __init__(self, checkpoint: Checkpoint, tasks: tuple[Task, ...]) -> None:
+        self.checkpoint = checkpoint
+        """What the tasks read."""
+        self.tasks = tasks
+
+
+class Save:
+    """Save a commit, whole or not at all. Sent back: nothing."""
+
+    __slots__ = ("commit",)
+
+    def __init__(self, commit: Commit) -> None:
+        self.commit = commit
+
+
+class Land:
+    """Save what became known of tasks of a superstep that cannot be completed now. Sent back: nothing."""
+
+    __slots__ = ("checkpoint_id", "pending")
+
+    def __init__(self, checkpoint_id: str, pending: Pending) -> None:
+        self.checkpoint_id = checkpoint_id
+        self.pending = pending
+
+
+class Emit:
+    """Tell those who watch. Sent back: nothing."""
+
+    __slots__ = ("event",)
+
+    def __init__(self, event: Event) -> None:
+        self.event = event
+
+
+class Failure:
+    """A task raised."""
+
+    __slots__ = ("error", "task")
+
+    def __init__(self, task: Task, error: BaseException) -> None:
+        self.task = task
+        self.error = error
+
+
+class Pause:
+    """A task waits for answers."""
+
+    __slots__ = ("interrupts", "task")
+
+    def __init__(self, task: Task, interrupts: tuple[Interrupt, ...]) -> None:
+        self.task = task
+        self.interrupts = interrupts
+
+
+Outcome = TaskResult | Failure | Pause
+
+
+class StepOutcome:
+    """What came of the tasks of a superstep."""
+
+    __slots__ = ("commit_id", "outcomes")
+
+    def __init__(self, outcomes: list[Outcome | None], commit_id: str) -> None:
+        self.outcomes = outcomes
+        """In task order; None for tasks that were stopped because another one failed."""
+        self.commit_id = commit_id
+        """For the commit that will follow."""
+
+
+RestStatus = Literal["completed", "waiting", "paused", "failed"]
+
+
+class Rest:
+    """How a run came to rest: what the core returns."""
+
+    __slots__ = ("checkpoint", "error", "interrupts", "node", "status")
+
+    def __init__(
+        self,
+        status: RestStatus,
+        checkpoint: Checkpoint,
+        *,
+        interrupts: tuple[Interrupt, ...] = (),
+        error: BaseException | None = None,
+        node: str | None = None,
+    ) -> None:
+        self.status: RestStatus = status
+        """`waiting` for answers; `paused` at a node named by interrupt_before or interrupt_after."""
+        self.checkpoint = checkpoint
+        self.interrupts = interrupts
+        self.error = error
+        self.node = node
+        """The node that raised `error`, if one did."""
+
+
+Effect = Load | RunTasks | Save | Land | Emit
+Core = Generator[Effect, Any, Rest]

@@ -1,0 +1,99 @@
+"""The port of what runs the tasks of a superstep, and the two executors that need no event loop.
+
+`loop_executor` has the one for coroutines. An executor starts tasks and returns; outcomes go to the superstep.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from collections.abc import Sequence
+from typing import Protocol
+
+from statewright.runtime.attempt import perform
+from statewright.runtime.effects import Failure
+from statewright.runtime.scope import Scope, enter_scope, leave_scope
+from statewright.runtime.superstep import Superstep
+from statewright.runtime.worker_threads import workers
+
+
+class Executor(Protocol):
+    """Runs tasks of a superstep."""
+
+    def start(self, step: Superstep, places: Sequence[int], limit: int) -> None:
+        """Run the tasks at `places`, at most `limit` at once, and land each outcome on `step`.
+
+        The rest wait as data, not as started tasks.
+        """
+        ...
+
+
+class InlineExecutor:
+    """Runs tasks one after another, on the thread of the driver and in its context."""
+
+    def start(self, step: Superstep, places: Sequence[int], limit: int) -> None:
+        scope = Scope(step.run)
+        token = enter_scope(scope)
+        try:
+            for place in places:
+                if step.closed:
+                    return
+                task = step.tasks[place]
+                scope.enter(task, step.checkpoint)
+                step.land(place, perform(scope, step.nodes[task.node], task, step.checkpoint))
+        finally:
+            leave_scope(token)
+
+
+class ThreadExecutor:
+    """Runs tasks on daemon threads, which pull them; each in a copy of the caller's context."""
+
+    def start(self, step: Superstep, places: Sequence[int], limit: int) -> None:
+        workers.submit(_Pull(step, places, limit))
+
+
+class _Pull:
+    """What a worker does: take tasks until none is left.
+
+    The first worker wakes a second, the second a third, and so on while there is work: a superstep of quick tasks
+    is over before many threads have woken.
+    """
+
+    __slots__ = ("_context", "_limit", "_lock", "_places", "_pulling", "_step")
+
+    def __init__(self, step: Superstep, places: Sequence[int], limit: int) -> None:
+        self._step = step
+        self._places = iter(places)
+        self._limit = min(limit, len(places))
+        self._pulling = 0
+        self._lock = threading.Lock()
+        self._context = contextvars.copy_context()
+
+    def __call__(self) -> None:
+        self._pulling += 1
+        wakes_another = self._pulling < self._limit
+        while (place := self._next()) is not None:
+            if wakes_another:
+                workers.submit(self)
+                wakes_another = False
+            self._perform(place)
+
+    def _next(self) -> int | None:
+        with self._lock:
+            return None if self._step.closed else next(self._places, None)
+
+    def _perform(self, place: int) -> None:
+        step = self._step
+        task = step.tasks[place]
+        try:
+            self._context.copy().run(_perform_apart, step, place)
+        except BaseException as error:  # SystemExit, say: in a worker thread it is the task's failure
+            step.land(place, Failure(task, error))
+
+
+def _perform_apart(step: Superstep, place: int) -> None:
+    """Run a task beside others, with a scope of its own."""
+    task = step.tasks[place]
+    scope = Scope(step.run, task, step.checkpoint)
+    enter_scope(scope)
+    step.land(place, perform(scope, step.nodes[task.node], task, step.checkpoint))

@@ -1,0 +1,38 @@
+"""The port for those who observe runs. An instrument never alters what it sees."""
+
+from __future__ import annotations
+
+from statewright.events import Event
+
+
+class Instrument:
+    """Derive from this and override what you want to hear of; give instances to `compile(instruments=[...])`.
+
+    Methods are called on the thread where the thing happened, and must return soon. What `event.data` holds:
+    the input, and the `Rest`, of a run; the tasks of a superstep that starts; `(task, input)` of a task that starts,
+    and the outcome of one that ended; the new checkpoint of a superstep; a commit.
+    """
+
+    def on_run_started(self, event: Event) -> None: ...
+
+    def on_run_finished(self, event: Event) -> None: ...
+
+    def on_superstep(self, event: Event) -> None:
+        """A superstep starts."""
+
+    def on_task_started(self, event: Event) -> None: ...
+
+    def on_task_finished(self, event: Event) -> None: ...
+
+    def on_commit(self, event: Event) -> None:
+        """A superstep, an input or an update was saved."""
+
+
+METHOD_BY_KIND = {
+    "run_started": "on_run_started",
+    "run_finished": "on_run_finished",
+    "superstep_started": "on_superstep",
+    "task_started": "on_task_started",
+    "task_finished": "on_task_finished",
+    "committed": "on_commit",
+}

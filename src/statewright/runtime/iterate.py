@@ -1,0 +1,102 @@
+"""Driving a run superstep by superstep: for tests, debuggers, and whoever wants to look between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import Any, Self
+
+from statewright.checkpoint import Checkpoint, Interrupt
+from statewright.events import Event
+from statewright.runtime.effects import Rest
+from statewright.runtime.run import Run
+from statewright.runtime.watch import StreamBuffer, Watch
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One superstep that is over."""
+
+    number: int
+    nodes: tuple[str, ...]
+    """The node of each task that ran, in task order."""
+    values: Any
+    """The state after it."""
+    next: tuple[str, ...]
+    """The node of each task that is due now."""
+
+
+Halt = Callable[[Step], bool]
+
+
+class StepWatch:
+    """Turns events into steps."""
+
+    def __init__(self, watch: Watch) -> None:
+        self.buffer = StreamBuffer(live=False)
+        self._nodes: tuple[str, ...] = ()
+        watch.add("superstep_started", self._started)
+        watch.add("superstep_finished", self._finished)
+        watch.buffer = self.buffer
+
+    def _started(self, event: Event) -> None:
+        if not event.namespace:
+            self._nodes = tuple(task.node for task in event.data)
+
+    def _finished(self, event: Event) -> None:
+        if not event.namespace:
+            after: Checkpoint = event.data
+            due = tuple(task.node for task in after.frontier)
+            self.buffer.add(Step(event.step, self._nodes, event.program.output(after.values), due))
+
+
+class StepIterator:
+    """Iterates over the supersteps of a run; nothing runs between two calls of `next`.
+
+    Closing it, or leaving its `with` block, abandons the run where it is. On a thread it can be continued.
+    """
+
+    def __init__(self, run: Run, steps: Generator[Any, None, None], halt: Halt | None) -> None:
+        self._run = run
+        self._steps = steps
+        self._halt = halt
+        self.halted = False
+        """Whether the halt condition ended the iteration."""
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Step:
+        if self.halted:
+            raise StopIteration
+        try:
+            step: Step = next(self._steps)
+        except StopIteration:
+            self._raise_failure()
+            raise
+        self.halted = self._halt is not None and self._halt(step)
+        return step
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Abandon the run where it is."""
+        self._steps.close()
+
+    @property
+    def rest(self) -> Rest | None:
+        """How the run came to rest; None while it has not."""
+        return self._run.rest
+
+    @property
+    def interrupts(self) -> tuple[Interrupt, ...]:
+        """The questions that the run waits for."""
+        return self.rest.interrupts if self.rest is not None else ()
+
+    def _raise_failure(self) -> None:
+        if self.rest is not None and self.rest.error is not None:
+            raise self.rest.error

@@ -1,0 +1,173 @@
+"""The loop of a run: plan, run, apply, save.
+
+`supersteps` is a generator. It yields effects, is sent what came of them, and decides; drivers act. It never awaits,
+sleeps, reads a clock, draws a random number or touches a file, so there is one engine and not two, and tests can
+drive it by hand.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+from statewright.checkpoint import Checkpoint, Commit, Pending, Source, Task, TaskResult
+from statewright.errors import GraphDrained, GraphRecursionError
+from statewright.ids import CheckpointId, TaskId
+from statewright.runtime.apply import apply_results, deltas
+from statewright.runtime.effects import Effect, Emit, Failure, Land, Outcome, Pause, Rest, RunTasks, Save, StepOutcome
+from statewright.runtime.plan import due_tasks, matches
+from statewright.runtime.run import Run
+from statewright.runtime.saving import saved_form
+from statewright.runtime.watch import run_event
+
+LAST_STEPS = 5
+"""How many supersteps a GraphRecursionError tells of."""
+
+
+def supersteps(
+    run: Run, checkpoint: Checkpoint, pending: Pending, *, resumed: bool = False
+) -> Generator[Effect, Any, Rest]:
+    """Advance a run by supersteps until nothing is left to do, or it cannot go on."""
+    program, watch = run.program, run.watch
+    last_steps: deque[tuple[Task, ...]] = deque(maxlen=LAST_STEPS)
+    passed = resumed  # who resumes at a breakpoint wants to get past it
+    while checkpoint.frontier:
+        if checkpoint.step >= run.stop:
+            return Rest("failed", checkpoint, error=_too_long(run, last_steps))
+        if run.control is not None and run.control.drain_reason is not None:
+            return Rest("failed", checkpoint, error=GraphDrained(run.control.drain_reason))
+        if run.breaks_before and not passed and matches(run.breaks_before, checkpoint.frontier):
+            return Rest("paused", checkpoint)
+        passed = False
+        last_steps.append(checkpoint.frontier)
+        tasks = due_tasks(checkpoint, pending) if pending else checkpoint.frontier
+        if watch is not None and watch.wants("superstep_started"):
+            yield Emit(run_event("superstep_started", run, tasks, checkpoint.step + 1))
+        step: StepOutcome = yield RunTasks(checkpoint, tasks)
+        results = step.outcomes if not pending else _with_landed(checkpoint, pending, tasks, step.outcomes)
+        if len(results) == 1 and type(results[0]) is TaskResult or _all_landed(results):
+            try:
+                following = apply_results(program, checkpoint, results, step.commit_id)  # pyright: ignore
+            except Exception as error:
+                yield from _land(run, checkpoint, results)
+                return Rest("failed", checkpoint, error=error)
+        else:
+            return (yield from _interrupted(run, checkpoint, pending, results))
+        if run.saver is not None:
+            if run.saves_at_rest:
+                run.held_back = run.held_back or checkpoint
+            else:
+                yield Save(commit_of(run, checkpoint, following, results))  # pyright: ignore  # all are results
+        pending = NONE_PENDING
+        checkpoint = following
+        if watch is not None:
+            yield from _tell(run, checkpoint)
+        if run.breaks_after and checkpoint.frontier and matches(run.breaks_after, last_steps[-1]):
+            return Rest("paused", checkpoint)
+    return Rest("completed", checkpoint)
+
+
+NONE_PENDING = Pending()
+
+
+def commit_of(
+    run: Run,
+    before: Checkpoint | None,
+    after: Checkpoint,
+    results: Sequence[TaskResult],
+    *,
+    source: Source = "loop",
+    expected: CheckpointId | Literal["before"] | None = "before",
+    pending: Pending | None = None,
+    metadata: dict[str, Any] | None = None,
+) -> Commit:
+    """What one superstep saves. `expected` is the head of the line, which is the checkpoint before unless it forks."""
+    parent = CheckpointId(before.id) if before is not None else None
+    drops, run.opened = tuple(sorted(run.opened)), set[str]()
+    assert run.line is not None
+    return Commit(
+        line=run.line,
+        expected=parent if expected == "before" else expected,
+        parent_id=parent,
+        checkpoint=saved_form(run.program, after),
+        deltas=deltas(run.program, results, after.values),
+        source=source,
+        run_id=run.run_id,
+        created_at=run.clock.now(),
+        metadata={"nodes": [result.task.node for result in results], **run.metadata, **(metadata or {})},
+        pending=pending,
+        drops=drops,
+    )
+
+
+def save_held_back(run: Run, checkpoint: Checkpoint) -> Generator[Effect, Any, None]:
+    """Save where the run stands, if it was told to save only at rest and has moved since it last did."""
+    before, run.held_back = run.held_back, None
+    if before is not None:
+        yield Save(replace(commit_of(run, before, checkpoint, []), deltas=None))
+
+
+def _all_landed(results: Sequence[Outcome | None]) -> bool:
+    return all(type(result) is TaskResult for result in results)
+
+
+def _with_landed(
+    checkpoint: Checkpoint, pending: Pending, tasks: tuple[Task, ...], outcomes: Sequence[Outcome | None]
+) -> list[Outcome | None]:
+    """The outcomes of all tasks of the frontier, in task order, those of an earlier attempt included."""
+    fresh = dict(zip(tasks, outcomes, strict=True))
+    return [fresh[task] if task in fresh else _landed(task, pending) for task in checkpoint.frontier]
+
+
+def _landed(task: Task, pending: Pending) -> Outcome:
+    result = pending.landed.get(task.id)
+    return result if result is not None else Pause(task, pending.interrupts[task.id])
+
+
+def _interrupted(
+    run: Run, checkpoint: Checkpoint, pending: Pending, results: Sequence[Outcome | None]
+) -> Generator[Effect, Any, Rest]:
+    """A superstep that cannot be completed: keep what landed, and come to rest."""
+    yield from _land(run, checkpoint, results)
+    failure = next((result for result in results if type(result) is Failure), None)
+    if failure is not None:
+        return Rest("failed", checkpoint, error=failure.error, node=failure.task.node)
+    asked = tuple(question for result in results if type(result) is Pause for question in result.interrupts)
+    still_open = tuple(question for question in asked if question.id not in run.answers)
+    if run.watch is not None and run.watch.wants("interrupted"):
+        yield Emit(run_event("interrupted", run, still_open, checkpoint.step + 1))
+    return Rest("waiting" if still_open else "paused", checkpoint, interrupts=still_open)
+
+
+def _land(run: Run, checkpoint: Checkpoint, results: Sequence[Outcome | None]) -> Generator[Effect, Any, None]:
+    if run.saver is None:
+        return
+    yield from save_held_back(run, checkpoint)
+    known = Pending()
+    for result in results:
+        if type(result) is TaskResult:
+            known.landed[result.task.id] = saved_form_of_result(result)
+        elif type(result) is Pause:
+            known.interrupts[result.task.id] = result.interrupts
+        elif type(result) is Failure:
+            known.errors[TaskId(result.task.id)] = f"{type(result.error).__name__}: {result.error}"
+    yield Land(checkpoint.id, known)
+
+
+def saved_form_of_result(result: TaskResult) -> TaskResult:
+    """A result without what only the present superstep needs."""
+    return TaskResult(result.task, result.writes, result.targets, goto=result.goto)
+
+
+def _tell(run: Run, checkpoint: Checkpoint) -> Generator[Effect, Any, None]:
+    """Tell those who watch that a superstep is over."""
+    watch = run.watch
+    if watch is not None and watch.wants("superstep_finished"):
+        yield Emit(run_event("superstep_finished", run, checkpoint, checkpoint.step))
+
+
+def _too_long(run: Run, last_steps: Sequence[tuple[Task, ...]]) -> GraphRecursionError:
+    names = [sorted({task.node for task in tasks}) for tasks in last_steps]
+    return GraphRecursionError(run.settings.recursion_limit, names, thread_id=run.settings.thread_id)

@@ -1,0 +1,38 @@
+"""Finding out whether a node changed the shared state in place: `compile(debug=True)`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, cast
+
+Picture = dict[str, Any]
+
+
+def picture(values: Mapping[str, Any]) -> Picture:
+    """For each channel, what its value looks like now, in a form that later changes cannot reach."""
+    return {name: _look(value, ()) for name, value in values.items()}
+
+
+def changed_channels(before: Picture, values: Mapping[str, Any]) -> list[str]:
+    """The channels whose value looks different from before, though nobody wrote it."""
+    return [name for name, look in before.items() if name in values and _look(values[name], ()) != look]
+
+
+def _look(value: Any, inside: tuple[int, ...]) -> Any:
+    """The look of containers and their contents; anything else by identity, primitive values by themselves."""
+    if id(value) in inside:  # a cycle: it has been looked at further up
+        return "..."
+    inside = (*inside, id(value))
+    if isinstance(value, dict):
+        items = cast(dict[Any, Any], value).items()
+        return ("dict", tuple((_look(key, inside), _look(one, inside)) for key, one in items))
+    if isinstance(value, list | tuple):
+        return (type(value).__name__, tuple(_look(one, inside) for one in cast(list[Any], value)))
+    if isinstance(value, set | frozenset):
+        return ("set", frozenset(cast(set[Any], value)))
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return (type(value), tuple(_look(getattr(value, one.name), inside) for one in dataclasses.fields(value)))
+    if hasattr(type(value), "model_fields"):
+        return (type(value), tuple(_look(one, inside) for one in vars(value).values()))
+    return value if isinstance(value, str | bytes | int | float | complex | bool | None) else id(value)

@@ -1,0 +1,295 @@
+"""What `compile()` resolves, so that a superstep does dictionary work only.
+
+A `Program` is a graph with every question answered that can be answered before it runs: how each node reads its
+input, what it asks for, who follows it, which channels merge, which clear themselves. It is never changed by a run
+and may be shared between threads and loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, cast
+
+from statewright.channels import MISSING, Channel, Ephemeral, LastValue
+from statewright.checkpoint import Task
+from statewright.graph import (
+    END,
+    START,
+    STOP,
+    Branch,
+    Graph,
+    JoinEdge,
+    Node,
+    Parameters,
+    SubgraphLike,
+    is_coroutine_function,
+    read_parameters,
+)
+from statewright.runtime.reading import Reader, reader_for
+from statewright.runtime.subgraph import subgraph_calls
+from statewright.state import (
+    ROOT,
+    SchemaChecks,
+    UnknownKeys,
+    UpdateReader,
+    constrained_annotations,
+)
+
+Validate = Literal["input", "all", "off"]
+Lane = Literal["loop", "thread", "inline"]
+"""Where a node runs: on an event loop, on a worker thread, or where the driver is."""
+
+HANDLER_SUFFIX = ":error_handler"
+"""Names the hidden node of an error handler; users' names hold no colon."""
+
+
+class Route:
+    """A conditional edge, ready to be asked."""
+
+    __slots__ = ("asks", "branch", "is_coroutine", "path", "read", "targets")
+
+    def __init__(self, branch: Branch, read: Reader, parameters: Parameters) -> None:
+        self.branch = branch
+        self.path = branch.path
+        self.targets = branch.targets
+        self.read = read
+        self.asks = parameters.asked or None
+        self.is_coroutine = is_coroutine_function(branch.path)
+
+
+class NodeProgram:
+    """A node, ready to run."""
+
+    __slots__ = (
+        "acall",
+        "allowed",
+        "asks",
+        "async_lane",
+        "bare",
+        "call",
+        "handler",
+        "joins",
+        "name",
+        "node",
+        "reach_as",
+        "read",
+        "routes",
+        "routes_await",
+        "successors",
+        "sync_lane",
+        "takes_state",
+        "updates",
+    )
+
+    def __init__(self, name: str, action: Any, parameters: Parameters, read: Reader, updates: UpdateReader) -> None:
+        self.name = name
+        self.node: Node | None = None
+        self.reach_as = name
+        """The node of the graph whose ways out it has; an error handler has those of its node."""
+        self.call: Any = action
+        self.acall: Any = action if is_coroutine_function(action) else None
+        """Calls the node where it has to be awaited."""
+        self.read = read
+        """Makes the node's input from the state, or from the argument of a Send."""
+        self.updates = updates
+        self.takes_state = parameters.takes_state
+        self.asks = parameters.asked or None
+        self.bare = self.takes_state and self.asks is None
+        """Whether it is called with the state and nothing else."""
+        self.sync_lane: Lane = "thread" if self.acall is None else "loop"
+        """Where it runs when the driver is the sync one."""
+        self.async_lane: Lane = self.sync_lane
+        self.successors: tuple[str, ...] = ()
+        """The nodes at the ends of its plain edges."""
+        self.joins: tuple[JoinEdge, ...] = ()
+        self.routes: tuple[Route, ...] = ()
+        self.routes_await = False
+        """Whether a conditional edge is a coroutine function."""
+        self.allowed: frozenset[str] | None = None
+        """Where its Commands and Sends may go, if it declares that."""
+        self.handler: str | None = None
+        """The hidden node that takes over when it fails."""
+
+    def joined_to(self, target: str) -> JoinEdge | None:
+        """The join edge by which a goto to `target` counts as an arrival, if there is one."""
+        if target in self.successors:
+            return None
+        return next((join for join in self.joins if join.end == target), None)
+
+
+class Program:
+    """A compiled graph."""
+
+    def __init__(
+        self, graph: Graph, *, unknown_keys: UnknownKeys = "warn", validate: Validate = "input", debug: bool = False
+    ) -> None:
+        self.graph = graph
+        self.debug = debug
+        self.order = graph.order
+        self.channels: Mapping[str, Channel] = graph.channels
+        self.merging = {name: channel for name, channel in self.channels.items() if type(channel) is not LastValue}
+        """Channels whose new value is not simply what was written."""
+        self.transient = tuple(name for name, channel in self.channels.items() if channel.transient)
+        self.step_only = frozenset(
+            name for name, one in self.channels.items() if isinstance(one, Ephemeral) and one.lifetime == "step"
+        )
+        self.unsaved = frozenset(name for name, channel in self.channels.items() if not channel.saved)
+        self.hidden = frozenset(name for name, channel in self.channels.items() if channel.hidden)
+        self.managed = {
+            name: one for schema in (graph.schema, *graph.node_schemas.values()) for name, one in schema.managed.items()
+        }
+        self.subscribers = _subscribers(graph)
+        self.waiting_nodes = frozenset(node.name for node in graph.nodes.values() if node.join != "any")
+        self.targets = frozenset((*graph.nodes, END, STOP))
+        """Where a node that declares nothing may go."""
+        self.lean = not (debug or self.managed or any(node.error_handler for node in graph.nodes.values()))
+        """Whether reading its input is all that a task has to do before its node is called."""
+        self.simple = not (graph.joins or self.subscribers or self.waiting_nodes)
+        """Whether the next frontier follows from targets alone."""
+        self.validate: Validate = validate
+        self._checks = SchemaChecks(graph.fields, constrained_annotations(graph.schema))
+        self._unknown_keys: UnknownKeys = unknown_keys
+        self.updates = self._update_reader(self.channels, closed=graph.schema.closed, check=validate == "all")
+        self.nodes = {name: self._node(node) for name, node in graph.nodes.items()}
+        self.nodes.update(self._handlers())
+        self.start = self._start()
+        self.nodes[START] = self.start
+        self.output_keys = self._output_keys()
+
+    def start_values(self) -> dict[str, Any]:
+        """The state before the first update: the defaults of fields, and the start values of reducers."""
+        values: dict[str, Any] = {}
+        for name, field in self.graph.fields.items():
+            value = field.start() if field.start is not None else field.channel.start()
+            if value is not MISSING:
+                values[name] = value
+        return values
+
+    def output(self, values: Mapping[str, Any]) -> Any:
+        """What a caller sees of the state."""
+        keys = self.output_keys
+        if keys is None:
+            shown = dict(values) if not self.hidden else {k: v for k, v in values.items() if k not in self.hidden}
+        elif keys == (ROOT,):
+            return values.get(ROOT)
+        else:
+            shown = {key: values[key] for key in keys if key in values}
+        return shown if self.validate != "all" else self._typed_output(shown)
+
+    def _typed_output(self, shown: dict[str, Any]) -> Any:
+        """The result as an instance of the output schema, if that is a class that can be made."""
+        schema = self.graph.output_schema
+        return schema.instance(shown) if schema.kind.name in ("DATACLASS", "PYDANTIC") else shown
+
+    def _output_keys(self) -> tuple[str, ...] | None:
+        """The keys of results; None if they are all keys of an open state."""
+        schema = self.graph.output_schema
+        if not schema.closed:
+            return None
+        return tuple(name for name in schema.fields if name not in self.hidden)
+
+    def _update_reader(self, channels: Mapping[str, Channel], *, closed: bool, check: bool) -> UpdateReader:
+        return UpdateReader(
+            channels,
+            closed=closed,
+            unknown_keys=self._unknown_keys,
+            bare_messages=self.graph.bare_messages,
+            check=self._checks.check if check else None,
+        )
+
+    def _node(self, node: Node) -> NodeProgram:
+        parameters = _parameters(node.action)
+        schema = self.graph.node_schemas.get(node.name, self.graph.schema)
+        program = NodeProgram(node.name, node.action, parameters, reader_for(self.graph, schema, self.validate), self.updates)
+        program.node = node
+        if node.is_subgraph:
+            program.call, program.acall = subgraph_calls(
+                cast(SubgraphLike, node.action),
+                node.memory,
+                frozenset(self.channels) if self.graph.schema.closed else None,
+            )
+            program.async_lane = "loop"
+        if node.inline:
+            program.sync_lane = program.async_lane = "inline"
+        if node.destinations is not None:
+            program.allowed = frozenset((*node.destinations, *self.graph.ways[node.name], END, STOP))
+        if node.error_handler is not None:
+            program.handler = node.name + HANDLER_SUFFIX
+        self._connect(program, node.name)
+        return program
+
+    def _connect(self, program: NodeProgram, source: str) -> None:
+        """Say what follows `program`: what follows `source` in the graph."""
+        program.reach_as = source
+        program.successors = tuple(name for name in self.graph.edges.get(source, ()) if name != END)
+        program.joins = self.graph.joins_by_start.get(source, ())
+        program.routes = tuple(self._route(branch) for branch in self.graph.branches.get(source, ()))
+        if any(route.is_coroutine for route in program.routes):
+            program.routes_await = True
+            program.sync_lane = program.async_lane = "loop"
+
+    def _route(self, branch: Branch) -> Route:
+        parameters = _parameters(branch.path)
+        schema = self.graph.schema
+        hint = parameters.state_hint
+        if hint is not None and hint is not schema.source:
+            schema = next((one for one in self.graph.node_schemas.values() if one.source is hint), schema)
+        return Route(branch, reader_for(self.graph, schema, self.validate), parameters)
+
+    def _handlers(self) -> dict[str, NodeProgram]:
+        """The hidden nodes of error handlers; what follows them is what follows the node they stand in for."""
+        handlers: dict[str, NodeProgram] = {}
+        for node in self.graph.nodes.values():
+            if node.error_handler is None:
+                continue
+            program = self.nodes[node.name]
+            handler = NodeProgram(
+                cast(str, program.handler),
+                node.error_handler,
+                _parameters(node.error_handler),
+                _read_failed_input,
+                self.updates,
+            )
+            handler.allowed = program.allowed
+            self._connect(handler, node.name)
+            handlers[handler.name] = handler
+        return handlers
+
+    def _start(self) -> NodeProgram:
+        """START as a node whose answer is the input, so that input takes the way of every answer."""
+        schema = self.graph.input_schema
+        channels = {name: self.channels[name] for name in schema.fields} if schema.closed else self.channels
+        updates = self._update_reader(channels, closed=schema.closed, check=self.validate != "off")
+        parameters = Parameters(True, None, (), (), None, frozenset())
+        start = NodeProgram(START, _identity, parameters, lambda values, arg: arg, updates)
+        self._connect(start, START)
+        return start
+
+
+def _read_failed_input(values: Mapping[str, Any], arg: Any) -> Any:
+    """An error handler gets what the failed node got."""
+    return arg.input
+
+
+def _identity(value: Any) -> Any:
+    return value
+
+
+def _parameters(action: Any) -> Parameters:
+    if not callable(action):
+        return Parameters(True, None, (), (), None, frozenset())
+    try:
+        return read_parameters(action)
+    except (TypeError, ValueError):  # a builtin without a signature takes the state
+        return Parameters(True, None, (), (), None, frozenset())
+
+
+def _subscribers(graph: Graph) -> dict[str, tuple[str, ...]]:
+    channels = {channel for node in graph.nodes.values() for channel in node.on}
+    return {channel: tuple(n.name for n in graph.nodes.values() if channel in n.on) for channel in channels}
+
+
+def is_hidden(task: Task) -> bool:
+    """Whether a task belongs to a node that users did not add."""
+    return task.node.endswith(HANDLER_SUFFIX)
+

@@ -1,0 +1,123 @@
+"""One invocation: everything that stays the same while a run advances."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from statewright.checkpoint import Checkpoint, Checkpointer, Line
+from statewright.clock import Clock
+from statewright.ids import draw_checkpoint_id, draw_run_id
+from statewright.runtime.config import OnUnfinished, Settings
+from statewright.store import Store
+
+if TYPE_CHECKING:
+    from statewright.runtime.control import RunControl
+    from statewright.runtime.effects import Rest
+    from statewright.runtime.program import Program
+    from statewright.runtime.watch import Watch
+
+
+class Run:
+    """One attempt to advance a thread, or a state without a thread, to rest."""
+
+    __slots__ = (
+        "_commits",
+        "answers",
+        "breaks_after",
+        "breaks_before",
+        "clock",
+        "config",
+        "context",
+        "control",
+        "held_back",
+        "line",
+        "max_concurrency",
+        "metadata",
+        "namespace",
+        "nested",
+        "on_unfinished",
+        "opened",
+        "program",
+        "rest",
+        "run_id",
+        "saver",
+        "saves_at_rest",
+        "settings",
+        "stop",
+        "store",
+        "watch",
+    )
+
+    def __init__(
+        self,
+        program: Program,
+        settings: Settings,
+        *,
+        clock: Clock,
+        saver: Checkpointer | None = None,
+        line: Line | None = None,
+        context: Any = None,
+        store: Store | None = None,
+        watch: Watch | None = None,
+        control: RunControl | None = None,
+        breaks_before: frozenset[str] = frozenset(),
+        breaks_after: frozenset[str] = frozenset(),
+        on_unfinished: OnUnfinished | None = None,
+        answers: dict[str, Any] | None = None,
+        run_id: str | None = None,
+        namespace: str = "",
+        nested: bool = False,
+        saves_at_rest: bool = False,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.program = program
+        self.settings = settings
+        self.clock = clock
+        self.saver = saver
+        self.line = line
+        """What the run advances; None where nothing is saved."""
+        self.context = context
+        self.store = store
+        self.watch = watch
+        """Tells those who watch; None where nobody does."""
+        self.control = control
+        self.breaks_before = breaks_before
+        self.breaks_after = breaks_after
+        self.on_unfinished: OnUnfinished | None = on_unfinished
+        self.answers: dict[str, Any] = {} if answers is None else answers
+        """What was answered to the questions of tasks that are still due, by interrupt id."""
+        self.max_concurrency = settings.max_concurrency
+        self.run_id = run_id or settings.run_id or draw_run_id()
+        self.stop = 0
+        """The step at which the recursion limit is reached."""
+        self.opened: set[str] = set()
+        """Namespaces of the subgraph calls of tasks that are not consumed yet."""
+        self.rest: Rest | None = None
+        self.namespace = namespace
+        """Empty for a run's own graph; the path of tasks that leads to a subgraph."""
+        self.saves_at_rest = saves_at_rest
+        """Whether supersteps are saved only when the run comes to rest: durability `exit`."""
+        self.held_back: Checkpoint | None = None
+        """The last checkpoint that was saved, if the run has moved since."""
+        self.nested = nested
+        """Whether a task of another run has called it."""
+        self.metadata = metadata or {}
+        """Kept with each commit."""
+        self._commits = 0
+
+    def draw_commit_id(self) -> str:
+        """An id for the next commit: sorted by time where it is saved, else a count within the run."""
+        if self.saver is not None:
+            return draw_checkpoint_id()
+        self._commits += 1
+        return f"{self.run_id}.{self._commits}"
+
+    def now(self) -> datetime | None:
+        """The present instant, where a commit will need it."""
+        return self.clock.now() if self.saver is not None else None
+
+    def node_config(self) -> Mapping[str, Any]:
+        """What a node that asks for `config` gets."""
+        return self.settings.as_config(self.namespace, self.run_id)

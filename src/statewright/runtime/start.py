@@ -1,0 +1,238 @@
+"""Where a run begins: with fresh input, with answers, or where another run stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from typing import Any, cast
+
+from statewright.checkpoint import (
+    NO_ARG,
+    Checkpoint,
+    Interrupt,
+    Pending,
+    SavedCheckpoint,
+    Task,
+    TaskResult,
+)
+from statewright.errors import (
+    CheckpointNotFound,
+    EmptyInputError,
+    InvalidResume,
+    InvalidUpdateError,
+    UnansweredInterrupts,
+)
+from statewright.graph import END, START, Command
+from statewright.ids import CheckpointId, is_interrupt_id
+from statewright.runtime.apply import apply_results, folded_values
+from statewright.runtime.attempt import checked_targets, conclude
+from statewright.runtime.effects import Core, Effect, Emit, Land, Load, Rest, Save
+from statewright.runtime.loop import commit_of, save_held_back, supersteps
+from statewright.runtime.run import Run
+from statewright.runtime.scope import Scope
+from statewright.runtime.watch import run_event
+from statewright.state import check_value
+
+Loaded = tuple[SavedCheckpoint | None, CheckpointId | None]
+"""What the run starts from, and the head of its line, which is another one where the run forks."""
+
+
+def run_to_rest(run: Run, given: Any) -> Core:
+    """Take a run from its input to rest. The core of every driver."""
+    if run.watch is not None and run.watch.wants("run_started"):
+        yield Emit(run_event("run_started", run, given))
+    saved, head = (yield from _load(run)) if run.saver is not None else (None, None)
+    rest: Rest | None = None
+    if saved is not None and run.on_unfinished == "finish" and given is not None and not isinstance(given, Command):
+        rest = yield from _finish_first(run, saved)
+        if rest is None:
+            saved, head = yield from _load(run)
+    if rest is None:
+        rest = yield from _start(run, given, saved, head)
+    yield from save_held_back(run, rest.checkpoint)
+    if run.watch is not None and run.watch.wants("run_finished"):
+        yield Emit(run_event("run_finished", run, rest, rest.checkpoint.step))
+    return rest
+
+
+def _start(run: Run, given: Any, saved: SavedCheckpoint | None, head: CheckpointId | None) -> Core:
+    if run.nested and saved is not None and saved.metadata.get("parent_task") == run.metadata.get("parent_task"):
+        given = None  # the task that called this graph runs again: go on where the call was left
+    if isinstance(given, Command):
+        return (yield from _commanded(run, cast("Command[Any]", given), saved, head))
+    if given is not None:
+        return (yield from _fresh(run, given, saved, head))
+    if saved is None:
+        raise EmptyInputError(_nothing_to_do(run))
+    checkpoint, pending = yield from _going_on(run, saved, head, replay=True)
+    run.answers.update(pending.answers)
+    run.stop = checkpoint.step + run.settings.recursion_limit
+    return (yield from supersteps(run, checkpoint, pending, resumed=True))
+
+
+def _load(run: Run) -> Generator[Effect, Any, Loaded]:
+    """The checkpoint to start from, and the head. They differ where the caller names an older checkpoint."""
+    branch = run.settings.branch
+    at_head: SavedCheckpoint | None = yield Load(branch)
+    wanted = run.settings.checkpoint_id if not run.nested else None
+    head = at_head.id if at_head is not None else None
+    if wanted is None or wanted == head:
+        return at_head, head
+    named: SavedCheckpoint | None = yield Load(branch, wanted)
+    if named is None:
+        raise CheckpointNotFound(
+            f"Thread {run.settings.thread_id!r} has no checkpoint {wanted!r}. See get_state_history for those it has."
+        )
+    return named, head
+
+
+def _nothing_to_do(run: Run) -> str:
+    if run.saver is None:
+        return "The input is None. Only a saved thread can go on without input: pass an input, or compile with a checkpointer."
+    return f"The input is None, and thread {run.settings.thread_id!r} has nothing to go on with. Pass an input."
+
+
+# -- fresh input
+
+
+def _fresh(run: Run, given: Any, saved: SavedCheckpoint | None, head: CheckpointId | None) -> Core:
+    """Begin anew with an input, on the state that the thread has so far."""
+    program = run.program
+    base, discarded = _base(run, saved)
+    task = Task(START, NO_ARG, base.id, 0)
+    result = conclude(Scope(run, task, base), program.start, task, base, given)
+    checkpoint = apply_results(program, base, [result], run.draw_commit_id())
+    if run.saver is not None:
+        notes = {"discarded": discarded} if discarded else {}
+        parent = saved.checkpoint if saved is not None else None
+        yield Save(commit_of(run, parent, checkpoint, [result], source="input", expected=head, metadata=notes))
+    run.stop = checkpoint.step + run.settings.recursion_limit
+    if run.watch is not None and run.watch.wants("input_applied"):
+        yield Emit(run_event("input_applied", run, checkpoint, checkpoint.step))
+    return (yield from supersteps(run, checkpoint, Pending()))
+
+
+def _base(run: Run, saved: SavedCheckpoint | None) -> tuple[Checkpoint, list[str]]:
+    """The state that fresh input meets, and the nodes whose unfinished tasks it discards."""
+    if saved is None:
+        return Checkpoint(run.run_id, -1, run.program.start_values(), ()), []
+    open_questions = saved.pending.open
+    if open_questions and run.on_unfinished != "discard":
+        raise UnansweredInterrupts(saved.line.thread_id, [(one.id, one.value) for one in open_questions])
+    before, landed = saved.checkpoint, saved.pending.landed
+    done = [landed[task.id] for task in before.frontier if task.id in landed]
+    values = folded_values(run.program, before.values, done) if done else before.values
+    waiting = [*before.frontier, *(held.task for held in before.held)]
+    discarded = sorted({task.node for task in waiting if task.id not in landed})
+    return Checkpoint(before.id, before.step, values, ()), discarded
+
+
+def _finish_first(run: Run, saved: SavedCheckpoint) -> Generator[Effect, Any, Rest | None]:
+    """Finish what the thread was doing; the rest at which that stopped, if it could not be finished."""
+    if saved.checkpoint.at_rest:
+        return None
+    run.answers.update(saved.pending.answers)
+    run.stop = saved.checkpoint.step + run.settings.recursion_limit
+    rest = yield from supersteps(run, saved.checkpoint, saved.pending, resumed=True)
+    return None if rest.status == "completed" else rest
+
+
+# -- going on
+
+
+def _going_on(
+    run: Run, saved: SavedCheckpoint, head: CheckpointId | None, *, replay: bool
+) -> Generator[Effect, Any, tuple[Checkpoint, Pending]]:
+    """The checkpoint to go on from. One that is not the head becomes the head of its branch, by a fork.
+
+    A replay runs everything after the checkpoint again; otherwise results that had landed there are kept.
+    """
+    checkpoint, pending = saved.checkpoint, saved.pending
+    if saved.id == head and saved.line.branch == run.settings.branch:
+        return checkpoint, pending
+    pending = Pending() if replay else Pending(landed=dict(pending.landed), interrupts=dict(pending.interrupts))
+    before, forked = checkpoint, _renamed(checkpoint, run.draw_commit_id())
+    yield Save(commit_of(run, before, forked, [], source="fork", expected=head, pending=pending))
+    return forked, pending
+
+
+def _renamed(checkpoint: Checkpoint, identity: str) -> Checkpoint:
+    """The same place in another line; tasks keep their ids."""
+    return Checkpoint(
+        identity, checkpoint.step + 1, checkpoint.values, checkpoint.frontier, checkpoint.held, checkpoint.joins
+    )
+
+
+# -- a Command as input
+
+
+def _commanded(run: Run, command: Command[Any], saved: SavedCheckpoint | None, head: CheckpointId | None) -> Core:
+    if not command.resumes and command.update is None and not command.targets:
+        raise EmptyInputError("The Command says nothing. Give it resume=, update= or goto=.")
+    if saved is None and command.resumes:
+        raise InvalidResume(_no_thread(run))
+    checkpoint, pending = Checkpoint(run.run_id, -1, run.program.start_values(), ()), Pending()
+    if saved is not None:
+        checkpoint, pending = yield from _going_on(run, saved, head, replay=not command.resumes)
+    if command.resumes:
+        answers = read_answers(command.resume, pending.open)
+        pending = pending.merged(Pending(answers=answers))
+        yield Land(checkpoint.id, Pending(answers=answers))
+    if command.update is not None or command.targets:
+        before = checkpoint if saved is not None else None
+        checkpoint, result = _with_command(run, checkpoint, command)
+        if run.saver is not None:
+            yield Save(commit_of(run, before, checkpoint, [result], source="update", pending=pending))
+    run.answers.update(pending.answers)
+    run.stop = checkpoint.step + run.settings.recursion_limit
+    return (yield from supersteps(run, checkpoint, pending, resumed=True))
+
+
+def _with_command(run: Run, base: Checkpoint, command: Command[Any]) -> tuple[Checkpoint, TaskResult]:
+    """The checkpoint after a command's update, with its targets due beside what was due already."""
+    program = run.program
+    task = Task(START, NO_ARG, base.id, 0)
+    writes = {} if command.update is None else program.updates.read(command.update, START, task)
+    targets = [target for target in checked_targets(program, program.start, command.targets) if target != END]
+    result = TaskResult(task, writes, targets, goto=True)
+    following = apply_results(program, base, [result], run.draw_commit_id())
+    following.frontier = (*base.frontier, *following.frontier)
+    return following, result
+
+
+def _no_thread(run: Run) -> str:
+    if run.saver is None:
+        return "Resuming needs a checkpointer: compile(checkpointer=...) and call with a thread_id."
+    return f"Thread {run.settings.thread_id!r} has no saved run to resume."
+
+
+def read_answers(resume: Any, open_questions: Sequence[Interrupt]) -> dict[Any, Any]:
+    """The answers by interrupt id. Raises InvalidResume for what fits no open question, and for wrong answers.
+
+    A mapping is read as answers by id only if all its keys have the form of one.
+    """
+    by_id = {question.id: question for question in open_questions}
+    if isinstance(resume, Mapping) and resume and all(is_interrupt_id(key) for key in cast(Mapping[Any, Any], resume)):
+        answers = dict(cast(Mapping[Any, Any], resume))
+    elif len(by_id) == 1:
+        answers = {open_questions[0].id: resume}
+    elif not by_id:
+        raise InvalidResume("Nothing was asked, so there is nothing to answer. Call invoke(None) to go on.")
+    else:
+        raise InvalidResume(
+            f"{len(by_id)} questions are open, so one answer is ambiguous. Pass Command(resume={{id: answer}}).",
+            open_ids=list(by_id),
+        )
+    unknown = next((key for key in answers if key not in by_id), None)
+    if unknown is not None:
+        raise InvalidResume(f"No open question has the id {unknown!r}.", open_ids=list(by_id))
+    return {key: _fitting(by_id[key], answer) for key, answer in answers.items()}
+
+
+def _fitting(question: Interrupt, answer: Any) -> Any:
+    """The answer, if it has the type that the question asked for."""
+    if question.schema is None:
+        return answer
+    try:
+        return check_value(f"answer to {question.id}", question.schema, answer)
+    except InvalidUpdateError as error:
+        raise InvalidResume(f"The answer does not fit the question: {error}", open_ids=[question.id]) from error

@@ -1,0 +1,97 @@
+"""The builder that compiles: what most programs import."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from statewright.checkpoint import Checkpointer
+from statewright.clock import Clock
+from statewright.graph import GraphBuilder
+from statewright.runtime.compiled import CompiledGraph, Names
+from statewright.runtime.instrument import Instrument
+from statewright.runtime.program import Validate
+from statewright.state import MessagesState, UnknownKeys
+from statewright.store import Store
+
+
+class StateGraph(GraphBuilder):
+    """A graph of functions over a shared, typed state.
+
+    `state_schema` is a TypedDict, a dataclass, a pydantic model, a dict of name -> reducer, channel or type, or any
+    other type for a state that is one bare value. Add nodes and edges, then `compile()`.
+    """
+
+    def compile(
+        self,
+        checkpointer: Checkpointer | None = None,
+        *,
+        store: Store | None = None,
+        interrupt_before: Names = None,
+        interrupt_after: Names = None,
+        debug: bool = False,
+        name: str | None = None,
+        strict: bool = True,
+        unknown_keys: UnknownKeys = "warn",
+        validate: Validate = "input",
+        instruments: Sequence[Instrument] = (),
+        clock: Clock | None = None,
+    ) -> CompiledGraph:
+        """The graph, ready to run. May be called again; the builder is not changed.
+
+        `checkpointer` keeps threads, `store` is memory across them. `debug` finds nodes that change state in place.
+        `unknown_keys` says what becomes of update keys that no schema knows: `warn`, `error` or `drop`. `validate`
+        says what is checked against the types: `input`, `all`, or nothing (`off`). Raises InvalidGraph with every
+        problem; with `strict=False` problems of shape are warnings.
+        """
+        interrupts = [*_listed(interrupt_before), *_listed(interrupt_after)]
+        graph = self.freeze(
+            strict=strict,
+            name=name,
+            has_store=store is not None,
+            interrupts=interrupts,
+            also=[
+                *_wrong_port("checkpointer", checkpointer, Checkpointer),
+                *_wrong_port("store", store, Store),
+                *_wrong_choice("unknown_keys", unknown_keys, ("warn", "error", "drop")),
+                *_wrong_choice("validate", validate, ("input", "all", "off")),
+            ],
+        )
+        return CompiledGraph(
+            graph,
+            checkpointer=checkpointer,
+            store=store,
+            interrupt_before=interrupt_before,
+            interrupt_after=interrupt_after,
+            debug=debug,
+            unknown_keys=unknown_keys,
+            validate=validate,
+            instruments=instruments,
+            clock=clock,
+        )
+
+
+class MessagesStateGraph(StateGraph):
+    """A graph whose state is a conversation: a node may answer a bare message, or a list of them."""
+
+    bare_messages = "messages"
+
+    def __init__(self, state_schema: Any = MessagesState, context_schema: Any = None, **options: Any) -> None:
+        super().__init__(state_schema, context_schema, **options)
+
+
+def _listed(names: Names) -> Sequence[str]:
+    return (names,) if isinstance(names, str) else names or ()
+
+
+def _wrong_port(name: str, given: object, port: type) -> list[str]:
+    if given is None or isinstance(given, port):
+        return []
+    return [
+        f"{name}= is {given!r} of type {type(given).__name__}, which does not have the methods of a {port.__name__}. "
+        f"Pass an object such as {'InMemorySaver()' if port is Checkpointer else 'InMemoryStore()'}."
+    ]
+
+
+def _wrong_choice(name: str, given: object, choices: Sequence[str]) -> list[str]:
+    return [] if given in choices else [f"{name}= is {given!r}. Choices: {', '.join(choices)}."]

@@ -1,0 +1,156 @@
+"""Stream modes: views of events, in the shapes that people of this field know.
+
+    values       the state after the input and after each superstep
+    updates      {node: update} when a task ends
+    custom       what nodes gave to their stream writer
+    tasks        one part when a task starts, one when it ends
+    checkpoints  one part for each superstep, as a snapshot
+    debug        tasks and checkpoints, wrapped with step and kind
+
+With several modes a part is `(mode, part)`; with `subgraphs=True` the namespace stands before. `version="v2"` gives
+`{"type", "ns", "data"}` instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, cast
+
+from statewright.checkpoint import Checkpoint, Interrupt, Task, TaskResult
+from statewright.errors import InvalidConfig, suggestion
+from statewright.events import Event, EventKind
+from statewright.ids import task_id
+from statewright.runtime.effects import Failure, Pause
+from statewright.runtime.fold import pairs_of
+from statewright.runtime.program import Program, is_hidden
+from statewright.runtime.watch import Listener, StreamBuffer
+
+StreamMode = Literal["values", "updates", "custom", "tasks", "checkpoints", "debug"]
+StreamVersion = Literal["v1", "v2"]
+MODES: tuple[StreamMode, ...] = ("values", "updates", "custom", "tasks", "checkpoints", "debug")
+INTERRUPT = "__interrupt__"
+"""The key under which results and parts carry the open questions."""
+
+View = Callable[[Program, Event], Any]
+"""What a mode shows of an event; SKIP for nothing."""
+SKIP: Any = object()
+
+
+def checked_modes(mode: Any) -> tuple[StreamMode, ...]:
+    """The modes asked for. Raises InvalidConfig for one that does not exist."""
+    modes = (mode,) if isinstance(mode, str) else tuple(mode)
+    unknown = next((one for one in modes if one not in MODES), None)
+    if unknown is not None or not modes:
+        raise InvalidConfig(f"Unknown stream_mode {unknown!r}. " + suggestion(str(unknown), MODES, noun="Modes"))
+    return cast("tuple[StreamMode, ...]", modes)
+
+
+class StreamView:
+    """Turns events into the parts that one reader asked for."""
+
+    def __init__(
+        self, program: Program, modes: Sequence[StreamMode], *, several: bool, subgraphs: bool, version: StreamVersion
+    ) -> None:
+        self._program = program
+        self._modes = modes
+        self._several = several
+        self._subgraphs = subgraphs
+        self._version: StreamVersion = version
+        self.buffer = StreamBuffer(live="custom" in modes)
+
+    def listeners(self) -> Iterable[tuple[EventKind, Listener]]:
+        """What the reader wants to be told, in the order of the modes."""
+        for mode in self._modes:
+            for kind, view in VIEWS[mode].items():
+                yield kind, self._listener(mode, view)
+
+    def _listener(self, mode: StreamMode, view: View) -> Listener:
+        def listen(event: Event) -> None:
+            if event.namespace and not self._subgraphs:
+                return
+            part = view(event.program or self._program, event)
+            if part is not SKIP:
+                self.buffer.add(self._shaped(mode, event.namespace, part))
+
+        return listen
+
+    def _shaped(self, mode: StreamMode, namespace: str, part: Any) -> Any:
+        path = tuple(namespace.split("|")) if namespace else ()
+        if self._version == "v2":
+            return {"type": mode, "ns": path, "data": part}
+        if self._subgraphs:
+            return (path, mode, part) if self._several else (path, part)
+        return (mode, part) if self._several else part
+
+
+def _values(program: Program, event: Event) -> Any:
+    checkpoint: Checkpoint = event.data
+    return program.output(checkpoint.values)
+
+
+def _interrupted(program: Program, event: Event) -> Any:
+    return {INTERRUPT: event.data}
+
+
+def _update(program: Program, event: Event) -> Any:
+    if not isinstance(event.data, TaskResult) or is_hidden(event.data.task):
+        return SKIP
+    writes = event.data.writes
+    shown = dict(writes) if isinstance(writes, dict) else [{name: value} for name, value in pairs_of(event.data)]
+    return {event.node: shown or None}
+
+
+def _custom(program: Program, event: Event) -> Any:
+    return event.data
+
+
+def _task_started(program: Program, event: Event) -> Any:
+    task, state = cast("tuple[Task, Any]", event.data)
+    return {"id": task.id, "name": task.node, "input": state}
+
+
+def _task_finished(program: Program, event: Event) -> Any:
+    outcome = event.data
+    part: dict[str, Any] = {"id": outcome.task.id, "name": outcome.task.node, "error": None, "interrupts": []}
+    if isinstance(outcome, Failure):
+        return {**part, "result": None, "error": f"{type(outcome.error).__name__}: {outcome.error}"}
+    if isinstance(outcome, Pause):
+        return {**part, "result": None, "interrupts": [interrupt_dict(one) for one in outcome.interrupts]}
+    return {**part, "result": dict(pairs_of(outcome))}
+
+
+def _checkpoint(program: Program, event: Event) -> Any:
+    checkpoint: Checkpoint = event.data
+    return {
+        "checkpoint_id": checkpoint.id,
+        "step": checkpoint.step,
+        "values": program.output(checkpoint.values),
+        "next": [task.node for task in checkpoint.frontier],
+        "tasks": [{"id": task_id(task.origin, task.position), "name": task.node} for task in checkpoint.frontier],
+    }
+
+
+def _debugged(kind: str, view: View) -> View:
+    def debug(program: Program, event: Event) -> Any:
+        return {"step": event.step, "type": kind, "payload": view(program, event)}
+
+    return debug
+
+
+def interrupt_dict(interrupt: Interrupt) -> Mapping[str, Any]:
+    return {"id": interrupt.id, "value": interrupt.value, "kind": interrupt.kind}
+
+
+VIEWS: Mapping[StreamMode, Mapping[EventKind, View]] = {
+    "values": {"input_applied": _values, "superstep_finished": _values, "interrupted": _interrupted},
+    "updates": {"task_finished": _update, "interrupted": _interrupted},
+    "custom": {"custom": _custom},
+    "tasks": {"task_started": _task_started, "task_finished": _task_finished},
+    "checkpoints": {"input_applied": _checkpoint, "superstep_finished": _checkpoint},
+    "debug": {
+        "task_started": _debugged("task", _task_started),
+        "task_finished": _debugged("task_result", _task_finished),
+        "input_applied": _debugged("checkpoint", _checkpoint),
+        "superstep_finished": _debugged("checkpoint", _checkpoint),
+    },
+}

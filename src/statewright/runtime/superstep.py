@@ -1,0 +1,54 @@
+"""The tasks of one superstep while they run, whoever runs them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from statewright.checkpoint import Checkpoint, Task
+from statewright.runtime.effects import Failure, Outcome, RunTasks
+from statewright.runtime.program import NodeProgram
+from statewright.runtime.run import Run
+
+
+class Superstep:
+    """Collects outcomes in task order, whatever the order of arrival.
+
+    It closes when the last task has landed or the first one has failed. What arrives later is dropped: a plain
+    function that was left running must not write any more.
+    """
+
+    __slots__ = ("_left", "_lock", "_on_closed", "checkpoint", "closed", "nodes", "outcomes", "run", "tasks")
+
+    def __init__(self, run: Run, effect: RunTasks, on_closed: Callable[[], object]) -> None:
+        self.run = run
+        self.checkpoint: Checkpoint = effect.checkpoint
+        self.tasks: tuple[Task, ...] = effect.tasks
+        self.nodes: dict[str, NodeProgram] = run.program.nodes
+        self.outcomes: list[Outcome | None] = [None] * len(effect.tasks)
+        self.closed = False
+        self._left = len(effect.tasks)
+        self._lock = threading.Lock()
+        self._on_closed = on_closed
+
+    def land(self, place: int, outcome: Outcome) -> None:
+        """Take the outcome of the task at `place`, from any thread."""
+        with self._lock:
+            if self.closed:
+                return
+            self.outcomes[place] = outcome
+            self._left -= 1
+            if self._left and type(outcome) is not Failure:
+                return
+            self.closed = True
+        self._on_closed()
+
+    def close(self) -> None:
+        """Take nothing any more: the run was cancelled or abandoned."""
+        with self._lock:
+            self.closed = True
+
+    def task_nodes(self) -> list[NodeProgram]:
+        """The node of each task."""
+        nodes = self.nodes
+        return [nodes[task.node] for task in self.tasks]

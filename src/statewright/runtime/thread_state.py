@@ -1,0 +1,147 @@
+"""Looking at threads, and changing them from outside a run.
+
+Each function is a generator of storage effects, like the core of a run, so both colours of `CompiledGraph` share it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from typing import Any
+
+from statewright.checkpoint import (
+    NO_ARG,
+    Checkpoint,
+    Line,
+    Pending,
+    SavedCheckpoint,
+    Task,
+    TaskResult,
+)
+from statewright.errors import CheckpointNotFound, InvalidUpdateError, suggestion
+from statewright.graph import END, START
+from statewright.ids import CheckpointId
+from statewright.runtime.apply import folded_values
+from statewright.runtime.attempt import conclude
+from statewright.runtime.effects import Effect, Load, Save
+from statewright.runtime.frontier import next_frontier, settle
+from statewright.runtime.loop import commit_of
+from statewright.runtime.run import Run
+from statewright.runtime.scope import Scope
+
+Update = tuple[Any, str | None]
+"""Values, and the node that they come from."""
+
+
+def load_saved(run: Run) -> Generator[Effect, Any, SavedCheckpoint | None]:
+    """The checkpoint that the settings name. Raises CheckpointNotFound if they name one that is not there."""
+    settings = run.settings
+    saved: SavedCheckpoint | None = yield Load(settings.branch, settings.checkpoint_id)
+    if saved is None and settings.checkpoint_id is not None:
+        raise CheckpointNotFound(f"Thread {settings.thread_id!r} has no checkpoint {settings.checkpoint_id!r}.")
+    return saved
+
+
+def updated(
+    run: Run, updates: Sequence[Update], *, cancel_pending: bool
+) -> Generator[Effect, Any, tuple[Line, CheckpointId]]:
+    """Commit updates as if nodes had answered them; the new head.
+
+    What the nodes were due for is done; what follows them is due; everything else that was due stays so, unless
+    `cancel_pending`.
+    """
+    head: SavedCheckpoint | None = yield Load(run.settings.branch)
+    saved = (yield from load_saved(run)) if run.settings.checkpoint_id else head
+    base = saved.checkpoint if saved is not None else Checkpoint(run.run_id, -1, run.program.start_values(), ())
+    results = [_as_answered(run, base, saved, values, as_node, len(updates)) for values, as_node in updates]
+    after, pending = _after(run, base, saved.pending if saved else Pending(), results, cancel_pending)
+    parent = base if saved is not None else None
+    expected = head.id if head is not None else None
+    yield Save(commit_of(run, parent, after, results, source="update", expected=expected, pending=pending))
+    assert run.line is not None
+    return run.line, CheckpointId(after.id)
+
+
+def _as_answered(
+    run: Run, base: Checkpoint, saved: SavedCheckpoint | None, values: Any, as_node: str | None, count: int
+) -> TaskResult:
+    if as_node is None and count > 1:
+        raise InvalidUpdateError("Several updates at once each need as_node: their order alone does not say it.")
+    name = as_node or _last_node(run, saved)
+    program = run.program
+    known = [*program.graph.nodes, START, END]
+    if name not in known:
+        raise InvalidUpdateError(f"as_node is {name!r}, which is no node. " + suggestion(name, known, noun="Nodes"))
+    task = Task(name, NO_ARG, base.id, 0)
+    if name == END:
+        return TaskResult(task, program.updates.read(values, END, task), (), goto=True)
+    node = program.nodes[name]
+    if node.routes_await:
+        from statewright.runtime.attempt_async import conclude_async
+        from statewright.runtime.private_loop import run_privately
+
+        return run_privately(conclude_async, Scope(run, task, base), node, task, base, values)
+    return conclude(Scope(run, task, base), node, task, base, values)
+
+
+def _last_node(run: Run, saved: SavedCheckpoint | None) -> str:
+    """The node that an update without as_node comes from: the only node, or the only one that ran last."""
+    nodes = list(run.program.graph.nodes)
+    if len(nodes) == 1:
+        return nodes[0]
+    ran: Sequence[str] = saved.metadata.get("nodes", ()) if saved is not None else (START,)
+    last = sorted({name for name in ran if name in nodes or name == START})
+    if len(last) == 1:
+        return last[0]
+    raise InvalidUpdateError(
+        f"It is not clear which node the update comes from: {', '.join(last) or 'none'} ran last. Pass as_node=."
+    )
+
+
+def _after(
+    run: Run, base: Checkpoint, pending: Pending, results: Sequence[TaskResult], cancel_pending: bool
+) -> tuple[Checkpoint, Pending]:
+    """The checkpoint after the updates, and what was known of the tasks that are still due."""
+    program, commit_id = run.program, run.draw_commit_id()
+    names = {result.task.node for result in results}
+    ended = cancel_pending or END in names
+    due = [] if ended else [task for task in base.frontier if task.node not in names]
+    held = () if ended else tuple(one for one in base.held if one.task.node not in names)
+    rest = Checkpoint(base.id, base.step, base.values, (), (), base.joins)
+    values = folded_values(program, base.values, results)
+    frontier, more, joins = next_frontier(program, rest, results, commit_id)
+    fresh = [task for task in frontier if task.arg is not NO_ARG or all(task.node != one.node for one in due)]
+    tasks, waiting = settle(program, [*due, *fresh], [*held, *more])
+    after = Checkpoint(commit_id, base.step + 1, values, tuple(tasks), tuple(waiting), joins)
+    kept = {task.id for task in due}
+    return after, Pending(
+        landed={task: result for task, result in pending.landed.items() if task in kept},
+        interrupts={task: questions for task, questions in pending.interrupts.items() if task in kept},
+        answers=dict(pending.answers),
+    )
+
+
+def forked(run: Run, branch: str | None) -> Generator[Effect, Any, tuple[Line, CheckpointId]]:
+    """Make the checkpoint that the settings name the head of a branch: a new one, or its own again."""
+    saved = yield from load_saved(run)
+    if saved is None:
+        raise CheckpointNotFound(f"Thread {run.settings.thread_id!r} has no checkpoint to fork.")
+    line = saved.line._replace(branch=branch or run.settings.branch)
+    head: SavedCheckpoint | None = yield Load(line.branch)
+    if head is not None and branch is not None and branch != saved.line.branch:
+        raise InvalidUpdateError(f"Thread {line.thread_id!r} has a branch {branch!r} already. Choose another name.")
+    before = saved.checkpoint
+    after = Checkpoint(
+        run.draw_commit_id(), before.step + 1, before.values, before.frontier, before.held, before.joins
+    )
+    run.line = line
+    expected = head.id if head is not None else None
+    pending = Pending(landed=dict(saved.pending.landed), interrupts=dict(saved.pending.interrupts))
+    yield Save(commit_of(run, before, after, [], source="fork", expected=expected, pending=pending))
+    return line, CheckpointId(after.id)
+
+
+def diff(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """For each key that differs, its value in both; None where it is absent."""
+    keys = [*before, *(key for key in after if key not in before)]
+    return {key: (before.get(key), after.get(key)) for key in keys if before.get(key) != after.get(key)}
+

@@ -1,0 +1,120 @@
+"""Who is told of what happens in a run: instruments, and the reader of a stream.
+
+A run without a watch makes no events; a watch makes only the kinds that somebody wants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from statewright.events import Event, EventKind
+from statewright.runtime.instrument import METHOD_BY_KIND, Instrument
+from statewright.runtime.run import Run
+from statewright.runtime.scope import Scope
+
+Listener = Callable[[Event], None]
+
+
+class Watch:
+    """Hands each event to those who want its kind."""
+
+    def __init__(self, listeners: Iterable[tuple[EventKind, Listener]] = ()) -> None:
+        self._by_kind: dict[str, list[Listener]] = {}
+        for kind, listener in listeners:
+            self.add(kind, listener)
+        self.buffer: StreamBuffer | None = None
+        """What the reader of the stream has not taken yet; None where nobody reads."""
+
+    def add(self, kind: EventKind, listener: Listener) -> None:
+        self._by_kind.setdefault(kind, []).append(listener)
+
+    def joined(self, listeners: Iterable[tuple[EventKind, Listener]]) -> Watch:
+        """A watch that tells these listeners too: those of a subgraph."""
+        own = [(kind, one) for kind, known in self._by_kind.items() for one in known]
+        joined = Watch([*own, *listeners])  # pyright: ignore  # keys are kinds
+        joined.buffer = self.buffer
+        return joined
+
+    def wants(self, kind: EventKind) -> bool:
+        return kind in self._by_kind
+
+    def emit(self, event: Event) -> None:
+        for listener in self._by_kind.get(event.kind, ()):
+            listener(event)
+
+    def task_started(self, scope: Scope, state: Any) -> None:
+        if "task_started" in self._by_kind:
+            self.emit(_of_task("task_started", scope, (scope.task, state)))
+
+    def task_finished(self, scope: Scope, outcome: Any) -> None:
+        if "task_finished" in self._by_kind:
+            self.emit(_of_task("task_finished", scope, outcome))
+
+    def custom(self, scope: Scope, value: Any) -> None:
+        if "custom" in self._by_kind:
+            self.emit(_of_task("custom", scope, value))
+
+
+class StreamBuffer:
+    """Parts on their way to the reader. Filled from any thread, emptied by one; the lists are swapped, not locked."""
+
+    def __init__(self, *, live: bool) -> None:
+        self.live = live
+        """Whether parts should reach the reader while tasks still run."""
+        self.parts: list[Any] = []
+        self.wake: Callable[[], object] | None = None
+        """Called after each part that is added, to wake whoever waits for one."""
+        self._waiters: list[Callable[[], object]] = []
+
+    def add(self, part: Any) -> None:
+        self.parts.append(part)
+        wake = self.wake
+        if wake is not None:
+            wake()
+
+    def take(self) -> list[Any]:
+        """All parts that wait."""
+        taken, self.parts = self.parts, []
+        for waiter in self._waiters:
+            waiter()
+        self._waiters.clear()
+        return taken
+
+    async def room(self) -> None:
+        """Wait until the reader has taken what waits."""
+        import asyncio
+
+        taken = asyncio.get_running_loop().create_future()
+        self._waiters.append(lambda: taken.done() or taken.set_result(None))
+        if self.parts:
+            await taken
+
+
+def instrument_listeners(instruments: Sequence[Instrument]) -> list[tuple[Any, Listener]]:
+    """The methods that instruments really override, by the kind of event that they are for."""
+    return [
+        (kind, getattr(instrument, method))
+        for instrument in instruments
+        for kind, method in METHOD_BY_KIND.items()
+        if getattr(type(instrument), method, None) is not getattr(Instrument, method)
+    ]
+
+
+def run_event(kind: EventKind, run: Run, data: Any, step: int = 0) -> Event:
+    """An event that concerns a run as a whole."""
+    return Event(
+        kind,
+        data,
+        run_id=run.run_id,
+        thread_id=run.settings.thread_id,
+        namespace=run.namespace,
+        step=step,
+        program=run.program,
+    )
+
+
+def _of_task(kind: EventKind, scope: Scope, data: Any) -> Event:
+    event = run_event(kind, scope.run, data, scope.checkpoint.step if scope.checkpoint else 0)
+    event.node = scope.task.node if scope.task else None
+    return event

@@ -1,0 +1,37 @@
+"""A user's class or dict of reducers seen as channels, and answers turned into writes."""
+
+from statewright.channels import add_messages
+from statewright.state.fields import Field
+from statewright.state.json_schema import context_json_schema, json_schema
+from statewright.state.managed import IsLastStep, Managed, RemainingSteps
+from statewright.state.prebuilt import MessagesState
+from statewright.state.schema import ROOT, SchemaKind, StateSchema, is_pydantic, merge_fields, read_schema
+from statewright.state.update import IdSource, UnknownKeys, UpdateReader, Writes, instance_values
+from statewright.state.validate import FieldCheck, SchemaChecks, check_value, constrained_annotations, type_adapter
+
+__all__ = [
+    "ROOT",
+    "Field",
+    "FieldCheck",
+    "IdSource",
+    "IsLastStep",
+    "Managed",
+    "MessagesState",
+    "RemainingSteps",
+    "SchemaChecks",
+    "SchemaKind",
+    "StateSchema",
+    "UnknownKeys",
+    "UpdateReader",
+    "Writes",
+    "add_messages",
+    "check_value",
+    "constrained_annotations",
+    "context_json_schema",
+    "instance_values",
+    "is_pydantic",
+    "json_schema",
+    "merge_fields",
+    "read_schema",
+    "type_adapter",
+]

@@ -1,0 +1,113 @@
+"""One field of a schema: its type, its channel, its first value."""
+
+from __future__ import annotations
+
+import collections
+import collections.abc
+import copy
+import types
+import typing
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, cast
+
+from statewright.channels import Channel, LastValue, channel_for, is_reducer
+from statewright.errors import InvalidSchema
+from statewright.state.managed import Managed
+
+Start = Callable[[], Any]
+
+_CONCRETE: dict[Any, type] = {
+    collections.abc.Sequence: list,
+    collections.abc.MutableSequence: list,
+    collections.abc.Iterable: list,
+    collections.abc.Collection: list,
+    collections.abc.Set: set,
+    collections.abc.MutableSet: set,
+    collections.abc.Mapping: dict,
+    collections.abc.MutableMapping: dict,
+}
+"""What stands in for an abstract collection when a first value is needed."""
+
+_QUALIFIERS = {"Required", "NotRequired", "ReadOnly"}
+
+
+@dataclass(frozen=True)
+class Constant:
+    """Makes a field's default: a copy, since a default may be mutable."""
+
+    value: Any
+
+    def __call__(self) -> Any:
+        return copy.deepcopy(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a schema."""
+
+    name: str
+    hint: Any
+    """The type without Annotated and without Required or NotRequired; Any where none was given."""
+    channel: Channel
+    start: Start | None
+    """Makes the value before the first update, if the field declares one."""
+
+    @property
+    def plain(self) -> bool:
+        """Whether nothing was said about merging."""
+        return type(self.channel) is LastValue
+
+
+def read_field(name: str, annotation: Any, default: Start | None = None) -> Field | Managed:
+    """The field that an annotation describes. Raises InvalidSchema for two reducers or a bad one."""
+    hint, metadata = split_annotation(annotation)
+    managed = next((entry for entry in metadata if isinstance(entry, Managed)), None)
+    if managed is not None:
+        return managed
+    reducers = [entry for entry in metadata if is_reducer(entry)]
+    if len(reducers) > 1:
+        raise InvalidSchema(
+            f"Field {name!r} has two reducers, {_name(reducers[0])} and {_name(reducers[1])}. Keep one of them."
+        )
+    if not reducers:
+        return Field(name, hint, LastValue(), default)
+    start = default or first_value(hint)
+    channel = channel_for(reducers[0], start=start, is_list=concrete(hint) is list, field=name)
+    return Field(name, hint, channel, default)
+
+
+def split_annotation(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
+    """The bare type of an annotation, and all metadata around it."""
+    metadata: tuple[Any, ...] = ()
+    while True:
+        origin = typing.get_origin(annotation)
+        if origin is Annotated:
+            metadata = (*annotation.__metadata__, *metadata)
+            annotation = annotation.__origin__
+        elif getattr(origin, "_name", None) in _QUALIFIERS or getattr(origin, "__name__", None) in _QUALIFIERS:
+            annotation = typing.get_args(annotation)[0]
+        else:
+            return annotation, metadata
+
+
+def concrete(hint: Any) -> Any:
+    """The class that can be called for a first value: `list` for `Sequence[str]`."""
+    origin = typing.get_origin(hint) or hint
+    return _CONCRETE.get(origin, origin)
+
+
+def first_value(hint: Any) -> Start | None:
+    """What makes the first value of a reduced field, `T()`; None if the type cannot be called without arguments."""
+    factory = concrete(hint)
+    if not isinstance(factory, type) or factory in (types.UnionType, object, type(None)):
+        return None
+    try:
+        cast(Start, factory)()
+    except Exception:  # whatever a user's class may raise: then the first update is the value
+        return None
+    return factory
+
+
+def _name(reducer: object) -> str:
+    return getattr(reducer, "__qualname__", None) or repr(reducer)

@@ -1,0 +1,14 @@
+"""The state that most conversations need."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypedDict
+
+from statewright.channels import add_messages
+from statewright.messages import Message
+
+
+class MessagesState(TypedDict):
+    """One field, `messages`, merged by `add_messages`."""
+
+    messages: Annotated[list[Message], add_messages]

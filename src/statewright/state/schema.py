@@ -1,0 +1,181 @@
+"""A user's class, or a dict of reducers, seen as channels.
+
+Five kinds of source are read: a TypedDict, a dataclass, a pydantic model, a dict of name -> reducer, channel or
+type, and any other type as the *root*: then the state is one bare value. A class is closed, a dict is open (a key
+without an entry overwrites) unless `closed=True`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from typing import Any, cast
+
+from statewright.channels import Channel, LastValue, is_reducer
+from statewright.errors import InvalidSchema
+from statewright.state.fields import Constant, Field, Start, read_field
+from statewright.state.managed import Managed
+
+ROOT = "__root__"
+"""The one channel of a state that is a bare value."""
+
+
+class SchemaKind(Enum):
+    """What a schema was read from, and so in which form a node gets it."""
+
+    MAPPING = "mapping"
+    DATACLASS = "dataclass"
+    PYDANTIC = "pydantic"
+    ROOT = "root"
+
+
+class StateSchema:
+    """The fields of a state, as channels.
+
+    `StateSchema({"messages": append, "count": lambda old, new: old + new})` writes one by hand; `read_schema`
+    reads a class.
+    """
+
+    def __init__(self, entries: Mapping[str, object] | None = None, *, closed: bool = False) -> None:
+        self.kind = SchemaKind.MAPPING
+        self.source: Any = None
+        """The user's class; None for a dict."""
+        self.name = "State"
+        self.closed = closed
+        self.fields: dict[str, Field] = {}
+        self.managed: dict[str, Managed] = {}
+        for name, entry in (entries or {}).items():
+            self.register_reducer(name, entry)
+
+    @property
+    def channels(self) -> dict[str, Channel]:
+        """The channel of each stored field."""
+        return {name: field.channel for name, field in self.fields.items()}
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """All names that a reader of this schema sees, computed ones last."""
+        return (*self.fields, *self.managed)
+
+    def register_reducer(self, name: str, reducer: object) -> StateSchema:
+        """Say how a field merges: a reducer, a channel or channel class, or a type for plain overwriting."""
+        if is_reducer(reducer):
+            annotation: Any = typing.Annotated[Any, reducer]
+        else:
+            annotation = reducer
+        self.add(name, annotation)
+        return self
+
+    def add(self, name: str, annotation: Any, default: Start | None = None) -> None:
+        """Read one field from its annotation."""
+        field = read_field(name, annotation, default)
+        if isinstance(field, Managed):
+            self.managed[name] = field
+        else:
+            self.fields[name] = field
+
+    def instance(self, values: Mapping[str, Any]) -> Any:
+        """The values as an instance of the user's class. For classes whose fields are all given or have defaults."""
+        return self.source(**values)
+
+    def __repr__(self) -> str:
+        return f"StateSchema({self.name}: {', '.join(self.keys)})"
+
+
+def read_schema(source: Any) -> StateSchema:
+    """The schema that `source` describes. Raises InvalidSchema where a field cannot be read."""
+    if isinstance(source, StateSchema):
+        return source
+    if isinstance(source, Mapping):
+        return StateSchema(cast(Mapping[str, object], source))
+    schema = StateSchema(closed=True)
+    schema.source = source
+    schema.name = getattr(source, "__name__", "State")
+    schema.kind, fields = _fields_of(source)
+    for name, annotation, default in fields:
+        schema.add(name, annotation, default)
+    return schema
+
+
+def merge_fields(schemas: Iterable[StateSchema]) -> dict[str, Field]:
+    """One field for each name in any of the schemas.
+
+    A plain declaration gives way to one that says how to merge; two that say different things are InvalidSchema.
+    """
+    merged: dict[str, Field] = {}
+    for schema in schemas:
+        for name, field in schema.fields.items():
+            known = merged.get(name)
+            if known is None or (known.plain and not field.plain):
+                merged[name] = field
+            elif not field.plain and field.channel != known.channel:
+                raise InvalidSchema(
+                    f"Field {name!r} is declared twice, as {known.channel!r} and as {field.channel!r}. "
+                    f"Use one reducer for it in all schemas."
+                )
+    return merged
+
+
+_Fields = Iterable[tuple[str, Any, Start | None]]
+
+
+def _fields_of(source: Any) -> tuple[SchemaKind, _Fields]:
+    if typing.is_typeddict(source) or _is_foreign_typeddict(source):
+        return SchemaKind.MAPPING, ((name, hint, None) for name, hint in _hints(source).items())
+    if isinstance(source, type) and dataclasses.is_dataclass(source):
+        return SchemaKind.DATACLASS, _dataclass_fields(source)
+    if is_pydantic(source):
+        return SchemaKind.PYDANTIC, _pydantic_fields(source)
+    if isinstance(source, type) and source.__dict__.get("__annotations__"):
+        raise InvalidSchema(
+            f"{source.__qualname__} has annotations but is neither a TypedDict, a dataclass nor a pydantic model. "
+            f"Decorate it with @dataclass, or derive it from TypedDict."
+        )
+    return SchemaKind.ROOT, [(ROOT, source, None)]
+
+
+def is_pydantic(source: Any) -> bool:
+    """Whether `source` is a pydantic model class; told without loading pydantic."""
+    return isinstance(source, type) and hasattr(source, "model_fields") and hasattr(source, "model_validate")
+
+
+def _is_foreign_typeddict(source: Any) -> bool:
+    """A TypedDict of typing_extensions, which `typing.is_typeddict` does not know."""
+    return isinstance(source, type) and hasattr(source, "__total__") and hasattr(source, "__required_keys__")
+
+
+def _hints(source: Any) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(source, include_extras=True)
+    except NameError as error:
+        raise InvalidSchema(
+            f"The annotations of {source.__qualname__} cannot be resolved: {error}. "
+            f"Define what they name at module level, above the class."
+        ) from error
+
+
+def _dataclass_fields(source: Any) -> _Fields:
+    hints = _hints(source)
+    for field in dataclasses.fields(source):
+        if field.default_factory is not dataclasses.MISSING:
+            yield field.name, hints[field.name], field.default_factory
+        elif field.default is not dataclasses.MISSING:
+            yield field.name, hints[field.name], Constant(field.default)
+        else:
+            yield field.name, hints[field.name], None
+
+
+def _pydantic_fields(source: Any) -> _Fields:
+    hints = _hints(source)
+    for name, info in source.model_fields.items():
+        if info.is_required():
+            yield name, hints[name], None
+        else:
+            yield name, hints[name], info.default_factory or Constant(info.default)
+
+
+def plain_field(name: str) -> Field:
+    """A field about which nothing is known: an open schema's unlisted key."""
+    return Field(name, Any, LastValue(), None)

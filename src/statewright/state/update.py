@@ -1,0 +1,159 @@
+"""Updates turned into writes: the only way into the channels.
+
+An update is a mapping, an instance of an annotated class, a sequence of pairs, a message where the state is
+messages, or a bare value where the state is one. Keys that the schema does not know are dropped with a warning,
+refused or dropped in silence, as the graph was told; nothing else is lost. `graph/answer.py` takes apart what a
+node may answer besides updates.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, Protocol, cast
+
+from statewright.channels import Channel
+from statewright.errors import InvalidUpdateError, UnknownKeyWarning, suggestion
+from statewright.state.schema import ROOT
+
+UnknownKeys = Literal["warn", "error", "drop"]
+Writes = dict[str, Any] | list[tuple[str, Any]]
+"""A dict where each channel is written once, which is nearly always; else pairs in order."""
+class IdSource(Protocol):
+    """What ids can be derived from: a task, or a part of its answer. Asked only where ids have to be given."""
+
+    @property
+    def id(self) -> str: ...
+
+
+Check = Callable[[str, Any], Any]
+"""`(channel name, update) -> update`, raising InvalidUpdateError: what validation does to each value."""
+
+
+class UpdateReader:
+    """Turns updates into writes to the channels of one graph."""
+
+    def __init__(
+        self,
+        channels: Mapping[str, Channel],
+        *,
+        closed: bool,
+        unknown_keys: UnknownKeys = "warn",
+        bare_messages: str | None = None,
+        check: Check | None = None,
+    ) -> None:
+        self._known = frozenset(channels)
+        self._closed = closed
+        self._unknown_keys = unknown_keys
+        self._bare_messages = bare_messages
+        """The channel that takes messages answered without a mapping, if the graph allows that."""
+        self._check = check
+        self._preparing = tuple((name, channel) for name, channel in channels.items() if channel.prepares)
+        self._root = ROOT in channels
+        self._plain = not self._preparing and check is None
+        self._warned: set[tuple[str, str]] = set()
+        self.refused = 0
+        """How many updates were refused; the metric graph_invalid_update_errors_total."""
+
+    def read(self, update: Any, node: str, ids: IdSource) -> dict[str, Any]:
+        """The writes that an update means.
+
+        The mapping itself is returned where nothing about it has to change: the caller copies it if it keeps it.
+        Raises InvalidUpdateError for what is no update.
+        """
+        if type(update) is not dict or self._root or self._bare_messages:
+            update = self._mapping(update, node)
+        if self._closed and not update.keys() <= self._known:
+            update = self._without_unknown(update, node)
+        return update if self._plain else self._finished(update, ids)
+
+    def _mapping(self, update: Any, node: str) -> dict[str, Any]:
+        if update is None:
+            return {}
+        if self._root:
+            return {ROOT: update}
+        if self._bare_messages and _is_bare_message(update, self._known):
+            return {self._bare_messages: update}
+        if isinstance(update, Mapping):
+            return dict(cast(Mapping[str, Any], update))
+        values = instance_values(update)
+        if values is None:
+            values = _pairs(update)
+        if values is None:
+            raise self._refusal(
+                f"Node {node!r} answered {_short(update)} of type {type(update).__name__}, which is no update. "
+                f"Return a mapping with some of {_names(self._known)}, None, a Command or a Send."
+            )
+        return values
+
+    def _without_unknown(self, update: Mapping[str, Any], node: str) -> dict[str, Any]:
+        unknown = [key for key in update if key not in self._known]
+        for key in unknown:
+            hint = f"{_from(node)} unknown key {key!r}. " + suggestion(str(key), self._known, noun="Fields")
+            if self._unknown_keys == "error":
+                raise self._refusal(hint)
+            if self._unknown_keys == "warn" and (node, str(key)) not in self._warned:
+                self._warned.add((node, str(key)))
+                warnings.warn(f"{hint} It was dropped.", UnknownKeyWarning, stacklevel=2)
+        return {key: value for key, value in update.items() if key in self._known}
+
+    def _finished(self, update: dict[str, Any], ids: IdSource) -> dict[str, Any]:
+        """The update with its values checked, and given ids where their channel wants that."""
+        finished = update
+        if self._check is not None:
+            finished = {name: self._check(name, value) for name, value in update.items()}
+        for name, channel in self._preparing:
+            if name in update:
+                finished = dict(finished) if finished is update else finished
+                finished[name] = channel.prepare(finished[name], ids.id)
+        return finished
+
+    def _refusal(self, message: str) -> InvalidUpdateError:
+        self.refused += 1
+        return InvalidUpdateError(message)
+
+
+def instance_values(value: Any) -> dict[str, Any] | None:
+    """The fields of a dataclass or pydantic instance that say something; None for any other value.
+
+    A field that is None, has None as its default and was not set explicitly says nothing.
+    """
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = [(field.name, field.default is None) for field in dataclasses.fields(value)]
+        explicit: set[str] = set()
+    elif hasattr(type(value), "model_fields"):
+        fields = [(name, info.default is None) for name, info in type(value).model_fields.items()]
+        explicit = value.model_fields_set
+    else:
+        return None
+    read = ((name, getattr(value, name), may_skip and name not in explicit) for name, may_skip in fields)
+    return {name: content for name, content, may_skip in read if not (may_skip and content is None)}
+
+
+def _pairs(update: Any) -> dict[str, Any] | None:
+    """A sequence of (key, value) pairs as a dict; None if it is anything else."""
+    if not isinstance(update, list | tuple):
+        return None
+    items = cast(list[Any], update)
+    if not items or not all(isinstance(item, tuple) and len(cast(tuple[Any, ...], item)) == 2 for item in items):
+        return None
+    return dict(cast(Iterable[tuple[str, Any]], items))
+
+
+def _is_bare_message(update: Any, known: frozenset[str]) -> bool:
+    """Whether an answer is messages: a mapping that holds a schema key is an update, everything else is."""
+    return not (isinstance(update, Mapping) and any(key in known for key in cast(Mapping[str, Any], update)))
+
+
+def _from(node: str) -> str:
+    return "The input holds the" if node == "__start__" else f"The update from node {node!r} holds the"
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(repr(name) for name in sorted(names)) or "no fields"
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."

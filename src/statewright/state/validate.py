@@ -1,0 +1,173 @@
+"""Values checked against the types of a schema, by pydantic, which is loaded when it is first needed.
+
+Most values conform at a glance: the type is `str` and so is the value. Such a glance costs no import and about
+100 ns; only a value that does not pass it is shown to pydantic, whose verdict (a converted value, or an error)
+counts. Fields with a reducer of the user's own are not checked on writing: the type of an update is the reducer's
+business.
+"""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, cast
+
+from statewright.channels import Append, LastValue, Overwrite
+from statewright.errors import InvalidUpdateError
+from statewright.state.fields import Field
+from statewright.state.schema import SchemaKind, StateSchema
+
+Glance = Callable[[Any], bool]
+_EXACT = (str, int, float, bool, bytes, type(None))
+
+
+class FieldCheck:
+    """Checks values against the type of one field."""
+
+    def __init__(self, field: Field, annotation: Any = None) -> None:
+        self._name = field.name
+        self._annotation = field.hint if annotation is None else annotation
+        self._glance = glance_for(field.hint) if annotation is None else None
+        self._adapter: Any = None
+
+    def __call__(self, value: Any) -> Any:
+        """The value, converted where its type asks for it. Raises InvalidUpdateError."""
+        if self._glance is not None and self._glance(value):
+            return value
+        return self._judge(value)
+
+    def _judge(self, value: Any) -> Any:
+        from pydantic import ValidationError
+
+        if self._adapter is None:
+            self._adapter = type_adapter(self._annotation)
+        try:
+            return self._adapter.validate_python(value)
+        except ValidationError as error:
+            found = error.errors(include_url=False)[0]
+            place = "".join(f"[{part!r}]" for part in found["loc"])
+            raise InvalidUpdateError(
+                f"Field {self._name!r}{place}: {found['msg']}; found {found['input']!r} "
+                f"of type {type(found['input']).__name__}."
+            ) from error
+
+
+def check_value(what: str, hint: Any, value: Any) -> Any:
+    """The value, converted to `hint` where needed. Raises InvalidUpdateError, which calls it `what`."""
+    return FieldCheck(Field(what, hint, LastValue(), None))(value)
+
+
+class SchemaChecks:
+    """The checks of all fields of a schema whose updates have the field's own type."""
+
+    def __init__(self, fields: Mapping[str, Field], sources: Mapping[str, Any]) -> None:
+        self._checks = {
+            name: FieldCheck(field, sources.get(name)) for name, field in fields.items() if checkable(field)
+        }
+
+    def check(self, name: str, value: Any) -> Any:
+        """The value for channel `name`, checked; an Overwrite is checked by what it holds."""
+        check = self._checks.get(name)
+        if check is None:
+            return value
+        if type(value) is Overwrite:
+            return Overwrite(check(value.value))
+        return check(value)
+
+    def check_all(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: self.check(name, value) for name, value in values.items()}
+
+
+def checkable(field: Field) -> bool:
+    """Whether an update to the field has the field's type: plain fields, and lists that take lists."""
+    channel = field.channel
+    return type(channel) is LastValue or (type(channel) is Append and not channel.items)
+
+
+def constrained_annotations(schema: StateSchema) -> dict[str, Any]:
+    """For a pydantic model, the annotation of each field with its constraints: they are part of its type."""
+    if schema.kind is not SchemaKind.PYDANTIC:
+        return {}
+    annotated: dict[str, Any] = {}
+    for name, info in schema.source.model_fields.items():
+        if info.metadata:
+            annotated[name] = typing.Annotated[(info.annotation, info)]  # pyright: ignore  # built at run time
+    return annotated
+
+
+def type_adapter(annotation: Any) -> Any:
+    """pydantic's adapter for an annotation; classes that pydantic does not know are checked by isinstance."""
+    from pydantic import ConfigDict, PydanticUserError, TypeAdapter
+
+    annotation = modern_typeddict(annotation)
+    try:
+        return TypeAdapter(annotation, config=ConfigDict(arbitrary_types_allowed=True))
+    except PydanticUserError:  # a model, dataclass or TypedDict brings its own configuration
+        return TypeAdapter(annotation)
+
+
+def modern_typeddict(annotation: Any) -> Any:
+    """A `typing.TypedDict` as one of typing_extensions: pydantic refuses the former below Python 3.12."""
+    if not (isinstance(annotation, type) and typing.is_typeddict(annotation)):
+        return annotation
+    from typing_extensions import NotRequired, TypedDict
+
+    required = cast(frozenset[str], annotation.__required_keys__)  # pyright: ignore  # TypedDict has it
+    hints = typing.get_type_hints(annotation)
+    entries = {
+        name: modern_typeddict(hint) if name in required else NotRequired[modern_typeddict(hint)]
+        for name, hint in hints.items()
+    }
+    return TypedDict(annotation.__name__, entries)  # pyright: ignore  # built at run time
+
+
+def glance_for(hint: Any) -> Glance | None:
+    """A cheap test that is true only for values that certainly conform to `hint`; None if there is none."""
+    if hint is Any or hint is object:
+        return _anything
+    if hint is None:
+        return _exactly(type(None))
+    if hint in _EXACT:
+        return _exactly(hint)
+    origin = typing.get_origin(hint)
+    if hint in (list, dict, set, tuple):
+        return _exactly(hint)
+    if origin in (typing.Union, types.UnionType):
+        return _any_of([glance_for(option) for option in typing.get_args(hint)])
+    if origin is Literal:
+        return _one_of(typing.get_args(hint))
+    if origin in (list, set, dict):
+        return _collection(origin, [glance_for(part) for part in typing.get_args(hint)])
+    if isinstance(hint, type) and not hasattr(hint, "__required_keys__"):
+        return _exactly(hint)
+    return None
+
+
+def _anything(value: Any) -> bool:
+    return True
+
+
+def _exactly(kind: type) -> Glance:
+    return lambda value: type(value) is kind
+
+
+def _any_of(options: list[Glance | None]) -> Glance:
+    known = [option for option in options if option is not None]
+    return lambda value: any(option(value) for option in known)
+
+
+def _one_of(options: tuple[Any, ...]) -> Glance:
+    kinds = {(type(option), option) for option in options}
+    return lambda value: type(value) in _EXACT and (type(value), value) in kinds
+
+
+def _collection(kind: type, parts: list[Glance | None]) -> Glance | None:
+    glances = [part for part in parts if part is not None]
+    if len(glances) != len(parts):
+        return None
+    if kind is dict:
+        key, content = glances
+        return lambda value: type(value) is dict and all(key(k) and content(v) for k, v in cast(Any, value).items())
+    item = glances[0]
+    return lambda value: type(value) is kind and all(map(item, cast(Any, value)))
