@@ -1,0 +1,62 @@
+"""What it costs to compile a graph of a thousand nodes, checks of its shape included; building it is not counted."""
+
+import time
+from collections.abc import Callable
+from typing import Any, TypedDict
+
+from benchmarks.engines import EngineLoader, langgraph, statewright
+from benchmarks.figure import Figure, Rival, Take
+from benchmarks.requirement import AtMost, Shown
+
+NODES = 1000
+MILLISECONDS = 1e3
+
+
+class Count(TypedDict):
+    """The state of the graph."""
+
+    count: int
+
+
+def node() -> Callable[[Count], Count]:
+    """A function of its own for each node, as in a graph that somebody wrote."""
+
+    def add(state: Count) -> Count:
+        return {"count": state["count"] + 1}
+
+    return add
+
+
+def chain_builder(load: EngineLoader) -> Any:
+    """A chain that is built and not yet compiled."""
+    engine = load()
+    graph = engine.StateGraph(Count)
+    names = [f"node_{number}" for number in range(NODES)]
+    for name in names:
+        graph.add_node(name, node())
+    for before, after in zip([engine.START, *names], [*names, engine.END], strict=True):
+        graph.add_edge(before, after)
+    return graph
+
+
+def compiling(load: EngineLoader) -> Take:
+    """Milliseconds to compile; a new builder each time, because a builder may remember."""
+
+    def take() -> float:
+        graph = chain_builder(load)
+        began = time.perf_counter()
+        graph.compile()
+        return (time.perf_counter() - began) * MILLISECONDS
+
+    return take
+
+
+FIGURES = (
+    Figure(
+        name="compile 1000 nodes, strict",
+        unit="ms",
+        ours=compiling(statewright),
+        rivals=(Rival(name="LangGraph", take=compiling(langgraph), requirement=Shown()),),
+        limit=AtMost(15),
+    ),
+)

@@ -1,0 +1,71 @@
+"""Instructions a step of the loop, by callgrind: the one figure that a busy machine cannot blur.
+
+Two lengths of the same run, so that start, imports and compilation cancel out.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from benchmarks.environment import ROOT
+from benchmarks.figure import Figure, Rival, Take
+from benchmarks.requirement import AtMost, Shown
+
+SHORT, LONG = 200, 1200  # steps
+
+
+def instructions_per_step(engine: str) -> Take:
+    """The difference between a long and a short run, which are counted side by side."""
+
+    def take() -> float:
+        with tempfile.TemporaryDirectory() as folder:
+            counts = {steps: _start(engine, steps, Path(folder)) for steps in (SHORT, LONG)}
+            short, long = (_finish(counts[steps], Path(folder) / str(steps)) for steps in (SHORT, LONG))
+        return (long - short) / (LONG - SHORT)
+
+    return take
+
+
+def _start(engine: str, steps: int, folder: Path) -> subprocess.Popen[str]:
+    counter = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder / str(steps)}"]
+    counted = [sys.executable, "-m", "benchmarks.instructions", engine, str(steps)]
+    # Hashes decide how dicts collide; with a fixed seed a repeat agrees to the last digits.
+    environment = {**os.environ, "PYTHONHASHSEED": "0"}
+    return subprocess.Popen(
+        counter + counted, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+
+
+def _finish(counter: subprocess.Popen[str], report: Path) -> int:
+    _, complaint = counter.communicate()
+    if counter.returncode:
+        raise RuntimeError(complaint.strip().splitlines()[-1])
+    found = re.search(r"^(?:summary|totals): (\d+)", report.read_text(), re.MULTILINE)
+    if not found:
+        raise RuntimeError("callgrind reported no total")
+    return int(found[1])
+
+
+def _figures() -> tuple[Figure, ...]:
+    if not shutil.which("valgrind"):
+        print("No valgrind here: instructions a step are left out.", file=sys.stderr)
+        return ()
+    langgraph = Rival(name="LangGraph", take=instructions_per_step("langgraph"), requirement=Shown())
+    return (
+        Figure(
+            name="loop of 2 nodes, sync",
+            unit="instructions/step",
+            ours=instructions_per_step("statewright"),
+            rivals=(langgraph,),
+            limit=AtMost(26_000),
+            is_repeated=False,
+            is_long=True,
+        ),
+    )
+
+
+FIGURES = _figures()

@@ -1,0 +1,105 @@
+"""Fair turns: the engines of a figure are measured round by round, and each keeps its best pass.
+
+A minimum, because noise only ever adds; rounds, because a busy minute must hit all engines alike. In every round each
+engine works until its share of the time is spent. Slow passes spend their share at once, but there are at least two.
+"""
+
+import gc
+import math
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from benchmarks.figure import Figure, Take
+from benchmarks.requirement import Requirement
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How long to look at one figure of one engine."""
+
+    seconds: float
+    rounds: int
+    passes: int
+    """At the least, however slow."""
+
+
+THOROUGH = Pace(seconds=0.5, rounds=5, passes=2)
+QUICK = Pace(seconds=0.05, rounds=1, passes=1)
+_ONCE = Pace(seconds=0, rounds=1, passes=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One line of the table."""
+
+    case: str
+    peer: str
+    ours: float
+    other: float
+    requirement: Requirement
+
+    @property
+    def is_met(self) -> bool | None:
+        return self.requirement.is_met(self.ours, self.other)
+
+
+class Series(Protocol):
+    """The passes of one engine over one figure."""
+
+    def advance(self, seconds: float, passes: int) -> float:
+        """The best cost yet, after going on to so much time and so many passes, those of earlier rounds included."""
+        ...
+
+
+class LocalSeries:
+    """A series in this process. A pass that fails ends it; its cost is then NaN."""
+
+    def __init__(self, take: Take) -> None:
+        self._take = take
+        self._spent = 0.0
+        self._passes = 0
+        self._best = math.inf
+
+    def advance(self, seconds: float, passes: int) -> float:
+        while self._passes < passes or self._spent < seconds:
+            try:
+                self._pass()
+            except Exception as error:  # whatever it is, the other figures still count
+                print(f"  ! {type(error).__name__}: {error}", file=sys.stderr)
+                self._best = math.nan
+            if math.isnan(self._best):
+                break
+        return self._best
+
+    def _pass(self) -> None:
+        gc.collect()  # the debris of one pass is not collected at the expense of the next
+        began = time.perf_counter()
+        self._best = min(self._best, self._take())
+        if self._passes:  # the first pass also imports and builds
+            self._spent += time.perf_counter() - began
+        self._passes += 1
+
+
+def measure(figure: Figure, series: Sequence[Series], pace: Pace) -> list[Row]:
+    """The rows of one figure, its series (ours first, then the rivals') taking turns."""
+    if not figure.is_repeated:
+        pace = _ONCE
+    costs = [math.nan] * len(series)
+    for turn in range(1, pace.rounds + 1):
+        seconds, passes = pace.seconds * turn / pace.rounds, min(turn, pace.passes)
+        costs = [one.advance(seconds, passes) for one in series]
+    return _rows(figure, costs)
+
+
+def _rows(figure: Figure, costs: Sequence[float]) -> list[Row]:
+    case, ours = f"{figure.name}, {figure.unit}", costs[0]
+    rows = [
+        Row(case=case, peer=rival.name, ours=ours, other=other, requirement=rival.requirement)
+        for rival, other in zip(figure.rivals, costs[1:], strict=True)
+    ]
+    if figure.limit:
+        rows.append(Row(case=case, peer="", ours=ours, other=math.inf, requirement=figure.limit))
+    return rows

@@ -1,0 +1,108 @@
+"""What a figure must reach, and the words for it in the table.
+
+All figures are costs: smaller is better. A comparison with a figure that could not be taken (NaN) is never met.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+from benchmarks.numerals import plain
+
+
+class Requirement(Protocol):
+    """A demand on our figure, perhaps seen beside another one."""
+
+    def is_met(self, ours: float, other: float) -> bool | None:
+        """Whether it is reached; None where nothing is demanded."""
+        ...
+
+    def compare(self, ours: float, other: float) -> str:
+        """The two figures side by side, in the terms of the demand."""
+        ...
+
+    def demand(self) -> str:
+        """The demand itself, for the column 'must reach'."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class AtLeast:
+    """So many times cheaper than the peer."""
+
+    times: float
+
+    def is_met(self, ours: float, other: float) -> bool:
+        return other >= self.times * ours
+
+    def compare(self, ours: float, other: float) -> str:
+        return _known(other / ours, "{}x")
+
+    def demand(self) -> str:
+        return f"{plain(self.times)}x"
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """Nothing is demanded; the comparison is for the reader."""
+
+    def is_met(self, ours: float, other: float) -> None:
+        return None
+
+    def compare(self, ours: float, other: float) -> str:
+        return _known(other / ours, "{}x")
+
+    def demand(self) -> str:
+        return "-"
+
+
+@dataclass(frozen=True, slots=True)
+class AtMost:
+    """A limit of its own, with nobody beside it."""
+
+    limit: float
+
+    def is_met(self, ours: float, other: float) -> bool:
+        return ours <= self.limit
+
+    def compare(self, ours: float, other: float) -> str:
+        return "-"
+
+    def demand(self) -> str:
+        return f"<= {plain(self.limit)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """At most so many times a figure of our own: cost that must not grow."""
+
+    times: float
+
+    def is_met(self, ours: float, other: float) -> bool:
+        return ours <= self.times * other
+
+    def compare(self, ours: float, other: float) -> str:
+        return _known(ours / other, "{} of it")
+
+    def demand(self) -> str:
+        return f"<= {plain(self.times)} of it"
+
+
+@dataclass(frozen=True, slots=True)
+class NoMoreThan:
+    """At most so much above a floor that nobody can go below."""
+
+    extra: float
+
+    def is_met(self, ours: float, other: float) -> bool:
+        return ours - other <= self.extra
+
+    def compare(self, ours: float, other: float) -> str:
+        return _known(abs(ours - other), "+{}" if ours >= other else "-{}")
+
+    def demand(self) -> str:
+        return f"<= +{plain(self.extra)}"
+
+
+def _known(figure: float, form: str) -> str:
+    return "-" if math.isnan(figure) else form.format(plain(figure))

@@ -1,0 +1,52 @@
+"""`python benchmarks/run.py` or `python -m benchmarks`: measure, print the table, and keep it in `RESULTS.md`."""
+
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from pathlib import Path
+
+if __name__ == "__main__":  # run as a file: the project's folder is not on the path
+    sys.path[0] = str(Path(__file__).resolve().parent.parent)
+
+from benchmarks import catalogue, environment, report, turns
+from benchmarks.figure import Figure
+from benchmarks.harness import QUICK, THOROUGH, Row, measure
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; 0 also where figures fell short, because this is a table and not a test."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    options = _parse(given)
+    if not (options.here or environment.is_entered()):
+        return environment.run_inside(given)
+    environment.quieten_peers()
+    rows = _measure_all(catalogue.choose(options.only, with_long=not options.quick), options)
+    if not (options.only or options.quick):
+        report.save(rows)
+    return 0
+
+
+def _parse(arguments: Sequence[str]) -> Namespace:
+    parser = ArgumentParser(prog="benchmarks", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="one short round, without the long cases; nothing is kept")
+    parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="these cases only; nothing is kept")
+    parser.add_argument("--here", action="store_true", help="in this interpreter, as it is, without .venv-bench")
+    parser.add_argument("--one-process", action="store_true", help="all engines in this process, instead of one each")
+    return parser.parse_args(arguments)
+
+
+def _measure_all(figures: Sequence[Figure], options: Namespace) -> list[Row]:
+    pace = QUICK if options.quick else THOROUGH
+    taking_turns = turns.in_this_process if options.one_process else turns.in_own_processes
+    print(report.heading(), flush=True)
+    rows: list[Row] = []
+    for figure in figures:
+        with taking_turns(figure) as series:
+            measured = measure(figure, series, pace)
+        print("\n".join(map(report.line, measured)), flush=True)
+        rows += measured
+    return rows
+
+
+if __name__ == "__main__":
+    sys.exit(main())
