@@ -57,18 +57,22 @@ class Task:
 class Held:
     """A task that is due but waits until nothing can come before it any more."""
 
-    __slots__ = ("gather", "task")
+    __slots__ = ("gather", "sender", "task")
 
-    def __init__(self, task: Task, *, gather: bool = False) -> None:
+    def __init__(self, task: Task, *, gather: bool = False, sender: str = "") -> None:
         self.task = task
         self.gather = gather
         """Whether it will be one argument of a task, together with the others gathered for the node."""
+        self.sender = sender
+        """The node that sent it; gathered arguments are in the order in which their senders were declared."""
 
     def __repr__(self) -> str:
         return f"Held({self.task!r}{', gather=True' if self.gather else ''})"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Held) and (self.task, self.gather) == (other.task, other.gather)
+        if not isinstance(other, Held):
+            return NotImplemented
+        return (self.task, self.gather, self.sender) == (other.task, other.gather, other.sender)
 
     def __hash__(self) -> int:
         return hash(self.task)

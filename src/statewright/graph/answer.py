@@ -6,7 +6,7 @@ Updates go through `state/update.py`; this module takes the rest apart.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 from statewright.errors import InvalidUpdateError
@@ -53,7 +53,7 @@ def read_answer(answer: Any, reader: UpdateReader, node: str, ids: IdSource) -> 
         return _from_command(cast("Command[Any]", answer), reader, node, ids)
     if type(answer) is Send:
         return Answer({}, [answer])
-    if isinstance(answer, list | tuple) and _has_control(cast(Iterable[Any], answer)):
+    if isinstance(answer, list | tuple) and _is_several(cast(Sequence[Any], answer), reader):
         return _from_list(cast(Iterable[Any], answer), reader, node, ids)
     return Answer(reader.read(answer, node, ids), None)
 
@@ -66,7 +66,9 @@ def _from_command(command: Command[Any], reader: UpdateReader, node: str, ids: I
             f"Node {node!r} answered Command(resume=...). Only the input of a run can answer questions; "
             f"return an update or a goto."
         )
-    targets = [_checked_target(target, node) for target in command.targets]
+    goto = command.goto
+    listed = isinstance(goto, list | tuple | set | frozenset)
+    targets = [_checked_target(one, node) for one in (cast(Iterable[object], goto) if listed else (goto,))]
     writes = {} if command.update is None else reader.read(command.update, node, ids)
     return Answer(writes, targets or None)
 
@@ -83,8 +85,13 @@ def _from_list(parts: Iterable[Any], reader: UpdateReader, node: str, ids: IdSou
     return Answer(writes, targets)
 
 
-def _has_control(parts: Iterable[Any]) -> bool:
-    return any(type(part) is Command or type(part) is Send for part in parts)
+def _is_several(parts: Sequence[Any], reader: UpdateReader) -> bool:
+    """Whether a list is several answers, rather than one update: messages, a bare value, or pairs."""
+    if any(type(part) is Command or type(part) is Send for part in parts):
+        return True
+    if reader.takes_lists:
+        return False
+    return not parts or not all(isinstance(part, tuple) for part in parts)
 
 
 def _checked_target(target: object, node: str) -> str | Send:

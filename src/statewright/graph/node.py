@@ -54,7 +54,7 @@ class JoinEdge:
     @property
     def key(self) -> str:
         """How checkpoints name it."""
-        return f"{'+'.join(self.starts)}>{self.end}"
+        return f"{' + '.join(map(repr, self.starts))} -> {self.end!r}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from statewright.errors import nearest
-from statewright.graph.command import END, RESERVED, START
+from statewright.graph.command import END, RESERVED, START, STOP
 from statewright.graph.graph import Graph
 from statewright.graph.node import Branch, Join, Memory, Node
 from statewright.graph.parameters import ASKABLE, is_coroutine_function, read_parameters
@@ -128,7 +128,7 @@ def _target_problems(graph: Graph, branch: Branch) -> Iterator[str]:
     if branch.targets is not None and not branch.targets:
         yield f"{where} has no targets. List them in path_map."
     for target in dict.fromkeys((branch.targets or {}).values()):
-        if target not in graph.nodes and target != END:
+        if target not in graph.nodes and target not in (END, STOP):
             yield f"{where} leads to {target!r}: there is no such node. {_hint(target, graph.nodes)}"
 
 

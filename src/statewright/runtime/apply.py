@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from statewright.checkpoint import Checkpoint, TaskResult, Values
+from statewright.checkpoint import Checkpoint, Held, Task, TaskResult, Values
 from statewright.runtime.fold import fold_results, fold_writes, pairs_of, without_transients
-from statewright.runtime.frontier import next_frontier
+from statewright.runtime.frontier import next_frontier, simple_frontier
 from statewright.runtime.program import Program
 
 
@@ -20,8 +20,26 @@ def apply_results(
     whatever a reducer raises; `checkpoint` is as it was then.
     """
     values = folded_values(program, checkpoint.values, results)
-    frontier, held, joins = next_frontier(program, checkpoint, results, commit_id)
-    return Checkpoint(commit_id, checkpoint.step + 1, values, frontier, held, joins)
+    if program.simple and not checkpoint.held:
+        due = simple_frontier(program, results, commit_id)
+        if due is not None:
+            return Checkpoint(commit_id, checkpoint.step + 1, values, due)
+    due, held, joins = next_frontier(program, checkpoint.joins, results, commit_id, (), checkpoint.held)
+    return Checkpoint(commit_id, checkpoint.step + 1, values, due, held, joins)
+
+
+def apply_beside(
+    program: Program,
+    checkpoint: Checkpoint,
+    results: Sequence[TaskResult],
+    commit_id: str,
+    due: Sequence[Task],
+    held: Sequence[Held],
+) -> Checkpoint:
+    """The checkpoint after results from outside a superstep, with `due` and `held` going on beside what follows."""
+    values = folded_values(program, checkpoint.values, results)
+    frontier, waiting, joins = next_frontier(program, checkpoint.joins, results, commit_id, due, held)
+    return Checkpoint(commit_id, checkpoint.step + 1, values, frontier, waiting, joins)
 
 
 def folded_values(program: Program, values: Values, results: Sequence[TaskResult]) -> Values:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from statewright.checkpoint import NO_ARG, Checkpoint, Task, TaskResult, Values
-from statewright.errors import InvalidUpdateError, MutatedState, UnknownTarget
+from statewright.errors import InvalidUpdateError, MutatedState, NodeCancelledError, UnknownTarget
 from statewright.graph import END, START, STOP, Answer, ExecutionInfo, NodeError, ParentCommand, Runtime, Send, read_answer
 from statewright.ids import TaskId
 from statewright.runtime.effects import Failure, Outcome, Pause
@@ -25,7 +25,10 @@ from statewright.runtime.scope import Scope
 def perform(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Outcome:
     """Run a task whose node, and whose conditional edges, are plain functions."""
     try:
-        state = begin(scope, node, task, checkpoint)
+        if scope.plain and node.whole and task.arg is NO_ARG:  # what `begin` and the reader come to, without the calls
+            state: Any = checkpoint.values.copy()
+        else:
+            state = begin(scope, node, task, checkpoint)
         answer = node.call(state) if node.bare else node.call(*given(node, state), **asked(node.asks, scope))
         return conclude(scope, node, task, checkpoint, answer)
     except BaseException as error:
@@ -34,11 +37,10 @@ def perform(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint)
 
 def begin(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Any:
     """The input of the node."""
-    run = scope.run
-    program = run.program
-    if program.lean and run.watch is None:
+    if scope.plain:
         return node.read(checkpoint.values, task.arg)
-    values = checkpoint.values
+    run, values = scope.run, checkpoint.values
+    program = run.program
     if program.managed:
         values = with_managed(values, program.managed, checkpoint.step, run.stop)
     state = node.read(values, task.arg)
@@ -61,25 +63,31 @@ def asked(asks: Sequence[tuple[str, str]] | None, scope: Scope) -> dict[str, Any
 
 def conclude(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, answer: Any) -> TaskResult:
     """The result of a task whose node answered."""
-    result = written(scope, node, task, answer)
+    known = node.updates.known_plain
+    if type(answer) is dict and known is not None and answer.keys() <= known:  # nothing about it has to change
+        result = TaskResult(task, cast(dict[str, Any], answer), node.successors)
+    else:
+        result = written(scope, node, task, answer)
     if node.routes and not result.goto:
         view = routing_view(scope, checkpoint, result)
-        choices = [ask(route, scope, view) for route in node.routes]
-        take_choices(scope.run.program, node, result, choices)
-    return finished(scope, node, checkpoint, result)
+        take_choices(scope.run.program, node, result, [ask(route, scope, view) for route in node.routes])
+    return result if scope.plain else finished(scope, node, checkpoint, result)
 
 
 def settle(scope: Scope, node: NodeProgram, task: Task, error: BaseException) -> Outcome:
     """The outcome of a task whose node raised. Re-raises what is no node's business."""
     outcome: Outcome
     if isinstance(error, ChildCommand):
+        scope.picture = None
         return conclude(scope, node, task, cast(Checkpoint, scope.checkpoint), error.command)
     if isinstance(error, Paused):
         outcome = Pause(task, error.interrupts)
     elif isinstance(error, ParentCommand):
         outcome = Failure(task, error if scope.run.nested else _no_parent(node))
     elif not isinstance(error, Exception):
-        raise error
+        if type(error).__name__ != "CancelledError":  # told by name: asyncio may not be loaded
+            raise error
+        outcome = Failure(task, NodeCancelledError(node.name, error))
     elif node.handler is not None:
         handled = NodeError(node.name, error, scope.input)
         outcome = TaskResult(task, {}, [Send(node.handler, handled)], goto=True)
@@ -112,8 +120,9 @@ def written(scope: Scope, node: NodeProgram, task: Task, answer: Any) -> TaskRes
 
 def finished(scope: Scope, node: NodeProgram, checkpoint: Checkpoint, result: TaskResult) -> TaskResult:
     run = scope.run
-    if run.program.debug:
+    if scope.picture is not None:
         changed = changed_channels(scope.picture, checkpoint.values)
+        scope.picture = None
         if changed:
             raise MutatedState(node.name, changed)
     if run.watch is not None and node.name != START:
@@ -149,10 +158,13 @@ def ask(route: Route, scope: Scope, view: Values) -> Any:
 def take_choices(program: Program, node: NodeProgram, result: TaskResult, choices: Sequence[Any]) -> None:
     targets: list[str | Send] = list(node.successors)
     for route, choice in zip(node.routes, choices, strict=True):
-        for one in choice if isinstance(choice, list | tuple) else (choice,):
-            target = _meant(program, node, route, one)
-            if target != END:
-                targets.append(target)
+        if type(choice) is str and choice in route.meanings:
+            targets.append(route.meanings[choice])
+        else:
+            several = cast(Sequence[Any], choice) if isinstance(choice, list | tuple) else (choice,)
+            targets.extend(_meant(program, node, route, one) for one in several)
+    if END in targets:
+        targets = [target for target in targets if target != END]
     result.targets = targets
 
 

@@ -6,7 +6,7 @@ import asyncio
 import inspect
 from typing import Any
 
-from statewright.checkpoint import Checkpoint, Task, TaskResult
+from statewright.checkpoint import NO_ARG, Checkpoint, Task, TaskResult
 from statewright.errors import NodeCancelledError
 from statewright.runtime.attempt import (
     ask,
@@ -29,7 +29,10 @@ from statewright.runtime.thread_calls import call_in_thread
 async def perform_async(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Outcome:
     """Run a task that awaits something."""
     try:
-        state = begin(scope, node, task, checkpoint)
+        if scope.plain and node.whole and task.arg is NO_ARG:
+            state: Any = checkpoint.values.copy()
+        else:
+            state = begin(scope, node, task, checkpoint)
         if node.acall is None:
             answer = await call_in_thread(node.call, *given(node, state), **asked(node.asks, scope))
         elif node.bare:

@@ -33,9 +33,13 @@ async def run_beside_async(
         async with places:
             return await run_one(place)
 
-    async with asyncio.TaskGroup() as group:
-        runs = [group.create_task(run_in_turn(place)) for place in range(count)]
-    return [one.result() for one in runs]
+    runs = [asyncio.ensure_future(run_in_turn(place)) for place in range(count)]
+    try:
+        return await asyncio.gather(*runs)
+    finally:
+        for one in runs:
+            one.cancel()
+        await asyncio.gather(*runs, return_exceptions=True)
 
 
 def config_at(config: Any, place: int, count: int) -> Any:

@@ -414,6 +414,7 @@ class CompiledGraph:
         settings = self._settings(config, options)
         settings.thread_id = caller.settings.thread_id
         settings.branch = caller.settings.branch
+        settings.max_concurrency = settings.max_concurrency or caller.max_concurrency
         namespace = call_namespace(scope, memory)
         line = call_line(scope, namespace, memory)
         watch = caller.watch

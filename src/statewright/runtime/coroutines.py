@@ -7,22 +7,23 @@ import contextvars
 from collections.abc import Callable, Sequence
 
 from statewright.runtime.loop_executor import DEFAULT_IN_FLIGHT, LoopExecutor
-from statewright.runtime.private_loop import private_loop
+from statewright.runtime.private_loop import borrow_loop, give_back
 from statewright.runtime.superstep import Superstep
 
 
 def start_coroutines(step: Superstep, places: Sequence[int], limit: int | None) -> Callable[[], object]:
-    """Start tasks on a private loop, in copies of the caller's context; what cancels those that still run.
+    """Start tasks on a private loop, in copies of the caller's context; what ends the loan of the loop.
 
-    Cancelling does not wait: it may be called from a finaliser.
+    Ending it cancels what still runs, without waiting: it may happen in a finaliser.
     """
-    loop = private_loop()
+    loop = borrow_loop()
     executor = LoopExecutor(loop)
     context = contextvars.copy_context()
     loop.call_soon_threadsafe(executor.start, step, places, limit or DEFAULT_IN_FLIGHT, context=context)
 
-    def cancel() -> None:
+    def end() -> None:
         if executor.has_running:
             asyncio.run_coroutine_threadsafe(executor.cancel(), loop)
+        give_back(loop, idle=not executor.has_running)
 
-    return cancel
+    return end

@@ -14,7 +14,7 @@ from typing import Any
 from statewright.runtime.attempt import perform
 from statewright.runtime.attempt_async import perform_async
 from statewright.runtime.drive_sync import ask_saver, lanes_of
-from statewright.runtime.effects import Core, Effect, Emit, Outcome, RunTasks, StepOutcome
+from statewright.runtime.effects import Core, Effect, Emit, Outcome, RunTasks
 from statewright.runtime.executor import InlineExecutor, ThreadExecutor
 from statewright.runtime.loop_executor import DEFAULT_IN_FLIGHT, LoopExecutor
 from statewright.runtime.run import Run
@@ -47,16 +47,16 @@ async def drive_async(run: Run, core: Core) -> None:
                 if len(tasks) == 1:
                     task = tasks[0]
                     node = nodes[task.node]
-                    scope.enter(task, effect.checkpoint)
+                    scope.task, scope.checkpoint = task, effect.checkpoint
                     if node.async_lane == "loop":
                         outcome = await perform_async(scope, node, task, effect.checkpoint)
                     elif node.async_lane == "inline":
                         outcome = perform(scope, node, task, effect.checkpoint)
                     else:
                         outcome = await call_in_thread(perform, scope, node, task, effect.checkpoint)
-                    answer = StepOutcome([outcome], run.draw_commit_id())
+                    answer = [outcome], run.draw_commit_id()
                 else:
-                    answer = StepOutcome(await _run_many(run, effect), run.draw_commit_id())
+                    answer = await _run_many(run, effect), run.draw_commit_id()
             else:
                 answer = await _perform_effect(run, effect)
             if buffer is not None and len(buffer.parts) >= BUFFERED_PARTS:

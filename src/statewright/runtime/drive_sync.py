@@ -9,12 +9,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
+from contextvars import Token
 from typing import Any, cast
 
 from statewright.checkpoint import Checkpointer, Line
 from statewright.ids import CheckpointId
 from statewright.runtime.attempt import perform
-from statewright.runtime.effects import Core, Effect, Emit, Land, Load, Outcome, RunTasks, Save, StepOutcome
+from statewright.runtime.effects import Core, Effect, Emit, Land, Load, Outcome, RunTasks, Save
 from statewright.runtime.executor import InlineExecutor, ThreadExecutor
 from statewright.runtime.program import Lane
 from statewright.runtime.run import Run
@@ -29,8 +31,12 @@ Parts = Generator[Any, None, None]
 def drive_sync(run: Run, core: Core) -> Parts:
     """Perform what the core asks for until it comes to rest; `run.rest` tells how. Yields stream parts."""
     buffer = run.watch.buffer if run.watch is not None and not run.nested else None
+    nodes = run.program.nodes
+    # Lone plain functions are called on this thread, unless a reader waits for what they have to say meanwhile.
+    called_here = ("inline",) if buffer is not None and buffer.live else ("inline", "thread")
     scope = Scope(run)
     answer: Any = None
+    token = enter_scope(scope)
     try:
         while True:
             try:
@@ -38,35 +44,31 @@ def drive_sync(run: Run, core: Core) -> Parts:
             except StopIteration as stopped:  # only the core's own end: nodes are called elsewhere
                 run.rest = stopped.value
                 break
-            if type(effect) is RunTasks:
-                if len(effect.tasks) == 1 and _runs_here(run, effect, buffer):
-                    answer = StepOutcome([_run_one(scope, effect)], run.draw_commit_id())
-                else:
-                    outcomes = yield from _run_many(run, effect, buffer)
-                    answer = StepOutcome(outcomes, run.draw_commit_id())
-            else:
+            if type(effect) is not RunTasks:
                 answer = perform_effect(run, effect)
+            elif len(effect.tasks) == 1 and (node := nodes[effect.tasks[0].node]).sync_lane in called_here:
+                scope.task = task = effect.tasks[0]
+                scope.checkpoint = checkpoint = effect.checkpoint
+                answer = [perform(scope, node, task, checkpoint)], run.draw_commit_id()
+            else:
+                leave_scope(token)
+                outcomes = yield from _run_many(run, effect, buffer)
+                token = enter_scope(scope)
+                answer = outcomes, run.draw_commit_id()
             if buffer is not None and buffer.parts:
+                leave_scope(token)  # the reader is no part of the run
                 yield from buffer.take()
+                token = enter_scope(scope)
     finally:
+        _leave(token)
         core.close()
     if buffer is not None:
         yield from buffer.take()
 
 
-def _runs_here(run: Run, effect: RunTasks, buffer: StreamBuffer | None) -> bool:
-    """Whether a lone task is called on this thread: plain functions are, unless a reader waits for live parts."""
-    lane = run.program.nodes[effect.tasks[0].node].sync_lane
-    return lane == "inline" or (lane == "thread" and (buffer is None or not buffer.live))
-
-
-def _run_one(scope: Scope, effect: RunTasks) -> Outcome:
-    task = effect.tasks[0]
-    scope.enter(task, effect.checkpoint)
-    token = enter_scope(scope)
-    try:
-        return perform(scope, scope.run.program.nodes[task.node], task, effect.checkpoint)
-    finally:
+def _leave(token: Token[Scope | None]) -> None:
+    """Leave the scope, unless the reader abandoned the stream: then it was left before, maybe in another context."""
+    with suppress(ValueError, RuntimeError):
         leave_scope(token)
 
 
@@ -140,7 +142,8 @@ def lanes_of(step: Superstep, lane_by_place: Sequence[Lane], limit: int | None) 
     if len(kinds) == 1:
         return {lane_by_place[0]: range(len(step.tasks))}
     if limit is not None and limit < len(step.tasks):
-        return {"loop": range(len(step.tasks))}
+        lane_by_place = ["inline" if lane == "inline" else "loop" for lane in lane_by_place]
+        kinds = set(lane_by_place)
     return {kind: [place for place, lane in enumerate(lane_by_place) if lane == kind] for kind in sorted(kinds)}
 
 

@@ -24,7 +24,10 @@ class Load:
 
 
 class RunTasks:
-    """Run the tasks of a superstep. Sent back: `StepOutcome`, with the id and time for the next commit."""
+    """Run the tasks of a superstep. Sent back: their outcomes, and the id for the commit that will follow.
+
+    A run has one of these, renewed for each superstep.
+    """
 
     __slots__ = ("checkpoint", "tasks")
 
@@ -85,18 +88,11 @@ class Pause:
 Outcome = TaskResult | Failure | Pause
 
 
-class StepOutcome:
-    """What came of the tasks of a superstep."""
+StepOutcome = tuple[list[Outcome | None], str]
+"""What came of the tasks of a superstep, in task order, and the id for the commit that will follow.
 
-    __slots__ = ("commit_id", "outcomes")
-
-    def __init__(self, outcomes: list[Outcome | None], commit_id: str) -> None:
-        self.outcomes = outcomes
-        """In task order; None for tasks that were stopped because another one failed."""
-        self.commit_id = commit_id
-        """For the commit that will follow."""
-
-
+None stands for a task that was stopped because another one failed.
+"""
 RestStatus = Literal["completed", "waiting", "paused", "failed"]
 
 

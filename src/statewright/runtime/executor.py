@@ -39,7 +39,7 @@ class InlineExecutor:
                 if step.closed:
                     return
                 task = step.tasks[place]
-                scope.enter(task, step.checkpoint)
+                scope.task, scope.checkpoint = task, step.checkpoint
                 step.land(place, perform(scope, step.nodes[task.node], task, step.checkpoint))
         finally:
             leave_scope(token)

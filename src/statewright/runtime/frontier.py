@@ -12,65 +12,70 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from statewright.checkpoint import NO_ARG, Checkpoint, Held, Joins, Task, TaskResult
+from statewright.checkpoint import NO_ARG, Held, Joins, Task, TaskResult
 from statewright.graph import END, STOP, Send
 from statewright.runtime.fold import pairs_of
 from statewright.runtime.program import Program
 
 Next = tuple[tuple[Task, ...], tuple[Held, ...], Joins]
 """The frontier, what is held, and the joins that some have reached."""
-_NOTHING: Next = ((), (), {})
 
 
-def next_frontier(program: Program, checkpoint: Checkpoint, results: Sequence[TaskResult], origin: str) -> Next:
-    """What follows from the results of a superstep; `origin` is the commit that will hold it."""
-    if program.simple and not checkpoint.held:
-        due = _simple_due(program, results, origin)
-        if due is not None:
-            return due, (), checkpoint.joins
-    return _general(program, checkpoint, results, origin)
+def simple_frontier(program: Program, results: Sequence[TaskResult], origin: str) -> tuple[Task, ...] | None:
+    """The frontier where each target is a task at once; None if something may be held, or stops the run.
 
-
-def _simple_due(program: Program, results: Sequence[TaskResult], origin: str) -> tuple[Task, ...] | None:
-    """The frontier where each target is a task at once; None if something is held or stops the run."""
+    For programs without joins, waiting nodes and subscriptions. `origin` is the commit that will hold the frontier.
+    """
     if len(results) == 1:
         targets = results[0].targets
-        if len(targets) == 1 and type(targets[0]) is str:  # one node after another: nearly every superstep
-            return None if targets[0] == STOP else (Task(targets[0], NO_ARG, origin, 0),)
         if not targets:
             return ()
+        if len(targets) == 1 and type(targets[0]) is str:  # one node after another: nearly every superstep
+            return None if targets[0] == STOP else (Task(targets[0], NO_ARG, origin, 0),)
     nodes: set[str] = set()
     sends: list[Send] = []
     for result in results:
         for target in result.targets:
-            if type(target) is Send:
-                if target.gather:
-                    return None
-                sends.append(target)
-            else:
+            if type(target) is not Send:
                 nodes.add(target)
+            elif target.gather:
+                return None
+            else:
+                sends.append(target)
     if STOP in nodes:
         return None
     return (*_node_tasks(program, nodes, origin), *_send_tasks(sends, origin, len(nodes)))
 
 
-def _general(program: Program, checkpoint: Checkpoint, results: Sequence[TaskResult], origin: str) -> Next:
+def next_frontier(
+    program: Program,
+    joins: Joins,
+    results: Sequence[TaskResult],
+    origin: str,
+    due: Sequence[Task],
+    held: Sequence[Held],
+) -> Next:
+    """What is due and what waits after results, beside what was `due` and `held` already."""
     if any(target == STOP for result in results for target in result.targets if type(target) is str):
-        return _NOTHING
-    nodes, joins = _arrivals(program, checkpoint.joins, results)
-    sends = [target for result in results for target in result.targets if type(target) is Send]
-    tasks = (*_node_tasks(program, nodes, origin), *_send_tasks(sends, origin, len(nodes)))
-    gathers = [False] * len(nodes) + [send.gather for send in sends]
-    due: list[Task] = []
-    held = list(checkpoint.held)
-    for task, gather in zip(tasks, gathers, strict=True):
-        if not gather and task.node not in program.waiting_nodes:
-            due.append(task)
-        elif gather or task.arg is not NO_ARG or not _waits_already(held, task.node):
-            held.append(Held(task, gather=gather))
-    frontier, held = settle(program, due, held)
-    at_rest = not frontier and not held
-    return tuple(frontier), tuple(held), {} if at_rest else joins
+        return (), (), {}
+    nodes, arrived = _arrivals(program, joins, results)
+    nodes -= {task.node for task in due if task.arg is NO_ARG}
+    nodes -= {one.task.node for one in held if one.task.arg is NO_ARG}
+    sends = [(target, result.task.node) for result in results for target in result.targets if type(target) is Send]
+    starting, waiting = list(due), list(held)
+    for task in _node_tasks(program, nodes, origin):
+        if task.node in program.waiting_nodes:
+            waiting.append(Held(task))
+        else:
+            starting.append(task)
+    for task, (send, sender) in zip(_send_tasks([one for one, _ in sends], origin, len(nodes)), sends, strict=True):
+        if send.gather or task.node in program.waiting_nodes:
+            waiting.append(Held(task, gather=send.gather, sender=sender))
+        else:
+            starting.append(task)
+    frontier, waiting = settle(program, starting, waiting)
+    at_rest = not frontier and not waiting
+    return tuple(frontier), tuple(waiting), {} if at_rest else arrived
 
 
 def _node_tasks(program: Program, nodes: Iterable[str], origin: str) -> list[Task]:
@@ -80,10 +85,6 @@ def _node_tasks(program: Program, nodes: Iterable[str], origin: str) -> list[Tas
 
 def _send_tasks(sends: Sequence[Send], origin: str, first: int) -> list[Task]:
     return [Task(send.node, send.arg, origin, position) for position, send in enumerate(sends, first)]
-
-
-def _waits_already(held: Sequence[Held], node: str) -> bool:
-    return any(one.task.node == node and one.task.arg is NO_ARG and not one.gather for one in held)
 
 
 def _arrivals(program: Program, joins: Joins, results: Sequence[TaskResult]) -> tuple[set[str], Joins]:
@@ -113,7 +114,7 @@ def _arrivals(program: Program, joins: Joins, results: Sequence[TaskResult]) -> 
 def settle(program: Program, due: list[Task], held: list[Held]) -> tuple[list[Task], list[Held]]:
     """The tasks that can start, and those that go on waiting."""
     if not held:
-        return due, held
+        return _ordered(program, due), held
     free = _unblocked(program, held)
     bits = _bits(program, (task.node for task in due))
     idle = {one.task.node for one in held if not one.gather and program.graph.nodes[one.task.node].join == "idle"}
@@ -122,7 +123,13 @@ def settle(program: Program, due: list[Task], held: list[Held]) -> tuple[list[Ta
         ready = free
     started = [one for one in held if one.task.node in ready]
     waiting = [one for one in held if one.task.node not in ready]
-    return [*due, *_released(program, started)], waiting
+    return _ordered(program, [*due, *_released(program, started)]), waiting
+
+
+def _ordered(program: Program, tasks: Sequence[Task]) -> list[Task]:
+    """Nodes by declaration, then Sends as they came."""
+    nodes = sorted((task for task in tasks if task.arg is NO_ARG), key=lambda task: program.order[task.node])
+    return [*nodes, *(task for task in tasks if task.arg is not NO_ARG)]
 
 
 def _unblocked(program: Program, held: Sequence[Held]) -> set[str]:
@@ -147,13 +154,18 @@ def _bits(program: Program, nodes: Iterable[str]) -> int:
 
 
 def _released(program: Program, started: Sequence[Held]) -> list[Task]:
-    """What was held, as tasks: nodes by declaration, each with its Sends; gathered Sends as one task a node."""
+    """What was held, as tasks: by declaration of the nodes, each with its Sends; gathered ones as one task a node."""
     tasks: list[Task] = []
     for node in sorted({one.task.node for one in started}, key=program.order.__getitem__):
         own = [one for one in started if one.task.node == node]
         tasks.extend(one.task for one in own if not one.gather)
-        gathered = [one.task for one in own if one.gather]
+        gathered = sorted((one for one in own if one.gather), key=lambda one: _place(program, one.sender))
         if gathered:
-            first = gathered[0]
-            tasks.append(Task(node, [task.arg for task in gathered], first.origin, first.position))
+            first = next(one.task for one in own if one.gather)
+            tasks.append(Task(node, [one.task.arg for one in gathered], first.origin, first.position))
     return tasks
+
+
+def _place(program: Program, sender: str) -> int:
+    """The place of a sender in the order of declaration; START comes before all."""
+    return program.order.get(program.nodes[sender].reach_as, -1)

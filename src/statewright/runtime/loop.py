@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Generator, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
 from statewright.checkpoint import Checkpoint, Commit, Pending, Source, Task, TaskResult
 from statewright.errors import GraphDrained, GraphRecursionError
 from statewright.ids import CheckpointId, TaskId
 from statewright.runtime.apply import apply_results, deltas
-from statewright.runtime.effects import Effect, Emit, Failure, Land, Outcome, Pause, Rest, RunTasks, Save, StepOutcome
+from statewright.runtime.effects import Effect, Emit, Failure, Land, Outcome, Pause, Rest, RunTasks, Save
 from statewright.runtime.plan import due_tasks, matches
 from statewright.runtime.run import Run
 from statewright.runtime.saving import saved_form
@@ -27,49 +27,83 @@ LAST_STEPS = 5
 
 
 def supersteps(
-    run: Run, checkpoint: Checkpoint, pending: Pending, *, resumed: bool = False
+    run: Run, checkpoint: Checkpoint, pending: Pending | None, *, resumed: bool = False
 ) -> Generator[Effect, Any, Rest]:
     """Advance a run by supersteps until nothing is left to do, or it cannot go on."""
-    program, watch = run.program, run.watch
+    program, watch, saves = run.program, run.watch, run.saver is not None
+    effect = RunTasks(checkpoint, checkpoint.frontier)
     last_steps: deque[tuple[Task, ...]] = deque(maxlen=LAST_STEPS)
     passed = resumed  # who resumes at a breakpoint wants to get past it
     while checkpoint.frontier:
-        if checkpoint.step >= run.stop:
-            return Rest("failed", checkpoint, error=_too_long(run, last_steps))
-        if run.control is not None and run.control.drain_reason is not None:
-            return Rest("failed", checkpoint, error=GraphDrained(run.control.drain_reason))
-        if run.breaks_before and not passed and matches(run.breaks_before, checkpoint.frontier):
-            return Rest("paused", checkpoint)
+        stopped = _stopped(run, checkpoint, last_steps, passed=passed)
+        if stopped is not None:
+            return stopped
         passed = False
         last_steps.append(checkpoint.frontier)
-        tasks = due_tasks(checkpoint, pending) if pending else checkpoint.frontier
+        effect.checkpoint = checkpoint
+        effect.tasks = due_tasks(checkpoint, pending) if pending else checkpoint.frontier
         if watch is not None and watch.wants("superstep_started"):
-            yield Emit(run_event("superstep_started", run, tasks, checkpoint.step + 1))
-        step: StepOutcome = yield RunTasks(checkpoint, tasks)
-        results = step.outcomes if not pending else _with_landed(checkpoint, pending, tasks, step.outcomes)
-        if len(results) == 1 and type(results[0]) is TaskResult or _all_landed(results):
-            try:
-                following = apply_results(program, checkpoint, results, step.commit_id)  # pyright: ignore
-            except Exception as error:
-                yield from _land(run, checkpoint, results)
-                return Rest("failed", checkpoint, error=error)
-        else:
-            return (yield from _interrupted(run, checkpoint, pending, results))
-        if run.saver is not None:
-            if run.saves_at_rest:
-                run.held_back = run.held_back or checkpoint
-            else:
-                yield Save(commit_of(run, checkpoint, following, results))  # pyright: ignore  # all are results
-        pending = NONE_PENDING
+            yield Emit(run_event("superstep_started", run, effect.tasks, checkpoint.step + 1))
+        outcomes, commit_id = yield effect
+        if pending:
+            outcomes = _with_landed(checkpoint, pending, effect.tasks, outcomes)
+        if not all_landed(outcomes):
+            return (yield from _interrupted(run, checkpoint, outcomes))
+        try:
+            following = apply_results(program, checkpoint, outcomes, commit_id)
+        except Exception as error:
+            yield from _land(run, checkpoint, outcomes)
+            return Rest("failed", checkpoint, error=error)
+        if saves:
+            yield from _save(run, checkpoint, following, outcomes, pending)
+        pending = None
         checkpoint = following
-        if watch is not None:
-            yield from _tell(run, checkpoint)
+        if watch is not None and watch.wants("superstep_finished"):
+            yield Emit(run_event("superstep_finished", run, checkpoint, checkpoint.step))
         if run.breaks_after and checkpoint.frontier and matches(run.breaks_after, last_steps[-1]):
             return Rest("paused", checkpoint)
     return Rest("completed", checkpoint)
 
 
-NONE_PENDING = Pending()
+def _stopped(
+    run: Run, checkpoint: Checkpoint, last_steps: Sequence[tuple[Task, ...]], *, passed: bool
+) -> Rest | None:
+    """The rest at which the run must stop before its next superstep; None if it may go on."""
+    if checkpoint.step >= run.stop:
+        return Rest("failed", checkpoint, error=_too_long(run, last_steps))
+    if run.control is not None and run.control.drain_reason is not None:
+        return Rest("failed", checkpoint, error=GraphDrained(run.control.drain_reason))
+    if run.breaks_before and not passed and matches(run.breaks_before, checkpoint.frontier):
+        return Rest("paused", checkpoint)
+    return None
+
+
+def _save(
+    run: Run,
+    before: Checkpoint,
+    after: Checkpoint,
+    results: Sequence[TaskResult],
+    pending: Pending | None,
+) -> Generator[Effect, Any, None]:
+    if pending:
+        run.opened |= call_namespaces(run, before.frontier)
+    if run.saves_at_rest:
+        run.held_back = run.held_back or before
+    else:
+        yield from save_commit(run, commit_of(run, before, after, results))
+
+
+def save_commit(run: Run, commit: Commit) -> Generator[Effect, Any, None]:
+    """Save a commit, and tell those who watch."""
+    yield Save(commit)
+    if run.watch is not None and run.watch.wants("committed"):
+        yield Emit(run_event("committed", run, commit, commit.checkpoint.step))
+
+
+def call_namespaces(run: Run, tasks: Sequence[Task]) -> set[str]:
+    """Where the subgraph calls that tasks made in an earlier invocation were saved."""
+    path = f"{run.namespace}|" if run.namespace else ""
+    return {f"{path}{task.node}:{task.id}" for task in tasks}
 
 
 def commit_of(
@@ -106,11 +140,14 @@ def save_held_back(run: Run, checkpoint: Checkpoint) -> Generator[Effect, Any, N
     """Save where the run stands, if it was told to save only at rest and has moved since it last did."""
     before, run.held_back = run.held_back, None
     if before is not None:
-        yield Save(replace(commit_of(run, before, checkpoint, []), deltas=None))
+        yield from save_commit(run, replace(commit_of(run, before, checkpoint, []), deltas=None))
 
 
-def _all_landed(results: Sequence[Outcome | None]) -> bool:
-    return all(type(result) is TaskResult for result in results)
+def all_landed(outcomes: Sequence[Outcome | None]) -> TypeGuard[Sequence[TaskResult]]:
+    """Whether every task brought a result."""
+    if len(outcomes) == 1:
+        return type(outcomes[0]) is TaskResult
+    return all(type(outcome) is TaskResult for outcome in outcomes)
 
 
 def _with_landed(
@@ -127,7 +164,7 @@ def _landed(task: Task, pending: Pending) -> Outcome:
 
 
 def _interrupted(
-    run: Run, checkpoint: Checkpoint, pending: Pending, results: Sequence[Outcome | None]
+    run: Run, checkpoint: Checkpoint, results: Sequence[Outcome | None]
 ) -> Generator[Effect, Any, Rest]:
     """A superstep that cannot be completed: keep what landed, and come to rest."""
     yield from _land(run, checkpoint, results)
@@ -159,13 +196,6 @@ def _land(run: Run, checkpoint: Checkpoint, results: Sequence[Outcome | None]) -
 def saved_form_of_result(result: TaskResult) -> TaskResult:
     """A result without what only the present superstep needs."""
     return TaskResult(result.task, result.writes, result.targets, goto=result.goto)
-
-
-def _tell(run: Run, checkpoint: Checkpoint) -> Generator[Effect, Any, None]:
-    """Tell those who watch that a superstep is over."""
-    watch = run.watch
-    if watch is not None and watch.wants("superstep_finished"):
-        yield Emit(run_event("superstep_finished", run, checkpoint, checkpoint.step))
 
 
 def _too_long(run: Run, last_steps: Sequence[tuple[Task, ...]]) -> GraphRecursionError:

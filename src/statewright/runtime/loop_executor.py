@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, cast
 
 from statewright.runtime.attempt_async import perform_async
 from statewright.runtime.effects import Failure, Outcome
@@ -50,9 +50,7 @@ class LoopExecutor:
     def _start_next(self, step: Superstep, remaining: Iterator[int]) -> None:
         place = None if step.closed else next(remaining, None)
         if place is not None:
-            task = self._loop.create_task(self._perform(step, place, remaining))
-            self._running.add(task)
-            task.add_done_callback(self._running.discard)
+            self._running.add(self._loop.create_task(self._perform(step, place, remaining)))
 
     async def _perform(self, step: Superstep, place: int, remaining: Iterator[int]) -> None:
         task = step.tasks[place]
@@ -65,5 +63,7 @@ class LoopExecutor:
             return
         except BaseException as error:
             outcome = Failure(task, error)
+        finally:
+            self._running.discard(cast("asyncio.Task[None]", asyncio.current_task()))
         step.land(place, outcome)
         self._loop.call_soon(self._start_next, step, remaining, context=self._context)

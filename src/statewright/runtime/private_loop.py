@@ -1,7 +1,7 @@
 """Event loops on threads of their own, for coroutine nodes of runs that are driven without one.
 
-A coroutine node may call `invoke` again, which blocks the loop that it runs on. So a run that is started on the
-thread of such a loop uses another one, one deeper.
+A coroutine node may block its loop by calling `invoke` again, directly or through threads that it waits for. So a
+loop is lent to one superstep at a time: a nested run gets another one, however deep the nesting.
 """
 
 from __future__ import annotations
@@ -13,34 +13,41 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
-_local = threading.local()
-_lock = threading.Lock()
-_loops: list[asyncio.AbstractEventLoop] = []
+_idle: list[asyncio.AbstractEventLoop] = []
 
 
-def private_loop() -> asyncio.AbstractEventLoop:
-    """A running loop that is not the one of the present thread."""
-    depth = getattr(_local, "depth", 0)
-    with _lock:
-        if depth == len(_loops):
-            _loops.append(_started(depth))
-        return _loops[depth]
+def borrow_loop() -> asyncio.AbstractEventLoop:
+    """A running loop that nobody else uses. The one given back last comes first, so programs mostly see one loop."""
+    try:
+        return _idle.pop()
+    except IndexError:
+        return _started()
+
+
+def give_back(loop: asyncio.AbstractEventLoop, *, idle: bool) -> None:
+    """Let others use the loop: at once if nothing runs on it, else when it next finds time."""
+    if idle:
+        _idle.append(loop)
+    else:
+        loop.call_soon_threadsafe(_idle.append, loop)
 
 
 def run_privately(function: Callable[..., Any], *args: Any) -> Any:
     """Call a coroutine function on a private loop, and wait for its answer."""
-    return asyncio.run_coroutine_threadsafe(function(*args), private_loop()).result()
+    loop = borrow_loop()
+    try:
+        return asyncio.run_coroutine_threadsafe(function(*args), loop).result()
+    finally:
+        give_back(loop, idle=True)
 
 
-def _started(depth: int) -> asyncio.AbstractEventLoop:
+def _started() -> asyncio.AbstractEventLoop:
     started: Future[asyncio.AbstractEventLoop] = Future()
-    name = f"statewright-loop-{depth}"
-    threading.Thread(target=_run_forever, args=(depth, started), name=name, daemon=True).start()
+    threading.Thread(target=_run_forever, args=(started,), name="statewright-loop", daemon=True).start()
     return started.result()
 
 
-def _run_forever(depth: int, started: Future[asyncio.AbstractEventLoop]) -> None:
-    _local.depth = depth + 1
+def _run_forever(started: Future[asyncio.AbstractEventLoop]) -> None:
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     started.set_result(loop)
@@ -48,4 +55,4 @@ def _run_forever(depth: int, started: Future[asyncio.AbstractEventLoop]) -> None
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_loops.clear)  # threads do not survive a fork
+    os.register_at_fork(after_in_child=_idle.clear)  # threads do not survive a fork

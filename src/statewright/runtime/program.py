@@ -25,11 +25,12 @@ from statewright.graph import (
     is_coroutine_function,
     read_parameters,
 )
-from statewright.runtime.reading import Reader, reader_for
+from statewright.runtime.reading import Reader, read_mapping, reader_for
 from statewright.runtime.subgraph import subgraph_calls
 from statewright.state import (
     ROOT,
     SchemaChecks,
+    StateSchema,
     UnknownKeys,
     UpdateReader,
     constrained_annotations,
@@ -46,12 +47,14 @@ HANDLER_SUFFIX = ":error_handler"
 class Route:
     """A conditional edge, ready to be asked."""
 
-    __slots__ = ("asks", "branch", "is_coroutine", "path", "read", "targets")
+    __slots__ = ("asks", "branch", "is_coroutine", "meanings", "path", "read", "targets")
 
-    def __init__(self, branch: Branch, read: Reader, parameters: Parameters) -> None:
+    def __init__(self, branch: Branch, read: Reader, parameters: Parameters, anywhere: Mapping[str, str]) -> None:
         self.branch = branch
         self.path = branch.path
         self.targets = branch.targets
+        self.meanings: Mapping[Any, str] = anywhere if branch.targets is None else branch.targets
+        """What each text that the path may answer means."""
         self.read = read
         self.asks = parameters.asked or None
         self.is_coroutine = is_coroutine_function(branch.path)
@@ -79,6 +82,7 @@ class NodeProgram:
         "sync_lane",
         "takes_state",
         "updates",
+        "whole",
     )
 
     def __init__(self, name: str, action: Any, parameters: Parameters, read: Reader, updates: UpdateReader) -> None:
@@ -91,6 +95,8 @@ class NodeProgram:
         """Calls the node where it has to be awaited."""
         self.read = read
         """Makes the node's input from the state, or from the argument of a Send."""
+        self.whole = read is read_mapping
+        """Whether its input is a copy of the whole state."""
         self.updates = updates
         self.takes_state = parameters.takes_state
         self.asks = parameters.asked or None
@@ -150,6 +156,8 @@ class Program:
         self._checks = SchemaChecks(graph.fields, constrained_annotations(graph.schema))
         self._unknown_keys: UnknownKeys = unknown_keys
         self.updates = self._update_reader(self.channels, closed=graph.schema.closed, check=validate == "all")
+        self._readers: dict[int, Reader] = {}
+        self._anywhere = {name: name for name in self.targets}
         self.nodes = {name: self._node(node) for name, node in graph.nodes.items()}
         self.nodes.update(self._handlers())
         self.start = self._start()
@@ -200,7 +208,7 @@ class Program:
     def _node(self, node: Node) -> NodeProgram:
         parameters = _parameters(node.action)
         schema = self.graph.node_schemas.get(node.name, self.graph.schema)
-        program = NodeProgram(node.name, node.action, parameters, reader_for(self.graph, schema, self.validate), self.updates)
+        program = NodeProgram(node.name, node.action, parameters, self._reader(schema), self.updates)
         program.node = node
         if node.is_subgraph:
             program.call, program.acall = subgraph_calls(
@@ -218,6 +226,13 @@ class Program:
         self._connect(program, node.name)
         return program
 
+    def _reader(self, schema: StateSchema) -> Reader:
+        """The reader of a schema, shared by its nodes: what one has seen checked, the next need not check again."""
+        reader = self._readers.get(id(schema))
+        if reader is None:
+            reader = self._readers[id(schema)] = reader_for(self.graph, schema, self.validate)
+        return reader
+
     def _connect(self, program: NodeProgram, source: str) -> None:
         """Say what follows `program`: what follows `source` in the graph."""
         program.reach_as = source
@@ -234,7 +249,7 @@ class Program:
         hint = parameters.state_hint
         if hint is not None and hint is not schema.source:
             schema = next((one for one in self.graph.node_schemas.values() if one.source is hint), schema)
-        return Route(branch, reader_for(self.graph, schema, self.validate), parameters)
+        return Route(branch, self._reader(schema), parameters, self._anywhere)
 
     def _handlers(self) -> dict[str, NodeProgram]:
         """The hidden nodes of error handlers; what follows them is what follows the node they stand in for."""

@@ -19,7 +19,7 @@ def saved_form(program: Program, checkpoint: Checkpoint) -> Checkpoint:
         checkpoint.step,
         {name: value for name, value in checkpoint.values.items() if name not in unsaved},
         tuple(_stripped(task, unsaved) for task in checkpoint.frontier),
-        tuple(Held(_stripped(one.task, unsaved), gather=one.gather) for one in checkpoint.held),
+        tuple(Held(_stripped(one.task, unsaved), gather=one.gather, sender=one.sender) for one in checkpoint.held),
         checkpoint.joins,
     )
 

@@ -19,28 +19,23 @@ if TYPE_CHECKING:
 class Scope:
     """Which task is being executed, in which run."""
 
-    __slots__ = ("calls", "checkpoint", "input", "keys", "ordinal", "picture", "run", "task")
+    __slots__ = ("_asked", "_calls", "_keys", "_ordinal", "checkpoint", "input", "picture", "plain", "run", "task")
 
     def __init__(self, run: Run, task: Task | None = None, checkpoint: Checkpoint | None = None) -> None:
         self.run = run
+        self.plain = run.program.lean and run.watch is None
+        """Whether a task is nothing but reading, calling and writing: nobody watches, nothing is computed or handled."""
         self.task = task
         self.checkpoint = checkpoint
         self.input: Any = None
         """What the node was given; kept for error handlers."""
         self.picture: Any = None
         """What the state looked like before the node ran, where changes in place are looked for."""
-        self.ordinal = 0
-        self.calls = 0
-        """How many subgraphs the task has called."""
-        self.keys: set[str] | None = None
-
-    def enter(self, task: Task, checkpoint: Checkpoint) -> None:
-        """Go on to another task."""
-        self.task = task
-        self.checkpoint = checkpoint
-        self.ordinal = 0
-        self.calls = 0
-        self.keys = None
+        self._asked: Task | None = None
+        """The task to which the counts belong: they begin anew when another one asks."""
+        self._calls = 0
+        self._ordinal = 0
+        self._keys: set[str] = set()
 
     def copy(self) -> Scope:
         """A scope for the same task, which stays with it."""
@@ -48,15 +43,25 @@ class Scope:
 
     def next_question(self, key: str | None) -> int | str:
         """What tells the next question of this task from its others: its ordinal, or its key."""
+        self._begin_counts()
         if key is None:
-            self.ordinal += 1
-            return self.ordinal - 1
-        self.keys = set() if self.keys is None else self.keys
-        if key in self.keys:
+            self._ordinal += 1
+            return self._ordinal - 1
+        if key in self._keys:
             node = self.task.node if self.task else None
             raise InvalidUpdateError(f"Node {node!r} used the interrupt key {key!r} twice. Give each its own key.")
-        self.keys.add(key)
+        self._keys.add(key)
         return key
+
+    def next_call(self) -> int:
+        """How many subgraphs the task has called before."""
+        self._begin_counts()
+        self._calls += 1
+        return self._calls - 1
+
+    def _begin_counts(self) -> None:
+        if self._asked is not self.task:
+            self._asked, self._calls, self._ordinal, self._keys = self.task, 0, 0, set()
 
 
 _current: ContextVar[Scope | None] = ContextVar("statewright_scope", default=None)

@@ -23,15 +23,17 @@ from statewright.errors import (
 )
 from statewright.graph import END, START, Command
 from statewright.ids import CheckpointId, is_interrupt_id
-from statewright.runtime.apply import apply_results, folded_values
+from statewright.runtime.apply import apply_beside, apply_results, folded_values
 from statewright.runtime.attempt import checked_targets, conclude
-from statewright.runtime.effects import Core, Effect, Emit, Land, Load, Rest, Save
-from statewright.runtime.loop import commit_of, save_held_back, supersteps
+from statewright.runtime.effects import Core, Effect, Emit, Land, Load, Rest
+from statewright.runtime.loop import call_namespaces, commit_of, save_commit, save_held_back, supersteps
 from statewright.runtime.run import Run
 from statewright.runtime.scope import Scope
 from statewright.runtime.watch import run_event
 from statewright.state import check_value
 
+Starting = Generator[Effect, Any, tuple[Checkpoint, Pending | None, bool]]
+"""Gives the checkpoint to go on from, what is known of its frontier, and whether somebody resumes there."""
 Loaded = tuple[SavedCheckpoint | None, CheckpointId | None]
 """What the run starts from, and the head of its line, which is another one where the run forks."""
 
@@ -47,14 +49,16 @@ def run_to_rest(run: Run, given: Any) -> Core:
         if rest is None:
             saved, head = yield from _load(run)
     if rest is None:
-        rest = yield from _start(run, given, saved, head)
+        checkpoint, pending, resumed = yield from _start(run, given, saved, head)
+        run.stop = checkpoint.step + run.settings.recursion_limit
+        rest = yield from supersteps(run, checkpoint, pending, resumed=resumed)
     yield from save_held_back(run, rest.checkpoint)
     if run.watch is not None and run.watch.wants("run_finished"):
         yield Emit(run_event("run_finished", run, rest, rest.checkpoint.step))
     return rest
 
 
-def _start(run: Run, given: Any, saved: SavedCheckpoint | None, head: CheckpointId | None) -> Core:
+def _start(run: Run, given: Any, saved: SavedCheckpoint | None, head: CheckpointId | None) -> Starting:
     if run.nested and saved is not None and saved.metadata.get("parent_task") == run.metadata.get("parent_task"):
         given = None  # the task that called this graph runs again: go on where the call was left
     if isinstance(given, Command):
@@ -64,9 +68,9 @@ def _start(run: Run, given: Any, saved: SavedCheckpoint | None, head: Checkpoint
     if saved is None:
         raise EmptyInputError(_nothing_to_do(run))
     checkpoint, pending = yield from _going_on(run, saved, head, replay=True)
+    known = {question.id: run.answers[question.id] for question in pending.open if question.id in run.answers}
     run.answers.update(pending.answers)
-    run.stop = checkpoint.step + run.settings.recursion_limit
-    return (yield from supersteps(run, checkpoint, pending, resumed=True))
+    return checkpoint, pending.merged(Pending(answers=known)) if known else pending, True
 
 
 def _load(run: Run) -> Generator[Effect, Any, Loaded]:
@@ -94,7 +98,7 @@ def _nothing_to_do(run: Run) -> str:
 # -- fresh input
 
 
-def _fresh(run: Run, given: Any, saved: SavedCheckpoint | None, head: CheckpointId | None) -> Core:
+def _fresh(run: Run, given: Any, saved: SavedCheckpoint | None, head: CheckpointId | None) -> Starting:
     """Begin anew with an input, on the state that the thread has so far."""
     program = run.program
     base, discarded = _base(run, saved)
@@ -104,11 +108,13 @@ def _fresh(run: Run, given: Any, saved: SavedCheckpoint | None, head: Checkpoint
     if run.saver is not None:
         notes = {"discarded": discarded} if discarded else {}
         parent = saved.checkpoint if saved is not None else None
-        yield Save(commit_of(run, parent, checkpoint, [result], source="input", expected=head, metadata=notes))
-    run.stop = checkpoint.step + run.settings.recursion_limit
+        if parent is not None:
+            run.opened |= call_namespaces(run, parent.frontier)
+        commit = commit_of(run, parent, checkpoint, [result], source="input", expected=head, metadata=notes)
+        yield from save_commit(run, commit)
     if run.watch is not None and run.watch.wants("input_applied"):
         yield Emit(run_event("input_applied", run, checkpoint, checkpoint.step))
-    return (yield from supersteps(run, checkpoint, Pending()))
+    return checkpoint, None, False
 
 
 def _base(run: Run, saved: SavedCheckpoint | None) -> tuple[Checkpoint, list[str]]:
@@ -151,7 +157,7 @@ def _going_on(
         return checkpoint, pending
     pending = Pending() if replay else Pending(landed=dict(pending.landed), interrupts=dict(pending.interrupts))
     before, forked = checkpoint, _renamed(checkpoint, run.draw_commit_id())
-    yield Save(commit_of(run, before, forked, [], source="fork", expected=head, pending=pending))
+    yield from save_commit(run, commit_of(run, before, forked, [], source="fork", expected=head, pending=pending))
     return forked, pending
 
 
@@ -165,7 +171,7 @@ def _renamed(checkpoint: Checkpoint, identity: str) -> Checkpoint:
 # -- a Command as input
 
 
-def _commanded(run: Run, command: Command[Any], saved: SavedCheckpoint | None, head: CheckpointId | None) -> Core:
+def _commanded(run: Run, command: Command[Any], saved: SavedCheckpoint | None, head: CheckpointId | None) -> Starting:
     if not command.resumes and command.update is None and not command.targets:
         raise EmptyInputError("The Command says nothing. Give it resume=, update= or goto=.")
     if saved is None and command.resumes:
@@ -181,10 +187,9 @@ def _commanded(run: Run, command: Command[Any], saved: SavedCheckpoint | None, h
         before = checkpoint if saved is not None else None
         checkpoint, result = _with_command(run, checkpoint, command)
         if run.saver is not None:
-            yield Save(commit_of(run, before, checkpoint, [result], source="update", pending=pending))
+            yield from save_commit(run, commit_of(run, before, checkpoint, [result], source="update", pending=pending))
     run.answers.update(pending.answers)
-    run.stop = checkpoint.step + run.settings.recursion_limit
-    return (yield from supersteps(run, checkpoint, pending, resumed=True))
+    return checkpoint, pending, True
 
 
 def _with_command(run: Run, base: Checkpoint, command: Command[Any]) -> tuple[Checkpoint, TaskResult]:
@@ -194,9 +199,7 @@ def _with_command(run: Run, base: Checkpoint, command: Command[Any]) -> tuple[Ch
     writes = {} if command.update is None else program.updates.read(command.update, START, task)
     targets = [target for target in checked_targets(program, program.start, command.targets) if target != END]
     result = TaskResult(task, writes, targets, goto=True)
-    following = apply_results(program, base, [result], run.draw_commit_id())
-    following.frontier = (*base.frontier, *following.frontier)
-    return following, result
+    return apply_beside(program, base, [result], run.draw_commit_id(), base.frontier, base.held), result
 
 
 def _no_thread(run: Run) -> str:

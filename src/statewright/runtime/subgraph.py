@@ -50,7 +50,7 @@ async def _ashared(result: Awaitable[Any], known: frozenset[str] | None) -> Any:
 def call_namespace(scope: Scope, memory: Memory) -> str:
     """The namespace of the next call that the task of `scope` makes."""
     assert scope.task is not None
-    ordinal, scope.calls = scope.calls, scope.calls + 1
+    ordinal = scope.next_call()
     segment = scope.task.node if memory == "thread" else f"{scope.task.node}:{scope.task.id}"
     if ordinal:
         segment = f"{segment}:{ordinal}"

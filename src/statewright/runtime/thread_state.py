@@ -20,11 +20,10 @@ from statewright.checkpoint import (
 from statewright.errors import CheckpointNotFound, InvalidUpdateError, suggestion
 from statewright.graph import END, START
 from statewright.ids import CheckpointId
-from statewright.runtime.apply import folded_values
+from statewright.runtime.apply import apply_beside
 from statewright.runtime.attempt import conclude
-from statewright.runtime.effects import Effect, Load, Save
-from statewright.runtime.frontier import next_frontier, settle
-from statewright.runtime.loop import commit_of
+from statewright.runtime.effects import Effect, Load
+from statewright.runtime.loop import call_namespaces, commit_of, save_commit
 from statewright.runtime.run import Run
 from statewright.runtime.scope import Scope
 
@@ -56,7 +55,11 @@ def updated(
     after, pending = _after(run, base, saved.pending if saved else Pending(), results, cancel_pending)
     parent = base if saved is not None else None
     expected = head.id if head is not None else None
-    yield Save(commit_of(run, parent, after, results, source="update", expected=expected, pending=pending))
+    if saved is not None:
+        done = {result.task.node for result in results}
+        gone = [task for task in base.frontier if task.node in done or cancel_pending]
+        run.opened |= call_namespaces(run, gone)
+    yield from save_commit(run, commit_of(run, parent, after, results, source="update", expected=expected, pending=pending))
     assert run.line is not None
     return run.line, CheckpointId(after.id)
 
@@ -105,13 +108,8 @@ def _after(
     names = {result.task.node for result in results}
     ended = cancel_pending or END in names
     due = [] if ended else [task for task in base.frontier if task.node not in names]
-    held = () if ended else tuple(one for one in base.held if one.task.node not in names)
-    rest = Checkpoint(base.id, base.step, base.values, (), (), base.joins)
-    values = folded_values(program, base.values, results)
-    frontier, more, joins = next_frontier(program, rest, results, commit_id)
-    fresh = [task for task in frontier if task.arg is not NO_ARG or all(task.node != one.node for one in due)]
-    tasks, waiting = settle(program, [*due, *fresh], [*held, *more])
-    after = Checkpoint(commit_id, base.step + 1, values, tuple(tasks), tuple(waiting), joins)
+    held = [] if ended else [one for one in base.held if one.task.node not in names]
+    after = apply_beside(program, base, results, commit_id, due, held)
     kept = {task.id for task in due}
     return after, Pending(
         landed={task: result for task, result in pending.landed.items() if task in kept},
@@ -136,7 +134,7 @@ def forked(run: Run, branch: str | None) -> Generator[Effect, Any, tuple[Line, C
     run.line = line
     expected = head.id if head is not None else None
     pending = Pending(landed=dict(saved.pending.landed), interrupts=dict(saved.pending.interrupts))
-    yield Save(commit_of(run, before, after, [], source="fork", expected=expected, pending=pending))
+    yield from save_commit(run, commit_of(run, before, after, [], source="fork", expected=expected, pending=pending))
     return line, CheckpointId(after.id)
 
 

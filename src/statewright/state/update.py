@@ -52,6 +52,8 @@ class UpdateReader:
         self._preparing = tuple((name, channel) for name, channel in channels.items() if channel.prepares)
         self._root = ROOT in channels
         self._plain = not self._preparing and check is None
+        self.known_plain = self._known if self._plain and closed and not self._root and not bare_messages else None
+        """The keys of an update that needs no reading if it is a dict and has no others; None if all need it."""
         self._warned: set[tuple[str, str]] = set()
         self.refused = 0
         """How many updates were refused; the metric graph_invalid_update_errors_total."""
@@ -67,6 +69,11 @@ class UpdateReader:
         if self._closed and not update.keys() <= self._known:
             update = self._without_unknown(update, node)
         return update if self._plain else self._finished(update, ids)
+
+    @property
+    def takes_lists(self) -> bool:
+        """Whether a list may be an update: a bare value, or messages."""
+        return self._root or self._bare_messages is not None
 
     def _mapping(self, update: Any, node: str) -> dict[str, Any]:
         if update is None:
