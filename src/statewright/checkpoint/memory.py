@@ -146,7 +146,9 @@ def _saved(commit: Commit) -> SavedCheckpoint:
 
 def _drop(thread: _Thread, namespace: str) -> None:
     """Forget a namespace and those inside it."""
-    inside = [space for space in thread.saved if space == namespace or space.startswith((namespace + "|", namespace + ":"))]
+    inside = [
+        space for space in thread.saved if space == namespace or space.startswith((namespace + "|", namespace + ":"))
+    ]
     for space in inside:
         del thread.saved[space]
     for space, branch in [line for line in thread.heads if line[0] in inside]:

@@ -171,6 +171,8 @@ class Pending:
     interrupts: dict[TaskId, tuple[Interrupt, ...]] = field(default_factory=dict[TaskId, tuple[Interrupt, ...]])
     answers: dict[InterruptId, Any] = field(default_factory=dict[InterruptId, Any])
     errors: dict[TaskId, str] = field(default_factory=dict[TaskId, str])
+    paused: bool = False
+    """Whether a run has stopped here at a breakpoint: the next one passes it."""
 
     @property
     def open(self) -> tuple[Interrupt, ...]:
@@ -189,10 +191,11 @@ class Pending:
             {**self.interrupts, **other.interrupts},
             {**self.answers, **other.answers},
             {**self.errors, **other.errors},
+            self.paused or other.paused,
         )
 
     def __bool__(self) -> bool:
-        return bool(self.landed or self.interrupts or self.answers or self.errors)
+        return bool(self.landed or self.interrupts or self.answers or self.errors or self.paused)
 
 
 class Line(NamedTuple):

@@ -291,6 +291,7 @@ def is_schema_class(hint: Any) -> bool:
 
 def _without_dangling(graph: Graph) -> Graph:
     """The graph without edges and destinations that lead to no node."""
+
     def known(name: str) -> bool:
         return name in graph.nodes or name in (START, END)
 
@@ -310,4 +311,3 @@ def _known_targets(branch: Branch, known: Callable[[str], bool]) -> Branch:
     if branch.targets is None:
         return branch
     return Branch(branch.source, branch.path, {label: name for label, name in branch.targets.items() if known(name)})
-

@@ -12,19 +12,20 @@ from statewright.runtime.program import Program
 
 
 def apply_results(
-    program: Program, checkpoint: Checkpoint, results: Sequence[TaskResult], commit_id: str
+    program: Program, checkpoint: Checkpoint, results: Sequence[TaskResult], commit_id: str, origin: str
 ) -> Checkpoint:
     """The checkpoint after a superstep; `results` are in task order and complete.
 
+    The ids of the tasks that it makes due derive from `origin`, which is the commit's id but for subgraphs.
     The same checkpoint and results give the same next checkpoint but for its id. Raises ConflictingWrites, and
     whatever a reducer raises; `checkpoint` is as it was then.
     """
     values = folded_values(program, checkpoint.values, results)
     if program.simple and not checkpoint.held:
-        due = simple_frontier(program, results, commit_id)
+        due = simple_frontier(program, results, origin)
         if due is not None:
             return Checkpoint(commit_id, checkpoint.step + 1, values, due)
-    due, held, joins = next_frontier(program, checkpoint.joins, results, commit_id, (), checkpoint.held)
+    due, held, joins = next_frontier(program, checkpoint.joins, results, origin, (), checkpoint.held)
     return Checkpoint(commit_id, checkpoint.step + 1, values, due, held, joins)
 
 

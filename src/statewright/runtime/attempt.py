@@ -11,7 +11,19 @@ from typing import Any, cast
 
 from statewright.checkpoint import NO_ARG, Checkpoint, Task, TaskResult, Values
 from statewright.errors import InvalidUpdateError, MutatedState, NodeCancelledError, UnknownTarget
-from statewright.graph import END, START, STOP, Answer, ExecutionInfo, NodeError, ParentCommand, Runtime, Send, read_answer
+from statewright.graph import (
+    END,
+    START,
+    STOP,
+    Answer,
+    Command,
+    ExecutionInfo,
+    NodeError,
+    ParentCommand,
+    Runtime,
+    Send,
+    read_answer,
+)
 from statewright.ids import TaskId
 from statewright.runtime.effects import Failure, Outcome, Pause
 from statewright.runtime.fold import fold_writes
@@ -78,8 +90,7 @@ def settle(scope: Scope, node: NodeProgram, task: Task, error: BaseException) ->
     """The outcome of a task whose node raised. Re-raises what is no node's business."""
     outcome: Outcome
     if isinstance(error, ChildCommand):
-        scope.picture = None
-        return conclude(scope, node, task, cast(Checkpoint, scope.checkpoint), error.command)
+        return _answered_by_child(scope, node, task, error)
     if isinstance(error, Paused):
         outcome = Pause(task, error.interrupts)
     elif isinstance(error, ParentCommand):
@@ -97,6 +108,16 @@ def settle(scope: Scope, node: NodeProgram, task: Task, error: BaseException) ->
     if scope.run.watch is not None:
         scope.run.watch.task_finished(scope, outcome)
     return outcome
+
+
+def _answered_by_child(scope: Scope, node: NodeProgram, task: Task, signal: ChildCommand) -> Outcome:
+    """The outcome of a task whose subgraph answered a Command for this graph: it is the node's answer here."""
+    scope.picture = None
+    command: Command[Any] = Command(update=signal.command.update, goto=signal.command.goto)
+    try:
+        return conclude(scope, node, task, cast(Checkpoint, scope.checkpoint), command)
+    except BaseException as error:
+        return settle(scope, node, task, error)
 
 
 def _no_parent(node: NodeProgram) -> InvalidUpdateError:

@@ -50,7 +50,6 @@ async def perform_async(scope: Scope, node: NodeProgram, task: Task, checkpoint:
         return settle(scope, node, task, error)
 
 
-
 def _is_cancelled() -> bool:
     """Whether somebody cancelled the present asyncio task, rather than the node raising CancelledError itself."""
     task = asyncio.current_task()

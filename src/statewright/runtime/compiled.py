@@ -217,6 +217,7 @@ class CompiledGraph:
         `config` may be a list with one for each input. With `return_exceptions=True` a failed run gives its error
         in place of a result, a `NodeFailed` where a node raised.
         """
+
         def run_one(place: int) -> Any:
             try:
                 run = self._run(config_at(config, place, len(inputs)), options)
@@ -258,7 +259,9 @@ class CompiledGraph:
         """The thread at its head, or at the checkpoint that the config names."""
         run = self._thread_run(config, options)
         saved = self._perform(run, load_saved(run))
-        return snapshot_of(self._program, saved) if saved is not None else empty_snapshot(self._program, run.node_config())
+        return (
+            snapshot_of(self._program, saved) if saved is not None else empty_snapshot(self._program, run.node_config())
+        )
 
     def get_state_history(
         self,

@@ -92,10 +92,12 @@ def _arrivals(program: Program, joins: Joins, results: Sequence[TaskResult]) -> 
     nodes: set[str] = set()
     arrived = dict(joins)
     for result in results:
-        source = program.nodes[result.task.node]
+        source = program.nodes.get(result.task.node)  # END, as which a caller may update, is none
+        if source is None:
+            continue
         reached = () if result.goto else source.joins
         for target in result.targets:
-            if type(target) is str and target != END:
+            if type(target) is str:
                 join = source.joined_to(target) if result.goto else None
                 reached = (*reached, join) if join is not None else reached
                 if join is None:

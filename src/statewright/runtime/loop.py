@@ -16,7 +16,7 @@ from statewright.checkpoint import Checkpoint, Commit, Pending, Source, Task, Ta
 from statewright.errors import GraphDrained, GraphRecursionError
 from statewright.ids import CheckpointId, TaskId
 from statewright.runtime.apply import apply_results, deltas
-from statewright.runtime.effects import Effect, Emit, Failure, Land, Outcome, Pause, Rest, RunTasks, Save
+from statewright.runtime.effects import Core, Effect, Emit, Failure, Land, Outcome, Pause, Rest, RunTasks, Save
 from statewright.runtime.plan import due_tasks, matches
 from statewright.runtime.run import Run
 from statewright.runtime.saving import saved_form
@@ -26,19 +26,16 @@ LAST_STEPS = 5
 """How many supersteps a GraphRecursionError tells of."""
 
 
-def supersteps(
-    run: Run, checkpoint: Checkpoint, pending: Pending | None, *, resumed: bool = False
-) -> Generator[Effect, Any, Rest]:
+def supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Generator[Effect, Any, Rest]:
     """Advance a run by supersteps until nothing is left to do, or it cannot go on."""
     program, watch, saves = run.program, run.watch, run.saver is not None
     effect = RunTasks(checkpoint, checkpoint.frontier)
     last_steps: deque[tuple[Task, ...]] = deque(maxlen=LAST_STEPS)
-    passed = resumed  # who resumes at a breakpoint wants to get past it
     while checkpoint.frontier:
-        stopped = _stopped(run, checkpoint, last_steps, passed=passed)
+        # If anything is known of the frontier, somebody has been here: past its breakpoints, or at one.
+        stopped = _stopped(run, checkpoint, last_steps, passed=bool(pending))
         if stopped is not None:
-            return stopped
-        passed = False
+            return (yield from _paused(run, stopped)) if stopped.status == "paused" else stopped
         last_steps.append(checkpoint.frontier)
         effect.checkpoint = checkpoint
         effect.tasks = due_tasks(checkpoint, pending) if pending else checkpoint.frontier
@@ -50,7 +47,8 @@ def supersteps(
         if not all_landed(outcomes):
             return (yield from _interrupted(run, checkpoint, outcomes))
         try:
-            following = apply_results(program, checkpoint, outcomes, commit_id)
+            origin = commit_id if not run.nested else run.origin(commit_id, checkpoint.step + 1)
+            following = apply_results(program, checkpoint, outcomes, commit_id, origin)
         except Exception as error:
             yield from _land(run, checkpoint, outcomes)
             return Rest("failed", checkpoint, error=error)
@@ -61,13 +59,11 @@ def supersteps(
         if watch is not None and watch.wants("superstep_finished"):
             yield Emit(run_event("superstep_finished", run, checkpoint, checkpoint.step))
         if run.breaks_after and checkpoint.frontier and matches(run.breaks_after, last_steps[-1]):
-            return Rest("paused", checkpoint)
+            return (yield from _paused(run, Rest("paused", checkpoint)))
     return Rest("completed", checkpoint)
 
 
-def _stopped(
-    run: Run, checkpoint: Checkpoint, last_steps: Sequence[tuple[Task, ...]], *, passed: bool
-) -> Rest | None:
+def _stopped(run: Run, checkpoint: Checkpoint, last_steps: Sequence[tuple[Task, ...]], *, passed: bool) -> Rest | None:
     """The rest at which the run must stop before its next superstep; None if it may go on."""
     if checkpoint.step >= run.stop:
         return Rest("failed", checkpoint, error=_too_long(run, last_steps))
@@ -76,6 +72,14 @@ def _stopped(
     if run.breaks_before and not passed and matches(run.breaks_before, checkpoint.frontier):
         return Rest("paused", checkpoint)
     return None
+
+
+def _paused(run: Run, rest: Rest) -> Core:
+    """Note that the run stops at a breakpoint, so that the next one passes it."""
+    if run.saver is not None:
+        yield from save_held_back(run, rest.checkpoint)
+        yield Land(rest.checkpoint.id, Pending(paused=True))
+    return rest
 
 
 def _save(
@@ -163,9 +167,7 @@ def _landed(task: Task, pending: Pending) -> Outcome:
     return result if result is not None else Pause(task, pending.interrupts[task.id])
 
 
-def _interrupted(
-    run: Run, checkpoint: Checkpoint, results: Sequence[Outcome | None]
-) -> Generator[Effect, Any, Rest]:
+def _interrupted(run: Run, checkpoint: Checkpoint, results: Sequence[Outcome | None]) -> Generator[Effect, Any, Rest]:
     """A superstep that cannot be completed: keep what landed, and come to rest."""
     yield from _land(run, checkpoint, results)
     failure = next((result for result in results if type(result) is Failure), None)

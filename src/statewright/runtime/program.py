@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, cast
 
-from statewright.channels import MISSING, Channel, Ephemeral, LastValue
-from statewright.checkpoint import Task
+from statewright.channels import MISSING, Append, Channel, Ephemeral, LastValue, Messages
+from statewright.checkpoint import Task, TaskResult
 from statewright.graph import (
     END,
     START,
@@ -21,6 +21,7 @@ from statewright.graph import (
     JoinEdge,
     Node,
     Parameters,
+    Send,
     SubgraphLike,
     is_coroutine_function,
     read_parameters,
@@ -215,6 +216,7 @@ class Program:
                 cast(SubgraphLike, node.action),
                 node.memory,
                 frozenset(self.channels) if self.graph.schema.closed else None,
+                frozenset(name for name, one in self.channels.items() if isinstance(one, Append | Messages)),
             )
             program.async_lane = "loop"
         if node.inline:
@@ -304,7 +306,16 @@ def _subscribers(graph: Graph) -> dict[str, tuple[str, ...]]:
     return {channel: tuple(n.name for n in graph.nodes.values() if channel in n.on) for channel in channels}
 
 
+def shown_name(task: Task) -> str:
+    """The name under which users know a task: an error handler's is that of its node."""
+    return task.node.removesuffix(HANDLER_SUFFIX)
+
+
+def is_handed_over(result: TaskResult) -> bool:
+    """Whether the node failed, and its error handler will answer."""
+    return result.goto and any(type(one) is Send and one.node.endswith(HANDLER_SUFFIX) for one in result.targets)
+
+
 def is_hidden(task: Task) -> bool:
     """Whether a task belongs to a node that users did not add."""
     return task.node.endswith(HANDLER_SUFFIX)
-

@@ -114,6 +114,13 @@ class Run:
         self._commits += 1
         return f"{self.run_id}.{self._commits}"
 
+    def origin(self, commit_id: str, step: int) -> str:
+        """What the ids of tasks are derived from that a commit makes due.
+
+        A subgraph that is called again for the same task must ask the same questions, though it commits anew.
+        """
+        return commit_id if not self.nested else f"{self.settings.thread_id}|{self.namespace}#{step}"
+
     def now(self) -> datetime | None:
         """The present instant, where a commit will need it."""
         return self.clock.now() if self.saver is not None else None

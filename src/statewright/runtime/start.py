@@ -32,8 +32,8 @@ from statewright.runtime.scope import Scope
 from statewright.runtime.watch import run_event
 from statewright.state import check_value
 
-Starting = Generator[Effect, Any, tuple[Checkpoint, Pending | None, bool]]
-"""Gives the checkpoint to go on from, what is known of its frontier, and whether somebody resumes there."""
+Starting = Generator[Effect, Any, tuple[Checkpoint, Pending | None]]
+"""Gives the checkpoint to go on from, and what is known of its frontier."""
 Loaded = tuple[SavedCheckpoint | None, CheckpointId | None]
 """What the run starts from, and the head of its line, which is another one where the run forks."""
 
@@ -49,9 +49,9 @@ def run_to_rest(run: Run, given: Any) -> Core:
         if rest is None:
             saved, head = yield from _load(run)
     if rest is None:
-        checkpoint, pending, resumed = yield from _start(run, given, saved, head)
+        checkpoint, pending = yield from _start(run, given, saved, head)
         run.stop = checkpoint.step + run.settings.recursion_limit
-        rest = yield from supersteps(run, checkpoint, pending, resumed=resumed)
+        rest = yield from supersteps(run, checkpoint, pending)
     yield from save_held_back(run, rest.checkpoint)
     if run.watch is not None and run.watch.wants("run_finished"):
         yield Emit(run_event("run_finished", run, rest, rest.checkpoint.step))
@@ -70,7 +70,7 @@ def _start(run: Run, given: Any, saved: SavedCheckpoint | None, head: Checkpoint
     checkpoint, pending = yield from _going_on(run, saved, head, replay=True)
     known = {question.id: run.answers[question.id] for question in pending.open if question.id in run.answers}
     run.answers.update(pending.answers)
-    return checkpoint, pending.merged(Pending(answers=known)) if known else pending, True
+    return checkpoint, pending.merged(Pending(answers=known)) if known else pending
 
 
 def _load(run: Run) -> Generator[Effect, Any, Loaded]:
@@ -102,9 +102,10 @@ def _fresh(run: Run, given: Any, saved: SavedCheckpoint | None, head: Checkpoint
     """Begin anew with an input, on the state that the thread has so far."""
     program = run.program
     base, discarded = _base(run, saved)
-    task = Task(START, NO_ARG, base.id, 0)
+    task = Task(START, NO_ARG, run.origin(base.id, base.step), 0)
     result = conclude(Scope(run, task, base), program.start, task, base, given)
-    checkpoint = apply_results(program, base, [result], run.draw_commit_id())
+    commit_id = run.draw_commit_id()
+    checkpoint = apply_results(program, base, [result], commit_id, run.origin(commit_id, base.step + 1))
     if run.saver is not None:
         notes = {"discarded": discarded} if discarded else {}
         parent = saved.checkpoint if saved is not None else None
@@ -114,7 +115,7 @@ def _fresh(run: Run, given: Any, saved: SavedCheckpoint | None, head: Checkpoint
         yield from save_commit(run, commit)
     if run.watch is not None and run.watch.wants("input_applied"):
         yield Emit(run_event("input_applied", run, checkpoint, checkpoint.step))
-    return checkpoint, None, False
+    return checkpoint, None
 
 
 def _base(run: Run, saved: SavedCheckpoint | None) -> tuple[Checkpoint, list[str]]:
@@ -138,7 +139,7 @@ def _finish_first(run: Run, saved: SavedCheckpoint) -> Generator[Effect, Any, Re
         return None
     run.answers.update(saved.pending.answers)
     run.stop = saved.checkpoint.step + run.settings.recursion_limit
-    rest = yield from supersteps(run, saved.checkpoint, saved.pending, resumed=True)
+    rest = yield from supersteps(run, saved.checkpoint, saved.pending)
     return None if rest.status == "completed" else rest
 
 
@@ -155,9 +156,12 @@ def _going_on(
     checkpoint, pending = saved.checkpoint, saved.pending
     if saved.id == head and saved.line.branch == run.settings.branch:
         return checkpoint, pending
-    pending = Pending() if replay else Pending(landed=dict(pending.landed), interrupts=dict(pending.interrupts))
+    landed, asked = ({}, {}) if replay else (dict(pending.landed), dict(pending.interrupts))
+    pending = Pending(landed=landed, interrupts=asked, paused=pending.paused)
+    notes = {"nodes": saved.metadata.get("nodes", [])}
     before, forked = checkpoint, _renamed(checkpoint, run.draw_commit_id())
-    yield from save_commit(run, commit_of(run, before, forked, [], source="fork", expected=head, pending=pending))
+    commit = commit_of(run, before, forked, [], source="fork", expected=head, pending=pending, metadata=notes)
+    yield from save_commit(run, commit)
     return forked, pending
 
 
@@ -189,7 +193,7 @@ def _commanded(run: Run, command: Command[Any], saved: SavedCheckpoint | None, h
         if run.saver is not None:
             yield from save_commit(run, commit_of(run, before, checkpoint, [result], source="update", pending=pending))
     run.answers.update(pending.answers)
-    return checkpoint, pending, True
+    return checkpoint, pending
 
 
 def _with_command(run: Run, base: Checkpoint, command: Command[Any]) -> tuple[Checkpoint, TaskResult]:

@@ -22,7 +22,7 @@ from statewright.events import Event, EventKind
 from statewright.ids import task_id
 from statewright.runtime.effects import Failure, Pause
 from statewright.runtime.fold import pairs_of
-from statewright.runtime.program import Program, is_hidden
+from statewright.runtime.program import Program, is_handed_over, shown_name
 from statewright.runtime.watch import Listener, StreamBuffer
 
 StreamMode = Literal["values", "updates", "custom", "tasks", "checkpoints", "debug"]
@@ -93,11 +93,11 @@ def _interrupted(program: Program, event: Event) -> Any:
 
 
 def _update(program: Program, event: Event) -> Any:
-    if not isinstance(event.data, TaskResult) or is_hidden(event.data.task):
-        return SKIP
+    if not isinstance(event.data, TaskResult) or is_handed_over(event.data):
+        return SKIP  # an error handler answers for its node, and is shown under the node's name
     writes = event.data.writes
     shown = dict(writes) if isinstance(writes, dict) else [{name: value} for name, value in pairs_of(event.data)]
-    return {event.node: shown or None}
+    return {shown_name(event.data.task): shown or None}
 
 
 def _custom(program: Program, event: Event) -> Any:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol, cast
 
+from statewright.channels import Overwrite
 from statewright.checkpoint import Line
 from statewright.graph import Memory, SubgraphLike
 from statewright.runtime.scope import Scope
@@ -27,13 +28,54 @@ class Callee(Protocol):
 Calls = tuple[Callable[[Any], Any], Callable[[Any], Awaitable[Any]]]
 
 
-def subgraph_calls(subgraph: SubgraphLike, memory: Memory, known: frozenset[str] | None) -> Calls:
-    """How a node calls its subgraph, from either driver. `known` are the caller's fields; None if it takes any."""
+def subgraph_calls(
+    subgraph: SubgraphLike, memory: Memory, known: frozenset[str] | None, growing: frozenset[str]
+) -> Calls:
+    """How a node calls its subgraph, from either driver.
+
+    `known` are the caller's fields, None if it takes any; `growing` are those that append.
+    """
     callee = cast(Callee, subgraph)
-    return (
-        lambda state: shared(callee.call_within(state, memory), known),
-        lambda state: _ashared(callee.acall_within(state, memory), known),
-    )
+
+    def call(state: Any) -> Any:
+        return news(shared(callee.call_within(state, memory), known), state, growing)
+
+    async def acall(state: Any) -> Any:
+        return news(shared(await callee.acall_within(state, memory), known), state, growing)
+
+    return call, acall
+
+
+def news(result: Any, given: Any, growing: frozenset[str]) -> Any:
+    """What a subgraph changed of what its caller gave it: fields that it only passed through say nothing.
+
+    Of a list that was appended to, what was appended; a list that was changed otherwise replaces the caller's.
+    """
+    if not isinstance(result, Mapping) or not isinstance(given, Mapping):
+        return result
+    before = cast(Mapping[str, Any], given)
+    changed: dict[str, Any] = {}
+    for name, value in cast(Mapping[str, Any], result).items():
+        if name not in before:
+            changed[name] = value
+        elif name in growing and isinstance(value, list) and isinstance(before[name], list):
+            changed.update(_list_news(name, cast(list[Any], value), before[name]))
+        elif not _same(value, before[name]):
+            changed[name] = value
+    return changed
+
+
+def _list_news(name: str, value: list[Any], before: list[Any]) -> dict[str, Any]:
+    if value[: len(before)] != before:
+        return {name: Overwrite(value)}
+    return {name: value[len(before) :]} if len(value) > len(before) else {}
+
+
+def _same(value: Any, before: Any) -> bool:
+    try:
+        return value is before or bool(value == before)
+    except Exception:  # arrays, say, that cannot be told equal by one truth value
+        return False
 
 
 def shared(result: Any, known: frozenset[str] | None) -> Any:
@@ -41,10 +83,6 @@ def shared(result: Any, known: frozenset[str] | None) -> Any:
     if known is None or not isinstance(result, Mapping):
         return result
     return {key: value for key, value in cast(Mapping[str, Any], result).items() if key in known}
-
-
-async def _ashared(result: Awaitable[Any], known: frozenset[str] | None) -> Any:
-    return shared(await result, known)
 
 
 def call_namespace(scope: Scope, memory: Memory) -> str:

@@ -59,7 +59,9 @@ def updated(
         done = {result.task.node for result in results}
         gone = [task for task in base.frontier if task.node in done or cancel_pending]
         run.opened |= call_namespaces(run, gone)
-    yield from save_commit(run, commit_of(run, parent, after, results, source="update", expected=expected, pending=pending))
+    yield from save_commit(
+        run, commit_of(run, parent, after, results, source="update", expected=expected, pending=pending)
+    )
     assert run.line is not None
     return run.line, CheckpointId(after.id)
 
@@ -69,7 +71,7 @@ def _as_answered(
 ) -> TaskResult:
     if as_node is None and count > 1:
         raise InvalidUpdateError("Several updates at once each need as_node: their order alone does not say it.")
-    name = as_node or _last_node(run, saved)
+    name = _last_node(run, saved) if as_node is None else as_node
     program = run.program
     known = [*program.graph.nodes, START, END]
     if name not in known:
@@ -115,6 +117,7 @@ def _after(
         landed={task: result for task, result in pending.landed.items() if task in kept},
         interrupts={task: questions for task, questions in pending.interrupts.items() if task in kept},
         answers=dict(pending.answers),
+        paused=pending.paused and bool(due),
     )
 
 
@@ -128,13 +131,14 @@ def forked(run: Run, branch: str | None) -> Generator[Effect, Any, tuple[Line, C
     if head is not None and branch is not None and branch != saved.line.branch:
         raise InvalidUpdateError(f"Thread {line.thread_id!r} has a branch {branch!r} already. Choose another name.")
     before = saved.checkpoint
-    after = Checkpoint(
-        run.draw_commit_id(), before.step + 1, before.values, before.frontier, before.held, before.joins
-    )
+    after = Checkpoint(run.draw_commit_id(), before.step + 1, before.values, before.frontier, before.held, before.joins)
     run.line = line
     expected = head.id if head is not None else None
-    pending = Pending(landed=dict(saved.pending.landed), interrupts=dict(saved.pending.interrupts))
-    yield from save_commit(run, commit_of(run, before, after, [], source="fork", expected=expected, pending=pending))
+    known = saved.pending
+    pending = Pending(landed=dict(known.landed), interrupts=dict(known.interrupts), paused=known.paused)
+    notes = {"nodes": saved.metadata.get("nodes", [])}
+    commit = commit_of(run, before, after, [], source="fork", expected=expected, pending=pending, metadata=notes)
+    yield from save_commit(run, commit)
     return line, CheckpointId(after.id)
 
 
@@ -142,4 +146,3 @@ def diff(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, tuple
     """For each key that differs, its value in both; None where it is absent."""
     keys = [*before, *(key for key in after if key not in before)]
     return {key: (before.get(key), after.get(key)) for key in keys if before.get(key) != after.get(key)}
-

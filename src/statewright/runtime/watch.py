@@ -115,6 +115,6 @@ def run_event(kind: EventKind, run: Run, data: Any, step: int = 0) -> Event:
 
 
 def _of_task(kind: EventKind, scope: Scope, data: Any) -> Event:
-    event = run_event(kind, scope.run, data, scope.checkpoint.step if scope.checkpoint else 0)
+    event = run_event(kind, scope.run, data, scope.checkpoint.step + 1 if scope.checkpoint else 0)
     event.node = scope.task.node if scope.task else None
     return event

@@ -20,6 +20,8 @@ from statewright.state.schema import ROOT
 UnknownKeys = Literal["warn", "error", "drop"]
 Writes = dict[str, Any] | list[tuple[str, Any]]
 """A dict where each channel is written once, which is nearly always; else pairs in order."""
+
+
 class IdSource(Protocol):
     """What ids can be derived from: a task, or a part of its answer. Asked only where ids have to be given."""
 

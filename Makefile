@@ -1,0 +1,34 @@
+# One line a verb; `make` alone lists them. CI calls the same verbs.
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+PYTHON := .venv/bin/python
+
+.PHONY: help setup demo test check bench lock
+
+help: ## list the verbs
+	@grep -E '^[a-z]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 10
+
+setup: ## make .venv with everything that development needs
+	@sh scripts/setup dev
+
+demo: ## measure a source tree: make demo path=FOLDER (default: this one)
+	@sh scripts/setup run
+	@$(PYTHON) examples/audit/audit.py "$(or $(path),.)"
+
+test: ## run all tests
+	@sh scripts/setup dev
+	@$(PYTHON) -m pytest
+
+check: ## format, lint and types, as CI wants them
+	@sh scripts/setup dev
+	@$(PYTHON) -m ruff format --check .
+	@$(PYTHON) -m ruff check .
+	@$(PYTHON) -m pyright
+
+bench: ## measure speed beside the peers, and write benchmarks/RESULTS.md
+	@sh scripts/setup run
+	@$(PYTHON) -m benchmarks
+
+lock: ## pin today's versions in constraints.txt
+	@sh scripts/setup dev
+	@sh scripts/lock

@@ -1,0 +1,41 @@
+"""Shows a run while it advances: a line a node, with what it has done so far.
+
+On a terminal the lines are drawn again and again; elsewhere each node gets one line when it is over.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from typing import Any
+
+from statewright import CompiledGraph
+
+REDRAW_SECONDS = 0.05
+
+
+def show_progress(app: CompiledGraph, given: Any) -> dict[str, Any]:
+    """Run the graph, and return its last state."""
+    finished: Counter[str] = Counter()
+    state: dict[str, Any] = {}
+    drawn_at, on_terminal = 0.0, sys.stderr.isatty()
+    for mode, part in app.stream(given, stream_mode=["tasks", "values"]):
+        if mode == "values":
+            state = part
+        elif "error" in part:  # the end of a task
+            finished[part["name"]] += 1
+        if on_terminal and (mode == "values" or time.monotonic() - drawn_at > REDRAW_SECONDS):
+            _draw(finished, again=bool(drawn_at))
+            drawn_at = time.monotonic()
+    if not on_terminal:
+        _draw(finished, again=False)
+    return state
+
+
+def _draw(finished: Counter[str], *, again: bool) -> None:
+    line = "  ".join(f"{node} {count}" for node, count in finished.items())
+    start = "\r\x1b[K" if again else ""
+    end = "" if sys.stderr.isatty() and "report" not in finished else "\n"
+    sys.stderr.write(f"{start}{line}{end}")
+    sys.stderr.flush()

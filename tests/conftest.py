@@ -1,0 +1,14 @@
+"""What all tests share: one closing line that names what was skipped, and why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    skipped = terminalreporter.stats.get("skipped", [])
+    if skipped:
+        reasons = Counter(str(report.longrepr[2]).removeprefix("Skipped: ") for report in skipped)
+        named = "; ".join(f"{count}x {reason}" for reason, count in sorted(reasons.items()))
+        terminalreporter.write_line(f"skipped: {named}")

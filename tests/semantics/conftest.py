@@ -1,0 +1,121 @@
+"""What the tests of the written rules share: both drivers, both colours of nodes, and a guard against hanging."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+
+class SyncDriver:
+    """Runs graphs by plain calls."""
+
+    name = "sync"
+
+    def invoke(self, app: Any, input: Any, config: Any = None, **options: Any) -> Any:  # noqa: A002
+        return app.invoke(input, config, **options)
+
+    def stream(self, app: Any, input: Any, config: Any = None, **options: Any) -> list[Any]:  # noqa: A002
+        return list(app.stream(input, config, **options))
+
+    def batch(self, app: Any, inputs: Any, config: Any = None, **options: Any) -> list[Any]:
+        return app.batch(inputs, config, **options)
+
+    def take(self, app: Any, input: Any, count: int, **options: Any) -> list[Any]:  # noqa: A002
+        """The first parts of a stream that is then abandoned."""
+        parts = app.stream(input, **options)
+        taken = [next(parts) for _ in range(count)]
+        parts.close()
+        return taken
+
+
+class AsyncDriver:
+    """Runs graphs on an event loop."""
+
+    name = "async"
+
+    def invoke(self, app: Any, input: Any, config: Any = None, **options: Any) -> Any:  # noqa: A002
+        return asyncio.run(app.ainvoke(input, config, **options))
+
+    def stream(self, app: Any, input: Any, config: Any = None, **options: Any) -> list[Any]:  # noqa: A002
+        async def read() -> list[Any]:
+            return [part async for part in app.astream(input, config, **options)]
+
+        return asyncio.run(read())
+
+    def batch(self, app: Any, inputs: Any, config: Any = None, **options: Any) -> list[Any]:
+        return asyncio.run(app.abatch(inputs, config, **options))
+
+    def take(self, app: Any, input: Any, count: int, **options: Any) -> list[Any]:  # noqa: A002
+        """The first parts of a stream that is then abandoned."""
+
+        async def read() -> list[Any]:
+            parts = app.astream(input, **options)
+            taken = [await anext(parts) for _ in range(count)]
+            await parts.aclose()
+            return taken
+
+        return asyncio.run(read())
+
+
+@pytest.fixture(params=[SyncDriver, AsyncDriver], ids=["sync", "async"])
+def driver(request: pytest.FixtureRequest) -> SyncDriver | AsyncDriver:
+    """Runs a graph; every behaviour is the same through both."""
+    return request.param()
+
+
+Node = Callable[..., Any]
+
+
+def _as_coroutine(function: Node) -> Node:
+    """The function as a coroutine function that really gives way once."""
+
+    async def node(state: Any) -> Any:
+        await asyncio.sleep(0)
+        return function(state)
+
+    node.__name__ = function.__name__
+    return node
+
+
+@pytest.fixture(params=["plain", "coroutine", "mixed"])
+def paint(request: pytest.FixtureRequest) -> Callable[[Node], Node]:
+    """Gives a function of the state the colour under test; `mixed` alternates."""
+    colour: str = request.param
+    turns = itertools.cycle([False, True])
+
+    def painted(function: Node) -> Node:
+        awaits = colour == "coroutine" or (colour == "mixed" and next(turns))
+        return _as_coroutine(function) if awaits else function
+
+    return painted
+
+
+@pytest.fixture
+def within() -> Callable[[Callable[[], Any]], Any]:
+    """Calls a function that may deadlock, and fails the test instead of hanging with it."""
+
+    def call(function: Callable[[], Any], seconds: float = 5.0) -> Any:
+        landed: list[Any] = []
+        raised: list[BaseException] = []
+
+        def target() -> None:
+            try:
+                landed.append(function())
+            except BaseException as error:
+                raised.append(error)
+
+        thread = threading.Thread(target=target, daemon=True)
+        thread.start()
+        thread.join(seconds)
+        if thread.is_alive():
+            pytest.fail(f"still running after {seconds} s: a deadlock")
+        if raised:
+            raise raised[0]
+        return landed[0]
+
+    return call

@@ -1,0 +1,412 @@
+"""Part I section 2: building, compiling, and the ways to drive a compiled graph."""
+
+import operator
+import threading
+from typing import Annotated, Any, Literal, TypedDict
+
+import pytest
+
+from statewright import (
+    END,
+    START,
+    STOP,
+    Command,
+    CompiledGraph,
+    GraphBuilder,
+    InMemorySaver,
+    InMemoryStore,
+    Send,
+    StateGraph,
+    append,
+)
+from statewright.errors import InvalidConfig, InvalidGraph, UnknownTarget
+from statewright.graph import GraphWarning
+
+
+class State(TypedDict, total=False):
+    log: Annotated[list[str], append]
+    x: int
+
+
+def say(name: str, **update: Any) -> Any:
+    """A node that logs its name."""
+
+    def node(state: Any) -> dict[str, Any]:
+        return {"log": [name], **update}
+
+    node.__name__ = name
+    return node
+
+
+def graph_of(*names: str) -> StateGraph:
+    graph = StateGraph(State)
+    for name in names:
+        graph.add_node(name, say(name))
+    return graph
+
+
+# -- 2.1 the builder
+
+
+def test_a_node_is_named_by_its_function_unless_it_is_given_a_name() -> None:
+    graph = StateGraph(State).add_node(say("plain")).add_node("named", say("other"))
+    graph.add_node("described", "what it does", say("described"))
+
+    assert list(graph.nodes) == ["plain", "named", "described"]
+    assert graph.nodes["described"].description == "what it does"
+
+
+def test_add_sequence_adds_nodes_that_follow_each_other(driver: Any) -> None:
+    graph = graph_of("first").add_sequence(["first", say("second"), ("third", say("third"))]).add_edge(START, "first")
+
+    assert driver.invoke(graph.compile(), {"x": 1})["log"] == ["first", "second", "third"]
+
+
+def test_entry_and_finish_points_are_edges_from_start_and_to_end(driver: Any) -> None:
+    graph = graph_of("a", "b").set_entry_point("a").add_edge("a", "b").set_finish_point("b")
+
+    assert graph.edges == {START: {"a": None}, "a": {"b": None}, "b": {END: None}}
+    assert driver.invoke(graph.compile(), {"x": 1})["log"] == ["a", "b"]
+
+
+def test_a_conditional_entry_point_reads_the_input(driver: Any) -> None:
+    graph = graph_of("small", "big")
+    graph.set_conditional_entry_point(lambda s: "big" if s["x"] > 9 else "small", ["small", "big"])
+    app = graph.compile()
+
+    assert driver.invoke(app, {"x": 10})["log"] == ["big"]
+    assert driver.invoke(app, {"x": 1})["log"] == ["small"]
+
+
+def test_a_path_map_says_what_each_result_of_a_conditional_edge_means(driver: Any) -> None:
+    graph = graph_of("a", "yes", "no").add_edge(START, "a")
+    graph.add_conditional_edges("a", lambda s: s["x"] > 0, {True: "yes", False: "no"})
+    app = graph.compile()
+
+    assert driver.invoke(app, {"x": 1})["log"] == ["a", "yes"]
+    assert driver.invoke(app, {"x": -1})["log"] == ["a", "no"]
+
+
+def test_a_literal_hint_of_a_conditional_edge_declares_its_targets() -> None:
+    def path(state: Any) -> Literal["b", "__end__"]:
+        return "c"  # type: ignore[return-value]
+
+    graph = graph_of("a", "b", "c").add_edge(START, "a").add_edge("b", "c").add_conditional_edges("a", path)
+
+    assert set(graph.branches["a"][0].targets or ()) == {"b", END}
+    with pytest.raises(UnknownTarget, match="'c'"):
+        graph.compile().invoke({"x": 1})
+
+
+def test_a_conditional_edge_may_lead_to_several_nodes_and_sends(driver: Any) -> None:
+    graph = graph_of("a", "b").add_node("w", lambda arg: {"log": [f"w{arg}"]}).add_edge(START, "a")
+    graph.add_conditional_edges("a", lambda s: ["b", Send("w", 1), Send("w", 2)], ["b", "w"])
+
+    assert driver.invoke(graph.compile(), {"x": 1})["log"] == ["a", "b", "w1", "w2"]
+
+
+def test_several_conditional_edges_and_plain_edges_of_one_node_add_up(driver: Any) -> None:
+    graph = graph_of("a", "b", "c", "d").add_edge(START, "a").add_edge("a", "d")
+    graph.add_conditional_edges("a", lambda s: "c", ["c"]).add_conditional_edges("a", lambda s: ["b", "c"], ["b", "c"])
+
+    assert driver.invoke(graph.compile(), {"x": 1})["log"] == ["a", "b", "c", "d"]
+
+
+def test_a_conditional_edge_may_be_a_coroutine_function(driver: Any, paint: Any) -> None:
+    async def path(state: Any) -> str:
+        return "c" if state["log"] == ["a"] else "b"
+
+    graph = StateGraph(State)
+    for name in "abc":
+        graph.add_node(name, paint(say(name)))
+    graph.add_edge(START, "a").add_conditional_edges("a", path, ["b", "c"])
+
+    assert driver.invoke(graph.compile(), {"x": 1})["log"] == ["a", "c"]
+
+
+# -- 2.2 strict
+
+
+def test_all_problems_are_found_in_one_go() -> None:
+    graph = graph_of("draft", "review").add_edge("draft", "reveiw").add_edge("darft", "review")
+    graph.add_node("draft", say("again")).add_conditional_edges("review", lambda s: "x", ["publish"])
+
+    with pytest.raises(InvalidGraph) as caught:
+        graph.compile(interrupt_before="reviw", checkpointer=object())  # type: ignore[arg-type]
+
+    text = str(caught.value)
+    assert len(caught.value.problems) == 7
+    for number, words in enumerate(["added twice", "checkpointer", "'reveiw'", "'darft'", "'publish'", "'reviw'", "entry"], 1):
+        assert any(words in problem for problem in caught.value.problems), words
+        assert f"{number}. " in text
+    assert text.count("Did you mean") >= 3
+
+
+def test_not_strict_turns_problems_of_shape_into_warnings(driver: Any) -> None:
+    graph = graph_of("a", "lonely").add_edge(START, "a").add_edge("a", "nowhere")
+
+    with pytest.warns(GraphWarning, match="'nowhere'"):
+        app = graph.compile(strict=False)
+
+    assert driver.invoke(app, {"x": 1})["log"] == ["a"]
+
+
+def test_a_node_that_declares_destinations_goes_nowhere_else(driver: Any) -> None:
+    graph = graph_of("b", "c").add_node("a", lambda s: Command(goto="c"), destinations=["b"])
+    app = graph.add_edge(START, "a").add_edge("b", "c").compile()
+
+    with pytest.raises(UnknownTarget, match=r"'a'.*'c'"):
+        driver.invoke(app, {"x": 1})
+
+
+def test_a_command_hint_declares_destinations(driver: Any) -> None:
+    def a(state: Any) -> Command[Literal["b"]]:
+        return Command(goto=state["to"])
+
+    class Wide(State, total=False):
+        to: str
+
+    graph = StateGraph(Wide).add_node(a).add_node("b", say("b")).add_node("c", say("c"))
+    app = graph.add_edge(START, "a").add_edge("b", "c").compile()
+
+    assert graph.nodes["a"].destinations == ("b",)
+    assert driver.invoke(app, {"to": "b"})["log"] == ["b", "c"]
+    with pytest.raises(UnknownTarget, match="'c'"):
+        driver.invoke(app, {"to": "c"})
+
+
+def test_the_declared_ways_of_a_node_stay_open_beside_its_destinations(driver: Any) -> None:
+    graph = graph_of("b", "c").add_node("a", lambda s: Command(goto="b"), destinations=["c"])
+
+    assert driver.invoke(graph.add_edge(START, "a").add_edge("a", "b").compile(), {"x": 1})["log"] == ["b"]
+
+
+def test_a_declared_node_may_always_end_or_stop(driver: Any) -> None:
+    for goto in (END, STOP):
+        graph = graph_of("b").add_node("a", lambda s, goto=goto: Command(goto=goto), destinations=["b"])
+        assert driver.invoke(graph.add_edge(START, "a").compile(), {"x": 1}) == {"x": 1, "log": []}
+
+
+def test_a_node_that_declares_nothing_may_go_to_any_node(driver: Any) -> None:
+    def a(state: Any) -> Command:
+        return Command(goto="c")
+
+    app = graph_of("b", "c").add_node(a).add_edge(START, "a").compile()
+
+    assert driver.invoke(app, {"x": 1})["log"] == ["c"]
+
+
+def test_a_node_that_declares_nothing_counts_as_reaching_all() -> None:
+    def anywhere(state: Any) -> Command:
+        return Command(goto="b")
+
+    graph = graph_of("b", "c").add_node("a", anywhere).add_edge(START, "a").freeze()
+
+    assert graph.ways["a"] == {"a", "b", "c"}
+
+
+def test_a_node_without_edges_ends_its_path(driver: Any) -> None:
+    graph = graph_of("a", "b", "c").add_edge(START, "a").add_edge(START, "b").add_edge("b", "c")
+
+    assert driver.invoke(graph.compile(), {"x": 1})["log"] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("option", ["interrupt_before", "interrupt_after"])
+def test_an_unknown_interrupt_name_is_found_at_compile_and_at_the_call(option: str) -> None:
+    graph = graph_of("review").add_edge(START, "review")
+
+    with pytest.raises(InvalidGraph, match=r"'reviw'.*Did you mean 'review'"):
+        graph.compile(InMemorySaver(), **{option: ["reviw"]})
+    with pytest.raises(InvalidConfig, match=r"'reviw'.*Did you mean 'review'"):
+        graph.compile(InMemorySaver()).invoke({"x": 1}, thread_id="1", **{option: "reviw"})
+
+
+# -- 2.3 compiling and driving
+
+
+def test_compiling_is_repeatable_and_does_not_change_the_builder(driver: Any) -> None:
+    def handle(state: Any) -> dict[str, Any]:
+        return {"log": ["handled"]}
+
+    def fail(state: Any) -> None:
+        raise ValueError
+
+    graph = graph_of("a", "b").add_node("f", fail, error_handler=handle).add_edge(START, "a").add_edge("a", "f")
+    graph.add_edge("a", "b")
+    before = (dict(graph.nodes), {k: dict(v) for k, v in graph.edges.items()}, list(graph.problems))
+    first, second = graph.compile(), graph.compile(InMemorySaver())
+
+    assert (graph.nodes, graph.edges, graph.problems) == before
+    assert driver.invoke(first, {"x": 1}) == driver.invoke(second, {"x": 1}, thread_id="1")
+    assert graph.freeze().ways == graph.freeze().ways
+
+
+def test_what_is_added_after_compiling_changes_no_compiled_graph(driver: Any) -> None:
+    graph = graph_of("a").add_edge(START, "a")
+    app = graph.compile()
+    graph.add_node("b", say("b")).add_edge("a", "b")
+
+    assert driver.invoke(app, {"x": 1})["log"] == ["a"]
+    assert driver.invoke(graph.compile(), {"x": 1})["log"] == ["a", "b"]
+
+
+def test_a_graph_builder_freezes_to_data_without_the_runtime() -> None:
+    builder = GraphBuilder(State, name="Mine").add_node("a", say("a")).add_edge(START, "a")
+
+    assert builder.freeze().name == "Mine"
+    assert builder.freeze().order == {"a": 0}
+
+
+def test_invoke_returns_values_and_stream_defaults_to_updates(driver: Any) -> None:
+    app = graph_of("a").add_edge(START, "a").compile()
+
+    assert driver.invoke(app, {"x": 1}) == {"x": 1, "log": ["a"]}
+    assert driver.stream(app, {"x": 1}) == [{"a": {"log": ["a"]}}]
+    assert driver.invoke(app, {"x": 1}, stream_mode="updates") == [{"a": {"log": ["a"]}}]
+
+
+def test_iter_drives_a_run_superstep_by_superstep() -> None:
+    ran: list[str] = []
+    graph = StateGraph(State)
+    for name in "abc":
+        graph.add_node(name, lambda s, name=name: ran.append(name))
+    app = graph.add_edge(START, "a").add_edge("a", "b").add_edge("a", "c").compile()
+
+    steps = app.iter({"x": 1})
+    assert ran == []
+    first = next(steps)
+    assert (first.nodes, first.next, ran) == (("a",), ("b", "c"), ["a"])
+    second = next(steps)
+    assert (second.nodes, second.next, sorted(ran)) == (("b", "c"), (), ["a", "b", "c"])
+    assert next(steps, None) is None
+    assert steps.rest is not None
+    assert steps.rest.status == "completed"
+
+
+def test_iter_ends_where_its_halt_condition_holds_and_the_thread_can_go_on(driver: Any) -> None:
+    app = graph_of("a", "b", "c").add_sequence(["a", "b", "c"]).add_edge(START, "a").compile(InMemorySaver())
+    steps = app.iter({"x": 1}, thread_id="1", halt=lambda step: "b" in step.nodes)
+
+    assert [step.nodes for step in steps] == [("a",), ("b",)]
+    assert steps.halted
+    steps.close()
+    assert driver.invoke(app, None, thread_id="1")["log"] == ["a", "b", "c"]
+
+
+def test_iter_raises_what_a_node_raised() -> None:
+    def fail(state: Any) -> None:
+        raise KeyError("mine")
+
+    steps = graph_of("a").add_node(fail).add_edge(START, "a").add_edge("a", "fail").compile().iter({"x": 1})
+
+    assert next(steps).nodes == ("a",)
+    with pytest.raises(KeyError, match="mine"):
+        next(steps)
+
+
+def test_leaving_iter_abandons_the_run() -> None:
+    app = graph_of("a", "b").add_sequence(["a", "b"]).add_edge(START, "a").compile()
+
+    with app.iter({"x": 1}) as steps:
+        assert next(steps).nodes == ("a",)
+    assert list(steps) == []
+    assert steps.rest is None
+
+
+def test_a_compiled_graph_is_cheap_to_share_between_threads_and_loops(driver: Any) -> None:
+    app = graph_of("a", "b").add_sequence(["a", "b"]).add_edge(START, "a").compile()
+    results: list[Any] = []
+    threads = [threading.Thread(target=lambda: results.append(driver.invoke(app, {"x": 1})["log"])) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert results == [["a", "b"]] * 6
+
+
+def test_batch_gives_results_in_the_order_of_its_inputs(driver: Any, paint: Any) -> None:
+    app = StateGraph(State).add_node("a", paint(lambda s: {"x": s["x"] * 2})).add_edge(START, "a").compile()
+
+    assert [one["x"] for one in driver.batch(app, [{"x": n} for n in range(20)])] == [n * 2 for n in range(20)]
+    assert driver.batch(app, []) == []
+
+
+def test_batch_takes_a_config_for_each_input(driver: Any) -> None:
+    app = graph_of("a").add_edge(START, "a").compile(InMemorySaver())
+    driver.batch(app, [{"x": 1}, {"x": 2}], [{"thread_id": "1"}, {"thread_id": "2"}])
+
+    assert [app.get_state(thread_id=thread).values["x"] for thread in "12"] == [1, 2]
+    with pytest.raises(InvalidConfig, match="2 inputs and 1 config"):
+        driver.batch(app, [{"x": 1}, {"x": 2}], [{"thread_id": "1"}])
+
+
+def test_batch_raises_the_nodes_own_exception_or_gives_it_back(driver: Any) -> None:
+    def picky(state: Any) -> None:
+        if state["x"]:
+            raise KeyError("mine")
+
+    app = StateGraph(State).add_node(picky).add_edge(START, "picky").compile()
+
+    good, bad = driver.batch(app, [{"x": 0}, {"x": 1}], return_exceptions=True)
+    assert good == {"x": 0, "log": []}
+    assert (type(bad).__name__, bad.node, type(bad.error)) == ("NodeFailed", "picky", KeyError)
+    with pytest.raises(KeyError, match="mine"):
+        driver.batch(app, [{"x": 0}, {"x": 1}])
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"recursion_limt": 3}, "Did you mean 'recursion_limit'"),
+        ({"recursion_limit": 0}, "recursion_limit is 0"),
+        ({"max_concurrency": "two"}, "max_concurrency is 'two'"),
+        ({"max_concurrency": True}, "max_concurrency is True"),
+        ({"durability": "never"}, "durability is 'never'"),
+        ({"on_unfinished": "ignore"}, "on_unfinished is 'ignore'"),
+        ({"stream_mode": "valuse"}, "Did you mean 'values'"),
+        ({"config": {"recursion_limt": 3}}, "Did you mean 'recursion_limit'"),
+        ({"config": 7}, "config is 7 of type int"),
+        ({"config": {"configurable": {"thread_id": ""}}}, "thread_id is ''"),
+        ({"checkpoint_id": "x", "thread_id": "1"}, "needs a checkpointer"),
+    ],
+)
+def test_a_wrong_setting_of_a_call_is_an_error_that_says_what_to_do(driver: Any, options: Any, words: str) -> None:
+    app = graph_of("a").add_edge(START, "a").compile()
+
+    with pytest.raises(InvalidConfig, match=words):
+        driver.invoke(app, {"x": 1}, **options)
+
+
+def test_a_config_may_hold_settings_at_its_top_or_under_configurable_and_keywords_win(driver: Any) -> None:
+    app = graph_of("a").add_edge(START, "a").compile(InMemorySaver())
+    driver.invoke(app, {"x": 1}, {"configurable": {"thread_id": "c"}})
+    driver.invoke(app, {"x": 2}, {"thread_id": "t"})
+    driver.invoke(app, {"x": 3}, {"configurable": {"thread_id": "c"}}, thread_id="k")
+
+    assert [app.get_state(thread_id=thread).values["x"] for thread in "ctk"] == [1, 2, 3]
+
+
+def test_with_a_checkpointer_a_call_needs_a_thread(driver: Any) -> None:
+    app = graph_of("a").add_edge(START, "a").compile(InMemorySaver())
+
+    with pytest.raises(InvalidConfig, match="thread_id"):
+        driver.invoke(app, {"x": 1})
+
+
+def test_a_store_and_a_name_are_kept_by_the_compiled_graph() -> None:
+    store = InMemoryStore()
+    app = graph_of("a").add_edge(START, "a").compile(store=store, name="Named")
+
+    assert isinstance(app, CompiledGraph)
+    assert (app.store, app.name) == (store, "Named")
+    assert "Named" in repr(app)
+
+
+def test_operator_add_on_numbers_sums(driver: Any) -> None:
+    class Sum(TypedDict, total=False):
+        n: Annotated[int, operator.add]
+
+    graph = StateGraph(Sum).add_node("a", lambda s: {"n": 2}).add_node("b", lambda s: {"n": 3})
+
+    assert driver.invoke(graph.add_edge(START, "a").add_edge(START, "b").compile(), {"n": 1}) == {"n": 6}

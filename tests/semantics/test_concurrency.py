@@ -1,0 +1,315 @@
+"""Context variables, loops in loops, cancellation and signals: what concurrent nodes may and may not notice."""
+
+import asyncio
+import contextvars
+import threading
+import time
+from typing import Annotated, Any, TypedDict
+
+import pytest
+
+from statewright import START, InMemorySaver, Send, StateGraph, append
+
+
+class State(TypedDict, total=False):
+    log: Annotated[list[Any], append]
+    x: int
+
+
+variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="unset")
+
+
+def say(name: str) -> Any:
+    def node(state: Any) -> dict[str, Any]:
+        return {"log": [name]}
+
+    node.__name__ = name
+    return node
+
+
+def beside(count: int, node: Any, paint: Any = lambda node: node) -> StateGraph:
+    graph = StateGraph(State)
+    for number in range(count):
+        graph.add_node(f"n{number}", paint(node)).add_edge(START, f"n{number}")
+    return graph
+
+
+# -- context variables
+
+
+@pytest.mark.parametrize("count", [1, 4])
+@pytest.mark.parametrize("limit", [None, 1])
+def test_context_variables_of_the_caller_are_visible_in_nodes(
+    driver: Any, paint: Any, count: int, limit: int | None
+) -> None:
+    app = beside(count, lambda s: {"log": [variable.get()]}, paint).compile()
+    token = variable.set("mine")
+    try:
+        assert driver.invoke(app, {"x": 1}, max_concurrency=limit)["log"] == ["mine"] * count
+    finally:
+        variable.reset(token)
+
+
+def test_context_variables_of_the_caller_are_visible_in_streams_and_batches(driver: Any, paint: Any) -> None:
+    app = beside(2, lambda s: {"log": [variable.get()]}, paint).compile()
+    token = variable.set("mine")
+    try:
+        assert driver.stream(app, {"x": 1}, stream_mode="values")[-1]["log"] == ["mine", "mine"]
+        assert [one["log"] for one in driver.batch(app, [{"x": 1}, {"x": 2}])] == [["mine", "mine"]] * 2
+    finally:
+        variable.reset(token)
+
+
+@pytest.mark.parametrize("limit", [None, 1])
+def test_what_a_node_sets_its_siblings_do_not_see(driver: Any, paint: Any, limit: int | None) -> None:
+    def node(state: Any) -> Any:
+        seen = variable.get()
+        variable.set("changed")
+        return {"log": [seen]}
+
+    app = beside(6, node, paint).compile()
+
+    assert driver.invoke(app, {"x": 1}, max_concurrency=limit)["log"] == ["unset"] * 6
+
+
+def test_what_nodes_beside_each_other_set_the_caller_does_not_see(driver: Any, paint: Any) -> None:
+    app = beside(3, lambda s: variable.set("changed") and None, paint).compile()
+
+    driver.invoke(app, {"x": 1})
+
+    assert variable.get() == "unset"
+
+
+def test_context_variables_reach_the_nodes_of_subgraphs(driver: Any, paint: Any) -> None:
+    leaf = beside(2, lambda s: {"log": [variable.get()]}, paint).compile()
+    app = StateGraph(State).add_node("leaf", leaf).add_node("n", paint(say("n"))).add_edge(START, "leaf").add_edge(START, "n")
+
+    token = variable.set("mine")
+    try:
+        assert driver.invoke(app.compile(), {"x": 1})["log"] == ["mine", "mine", "n"]
+    finally:
+        variable.reset(token)
+
+
+# -- loops in loops
+
+
+def test_invoke_works_inside_a_running_loop(paint: Any, within: Any) -> None:
+    app = beside(3, say("n"), paint).compile()
+
+    async def main() -> Any:
+        return app.invoke({"x": 1})["log"]
+
+    assert within(lambda: asyncio.run(main())) == ["n"] * 3
+
+
+def test_coroutine_nodes_may_call_invoke_three_deep(driver: Any, within: Any) -> None:
+    inner: Any = None
+    for depth in range(3):
+
+        async def node(state: Any, inner: Any = inner, depth: int = depth) -> Any:
+            await asyncio.sleep(0)
+            return {"log": [depth, *(inner.invoke({"x": 1})["log"] if inner else [])]}
+
+        inner = beside(1, node).compile()
+
+    assert within(lambda: driver.invoke(inner, {"x": 1}))["log"] == [2, 1, 0]
+
+
+def test_a_run_in_a_worker_thread_of_a_run_on_a_private_loop_does_not_deadlock(driver: Any, within: Any) -> None:
+    async def leaf(state: Any) -> Any:
+        await asyncio.sleep(0)
+        return {"log": ["leaf"]}
+
+    bottom = beside(1, leaf).compile()
+    middle = beside(2, lambda s: {"log": bottom.invoke({"x": 1})["log"]}).compile()
+
+    async def call(state: Any) -> Any:
+        return {"log": middle.invoke({"x": 1})["log"]}
+
+    assert within(lambda: driver.invoke(beside(1, call).compile(), {"x": 1}))["log"] == ["leaf", "leaf"]
+
+
+def test_many_threads_may_run_coroutine_nodes_at_once(within: Any) -> None:
+    async def node(state: Any) -> Any:
+        await asyncio.sleep(0)
+        return {"log": [state["x"]]}
+
+    app = beside(3, node).compile()
+
+    def run_all() -> list[Any]:
+        results: list[Any] = [None] * 10
+        threads = [
+            threading.Thread(target=lambda n=n: results.__setitem__(n, app.invoke({"x": n})["log"])) for n in range(10)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return results
+
+    assert within(run_all) == [[n] * 3 for n in range(10)]
+
+
+def test_many_runs_may_share_one_loop(within: Any) -> None:
+    async def node(state: Any) -> Any:
+        await asyncio.sleep(0)
+        return {"x": state["x"] + 1}
+
+    app = StateGraph(State).add_sequence([("a", node), ("b", node), ("c", node)]).add_edge(START, "a").compile()
+
+    async def main() -> list[int]:
+        results = await asyncio.gather(*(app.ainvoke({"x": n}) for n in range(50)))
+        return [one["x"] for one in results]
+
+    assert within(lambda: asyncio.run(main())) == [n + 3 for n in range(50)]
+
+
+def test_runs_on_a_loop_with_eager_tasks_or_debug_behave_the_same(within: Any) -> None:
+    async def node(state: Any) -> Any:
+        return {"log": ["n"]}
+
+    app = beside(3, node).compile()
+
+    assert within(lambda: asyncio.run(app.ainvoke({"x": 1}), debug=True))["log"] == ["n"] * 3
+
+
+# -- failures and cancellation
+
+
+def test_a_failure_returns_without_waiting_for_plain_siblings(driver: Any, within: Any) -> None:
+    release = threading.Event()
+    started = threading.Barrier(3)
+
+    def slow(state: Any) -> None:
+        started.wait(5)
+        release.wait(10)
+
+    def bad(state: Any) -> None:
+        started.wait(5)
+        raise ValueError("now")
+
+    graph = beside(2, slow).add_node("bad", bad).add_edge(START, "bad")
+    before = time.monotonic()
+    with pytest.raises(ValueError, match="now"):
+        within(lambda: driver.invoke(graph.compile(), {"x": 1}))
+    assert time.monotonic() - before < 5
+    release.set()
+
+
+def test_a_failure_stops_what_has_not_started(driver: Any, paint: Any, within: Any) -> None:
+    started: list[int] = []
+
+    def work(n: int) -> None:
+        started.append(n)
+        if n == 0:
+            raise ValueError("first")
+
+    graph = StateGraph(State).add_node("s", lambda s: [Send("w", n) for n in range(100)], destinations=["w"])
+    app = graph.add_node("w", paint(work)).add_edge(START, "s").compile()
+
+    with pytest.raises(ValueError, match="first"):
+        within(lambda: driver.invoke(app, {"x": 1}, max_concurrency=1))
+    time.sleep(0.002)
+    assert len(started) < 10
+
+
+def test_a_cancelled_run_cancels_its_nodes_and_their_subgraphs_and_waits_for_their_cleanup(within: Any) -> None:
+    cleaned: list[str] = []
+    started = asyncio.Event()
+
+    async def forever(state: Any) -> None:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            cleaned.append("inner")
+
+    child = beside(2, forever).compile()
+    app = StateGraph(State).add_node("child", child).add_node("other", forever).add_edge(START, "child")
+    app = app.add_edge(START, "other").compile()
+
+    async def main() -> None:
+        running = asyncio.ensure_future(app.ainvoke({"x": 1}))
+        await started.wait()
+        await asyncio.sleep(0)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert cleaned == ["inner"] * 3
+
+    within(lambda: asyncio.run(main()))
+
+
+def test_a_cancelled_run_can_go_on_later(within: Any) -> None:
+    patience = [False]
+
+    async def wait(state: Any) -> Any:
+        if not patience[0]:
+            await asyncio.Event().wait()
+        return {"log": ["waited"]}
+
+    app = StateGraph(State).add_sequence([say("a"), wait]).add_edge(START, "a").compile(InMemorySaver())
+
+    async def main() -> Any:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.005):
+                await app.ainvoke({"x": 1}, thread_id="1")
+        patience[0] = True
+        return await app.ainvoke(None, thread_id="1")
+
+    assert within(lambda: asyncio.run(main()))["log"] == ["a", "waited"]
+
+
+def test_a_timeout_around_a_run_is_not_taken_for_a_nodes_failure(within: Any) -> None:
+    async def forever(state: Any) -> None:
+        await asyncio.Event().wait()
+
+    app = beside(1, forever).compile()
+
+    async def main() -> None:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.002):
+                await app.ainvoke({"x": 1})
+
+    within(lambda: asyncio.run(main()))
+
+
+def test_a_late_interrupt_or_failure_of_an_abandoned_node_changes_nothing(driver: Any, within: Any) -> None:
+    release, done = threading.Event(), threading.Event()
+
+    def late(state: Any) -> None:
+        release.wait(5)
+        done.set()
+        raise KeyError("late")
+
+    def bad(state: Any) -> None:
+        raise ValueError("now")
+
+    app = StateGraph(State).add_node(late).add_node(bad).add_edge(START, "late").add_edge(START, "bad").compile(InMemorySaver())
+    with pytest.raises(ValueError, match="now"):
+        within(lambda: driver.invoke(app, {"x": 1}, thread_id="1"))
+    release.set()
+    assert done.wait(5)
+    time.sleep(0.002)
+
+    assert [task.error for task in app.get_state(thread_id="1").tasks] == [None, "ValueError: now"]
+
+
+def test_a_wide_fan_out_of_plain_functions_lands_in_order(driver: Any, within: Any) -> None:
+    graph = StateGraph(State).add_node("s", lambda s: [Send("w", n) for n in range(500)], destinations=["w"])
+    app = graph.add_node("w", lambda n: {"log": [n]}).add_edge(START, "s").compile()
+
+    assert within(lambda: driver.invoke(app, {"x": 1}))["log"] == list(range(500))
+
+
+def test_a_wide_fan_out_of_coroutines_lands_in_order(driver: Any, within: Any) -> None:
+    async def work(n: int) -> Any:
+        await asyncio.sleep(0)
+        return {"log": [n]}
+
+    graph = StateGraph(State).add_node("s", lambda s: [Send("w", n) for n in range(2500)], destinations=["w"])
+    app = graph.add_node("w", work).add_edge(START, "s").compile()
+
+    assert within(lambda: driver.invoke(app, {"x": 1}), 20)["log"] == list(range(2500))

@@ -1,0 +1,475 @@
+"""Part I section 4.5: graphs in graphs, as nodes and called in nodes; what they remember; nesting of both drivers."""
+
+import asyncio
+from typing import Annotated, Any, TypedDict
+
+import pytest
+
+from statewright import END, START, Command, InMemorySaver, MessagesState, Send, StateGraph, append, interrupt
+from statewright.errors import InvalidResume, UnknownTarget
+
+
+class State(TypedDict, total=False):
+    log: Annotated[list[Any], append]
+    x: int
+
+
+class Out(TypedDict, total=False):
+    log: Annotated[list[Any], append]
+
+
+class Child(TypedDict, total=False):
+    x: int
+    found: Annotated[list[Any], append]
+
+
+RUNS: list[str] = []
+
+
+@pytest.fixture(autouse=True)
+def runs() -> list[str]:
+    """The names of the nodes that ran in this test, in order of their starts."""
+    RUNS.clear()
+    return RUNS
+
+
+def say(name: str, field: str = "log") -> Any:
+    def node(state: Any) -> dict[str, Any]:
+        RUNS.append(name)
+        return {field: [name]}
+
+    node.__name__ = name
+    return node
+
+
+def ask(name: str, field: str = "log") -> Any:
+    def node(state: Any) -> dict[str, Any]:
+        RUNS.append(name)
+        return {field: [(name, interrupt(f"{name}?"))]}
+
+    node.__name__ = name
+    return node
+
+
+def beside(*nodes: Any, schema: Any = State) -> StateGraph:
+    """A graph whose nodes run beside each other."""
+    graph = StateGraph(schema)
+    for node in nodes:
+        graph.add_node(node).add_edge(START, node.__name__)
+    return graph
+
+
+def holding(child: Any, *nodes: Any, **options: Any) -> StateGraph:
+    """A graph with the subgraph `child` beside other nodes."""
+    return beside(*nodes).add_node("child", child, **options).add_edge(START, "child")
+
+
+def ids(result: Any) -> dict[str, str]:
+    return {one.value: one.id for one in result["__interrupt__"]}
+
+
+# -- as a node, and called in one
+
+
+def test_a_subgraph_as_a_node_shares_the_fields_that_both_have(driver: Any, paint: Any) -> None:
+    def inside(state: Any) -> Any:
+        assert set(state) == {"x", "found"}
+        return {"x": state["x"] + 1, "found": ["private"]}
+
+    child = StateGraph(Child).add_node("inside", paint(inside)).add_edge(START, "inside").compile()
+    app = holding(child).add_node("after", paint(lambda s: {"log": [s["x"]]})).add_edge("child", "after").compile()
+
+    assert driver.invoke(app, {"x": 1}) == {"x": 2, "log": [2]}
+
+
+def test_a_subgraph_may_be_called_in_a_node(driver: Any, paint: Any) -> None:
+    child = beside(paint(say("inner"))).compile()
+    app = StateGraph(State)
+    app.add_node("call", lambda s: {"log": ["got", *child.invoke({"x": 1})["log"]]}).add_edge(START, "call")
+
+    assert driver.invoke(app.compile(), {"x": 1})["log"] == ["got", "inner"]
+
+
+def test_a_subgraph_may_be_awaited_in_a_coroutine_node(driver: Any, paint: Any) -> None:
+    child = beside(paint(say("inner")), paint(say("twin"))).compile()
+
+    async def call(state: Any) -> Any:
+        results = await asyncio.gather(child.ainvoke({"x": 1}), child.ainvoke({"x": 2}))
+        return {"log": [one["log"] for one in results]}
+
+    app = beside(call).compile()
+
+    assert driver.invoke(app, {"x": 1})["log"] == [["inner", "twin"], ["inner", "twin"]]
+
+
+def test_a_subgraph_may_be_sent_to(driver: Any) -> None:
+    child = StateGraph(State, output_schema=Out).add_node("double", lambda s: {"log": [s["x"] * 2]}).add_edge(START, "double").compile()
+    app = StateGraph(State).add_node("s", lambda s: [Send("child", {"x": n}) for n in range(3)], destinations=["child"])
+    app.add_node("child", child).add_edge(START, "s")
+
+    assert driver.invoke(app.compile(), {"x": 1})["log"] == [0, 2, 4]
+
+
+def test_the_context_of_the_run_reaches_its_subgraphs(driver: Any) -> None:
+    child = StateGraph(State).add_node("inside", lambda s, runtime: {"log": [runtime.context]}).add_edge(START, "inside")
+
+    assert driver.invoke(holding(child.compile()).compile(), {"x": 1}, context="ctx")["log"] == ["ctx"]
+
+
+def test_what_fails_in_a_subgraph_is_raised_with_notes_of_both_nodes(driver: Any, paint: Any) -> None:
+    def bad(state: Any) -> None:
+        raise KeyError("inside")
+
+    app = holding(beside(bad).compile()).compile()
+
+    with pytest.raises(KeyError, match="inside") as caught:
+        driver.invoke(app, {"x": 1})
+    assert [note.split(",")[0] for note in caught.value.__notes__] == ["in node 'bad'", "in node 'child'"]
+
+
+def test_a_subgraph_with_a_saver_of_its_own_uses_that_of_its_caller(driver: Any) -> None:
+    own = InMemorySaver()
+    child = beside(ask("a")).compile(own)
+    app = holding(child).compile(InMemorySaver())
+
+    driver.invoke(app, {"x": 1}, thread_id="1")
+    assert own.load("1") is None
+    assert driver.invoke(app, Command(resume=1), thread_id="1")["log"] == [("a", 1)]
+
+
+def test_a_call_that_names_a_thread_of_its_own_is_a_run_of_its_own(driver: Any) -> None:
+    child = beside(say("inner")).compile(InMemorySaver())
+    app = StateGraph(State).add_node("call", lambda s: {"log": child.invoke({"x": 1}, thread_id="mine")["log"]})
+    app = app.add_edge(START, "call").compile()
+
+    driver.invoke(app, {"x": 1})
+    driver.invoke(app, {"x": 1})
+    assert child.get_state(thread_id="mine").values["log"] == ["inner", "inner"]
+
+
+# -- memory="call"
+
+
+def test_a_call_is_fresh_each_time(driver: Any) -> None:
+    child = StateGraph(Child).add_node("n", lambda s: {"found": [1], "x": len(s["found"])}).add_edge(START, "n").compile()
+    app = StateGraph(State).add_node("child", child).add_node("log", lambda s: {"log": [s["x"]]}).add_edge("child", "log")
+    app.add_conditional_edges("log", lambda s: "child" if len(s["log"]) < 3 else END, ["child", END])
+    app = app.add_edge(START, "child").compile(InMemorySaver())
+
+    assert driver.invoke(app, {"x": 9}, thread_id="1")["log"] == [0, 0, 0]
+    assert driver.invoke(app, {"x": 9}, thread_id="1")["log"] == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("form", ["node", "called", "awaited"])
+def test_a_question_in_a_subgraph_comes_out_and_its_answer_goes_in(driver: Any, paint: Any, form: str) -> None:
+    child = beside(paint(ask("a"))).compile()
+
+    async def awaits(state: Any) -> Any:
+        return {"log": (await child.ainvoke({"x": 1}))["log"]}
+
+    graph = StateGraph(State).add_edge(START, "n")
+    if form == "node":
+        graph.add_node("n", child)
+    else:
+        graph.add_node("n", awaits if form == "awaited" else lambda s: {"log": child.invoke({"x": 1})["log"]})
+    app = graph.compile(InMemorySaver())
+
+    first = driver.invoke(app, {"x": 1}, thread_id="1")
+    assert list(ids(first)) == ["a?"]
+    assert driver.invoke(app, Command(resume="yes"), thread_id="1")["log"] == [("a", "yes")]
+
+
+def test_finished_siblings_in_a_subgraph_are_not_run_again(driver: Any, paint: Any, runs: list[str]) -> None:
+    child = beside(paint(say("ok")), paint(ask("ask"))).compile()
+    app = holding(child, paint(say("sibling"))).compile(InMemorySaver())
+
+    driver.invoke(app, {"x": 1}, thread_id="1")
+    result = driver.invoke(app, Command(resume="yes"), thread_id="1")
+
+    assert result["log"] == ["sibling", "ok", ("ask", "yes")]
+    assert sorted(runs) == ["ask", "ask", "ok", "sibling"]
+
+
+def test_finished_siblings_are_not_run_again_at_any_depth(driver: Any, paint: Any, runs: list[str]) -> None:
+    leaf = beside(paint(say("ok3")), paint(ask("ask3"))).add_node("then", paint(say("then"))).add_edge("ask3", "then")
+    mid = beside(paint(say("ok2")), paint(ask("ask2"))).add_node("leaf", leaf.compile()).add_edge(START, "leaf")
+    top = beside(paint(say("ok1"))).add_node("mid", mid.compile()).add_edge(START, "mid")
+    app = top.compile(InMemorySaver())
+
+    first = ids(driver.invoke(app, {"x": 1}, thread_id="1"))
+    assert sorted(first) == ["ask2?", "ask3?"]
+    second = driver.invoke(app, Command(resume={first["ask3?"]: 3}), thread_id="1")
+    assert list(ids(second)) == ["ask2?"]
+    third = driver.invoke(app, Command(resume={first["ask2?"]: 2}), thread_id="1")
+
+    assert third["log"] == ["ok1", "ok2", ("ask2", 2), "ok3", ("ask3", 3), "then"]
+    assert sorted(runs) == ["ask2", "ask2", "ask3", "ask3", "ok1", "ok2", "ok3", "then"]
+
+
+def test_supersteps_of_a_subgraph_before_its_question_are_not_run_again(driver: Any, runs: list[str]) -> None:
+    child = StateGraph(State).add_sequence([say("one"), say("two"), ask("three"), say("four")]).add_edge(START, "one")
+    app = holding(child.compile()).compile(InMemorySaver())
+
+    driver.invoke(app, {"x": 1}, thread_id="1")
+    assert driver.invoke(app, Command(resume=3), thread_id="1")["log"] == ["one", "two", ("three", 3), "four"]
+    assert runs == ["one", "two", "three", "three", "four"]
+
+
+def test_a_subgraph_whose_node_failed_goes_on_where_it_was(driver: Any, runs: list[str]) -> None:
+    def flaky(state: Any) -> Any:
+        RUNS.append("flaky")
+        if RUNS.count("flaky") == 1:
+            raise ValueError("once")
+        return {"log": ["flaky"]}
+
+    child = StateGraph(State).add_sequence([say("one"), flaky]).add_edge(START, "one").compile()
+    app = holding(child).compile(InMemorySaver())
+
+    with pytest.raises(ValueError, match="once"):
+        driver.invoke(app, {"x": 1}, thread_id="1")
+    assert driver.invoke(app, None, thread_id="1")["log"] == ["one", "flaky"]
+    assert runs == ["one", "flaky", "flaky"]
+
+
+def test_several_calls_in_one_node_are_told_apart_by_their_order(driver: Any, runs: list[str]) -> None:
+    first, second = beside(say("first")).compile(), beside(ask("second")).compile()
+
+    def call(state: Any) -> Any:
+        return {"log": [*first.invoke({"x": 1})["log"], *second.invoke({"x": 2})["log"], *first.invoke({"x": 3})["log"]]}
+
+    app = beside(call).compile(InMemorySaver())
+    driver.invoke(app, {"x": 1}, thread_id="1")
+
+    result = driver.invoke(app, Command(resume="yes"), thread_id="1")
+
+    assert result["log"] == ["first", ("second", "yes"), "first"]
+    assert runs == ["first", "second", "second", "first"], "a call that was over is not made again"
+
+
+def test_sends_to_a_subgraph_ask_and_are_answered_each_on_its_own(driver: Any) -> None:
+    child = StateGraph(State, output_schema=Out).add_node("a", lambda s: {"log": [interrupt(s["x"])]})
+    child = child.add_edge(START, "a").compile()
+    app = StateGraph(State).add_node("s", lambda s: [Send("child", {"x": n}) for n in (1, 2)], destinations=["child"])
+    app = app.add_node("child", child).add_edge(START, "s").compile(InMemorySaver())
+
+    asked = ids(driver.invoke(app, {"x": 0}, thread_id="1"))
+    partly = driver.invoke(app, Command(resume={asked[2]: "two"}), thread_id="1")  # type: ignore[index]
+
+    assert [one.value for one in partly["__interrupt__"]] == [1]
+    assert driver.invoke(app, Command(resume="one"), thread_id="1")["log"] == ["one", "two"]
+
+
+def test_several_questions_of_one_subgraph_may_be_answered_one_by_one(driver: Any, runs: list[str]) -> None:
+    app = holding(beside(ask("a"), ask("b")).compile()).compile(InMemorySaver())
+    asked = ids(driver.invoke(app, {"x": 1}, thread_id="1"))
+
+    with pytest.raises(InvalidResume, match="2 questions"):
+        driver.invoke(app, Command(resume="?"), thread_id="1")
+    assert list(ids(driver.invoke(app, Command(resume={asked["b?"]: "B"}), thread_id="1"))) == ["a?"]
+    assert driver.invoke(app, Command(resume="A"), thread_id="1")["log"] == [("a", "A"), ("b", "B")]
+
+
+def test_questions_in_a_subgraph_one_after_another(driver: Any, runs: list[str]) -> None:
+    child = StateGraph(State).add_sequence([ask("a"), ask("b")]).add_edge(START, "a").compile()
+    app = holding(child).compile(InMemorySaver())
+
+    driver.invoke(app, {"x": 1}, thread_id="1")
+    second = driver.invoke(app, Command(resume="A"), thread_id="1")
+    assert list(ids(second)) == ["b?"]
+    assert driver.invoke(app, Command(resume="B"), thread_id="1")["log"] == [("a", "A"), ("b", "B")]
+    assert runs == ["a", "a", "b", "b"]
+
+
+def test_a_breakpoint_in_a_subgraph_stops_the_whole_run(driver: Any, runs: list[str]) -> None:
+    child = StateGraph(State).add_sequence([say("one"), say("two")]).add_edge(START, "one").compile(interrupt_before="two")
+    app = holding(child).compile(InMemorySaver())
+
+    driver.invoke(app, {"x": 1}, thread_id="1")
+    assert runs == ["one"]
+    assert driver.invoke(app, None, thread_id="1")["log"] == ["one", "two"]
+    assert runs == ["one", "two"]
+
+
+def test_a_replay_asks_the_questions_of_its_subgraphs_again(driver: Any, runs: list[str]) -> None:
+    app = holding(beside(ask("a")).compile()).compile(InMemorySaver())
+    first = ids(driver.invoke(app, {"x": 1}, thread_id="1"))
+    start = app.get_state(thread_id="1")
+    driver.invoke(app, Command(resume="one"), thread_id="1")
+
+    again = driver.invoke(app, None, start.config)
+    assert ids(again) == first
+    assert driver.invoke(app, Command(resume="two"), thread_id="1")["log"] == [("a", "two")]
+
+
+@pytest.mark.parametrize("asks_beside", [False, True])
+def test_the_commit_that_consumes_a_task_removes_the_namespaces_of_its_calls(driver: Any, asks_beside: bool) -> None:
+    saver = InMemorySaver()
+    leaf = beside(say("leaf")).compile()
+    child = holding(leaf, say("inner")).compile()
+    app = holding(child, *([ask("a")] if asks_beside else [])).compile(saver)
+    driver.invoke(app, {"x": 1}, thread_id="1")
+    if asks_beside:
+        driver.invoke(app, Command(resume=1), thread_id="1")
+
+    (start,) = app.get_state_history(thread_id="1", filter={"source": "input"})
+    for task in start.tasks:
+        assert saver.load("1", namespace=f"{task.name}:{task.id}") is None
+    assert {space for space in saver._threads["1"].saved} == {""}  # noqa: SLF001, C416
+
+
+def test_a_subgraph_with_memory_none_saves_nothing_and_starts_again(driver: Any, runs: list[str]) -> None:
+    child = StateGraph(State).add_sequence([say("one"), ask("two")]).add_edge(START, "one").compile()
+    app = holding(child, memory="none").compile(InMemorySaver())
+
+    driver.invoke(app, {"x": 1}, thread_id="1")
+    assert driver.invoke(app, Command(resume=2), thread_id="1")["log"] == ["one", ("two", 2)]
+    assert runs == ["one", "two", "one", "two"]
+
+
+# -- ids
+
+
+@pytest.mark.parametrize("saves", [False, True])
+def test_messages_of_a_subgraph_never_take_the_ids_of_its_callers(driver: Any, saves: bool) -> None:
+    def speak(text: str) -> Any:
+        return lambda state: {"messages": [text]}
+
+    child = StateGraph(MessagesState).add_node("c", speak("child")).add_edge(START, "c").compile()
+    app = StateGraph(MessagesState).add_node("p", speak("parent")).add_node("child", child)
+    app.add_node("call", lambda s: {"messages": child.invoke({"messages": ["question"]})["messages"]})
+    app = app.add_sequence(["p", "child", "call"]).add_edge(START, "p").compile(InMemorySaver() if saves else None)
+
+    result = driver.invoke(app, {"messages": ["in"]}, **({"thread_id": "1"} if saves else {}))
+
+    assert [one.text for one in result["messages"]] == ["in", "parent", "child", "question", "child"]
+
+
+def test_questions_of_a_graph_and_its_subgraphs_have_ids_of_their_own(driver: Any) -> None:
+    leaf = beside(ask("leaf")).compile()
+    app = holding(holding(leaf, ask("mid")).compile(), ask("top")).compile()
+
+    assert len(set(ids(driver.invoke(app, {"x": 1})).values())) == 3
+
+
+# -- Command.PARENT
+
+
+def escaping(**command: Any) -> Any:
+    def leave(state: Any) -> Any:
+        return Command(graph=Command.PARENT, **command)
+
+    return beside(leave).compile()
+
+
+def test_a_command_for_the_parent_updates_and_jumps_there(driver: Any) -> None:
+    child = escaping(update={"log": ["from below"]}, goto="other")
+    app = holding(child, destinations=["other"]).add_node("other", say("other")).add_node("next", say("next"))
+
+    assert driver.invoke(app.add_edge("child", "next").compile(), {"x": 1})["log"] == ["from below", "other"]
+
+
+def test_a_command_for_the_parent_without_goto_follows_the_edges_there(driver: Any) -> None:
+    app = holding(escaping(update={"x": 7})).add_node("next", say("next")).add_edge("child", "next").compile()
+
+    assert driver.invoke(app, {"x": 1}) == {"x": 7, "log": ["next"]}
+
+
+def test_a_command_for_the_parent_goes_through_a_calling_node_too(driver: Any) -> None:
+    child = escaping(goto="other")
+    app = StateGraph(State).add_node("call", lambda s: child.invoke({"x": 1}), destinations=["other"])
+    app.add_node("other", say("other")).add_edge(START, "call")
+
+    assert driver.invoke(app.compile(), {"x": 1})["log"] == ["other"]
+
+
+def test_a_command_for_the_parent_to_an_unknown_node_is_named(driver: Any) -> None:
+    app = holding(escaping(goto="othr")).add_node("other", say("other")).add_edge("child", "other").compile()
+
+    with pytest.raises(UnknownTarget, match=r"'child'.*'othr'.*Did you mean 'other'") as caught:
+        driver.invoke(app, {"x": 1})
+    assert any("'child'" in note for note in getattr(caught.value, "__notes__", [])), "like every error of a task"
+
+
+def test_a_command_for_the_parent_to_an_unknown_node_beside_siblings_is_named(driver: Any, paint: Any) -> None:
+    app = holding(escaping(goto="othr"), paint(say("a"))).add_node("other", say("other")).add_edge("child", "other")
+
+    with pytest.raises(UnknownTarget, match="'othr'"):
+        driver.invoke(app.compile(), {"x": 1})
+
+
+def test_a_command_for_the_parent_beside_siblings(driver: Any, paint: Any) -> None:
+    child = escaping(update={"log": ["up"]}, goto="other")
+    app = holding(child, paint(say("a")), paint(say("b")), destinations=["other"]).add_node("other", paint(say("other")))
+
+    assert driver.invoke(app.compile(InMemorySaver()), {"x": 1}, thread_id="1")["log"] == ["a", "b", "up", "other"]
+
+
+def test_a_command_for_the_parent_goes_up_one_level(driver: Any) -> None:
+    leaf = escaping(goto="here")
+    mid = holding(leaf, destinations=["here"]).add_node("here", say("mid here")).compile()
+    app = holding(mid, destinations=["here"]).add_node("here", say("top here")).add_edge("child", END).compile()
+
+    assert driver.invoke(app, {"x": 1})["log"] == ["mid here"]
+
+
+def test_except_exception_does_not_swallow_a_command_for_the_parent(driver: Any) -> None:
+    child = escaping(goto="other")
+
+    def call(state: Any) -> Any:
+        try:
+            return child.invoke({"x": 1})
+        except Exception:
+            return {"log": ["swallowed"]}
+
+    app = StateGraph(State).add_node("call", call, destinations=["other"]).add_node("other", say("other"))
+
+    assert driver.invoke(app.add_edge(START, "call").compile(), {"x": 1})["log"] == ["other"]
+
+
+# -- nesting of the two drivers
+
+
+def nested(levels: list[str], width: int) -> Any:
+    """Graphs in graphs, each with `width` nodes of the colour of its level that call the next one."""
+    inner: Any = None
+    for colour in reversed(levels):
+        graph = StateGraph(State)
+        for number in range(width):
+            graph.add_node(f"n{number}", _caller(colour, inner)).add_edge(START, f"n{number}")
+        inner = graph.compile()
+    return inner
+
+
+def _caller(colour: str, inner: Any) -> Any:
+    def plain(state: Any) -> Any:
+        return {"log": inner.invoke({"x": 1})["log"] if inner else [1]}
+
+    async def blocking(state: Any) -> Any:
+        await asyncio.sleep(0)
+        return plain(state)
+
+    async def awaiting(state: Any) -> Any:
+        await asyncio.sleep(0)
+        return {"log": (await inner.ainvoke({"x": 1}))["log"] if inner else [1]}
+
+    return {"plain": plain, "blocking": blocking, "awaiting": awaiting}[colour]
+
+
+COLOURS = ("plain", "blocking", "awaiting")
+
+
+@pytest.mark.parametrize("width", [1, 2])
+@pytest.mark.parametrize("levels", [[a, b, c, "awaiting"] for a in COLOURS for b in COLOURS for c in COLOURS], ids="-".join)
+def test_graphs_nest_three_deep_whatever_the_colours(driver: Any, within: Any, levels: list[str], width: int) -> None:
+    app = nested(levels, width)
+
+    assert within(lambda: driver.invoke(app, {"x": 1}))["log"] == [1] * width ** len(levels)
+
+
+def test_invoke_works_inside_a_running_loop(within: Any) -> None:
+    app = nested(["awaiting", "plain"], 2)
+
+    async def main() -> Any:
+        return app.invoke({"x": 1})["log"]
+
+    assert within(lambda: asyncio.run(main())) == [1] * 4
