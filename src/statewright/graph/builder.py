@@ -6,6 +6,7 @@ and leaves the builder as it was. `runtime.StateGraph` is this class with `compi
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -165,7 +166,7 @@ class GraphBuilder:
             else:
                 names.append(_name_of(node))
                 self.add_node(node)
-        for start, end in zip(names, names[1:], strict=False):
+        for start, end in itertools.pairwise(names):
             self.add_edge(start, end)
         return self
 

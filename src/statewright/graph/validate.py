@@ -60,7 +60,8 @@ def _node_problems(graph: Graph, node: Node, has_store: bool) -> Iterator[str]:
         yield f"Node {node.name!r}: memory={node.memory!r} is for subgraphs, and this node is a function."
     for channel in node.on:
         if channel not in graph.fields:
-            yield f"Node {node.name!r} waits for channel {channel!r}, which does not exist. {_hint(channel, graph.fields)}"
+            hint = _hint(channel, graph.fields)
+            yield f"Node {node.name!r} waits for channel {channel!r}, which does not exist. {hint}"
     if node.is_subgraph:
         return
     yield from _parameter_problems(f"Node {node.name!r}", node.action, has_store)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from statewright.checkpoint import Checkpoint, Held, Task, TaskResult, Values
+from statewright.checkpoint import NO_ARG, Checkpoint, Held, Task, TaskResult, Values
+from statewright.graph import STOP
 from statewright.runtime.fold import fold_results, fold_writes, pairs_of, without_transients
 from statewright.runtime.frontier import next_frontier, simple_frontier
 from statewright.runtime.program import Program
@@ -22,7 +23,11 @@ def apply_results(
     """
     values = folded_values(program, checkpoint.values, results)
     if program.simple and not checkpoint.held:
-        due = simple_frontier(program, results, origin)
+        targets = results[0].targets
+        if len(results) == 1 and len(targets) == 1 and type(targets[0]) is str and targets[0] != STOP:
+            due = (Task(targets[0], NO_ARG, origin, 0),)  # one node after another: nearly every superstep
+        else:
+            due = simple_frontier(program, results, origin)
         if due is not None:
             return Checkpoint(commit_id, checkpoint.step + 1, values, due)
     due, held, joins = next_frontier(program, checkpoint.joins, results, origin, (), checkpoint.held)

@@ -75,14 +75,23 @@ def asked(asks: Sequence[tuple[str, str]] | None, scope: Scope) -> dict[str, Any
 
 def conclude(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, answer: Any) -> TaskResult:
     """The result of a task whose node answered."""
-    known = node.updates.known_plain
+    known = node.known_plain
     if type(answer) is dict and known is not None and answer.keys() <= known:  # nothing about it has to change
         result = TaskResult(task, cast(dict[str, Any], answer), node.successors)
     else:
         result = written(scope, node, task, answer)
     if node.routes and not result.goto:
-        view = routing_view(scope, checkpoint, result)
-        take_choices(scope.run.program, node, result, [ask(route, scope, view) for route in node.routes])
+        program = scope.run.program
+        if node.lone_route is not None:
+            result.folded = folded = fold_writes(program, checkpoint.values, result)
+            choice = node.lone_route.path(folded.copy())
+            if type(choice) is str and (target := node.lone_route.meanings.get(choice)) is not None:
+                result.targets = () if target == END else (target,)
+            else:
+                take_choices(program, node, result, [choice])
+        else:
+            view = routing_view(scope, checkpoint, result)
+            take_choices(program, node, result, [ask(route, scope, view) for route in node.routes])
     return result if scope.plain else finished(scope, node, checkpoint, result)
 
 

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 from concurrent.futures import Future
 from typing import Any
 
+from statewright.ids import draw_checkpoint_id
 from statewright.runtime.attempt import perform
 from statewright.runtime.attempt_async import perform_async
 from statewright.runtime.drive_sync import ask_saver, lanes_of
@@ -32,7 +33,7 @@ async def drive_async(run: Run, core: Core) -> None:
     """Perform what the core asks for until it comes to rest; `run.rest` tells how."""
     nodes = run.program.nodes
     buffer = run.watch.buffer if run.watch is not None and not run.nested else None
-    scope = Scope(run)
+    scope, draws = Scope(run), run.saver is not None
     token = enter_scope(scope)
     answer: Any = None
     try:
@@ -54,9 +55,9 @@ async def drive_async(run: Run, core: Core) -> None:
                         outcome = perform(scope, node, task, effect.checkpoint)
                     else:
                         outcome = await call_in_thread(perform, scope, node, task, effect.checkpoint)
-                    answer = [outcome], run.draw_commit_id()
+                    answer = [outcome], draw_checkpoint_id() if draws else None
                 else:
-                    answer = await _run_many(run, effect), run.draw_commit_id()
+                    answer = await _run_many(run, effect), draw_checkpoint_id() if draws else None
             else:
                 answer = await _perform_effect(run, effect)
             if buffer is not None and len(buffer.parts) >= BUFFERED_PARTS:

@@ -14,7 +14,7 @@ from contextvars import Token
 from typing import Any, cast
 
 from statewright.checkpoint import Checkpointer, Line
-from statewright.ids import CheckpointId
+from statewright.ids import CheckpointId, draw_checkpoint_id
 from statewright.runtime.attempt import perform
 from statewright.runtime.effects import Core, Effect, Emit, Land, Load, Outcome, RunTasks, Save
 from statewright.runtime.executor import InlineExecutor, ThreadExecutor
@@ -34,7 +34,7 @@ def drive_sync(run: Run, core: Core) -> Parts:
     nodes = run.program.nodes
     # Lone plain functions are called on this thread, unless a reader waits for what they have to say meanwhile.
     called_here = ("inline",) if buffer is not None and buffer.live else ("inline", "thread")
-    scope = Scope(run)
+    scope, draws = Scope(run), run.saver is not None
     answer: Any = None
     token = enter_scope(scope)
     try:
@@ -49,12 +49,12 @@ def drive_sync(run: Run, core: Core) -> Parts:
             elif len(effect.tasks) == 1 and (node := nodes[effect.tasks[0].node]).sync_lane in called_here:
                 scope.task = task = effect.tasks[0]
                 scope.checkpoint = checkpoint = effect.checkpoint
-                answer = [perform(scope, node, task, checkpoint)], run.draw_commit_id()
+                answer = [perform(scope, node, task, checkpoint)], draw_checkpoint_id() if draws else None
             else:
                 leave_scope(token)
                 outcomes = yield from _run_many(run, effect, buffer)
                 token = enter_scope(scope)
-                answer = outcomes, run.draw_commit_id()
+                answer = outcomes, draw_checkpoint_id() if draws else None
             if buffer is not None and buffer.parts:
                 leave_scope(token)  # the reader is no part of the run
                 yield from buffer.take()

@@ -88,8 +88,8 @@ class Pause:
 Outcome = TaskResult | Failure | Pause
 
 
-StepOutcome = tuple[list[Outcome | None], str]
-"""What came of the tasks of a superstep, in task order, and the id for the commit that will follow.
+StepOutcome = tuple[list[Outcome | None], str | None]
+"""What came of the tasks of a superstep, in task order, and the id for the commit if it will be saved.
 
 None stands for a task that was stopped because another one failed.
 """

@@ -26,12 +26,6 @@ def simple_frontier(program: Program, results: Sequence[TaskResult], origin: str
 
     For programs without joins, waiting nodes and subscriptions. `origin` is the commit that will hold the frontier.
     """
-    if len(results) == 1:
-        targets = results[0].targets
-        if not targets:
-            return ()
-        if len(targets) == 1 and type(targets[0]) is str:  # one node after another: nearly every superstep
-            return None if targets[0] == STOP else (Task(targets[0], NO_ARG, origin, 0),)
     nodes: set[str] = set()
     sends: list[Send] = []
     for result in results:

@@ -28,14 +28,16 @@ LAST_STEPS = 5
 
 def supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Generator[Effect, Any, Rest]:
     """Advance a run by supersteps until nothing is left to do, or it cannot go on."""
-    program, watch, saves = run.program, run.watch, run.saver is not None
+    program, watch, stop, saves = run.program, run.watch, run.stop, run.saver is not None
+    guarded = run.control is not None or bool(run.breaks_before)
     effect = RunTasks(checkpoint, checkpoint.frontier)
     last_steps: deque[tuple[Task, ...]] = deque(maxlen=LAST_STEPS)
     while checkpoint.frontier:
-        # If anything is known of the frontier, somebody has been here: past its breakpoints, or at one.
-        stopped = _stopped(run, checkpoint, last_steps, passed=bool(pending))
-        if stopped is not None:
-            return (yield from _paused(run, stopped)) if stopped.status == "paused" else stopped
+        if guarded or checkpoint.step >= stop:
+            # If anything is known of the frontier, somebody has been here: past its breakpoints, or at one.
+            stopped = _stopped(run, checkpoint, last_steps, passed=bool(pending))
+            if stopped is not None:
+                return (yield from _paused(run, stopped)) if stopped.status == "paused" else stopped
         last_steps.append(checkpoint.frontier)
         effect.checkpoint = checkpoint
         effect.tasks = due_tasks(checkpoint, pending) if pending else checkpoint.frontier
@@ -44,9 +46,11 @@ def supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Gen
         outcomes, commit_id = yield effect
         if pending:
             outcomes = _with_landed(checkpoint, pending, effect.tasks, outcomes)
-        if not all_landed(outcomes):
+        if not (len(outcomes) == 1 and type(outcomes[0]) is TaskResult) and not all_landed(outcomes):
             return (yield from _interrupted(run, checkpoint, outcomes))
         try:
+            if not saves:  # nobody will look for the commit: its number in the run is name enough
+                commit_id = f"{run.run_id}.{checkpoint.step}"
             origin = commit_id if not run.nested else run.origin(commit_id, checkpoint.step + 1)
             following = apply_results(program, checkpoint, outcomes, commit_id, origin)
         except Exception as error:
@@ -149,8 +153,6 @@ def save_held_back(run: Run, checkpoint: Checkpoint) -> Generator[Effect, Any, N
 
 def all_landed(outcomes: Sequence[Outcome | None]) -> TypeGuard[Sequence[TaskResult]]:
     """Whether every task brought a result."""
-    if len(outcomes) == 1:
-        return type(outcomes[0]) is TaskResult
     return all(type(outcome) is TaskResult for outcome in outcomes)
 
 

@@ -72,6 +72,8 @@ class NodeProgram:
         "bare",
         "call",
         "handler",
+        "known_plain",
+        "lone_route",
         "joins",
         "name",
         "node",
@@ -99,6 +101,7 @@ class NodeProgram:
         self.whole = read is read_mapping
         """Whether its input is a copy of the whole state."""
         self.updates = updates
+        self.known_plain = updates.known_plain
         self.takes_state = parameters.takes_state
         self.asks = parameters.asked or None
         self.bare = self.takes_state and self.asks is None
@@ -110,6 +113,8 @@ class NodeProgram:
         """The nodes at the ends of its plain edges."""
         self.joins: tuple[JoinEdge, ...] = ()
         self.routes: tuple[Route, ...] = ()
+        self.lone_route: Route | None = None
+        """Its conditional edge, if that is its only way on, is a plain function, and reads the whole state."""
         self.routes_await = False
         """Whether a conditional edge is a coroutine function."""
         self.allowed: frozenset[str] | None = None
@@ -241,6 +246,10 @@ class Program:
         program.successors = tuple(name for name in self.graph.edges.get(source, ()) if name != END)
         program.joins = self.graph.joins_by_start.get(source, ())
         program.routes = tuple(self._route(branch) for branch in self.graph.branches.get(source, ()))
+        if len(program.routes) == 1 and not program.successors and not self.managed:
+            route = program.routes[0]
+            usual = route.read is read_mapping and route.asks is None and not route.is_coroutine
+            program.lone_route = route if usual else None
         if any(route.is_coroutine for route in program.routes):
             program.routes_await = True
             program.sync_lane = program.async_lane = "loop"

@@ -24,7 +24,7 @@ class Scope:
     def __init__(self, run: Run, task: Task | None = None, checkpoint: Checkpoint | None = None) -> None:
         self.run = run
         self.plain = run.program.lean and run.watch is None
-        """Whether a task is nothing but reading, calling and writing: nobody watches, nothing is computed or handled."""
+        """Whether a task is reading, calling and writing and no more: nobody watches, nothing has to be computed."""
         self.task = task
         self.checkpoint = checkpoint
         self.input: Any = None

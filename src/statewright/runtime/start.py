@@ -91,7 +91,10 @@ def _load(run: Run) -> Generator[Effect, Any, Loaded]:
 
 def _nothing_to_do(run: Run) -> str:
     if run.saver is None:
-        return "The input is None. Only a saved thread can go on without input: pass an input, or compile with a checkpointer."
+        return (
+            "The input is None. Only a saved thread can go on without input: "
+            "pass an input, or compile with a checkpointer."
+        )
     return f"The input is None, and thread {run.settings.thread_id!r} has nothing to go on with. Pass an input."
 
 

@@ -8,6 +8,7 @@ without an entry overwrites) unless `closed=True`.
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import typing
 from collections.abc import Iterable, Mapping
 from enum import Enum
@@ -128,7 +129,7 @@ def _fields_of(source: Any) -> tuple[SchemaKind, _Fields]:
         return SchemaKind.DATACLASS, _dataclass_fields(source)
     if is_pydantic(source):
         return SchemaKind.PYDANTIC, _pydantic_fields(source)
-    if isinstance(source, type) and source.__dict__.get("__annotations__"):
+    if isinstance(source, type) and inspect.get_annotations(source):
         raise InvalidSchema(
             f"{source.__qualname__} has annotations but is neither a TypedDict, a dataclass nor a pydantic model. "
             f"Decorate it with @dataclass, or derive it from TypedDict."

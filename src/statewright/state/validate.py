@@ -111,12 +111,12 @@ def modern_typeddict(annotation: Any) -> Any:
     """A `typing.TypedDict` as one of typing_extensions: pydantic refuses the former below Python 3.12."""
     if not (isinstance(annotation, type) and typing.is_typeddict(annotation)):
         return annotation
-    from typing_extensions import NotRequired, TypedDict
+    from typing_extensions import TypedDict
 
     required = cast(frozenset[str], annotation.__required_keys__)  # pyright: ignore  # TypedDict has it
     hints = typing.get_type_hints(annotation)
     entries = {
-        name: modern_typeddict(hint) if name in required else NotRequired[modern_typeddict(hint)]
+        name: modern_typeddict(hint) if name in required else typing.NotRequired[modern_typeddict(hint)]
         for name, hint in hints.items()
     }
     return TypedDict(annotation.__name__, entries)  # pyright: ignore  # built at run time

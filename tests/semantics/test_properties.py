@@ -1,0 +1,486 @@
+"""Random graphs behave the same whatever the order of completion, the driver, and the stops on the way.
+
+Each graph is made of nodes whose behaviour is a pure function of their input, with appending, summing, replacing and
+non-commutative reducers, signals, branches, Sends, join lists, waiting nodes and gathered Sends. What is compared is
+the sequence of frontiers (the tasks that ran, with their arguments) and the final state; an error is an outcome like
+any other.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, TypedDict
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from statewright import (
+    END,
+    START,
+    STOP,
+    Command,
+    Ephemeral,
+    InMemorySaver,
+    Instrument,
+    Overwrite,
+    RunControl,
+    Send,
+    StateGraph,
+    append,
+)
+from statewright.checkpoint import NO_ARG
+from statewright.errors import GraphDrained, RunError
+from statewright.runtime.attempt import perform
+from statewright.runtime.drive_sync import perform_effect
+from statewright.runtime.effects import RunTasks
+from statewright.runtime.scope import Scope, enter_scope, leave_scope
+from statewright.runtime.start import run_to_rest
+
+NAMES = "abcdef"
+VISITS = 8
+"""After so many visits no node goes back or sends any more, so every run ends."""
+MODULUS = 1_000_003
+
+
+def chained(old: int, new: int) -> int:
+    """Neither commutative nor associative: shows any other order of application."""
+    return (old * 31 + new * new + 7) % MODULUS
+
+
+class State(TypedDict, total=False):
+    log: Annotated[list[str], append]
+    visits: Annotated[int, lambda old, new: old + new]
+    chain: Annotated[int, chained]
+    last: int
+    signal: Annotated[int, Ephemeral()]
+    bell: int
+
+
+@dataclass(frozen=True)
+class NodePlan:
+    """What one node does."""
+
+    edges: tuple[int, ...]
+    """Plain edges; only to later nodes."""
+    branch: tuple[int, ...]
+    """Where its conditional edge may lead; back too, as long as visits are left."""
+    sends: tuple[tuple[int, bool], ...]
+    """Sends of its Command, and whether they gather."""
+    jumps: tuple[int, ...]
+    """Where its Command goes."""
+    join: str
+    coroutine: bool
+    signals: bool
+    rings: bool
+    """Whether it writes the channel that subscribers wait for."""
+    subscribes: bool
+    last: bool
+    """Whether it writes the field that takes one writer."""
+    stops: bool
+    """Whether it ends the run, or its path, now and then."""
+    overwrites: bool
+
+
+@dataclass(frozen=True)
+class GraphPlan:
+    nodes: tuple[NodePlan, ...]
+    joins: tuple[tuple[tuple[int, ...], int], ...]
+    entry: tuple[int, ...]
+
+
+@st.composite
+def node_plans(draw: st.DrawFn, place: int, count: int) -> NodePlan:
+    others = st.integers(0, count - 1)
+    later = st.lists(st.integers(place + 1, count - 1), max_size=2, unique=True) if place < count - 1 else st.just([])
+    return NodePlan(
+        edges=tuple(draw(later)),
+        branch=tuple(draw(st.lists(others, max_size=3, unique=True))),
+        sends=tuple(draw(st.lists(st.tuples(others, st.booleans()), max_size=2))),
+        jumps=tuple(draw(st.lists(others, max_size=1))),
+        join=draw(st.sampled_from(["any", "any", "any", "idle", "reachable"])),
+        coroutine=draw(st.booleans()),
+        signals=draw(st.booleans()),
+        rings=draw(st.booleans()),
+        subscribes=draw(st.sampled_from([False, False, False, True])),
+        last=draw(st.sampled_from([False, False, False, True])),
+        stops=draw(st.sampled_from([False, False, False, True])),
+        overwrites=draw(st.sampled_from([False, False, False, True])),
+    )
+
+
+@st.composite
+def graph_plans(draw: st.DrawFn) -> GraphPlan:
+    count = draw(st.integers(2, len(NAMES)))
+    nodes = tuple(draw(node_plans(place, count)) for place in range(count))
+    places = st.integers(0, count - 1)
+    joins = []
+    for starts in draw(st.lists(st.lists(places, min_size=2, max_size=3, unique=True), max_size=2)):
+        later = [place for place in range(count) if place > max(starts)]
+        if later:
+            joins.append((tuple(starts), draw(st.sampled_from(later))))
+    entry = tuple(draw(st.lists(places, min_size=1, max_size=3, unique=True)))
+    return GraphPlan(nodes, tuple(joins), entry)
+
+
+def behaviour(name: str, plan: NodePlan) -> Callable[[Any], Any]:
+    """The node: its answer depends on its input alone."""
+
+    def node(given: Any) -> Any:
+        if isinstance(given, list):  # gathered arguments
+            key, left = sum(one["n"] for one in given) + len(given), min(one["left"] for one in given) - 1
+        elif "left" in given:
+            key, left = given["n"], given["left"] - 1
+        else:
+            visits = given.get("visits", 0)
+            key = (given.get("chain", 0) + visits + given.get("signal", 0) + len(given.get("log", ()))) % 97
+            left = 2 if visits < VISITS else 0
+        update: dict[str, Any] = {"log": [f"{name}{key}"], "visits": 1, "chain": key + ord(name)}
+        if plan.last:
+            update["last"] = key
+        if plan.overwrites and key % 5 == 0:
+            update["log"] = Overwrite([f"only {name}"])
+        if left <= 0:
+            return update
+        if plan.stops and key % 7 == 0:
+            return Command(update=update, goto=STOP if key % 2 else END)
+        if plan.signals and key % 2:
+            update["signal"] = key
+        if plan.rings:
+            update["bell"] = 1
+        goto: list[Any] = [
+            Send(NAMES[target], {"n": (key * 3 + number) % 89, "left": left}, gather=gather)
+            for number, (target, gather) in enumerate(plan.sends)
+        ]
+        if key % 3 == 0:
+            goto.extend(NAMES[target] for target in plan.jumps)
+        return Command(update=update, goto=goto) if goto else update
+
+    node.__name__ = name
+    return node
+
+
+def route(plan: NodePlan) -> Callable[[Any], Any]:
+    def path(state: Any) -> Any:
+        if state.get("visits", 0) > VISITS:
+            return END
+        key = state.get("chain", 0) + state.get("signal", 0)
+        return [NAMES[target] for target in plan.branch if (key >> target) % 2] or END
+
+    return path
+
+
+Delays = Callable[[], int]
+
+
+def no_delay() -> int:
+    return 0
+
+
+def compiled(plan: GraphPlan, delay: Delays = no_delay, **options: Any) -> Any:
+    graph = StateGraph(State)
+    for place, node in enumerate(plan.nodes):
+        name = NAMES[place]
+        graph.add_node(
+            name,
+            delayed(behaviour(name, node), delay) if node.coroutine else behaviour(name, node),
+            join=node.join,  # type: ignore[arg-type]
+            destinations=[NAMES[target] for target in {*node.jumps, *(target for target, _ in node.sends)}],
+            on=["bell"] if node.subscribes and not node.rings else (),
+        )
+    for place, node in enumerate(plan.nodes):
+        for target in node.edges:
+            graph.add_edge(NAMES[place], NAMES[target])
+        if node.branch:
+            graph.add_conditional_edges(NAMES[place], route(node), [*(NAMES[target] for target in node.branch), END])
+    for starts, end in plan.joins:
+        graph.add_edge([NAMES[start] for start in starts], NAMES[end])
+    # Every node is an entry, so that strict graphs come out; few are taken.
+    graph.add_conditional_edges(START, lambda s: [NAMES[place] for place in plan.entry], list(NAMES[: len(plan.nodes)]))
+    return graph.compile(**options)
+
+
+def delayed(function: Callable[[Any], Any], delay: Delays) -> Callable[[Any], Any]:
+    """A coroutine that gives way as often as it is told to."""
+
+    async def node(given: Any) -> Any:
+        for _ in range(delay()):
+            await asyncio.sleep(0)
+        return function(given)
+
+    node.__name__ = function.__name__
+    return node
+
+
+class Frontiers(Instrument):
+    """Remembers the tasks of each superstep."""
+
+    def __init__(self) -> None:
+        self.seen: list[list[tuple[str, str]]] = []
+
+    def on_superstep(self, event: Any) -> None:
+        self.seen.append(shown(event.data))
+
+
+def shown(tasks: Any) -> list[tuple[str, str]]:
+    return [(task.node, "" if task.arg is NO_ARG else repr(task.arg)) for task in tasks]
+
+
+GIVEN = {"log": ["in"], "visits": 0, "chain": 1}
+LIMIT = 60
+Outcome = tuple[list[list[tuple[str, str]]], Any]
+
+
+def outcome_of(frontiers: Frontiers, run: Callable[[], Any]) -> Outcome:
+    """The frontiers and the final state, or the error."""
+    try:
+        result: Any = run()
+    except RunError as error:
+        result = (type(error).__name__, str(error))
+    return frontiers.seen, result
+
+
+def reference(plan: GraphPlan) -> Outcome:
+    """By the sync driver, from start to end."""
+    frontiers = Frontiers()
+    app = compiled(plan, instruments=[frontiers])
+    return outcome_of(frontiers, lambda: app.invoke(GIVEN, recursion_limit=LIMIT))
+
+
+def by_hand(plan: GraphPlan, order: random.Random) -> Outcome:
+    """By a driver of this test, which performs the tasks of each superstep in a random order."""
+    app = compiled(plan)
+    run = app._run(None, {"recursion_limit": LIMIT})  # noqa: SLF001
+    core, answer, seen = run_to_rest(run, GIVEN), None, []
+    while True:
+        try:
+            effect = core.send(answer)
+        except StopIteration as stopped:
+            rest = stopped.value
+            break
+        if type(effect) is not RunTasks:
+            answer = perform_effect(run, effect)
+            continue
+        seen.append(shown(effect.tasks))
+        outcomes: list[Any] = [None] * len(effect.tasks)
+        for place in order.sample(range(len(outcomes)), len(outcomes)):
+            task = effect.tasks[place]
+            scope = Scope(run, task, effect.checkpoint)
+            token = enter_scope(scope)
+            try:
+                outcomes[place] = perform(scope, run.program.nodes[task.node], task, effect.checkpoint)
+            finally:
+                leave_scope(token)
+        answer = outcomes, run.draw_commit_id()
+    if rest.error is not None:
+        return seen, (type(rest.error).__name__, str(rest.error))
+    return seen, run.program.output(rest.checkpoint.values)
+
+
+def without_coroutines(plan: GraphPlan) -> GraphPlan:
+    return replace(plan, nodes=tuple(replace(node, coroutine=False) for node in plan.nodes))
+
+
+SCALE = 4
+
+
+def checked(examples: int) -> Any:
+    return settings(
+        max_examples=examples * SCALE, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+    )
+
+
+# -- (a) the order of completion
+
+
+@checked(150)
+@given(plan=graph_plans(), seed=st.integers(0, 2**16))
+def test_the_order_in_which_tasks_are_performed_by_hand_never_matters(plan: GraphPlan, seed: int) -> None:
+    plain = without_coroutines(plan)
+
+    assert by_hand(plain, random.Random(seed)) == reference(plain)
+
+
+@checked(100)
+@given(plan=graph_plans(), seed=st.integers(0, 2**16))
+def test_the_order_in_which_coroutines_finish_never_matters(plan: GraphPlan, seed: int) -> None:
+    delays = random.Random(seed)
+    frontiers = Frontiers()
+    app = compiled(plan, lambda: delays.randrange(6), instruments=[frontiers])
+
+    assert outcome_of(frontiers, lambda: asyncio.run(app.ainvoke(GIVEN, recursion_limit=LIMIT))) == reference(plan)
+
+
+# -- (b) the driver
+
+
+@checked(60)
+@given(plan=graph_plans(), limit=st.sampled_from([None, 1, 2]))
+def test_both_drivers_give_the_same_whatever_the_limit(plan: GraphPlan, limit: int | None) -> None:
+    frontiers = Frontiers()
+    app = compiled(plan, instruments=[frontiers])
+    expected = reference(plan)
+
+    run = app.ainvoke(GIVEN, recursion_limit=LIMIT, max_concurrency=limit)
+    assert outcome_of(frontiers, lambda: asyncio.run(run)) == expected
+    again = Frontiers()
+    app = compiled(plan, instruments=[again])
+    assert outcome_of(again, lambda: app.invoke(GIVEN, recursion_limit=LIMIT, max_concurrency=limit)) == expected
+
+
+# -- (c) stopping after any superstep, and going on from the saver
+
+
+def in_pieces(
+    plan: GraphPlan, saver: InMemorySaver, frontiers: Frontiers, go: Callable[[Any, Any], tuple[Any, bool]]
+) -> Outcome:
+    """Call after call, each by a graph compiled anew, until the thread is at rest."""
+    def run() -> Any:
+        given: Any = GIVEN
+        for _ in range(LIMIT + 2):
+            app = compiled(plan, checkpointer=saver, instruments=[frontiers])
+            result, over = go(app, given)
+            if over or not app.get_state(thread_id="t").next:
+                return result
+            given = None
+        raise AssertionError("the thread never came to rest")
+
+    return outcome_of(frontiers, run)
+
+
+def limited(outcome: Outcome) -> bool:
+    """Whether the run ended at its recursion limit, which counts by call."""
+    return isinstance(outcome[1], tuple) and outcome[1][0] == "GraphRecursionError"
+
+
+def by_breakpoints(app: Any, given: Any) -> tuple[Any, bool]:
+    return app.invoke(given, thread_id="t", interrupt_after="*"), False
+
+
+def by_breakpoints_before(app: Any, given: Any) -> tuple[Any, bool]:
+    return app.invoke(given, thread_id="t", interrupt_before="*"), False
+
+
+def by_breakpoints_async(app: Any, given: Any) -> tuple[Any, bool]:
+    return asyncio.run(app.ainvoke(given, thread_id="t", interrupt_after="*")), False
+
+
+def by_iter(app: Any, given: Any) -> tuple[Any, bool]:
+    with app.iter(given, thread_id="t", halt=lambda step: True) as steps:
+        for _ in steps:
+            pass
+    return app.get_state(thread_id="t").values, False
+
+
+class DrainAfterOne(Instrument):
+    def __init__(self, control: RunControl) -> None:
+        self.control = control
+
+    def on_superstep(self, event: Any) -> None:
+        self.control.request_drain("test")
+
+
+def by_drain(app: Any, given: Any) -> tuple[Any, bool]:
+    control = RunControl()
+    drained = app.graph, app.checkpointer
+    app = type(app)(drained[0], checkpointer=drained[1], instruments=[*APP_INSTRUMENTS, DrainAfterOne(control)])
+    try:
+        return app.invoke(given, thread_id="t", control=control), True
+    except GraphDrained:
+        return app.get_state(thread_id="t").values, False
+
+
+APP_INSTRUMENTS: list[Instrument] = []
+
+WAYS = [by_breakpoints, by_breakpoints_before, by_breakpoints_async, by_iter, by_drain]
+
+
+@pytest.mark.parametrize("go", WAYS, ids=lambda go: go.__name__)
+@checked(40)
+@given(plan=graph_plans())
+def test_a_run_stopped_after_every_superstep_goes_on_the_same(go: Any, plan: GraphPlan) -> None:
+    expected = reference(plan)
+    if limited(expected):
+        return
+    frontiers = Frontiers()
+    APP_INSTRUMENTS[:] = [frontiers]
+
+    assert in_pieces(plan, InMemorySaver(), frontiers, go) == expected
+
+
+@checked(60)
+@given(plan=graph_plans(), stops=st.lists(st.integers(0, 5), min_size=1, max_size=3))
+def test_a_run_stopped_after_any_superstep_goes_on_the_same(plan: GraphPlan, stops: list[int]) -> None:
+    expected = reference(plan)
+    if limited(expected):
+        return
+    frontiers, pauses = Frontiers(), list(stops)
+
+    def go(app: Any, given: Any) -> tuple[Any, bool]:
+        if not pauses:
+            return app.invoke(given, thread_id="t"), True
+        after = pauses.pop()
+        count = [0]
+
+        def halt(step: Any) -> bool:
+            count[0] += 1
+            return count[0] > after
+
+        with app.iter(given, thread_id="t", halt=halt) as steps:
+            for _ in steps:
+                pass
+        return app.get_state(thread_id="t").values, False
+
+    assert in_pieces(plan, InMemorySaver(), frontiers, go) == expected
+
+
+@checked(40)
+@given(plan=graph_plans(), seed=st.integers(0, 2**16))
+def test_replaying_from_any_checkpoint_gives_the_same_end(plan: GraphPlan, seed: int) -> None:
+    expected = reference(plan)
+    if isinstance(expected[1], tuple):
+        return
+    app = compiled(plan, checkpointer=InMemorySaver())
+    app.invoke(GIVEN, thread_id="t")
+    history = list(app.get_state_history(thread_id="t"))
+    chosen = random.Random(seed).choice(history)
+
+    assert app.invoke(None, chosen.config) == expected[1]
+
+
+@checked(60)
+@given(plan=graph_plans())
+def test_an_unrelated_update_between_supersteps_changes_no_frontier(plan: GraphPlan) -> None:
+    """A Command that only writes a field nobody reads leaves what is due and what waits as it is."""
+    plain = without_coroutines(plan)
+    expected = reference(plain)
+    if isinstance(expected[1], tuple) or any(node.last for node in plain.nodes) or any(n.signals for n in plain.nodes):
+        return
+    frontiers = Frontiers()
+    app = compiled(plain, checkpointer=InMemorySaver(), instruments=[frontiers])
+    result = app.invoke(GIVEN, thread_id="t", interrupt_after="*")
+    while app.get_state(thread_id="t").next:
+        result = app.invoke(Command(update={"last": 7}), thread_id="t", interrupt_after="*")
+
+    result.pop("last", None)
+    assert (frontiers.seen, result) == expected
+
+
+def test_the_random_graphs_are_worth_testing() -> None:
+    """Among the examples are runs of many supersteps, Sends, waiting nodes and errors."""
+    lengths: list[int] = []
+    kinds: set[str] = set()
+
+    @checked(150)
+    @given(plan=graph_plans())
+    def look(plan: GraphPlan) -> None:
+        seen, result = reference(without_coroutines(plan))
+        lengths.append(len(seen))
+        kinds.add(result[0] if isinstance(result, tuple) else "completed")
+        kinds.update("gathered" if arg.startswith("[") else "sent" for step in seen for _, arg in step if arg)
+
+    look()
+
+    assert {"completed", "ConflictingWrites", "sent", "gathered"} <= kinds
+    assert sum(length >= 4 for length in lengths) > 30
