@@ -1,0 +1,87 @@
+"""The drawing of a graph, read off its declared edges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from statewright.graph.command import END, START
+from statewright.graph.context import SubgraphLike
+from statewright.graph.draw.drawing import Drawing, DrawnEdge, DrawnNode
+from statewright.graph.graph import Graph
+from statewright.graph.node import Branch, Node
+
+LABELS = {START: "start", END: "end"}
+
+
+def drawing_of(graph: Graph, *, xray: bool | int = False) -> Drawing:
+    """The graph as a drawing. `xray` opens subgraphs: all of them, or down to a depth."""
+    depth = int(xray) if not isinstance(xray, bool) else (1_000 if xray else 0)
+    nodes, edges = [*_nodes(graph, "", depth)], [*_edges(graph, "", depth)]
+    used = {end for edge in edges for end in (edge.source, edge.target)}
+    return Drawing(graph.name, tuple(node for node in nodes if node.id in used or node.kind != "end"), tuple(edges))
+
+
+def _nodes(graph: Graph, prefix: str, depth: int) -> Iterator[DrawnNode]:
+    yield DrawnNode(prefix + START, LABELS[START], "start")
+    for node in graph.nodes.values():
+        inner = _opened(node, depth)
+        if inner is None:
+            yield DrawnNode(prefix + node.name, node.name, _kind(node))
+        else:
+            yield from _nodes(inner, f"{prefix}{node.name}:", depth - 1)
+    yield DrawnNode(prefix + END, LABELS[END], "end")
+
+
+def _kind(node: Node) -> str:
+    if node.is_subgraph:
+        return "subgraph"
+    return "node" if node.join == "any" else "waiting"
+
+
+def _opened(node: Node, depth: int) -> Graph | None:
+    """The graph inside a node, if it is to be opened."""
+    inner = node.action.graph if isinstance(node.action, SubgraphLike) else None
+    return inner if depth > 0 and isinstance(inner, Graph) else None
+
+
+def _edges(graph: Graph, prefix: str, depth: int) -> Iterator[DrawnEdge]:
+    inner = {name: one for name, node in graph.nodes.items() if (one := _opened(node, depth)) is not None}
+
+    def leaving(name: str) -> str:
+        return f"{prefix}{name}:{END}" if name in inner else prefix + name
+
+    def entering(name: str) -> str:
+        return f"{prefix}{name}:{START}" if name in inner else prefix + name
+
+    for edge in _declared(graph):
+        yield DrawnEdge(leaving(edge.source), entering(edge.target), edge.kind, edge.label)
+    for name, one in inner.items():
+        yield from _edges(one, f"{prefix}{name}:", depth - 1)
+
+
+def _declared(graph: Graph) -> Iterator[DrawnEdge]:
+    """The edges of one graph, by the order in which their sources were declared."""
+    for source in (START, *graph.nodes):
+        ways = [*_ways(graph, source)]
+        yield from ways or [DrawnEdge(source, END)]
+
+
+def _ways(graph: Graph, source: str) -> Iterator[DrawnEdge]:
+    for end in graph.edges.get(source, ()):
+        yield DrawnEdge(source, end)
+    for join in graph.joins_by_start.get(source, ()):
+        yield DrawnEdge(source, join.end, "join")
+    for branch in graph.branches.get(source, ()):
+        yield from _branch(graph, branch)
+    node = graph.nodes.get(source)
+    for target in (node.destinations or ()) if node is not None else ():
+        yield DrawnEdge(source, END if target not in graph.nodes else target, "declared")
+
+
+def _branch(graph: Graph, branch: Branch) -> Iterator[DrawnEdge]:
+    """A conditional edge: an arrow to each target, or to every node where it may go anywhere."""
+    targets = branch.targets if branch.targets is not None else {name: name for name in (*graph.nodes, END)}
+    for label, target in targets.items():
+        ends = target if target in graph.nodes else END
+        shown = "" if label in (target, END) else str(label)
+        yield DrawnEdge(branch.source, ends, "conditional", shown)

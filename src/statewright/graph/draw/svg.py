@@ -1,0 +1,114 @@
+"""Drawings as SVG: the same layers as the text drawing, with curves, on a ground of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from itertools import pairwise
+
+from statewright.graph.draw.drawing import Drawing, DrawnEdge, DrawnNode
+from statewright.graph.draw.layout import Layout, Slot, lay_out
+
+HEIGHT, LAYER, GAP, MARGIN = 36, 84, 32, 24
+"""Of a box; from layer to layer; between boxes; around everything. In pixels."""
+LETTER = 7.6
+"""The width of a letter at 13 pixels, with a little room."""
+Point = tuple[float, float]
+
+_STYLE = (
+    "text{font:13px system-ui,Helvetica,Arial,sans-serif;fill:#1f2933;text-anchor:middle}"
+    "rect{fill:#fff;stroke:#52606d;stroke-width:1.2}.ground{fill:#f7f9fb;stroke:none}"
+    ".start rect,.end rect{fill:#1f2933}.start text,.end text{fill:#fff}"
+    ".waiting rect{stroke-dasharray:5 3}.subgraph rect{stroke-width:2.6}"
+    "path{fill:none;stroke:#7b8794;stroke-width:1.4;marker-end:url(#tip)}"
+    ".conditional,.declared{stroke-dasharray:5 4}.join{stroke-width:2.4}"
+    "text.label{font-size:11px;fill:#52606d;paint-order:stroke;stroke:#f7f9fb;stroke-width:4px}"
+)
+_TIP = (
+    '<marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
+    '<path d="M0,0 L8,4 L0,8 z" style="fill:#7b8794;stroke:none;marker-end:none"/></marker>'
+)
+
+
+def svg(drawing: Drawing) -> str:
+    """The drawing as one SVG element."""
+    layout = lay_out(drawing)
+    nodes = {node.id: node for node in drawing.nodes}
+    points, inner = _points(layout, nodes)
+    lanes = 26 * len(layout.loops)
+    width, height = inner + lanes + 2 * MARGIN, LAYER * (len(layout.layers) - 1) + HEIGHT + 2 * MARGIN
+    lines = [_edge(drawing.edges[number], [points[slot] for slot in path]) for number, path in layout.paths.items()]
+    loops = [
+        _loop(drawing.edges[number], points, nodes, inner + MARGIN + 26 * lane)
+        for lane, number in enumerate(layout.loops)
+    ]
+    boxes = [_box(node, points[node.id]) for node in drawing.nodes]
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height}" '
+            f'viewBox="0 0 {width:.0f} {height}" role="img"><title>{escape(drawing.name)}</title>',
+            f"<style>{_STYLE}</style><defs>{_TIP}</defs>",
+            '<rect class="ground" width="100%" height="100%" rx="10"/>',
+            *lines,
+            *loops,
+            *boxes,
+            "</svg>",
+        ]
+    )
+
+
+def _width(node: DrawnNode) -> float:
+    return max(56.0, len(node.label) * LETTER + 26)
+
+
+def _points(layout: Layout, nodes: Mapping[str, DrawnNode]) -> tuple[dict[Slot, Point], float]:
+    """The middle of everything, and the width of the widest layer."""
+    widths = [[_width(nodes[slot]) if isinstance(slot, str) else 12.0 for slot in layer] for layer in layout.layers]
+    totals = [sum(layer) + GAP * (len(layer) - 1) for layer in widths]
+    widest = max(totals, default=0.0)
+    points: dict[Slot, Point] = {}
+    for number, (layer, own) in enumerate(zip(layout.layers, widths, strict=True)):
+        x = MARGIN + (widest - totals[number]) / 2
+        for slot, width in zip(layer, own, strict=True):
+            points[slot] = (x + width / 2, MARGIN + number * LAYER + HEIGHT / 2)
+            x += width + GAP
+    return points, widest
+
+
+def _box(node: DrawnNode, middle: Point) -> str:
+    x, y = middle
+    width = _width(node)
+    round_by = HEIGHT / 2 if node.kind in ("start", "end") else 7
+    return (
+        f'<g class="{node.kind}"><rect x="{x - width / 2:.1f}" y="{y - HEIGHT / 2:.1f}" width="{width:.1f}" '
+        f'height="{HEIGHT}" rx="{round_by}"/><text x="{x:.1f}" y="{y + 4.5:.1f}">{escape(node.label)}</text></g>'
+    )
+
+
+def _edge(edge: DrawnEdge, points: Sequence[Point]) -> str:
+    """A curve that leaves downwards, passes its bends upright, and arrives from above."""
+    ends = [(points[0][0], points[0][1] + HEIGHT / 2), *points[1:-1], (points[-1][0], points[-1][1] - HEIGHT / 2 - 1)]
+    path = f"M{ends[0][0]:.1f},{ends[0][1]:.1f}" + "".join(_curves(ends))
+    (x1, y1), (x2, y2) = ends[-2], ends[-1]
+    return f'<path class="{edge.kind}" d="{path}"/>' + _label(edge, ((x1 + 2 * x2) / 3, (y1 + 2 * y2) / 3))
+
+
+def _curves(points: Sequence[Point]) -> Iterable[str]:
+    for (x1, y1), (x2, y2) in pairwise(points):
+        middle = (y1 + y2) / 2
+        yield f" C{x1:.1f},{middle:.1f} {x2:.1f},{middle:.1f} {x2:.1f},{y2:.1f}"
+
+
+def _loop(edge: DrawnEdge, points: Mapping[Slot, Point], nodes: Mapping[str, DrawnNode], lane: float) -> str:
+    """A curve that leaves to the right and comes back beside everything else."""
+    x1, y1 = points[edge.source][0] + _width(nodes[edge.source]) / 2, points[edge.source][1] + 5
+    x2, y2 = points[edge.target][0] + _width(nodes[edge.target]) / 2 + 1, points[edge.target][1] - 5
+    out = max(lane, x1 + 18, x2 + 18)
+    path = f"M{x1:.1f},{y1:.1f} C{out + 14:.1f},{y1:.1f} {out + 14:.1f},{y2:.1f} {x2:.1f},{y2:.1f}"
+    return f'<path class="{edge.kind}" d="{path}"/>' + _label(edge, (out, (y1 + y2) / 2))
+
+
+def _label(edge: DrawnEdge, at: Point) -> str:
+    if not edge.label:
+        return ""
+    return f'<text class="label" x="{at[0]:.1f}" y="{at[1]:.1f}">{escape(edge.label)}</text>'

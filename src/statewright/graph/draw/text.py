@@ -1,0 +1,166 @@
+"""Drawings as text: boxes in layers, lines between them, loops listed below.
+
+Lines are kept as sets of directions for each cell, so that where they meet or cross the right sign comes out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
+
+from statewright.graph.draw.drawing import Drawing, DrawnEdge, DrawnNode
+from statewright.graph.draw.layout import Layout, Slot, lay_out
+
+UP, DOWN, LEFT, RIGHT = 1, 2, 4, 8
+_SIGNS = {
+    UP: "│", DOWN: "│", UP | DOWN: "│", LEFT: "─", RIGHT: "─", LEFT | RIGHT: "─",
+    DOWN | RIGHT: "┌", DOWN | LEFT: "┐", UP | RIGHT: "└", UP | LEFT: "┘",
+    UP | DOWN | RIGHT: "├", UP | DOWN | LEFT: "┤", LEFT | RIGHT | DOWN: "┬", LEFT | RIGHT | UP: "┴",
+    UP | DOWN | LEFT | RIGHT: "┼",
+}  # fmt: skip
+GAP = 3
+"""Columns between boxes."""
+Step = tuple[Slot, Slot, int]
+"""A piece of an edge from one layer to the next, and the number of the edge."""
+
+
+def text(drawing: Drawing) -> str:
+    """The drawing as lines of text."""
+    layout = lay_out(drawing)
+    canvas = _Canvas(drawing, layout)
+    row = 0
+    for number, layer in enumerate(layout.layers):
+        row = canvas.boxes(layer, row)
+        if number + 1 < len(layout.layers):
+            row = canvas.lines(layer, row)
+    return "\n".join([*canvas.rows(), *_loops(drawing, layout)]) + "\n"
+
+
+class _Canvas:
+    """Cells with letters, and cells with lines."""
+
+    def __init__(self, drawing: Drawing, layout: Layout) -> None:
+        self._nodes = {node.id: node for node in drawing.nodes}
+        self._edges = drawing.edges
+        self._layout = layout
+        self._columns = _columns(layout, self._nodes)
+        self._letters: dict[tuple[int, int], str] = {}
+        self._lines: dict[tuple[int, int], int] = {}
+
+    def boxes(self, layer: Sequence[Slot], row: int) -> int:
+        """Draw a layer of boxes; the row below it."""
+        for slot in layer:
+            if isinstance(slot, str):
+                self._box(self._nodes[slot], self._columns[slot], row)
+            else:
+                self._down(self._columns[slot], row, row + 2)
+        return row + 3
+
+    def lines(self, layer: Sequence[Slot], row: int) -> int:
+        """Draw what leads from a layer to the next; the row where that begins. One row a bent line."""
+        steps = [step for slot in layer for step in self._steps_from(slot)]
+        bent = [step for step in steps if self._columns[step[0]] != self._columns[step[1]]]
+        rows = {step: row + 1 + place for place, step in enumerate(self._in_turn(bent))}
+        last = row + 1 + len(rows)
+        labels: dict[Slot, list[str]] = {}
+        for upper, lower, number in steps:
+            self._bend(self._columns[upper], self._columns[lower], row, rows.get((upper, lower, number)), last)
+            label = self._edges[number].label
+            if label and isinstance(lower, str):
+                labels.setdefault(lower, []).append(label)
+        for slot, found in labels.items():
+            self._write(self._columns[slot] + 2, last, ", ".join(dict.fromkeys(found)))
+        for lower in {step[1] for step in steps if isinstance(step[1], str)}:
+            self._letters[last, self._columns[lower]] = "▼"
+        return last + 1
+
+    def rows(self) -> Iterable[str]:
+        cells = {**{at: _SIGNS[bits] for at, bits in self._lines.items()}, **self._letters}
+        by_row: dict[int, dict[int, str]] = {}
+        for (row, column), sign in cells.items():
+            by_row.setdefault(row, {})[column] = sign
+        for row in range(max(by_row, default=-1) + 1):
+            signs = by_row.get(row, {})
+            yield "".join(signs.get(column, " ") for column in range(max(signs, default=-1) + 1)).rstrip()
+
+    def _steps_from(self, slot: Slot) -> Iterable[Step]:
+        for number, path in self._layout.paths.items():
+            for upper, lower in pairwise(path):
+                if upper == slot:
+                    yield upper, lower, number
+
+    def _in_turn(self, bent: Sequence[Step]) -> list[Step]:
+        """Bent lines from top to bottom: one that leaves a column comes before one that arrives in it."""
+        leaving: dict[int, list[Step]] = {}
+        for step in sorted(bent, key=self._span):
+            leaving.setdefault(self._columns[step[0]], []).append(step)
+        before = {step: leaving.get(self._columns[step[1]], []) for step in sorted(bent, key=self._span)}
+        try:
+            return list(TopologicalSorter(before).static_order())
+        except CycleError:  # two lines that change places: they have to cross
+            return list(before)
+
+    def _span(self, step: Step) -> tuple[int, int, int]:
+        upper, lower = self._columns[step[0]], self._columns[step[1]]
+        return (abs(upper - lower), upper, lower)
+
+    def _bend(self, upper: int, lower: int, top: int, turn: int | None, bottom: int) -> None:
+        if turn is None:
+            self._down(upper, top, bottom)
+            return
+        self._down(upper, top, turn, end=UP)
+        step = RIGHT if lower > upper else LEFT
+        self._add(turn, upper, step)
+        for column in range(min(upper, lower) + 1, max(upper, lower)):
+            self._add(turn, column, LEFT | RIGHT)
+        self._add(turn, lower, (LEFT if step == RIGHT else RIGHT) | DOWN)
+        self._down(lower, turn + 1, bottom)
+
+    def _down(self, column: int, top: int, bottom: int, *, end: int = UP | DOWN) -> None:
+        for row in range(top, bottom + 1):
+            self._add(row, column, UP | DOWN if row < bottom else end)
+
+    def _add(self, row: int, column: int, bits: int) -> None:
+        self._lines[row, column] = self._lines.get((row, column), 0) | bits
+
+    def _box(self, node: DrawnNode, centre: int, row: int) -> None:
+        left = centre - _width(node) // 2
+        inside = _width(node) - 2
+        corners = "╭╮╰╯" if node.kind in ("start", "end") else "┌┐└┘"
+        side = "║" if node.kind == "subgraph" else "┆" if node.kind == "waiting" else "│"
+        self._write(left, row, corners[0] + "─" * inside + corners[1])
+        self._write(left, row + 1, f"{side}{node.label.center(inside)}{side}")
+        self._write(left, row + 2, corners[2] + "─" * inside + corners[3])
+
+    def _write(self, column: int, row: int, letters: str) -> None:
+        for place, letter in enumerate(letters):
+            self._letters[row, column + place] = letter
+
+
+def _width(node: DrawnNode) -> int:
+    """The width of a box, odd so that it has a middle."""
+    return (len(node.label) + 4) | 1
+
+
+def _columns(layout: Layout, nodes: Mapping[str, DrawnNode]) -> dict[Slot, int]:
+    """The middle column of everything: each layer is centred under the widest."""
+    widths = [[_width(nodes[slot]) if isinstance(slot, str) else 1 for slot in layer] for layer in layout.layers]
+    totals = [sum(layer) + GAP * (len(layer) - 1) for layer in widths]
+    columns: dict[Slot, int] = {}
+    for layer, own, total in zip(layout.layers, widths, totals, strict=True):
+        column = (max(totals) - total) // 2
+        for slot, width in zip(layer, own, strict=True):
+            columns[slot] = column + width // 2
+            column += width + GAP
+    return columns
+
+
+def _loops(drawing: Drawing, layout: Layout) -> Iterable[str]:
+    names = {node.id: node.label for node in drawing.nodes}
+    edges: list[DrawnEdge] = [drawing.edges[number] for number in layout.loops]
+    if edges:
+        yield ""
+    for edge in edges:
+        label = f"  ({edge.label})" if edge.label else ""
+        yield f"↺ {names[edge.source]} → {names[edge.target]}{label}"
