@@ -134,7 +134,14 @@ def test_execution_info_says_which_execution_this_is(driver: Any) -> None:
     first = list(app.get_state_history(thread_id="t"))[-1]
 
     (info,) = seen
-    assert (info.thread_id, info.run_id, info.node, info.step, info.namespace, info.attempt) == ("t", "r", "a", 1, "", 1)
+    assert (info.thread_id, info.run_id, info.node, info.step, info.namespace, info.attempt) == (
+        "t",
+        "r",
+        "a",
+        1,
+        "",
+        1,
+    )
     assert info.checkpoint_id == first.config["configurable"]["checkpoint_id"]
     assert info.task_id == first.tasks[0].id
 
@@ -180,8 +187,11 @@ def test_an_error_is_handled_also_when_siblings_ran_beside_it(driver: Any, paint
 
 
 def test_a_handler_may_go_elsewhere(driver: Any) -> None:
-    graph = StateGraph(State).add_node("b", say("b")).add_node("c", say("c")).add_node(
-        "a", fail, error_handler=lambda s: Command(goto="c"), destinations=["c"]
+    graph = (
+        StateGraph(State)
+        .add_node("b", say("b"))
+        .add_node("c", say("c"))
+        .add_node("a", fail, error_handler=lambda s: Command(goto="c"), destinations=["c"])
     )
 
     assert driver.invoke(graph.add_edge(START, "a").add_edge("a", "b").compile(), {"x": 1})["log"] == ["c"]
@@ -321,8 +331,13 @@ def test_plain_siblings_of_a_failing_task_are_not_waited_for_and_their_late_writ
         started.wait(5)
         raise ValueError("first")
 
-    app = StateGraph(State).add_node(slow).add_node(bad).add_edge(START, "slow").add_edge(START, "bad").compile(
-        InMemorySaver()
+    app = (
+        StateGraph(State)
+        .add_node(slow)
+        .add_node(bad)
+        .add_edge(START, "slow")
+        .add_edge(START, "bad")
+        .compile(InMemorySaver())
     )
 
     with pytest.raises(ValueError, match="first"):

@@ -136,7 +136,9 @@ def test_all_problems_are_found_in_one_go() -> None:
 
     text = str(caught.value)
     assert len(caught.value.problems) == 7
-    for number, words in enumerate(["added twice", "checkpointer", "'reveiw'", "'darft'", "'publish'", "'reviw'", "entry"], 1):
+    for number, words in enumerate(
+        ["added twice", "checkpointer", "'reveiw'", "'darft'", "'publish'", "'reviw'", "entry"], 1
+    ):
         assert any(words in problem for problem in caught.value.problems), words
         assert f"{number}. " in text
     assert text.count("Did you mean") >= 3

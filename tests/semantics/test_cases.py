@@ -29,7 +29,9 @@ def test_case_01_append_reducer(driver: Any) -> None:
     graph = StateGraph({"messages": AppendReducer})
     graph.add_node("A", "first", lambda s: {"messages": ["A"]}).add_node("B", "second", lambda s: {"messages": ["B"]})
 
-    assert driver.invoke(linked(graph, "A", "B").compile(), {"messages": ["start"]}) == {"messages": ["start", "A", "B"]}
+    assert driver.invoke(linked(graph, "A", "B").compile(), {"messages": ["start"]}) == {
+        "messages": ["start", "A", "B"]
+    }
 
 
 def test_case_02_overwrite(driver: Any) -> None:
@@ -61,7 +63,9 @@ def test_case_04_parallel_append_is_in_the_order_of_definition(driver: Any, with
     async def b2(state: Any) -> Any:
         return {"messages": ["b2"]}
 
-    graph = StateGraph({"messages": AppendReducer}).add_node("a", lambda s: {"messages": ["a"]}).add_node(b1).add_node(b2)
+    graph = (
+        StateGraph({"messages": AppendReducer}).add_node("a", lambda s: {"messages": ["a"]}).add_node(b1).add_node(b2)
+    )
     app = graph.add_edge(START, "a").add_edge("a", "b1").add_edge("a", "b2").compile()
 
     for _ in range(20):
@@ -139,7 +143,11 @@ def test_case_09_message_upsert(driver: Any) -> None:
 
 def test_case_10_upsert_and_append(driver: Any) -> None:
     got = messages_after(
-        driver, [message("1", "1"), message("2", "2")], [message("1", "1'"), message("3", "3")], message(None, "x"), message(None, "x")
+        driver,
+        [message("1", "1"), message("2", "2")],
+        [message("1", "1'"), message("3", "3")],
+        message(None, "x"),
+        message(None, "x"),
     )
 
     assert got[:3] == [("1", "1'"), ("2", "2"), ("3", "3")]

@@ -82,7 +82,13 @@ def test_what_nodes_beside_each_other_set_the_caller_does_not_see(driver: Any, p
 
 def test_context_variables_reach_the_nodes_of_subgraphs(driver: Any, paint: Any) -> None:
     leaf = beside(2, lambda s: {"log": [variable.get()]}, paint).compile()
-    app = StateGraph(State).add_node("leaf", leaf).add_node("n", paint(say("n"))).add_edge(START, "leaf").add_edge(START, "n")
+    app = (
+        StateGraph(State)
+        .add_node("leaf", leaf)
+        .add_node("n", paint(say("n")))
+        .add_edge(START, "leaf")
+        .add_edge(START, "n")
+    )
 
     token = variable.set("mine")
     try:
@@ -287,7 +293,14 @@ def test_a_late_interrupt_or_failure_of_an_abandoned_node_changes_nothing(driver
     def bad(state: Any) -> None:
         raise ValueError("now")
 
-    app = StateGraph(State).add_node(late).add_node(bad).add_edge(START, "late").add_edge(START, "bad").compile(InMemorySaver())
+    app = (
+        StateGraph(State)
+        .add_node(late)
+        .add_node(bad)
+        .add_edge(START, "late")
+        .add_edge(START, "bad")
+        .compile(InMemorySaver())
+    )
     with pytest.raises(ValueError, match="now"):
         within(lambda: driver.invoke(app, {"x": 1}, thread_id="1"))
     release.set()

@@ -96,7 +96,9 @@ def test_a_node_cannot_answer_questions(driver: Any) -> None:
 # -- 4.2 unknown targets
 
 
-@pytest.mark.parametrize("answer", [Command(goto="reveiw"), Send("reveiw", {}), Command(goto=[Send("reveiw", {}), END])])
+@pytest.mark.parametrize(
+    "answer", [Command(goto="reveiw"), Send("reveiw", {}), Command(goto=[Send("reveiw", {}), END])]
+)
 def test_a_target_that_does_not_exist_is_named_with_the_nearest_one(driver: Any, answer: Any) -> None:
     graph = linked(graph_of("review").add_node("a", lambda s: answer), "^>a", "a>review")
 
@@ -158,7 +160,7 @@ def test_goto_may_name_several_nodes_and_sends(driver: Any) -> None:
     graph = graph_of("b", "c").add_node("w", lambda arg: {"log": [arg]})
     graph.add_node("a", lambda s: Command(goto=["c", Send("w", 1), "b"]))
 
-    assert log_of(driver, linked(graph, "^>a", "c>b", "b>w")) [:3] == ["b", "c", 1]
+    assert log_of(driver, linked(graph, "^>a", "c>b", "b>w"))[:3] == ["b", "c", 1]
 
 
 def test_a_bare_send_is_a_goto(driver: Any) -> None:
@@ -276,7 +278,7 @@ def test_a_send_to_the_end_of_a_join_list_is_a_task_and_no_arrival(driver: Any) 
 def test_a_goto_from_outside_the_join_list_runs_its_end_at_once(driver: Any) -> None:
     graph = graph_of("a", "b", "c").add_node("o", lambda s: Command(goto="c"))
 
-    assert log_of(driver, linked(graph, "^>a", "^>o", "a+b>c", "c>b")) [:2] == ["a", "c"]
+    assert log_of(driver, linked(graph, "^>a", "^>o", "a+b>c", "c>b"))[:2] == ["a", "c"]
 
 
 def test_arrivals_are_part_of_the_checkpoint(driver: Any) -> None:
@@ -432,7 +434,9 @@ def test_a_reachable_node_waits_for_a_branch_that_only_might_lead_to_it(driver: 
 
 
 def test_a_reachable_node_waits_for_a_node_whose_destinations_lead_to_it(driver: Any) -> None:
-    graph = StateGraph(State).add_node("c", say("c"), join="reachable").add_node("a", say("a")).add_node("far", say("far"))
+    graph = (
+        StateGraph(State).add_node("c", say("c"), join="reachable").add_node("a", say("a")).add_node("far", say("far"))
+    )
     graph.add_node("b", lambda s: Command(update={"log": ["b"]}, goto="far"), destinations=["c", "far"])
     app = linked(graph, "^>a", "a>c", "^>b").compile()
 
@@ -440,7 +444,9 @@ def test_a_reachable_node_waits_for_a_node_whose_destinations_lead_to_it(driver:
 
 
 def test_a_reachable_node_waits_for_another_one_that_waits_and_can_reach_it(driver: Any) -> None:
-    graph = StateGraph(State).add_node("late", say("late"), join="reachable").add_node("mid", say("mid"), join="reachable")
+    graph = (
+        StateGraph(State).add_node("late", say("late"), join="reachable").add_node("mid", say("mid"), join="reachable")
+    )
     for name in ("a", "b"):
         graph.add_node(name, say(name))
     app = linked(graph, "^>a", "a>b", "b>mid", "^>mid", "^>late", "mid>late").compile()
@@ -469,7 +475,9 @@ def test_a_reachable_node_in_a_loop_waits_for_its_own_loop(driver: Any) -> None:
 
 
 def test_a_reachable_node_goes_before_an_idle_one(driver: Any) -> None:
-    graph = StateGraph(State).add_node("idle", say("idle"), join="idle").add_node("reach", say("reach"), join="reachable")
+    graph = (
+        StateGraph(State).add_node("idle", say("idle"), join="idle").add_node("reach", say("reach"), join="reachable")
+    )
     graph.add_node("a", say("a"))
     app = linked(graph, "^>a", "^>idle", "^>reach", "a>reach").compile()
 
@@ -527,7 +535,9 @@ def test_gathered_sends_of_many_sends_are_in_their_order(driver: Any, paint: Any
 
 
 def test_a_plain_send_beside_gathered_ones_is_a_task_of_its_own(driver: Any) -> None:
-    graph = StateGraph(State).add_node("a", lambda s: [Send("g", 1, gather=True), Send("g", 2), Send("g", 3, gather=True)])
+    graph = StateGraph(State).add_node(
+        "a", lambda s: [Send("g", 1, gather=True), Send("g", 2), Send("g", 3, gather=True)]
+    )
     graph.add_node("g", lambda arg: {"log": [arg if isinstance(arg, int) else tuple(arg)]})
 
     assert log_of(driver, linked(graph, "^>a", "a>g")) == [2, (1, 3)]

@@ -334,7 +334,9 @@ def test_the_caller_of_a_question_can_be_another_process(driver: Any) -> None:
     saver = InMemorySaver()
     ids = questions(driver.invoke(app_of(ask("a"), saver=saver), {"x": 1}, thread_id="1"))
 
-    assert driver.invoke(app_of(ask("a"), saver=saver), Command(resume={ids["a?"]: 1}), thread_id="1")["log"] == [("a", 1)]
+    assert driver.invoke(app_of(ask("a"), saver=saver), Command(resume={ids["a?"]: 1}), thread_id="1")["log"] == [
+        ("a", 1)
+    ]
 
 
 def test_with_version_two_the_result_says_its_interrupts(driver: Any) -> None:

@@ -287,7 +287,11 @@ SCALE = 4
 
 def checked(examples: int) -> Any:
     return settings(
-        max_examples=examples * SCALE, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+        max_examples=examples * SCALE,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=list(HealthCheck),
     )
 
 
@@ -336,6 +340,7 @@ def in_pieces(
     plan: GraphPlan, saver: InMemorySaver, frontiers: Frontiers, go: Callable[[Any, Any], tuple[Any, bool]]
 ) -> Outcome:
     """Call after call, each by a graph compiled anew, until the thread is at rest."""
+
     def run() -> Any:
         given: Any = GIVEN
         for _ in range(LIMIT + 2):

@@ -451,7 +451,9 @@ def test_any_value_takes_the_last_of_many(driver: Any) -> None:
 def test_untracked_values_are_never_saved_and_stripped_from_saved_sends(driver: Any) -> None:
     seen: list[Any] = []
     graph = StateGraph({"secret": Untracked(), "log": append})
-    graph.add_node("a", lambda s: Command(update={"secret": 1}, goto=Send("b", {"secret": 2, "n": 1})), destinations=["b"])
+    graph.add_node(
+        "a", lambda s: Command(update={"secret": 1}, goto=Send("b", {"secret": 2, "n": 1})), destinations=["b"]
+    )
     graph.add_node("b", lambda arg: seen.append(dict(arg)))
     saver = InMemorySaver()
     app = graph.add_edge(START, "a").compile(saver, interrupt_before="b")
@@ -471,7 +473,9 @@ def test_untracked_values_are_never_saved_and_stripped_from_saved_sends(driver: 
 def test_a_node_of_a_messages_graph_may_answer_a_bare_message_or_a_list(driver: Any) -> None:
     graph = MessagesStateGraph()
     graph.add_node("one", lambda s: Message("one", "assistant", id="1"))
-    graph.add_node("many", lambda s: [Message("two", "assistant", id="2"), {"role": "user", "content": "three", "id": "3"}])
+    graph.add_node(
+        "many", lambda s: [Message("two", "assistant", id="2"), {"role": "user", "content": "three", "id": "3"}]
+    )
     app = graph.add_edge(START, "one").add_edge("one", "many").compile()
 
     result = driver.invoke(app, {"messages": [("user", "hi")]})
@@ -504,7 +508,9 @@ def test_all_messages_can_be_removed_at_once() -> None:
     graph = StateGraph(MessagesState)
     graph.add_node("clear", lambda s: {"messages": [RemoveMessage(REMOVE_ALL_MESSAGES), Message("x", "user", id="x")]})
 
-    assert [one.text for one in graph.add_edge(START, "clear").compile().invoke({"messages": ["a"]})["messages"]] == ["x"]
+    assert [one.text for one in graph.add_edge(START, "clear").compile().invoke({"messages": ["a"]})["messages"]] == [
+        "x"
+    ]
 
 
 def test_removing_an_unknown_message_is_an_error() -> None:
@@ -568,7 +574,9 @@ def test_managed_values_are_refused_in_input_and_output_schemas() -> None:
     class Wrong(TypedDict, total=False):
         last: IsLastStep
 
-    graph = StateGraph(State, input_schema=Wrong, output_schema=Wrong).add_node("a", lambda s: None).add_edge(START, "a")
+    graph = (
+        StateGraph(State, input_schema=Wrong, output_schema=Wrong).add_node("a", lambda s: None).add_edge(START, "a")
+    )
 
     with pytest.raises(InvalidGraph) as caught:
         graph.compile()
@@ -622,7 +630,9 @@ def test_debug_reports_in_place_mutation_of_nested_objects(driver: Any) -> None:
 
 
 def test_debug_lets_clean_nodes_pass(driver: Any, paint: Any) -> None:
-    graph = StateGraph(Log).add_node("a", paint(lambda s: {"log": ["a"]})).add_node("b", paint(lambda s: {"log": ["b"]}))
+    graph = (
+        StateGraph(Log).add_node("a", paint(lambda s: {"log": ["a"]})).add_node("b", paint(lambda s: {"log": ["b"]}))
+    )
     app = graph.add_edge(START, "a").add_edge(START, "b").compile(debug=True)
 
     assert driver.invoke(app, {"log": []}) == {"log": ["a", "b"]}
@@ -730,7 +740,8 @@ def test_a_compiled_graph_may_be_shared_between_threads() -> None:
     app = StateGraph(Log).add_node("a", lambda s: {"log": [str(s["x"])]}).add_edge(START, "a").compile()
     results: dict[int, Any] = {}
     threads = [
-        threading.Thread(target=lambda n=n: results.update({n: app.invoke({"x": n, "log": []})["log"]})) for n in range(8)
+        threading.Thread(target=lambda n=n: results.update({n: app.invoke({"x": n, "log": []})["log"]}))
+        for n in range(8)
     ]
     for thread in threads:
         thread.start()

@@ -103,7 +103,12 @@ def test_a_subgraph_may_be_awaited_in_a_coroutine_node(driver: Any, paint: Any) 
 
 
 def test_a_subgraph_may_be_sent_to(driver: Any) -> None:
-    child = StateGraph(State, output_schema=Out).add_node("double", lambda s: {"log": [s["x"] * 2]}).add_edge(START, "double").compile()
+    child = (
+        StateGraph(State, output_schema=Out)
+        .add_node("double", lambda s: {"log": [s["x"] * 2]})
+        .add_edge(START, "double")
+        .compile()
+    )
     app = StateGraph(State).add_node("s", lambda s: [Send("child", {"x": n}) for n in range(3)], destinations=["child"])
     app.add_node("child", child).add_edge(START, "s")
 
@@ -111,7 +116,9 @@ def test_a_subgraph_may_be_sent_to(driver: Any) -> None:
 
 
 def test_the_context_of_the_run_reaches_its_subgraphs(driver: Any) -> None:
-    child = StateGraph(State).add_node("inside", lambda s, runtime: {"log": [runtime.context]}).add_edge(START, "inside")
+    child = (
+        StateGraph(State).add_node("inside", lambda s, runtime: {"log": [runtime.context]}).add_edge(START, "inside")
+    )
 
     assert driver.invoke(holding(child.compile()).compile(), {"x": 1}, context="ctx")["log"] == ["ctx"]
 
@@ -151,8 +158,12 @@ def test_a_call_that_names_a_thread_of_its_own_is_a_run_of_its_own(driver: Any) 
 
 
 def test_a_call_is_fresh_each_time(driver: Any) -> None:
-    child = StateGraph(Child).add_node("n", lambda s: {"found": [1], "x": len(s["found"])}).add_edge(START, "n").compile()
-    app = StateGraph(State).add_node("child", child).add_node("log", lambda s: {"log": [s["x"]]}).add_edge("child", "log")
+    child = (
+        StateGraph(Child).add_node("n", lambda s: {"found": [1], "x": len(s["found"])}).add_edge(START, "n").compile()
+    )
+    app = (
+        StateGraph(State).add_node("child", child).add_node("log", lambda s: {"log": [s["x"]]}).add_edge("child", "log")
+    )
     app.add_conditional_edges("log", lambda s: "child" if len(s["log"]) < 3 else END, ["child", END])
     app = app.add_edge(START, "child").compile(InMemorySaver())
 
@@ -235,7 +246,9 @@ def test_several_calls_in_one_node_are_told_apart_by_their_order(driver: Any, ru
     first, second = beside(say("first")).compile(), beside(ask("second")).compile()
 
     def call(state: Any) -> Any:
-        return {"log": [*first.invoke({"x": 1})["log"], *second.invoke({"x": 2})["log"], *first.invoke({"x": 3})["log"]]}
+        return {
+            "log": [*first.invoke({"x": 1})["log"], *second.invoke({"x": 2})["log"], *first.invoke({"x": 3})["log"]]
+        }
 
     app = beside(call).compile(InMemorySaver())
     driver.invoke(app, {"x": 1}, thread_id="1")
@@ -281,7 +294,9 @@ def test_questions_in_a_subgraph_one_after_another(driver: Any, runs: list[str])
 
 
 def test_a_breakpoint_in_a_subgraph_stops_the_whole_run(driver: Any, runs: list[str]) -> None:
-    child = StateGraph(State).add_sequence([say("one"), say("two")]).add_edge(START, "one").compile(interrupt_before="two")
+    child = (
+        StateGraph(State).add_sequence([say("one"), say("two")]).add_edge(START, "one").compile(interrupt_before="two")
+    )
     app = holding(child).compile(InMemorySaver())
 
     driver.invoke(app, {"x": 1}, thread_id="1")
@@ -399,7 +414,9 @@ def test_a_command_for_the_parent_to_an_unknown_node_beside_siblings_is_named(dr
 
 def test_a_command_for_the_parent_beside_siblings(driver: Any, paint: Any) -> None:
     child = escaping(update={"log": ["up"]}, goto="other")
-    app = holding(child, paint(say("a")), paint(say("b")), destinations=["other"]).add_node("other", paint(say("other")))
+    app = holding(child, paint(say("a")), paint(say("b")), destinations=["other"]).add_node(
+        "other", paint(say("other"))
+    )
 
     assert driver.invoke(app.compile(InMemorySaver()), {"x": 1}, thread_id="1")["log"] == ["a", "b", "up", "other"]
 
@@ -459,7 +476,9 @@ COLOURS = ("plain", "blocking", "awaiting")
 
 
 @pytest.mark.parametrize("width", [1, 2])
-@pytest.mark.parametrize("levels", [[a, b, c, "awaiting"] for a in COLOURS for b in COLOURS for c in COLOURS], ids="-".join)
+@pytest.mark.parametrize(
+    "levels", [[a, b, c, "awaiting"] for a in COLOURS for b in COLOURS for c in COLOURS], ids="-".join
+)
 def test_graphs_nest_three_deep_whatever_the_colours(driver: Any, within: Any, levels: list[str], width: int) -> None:
     app = nested(levels, width)
 

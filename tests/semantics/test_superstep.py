@@ -104,7 +104,11 @@ def test_task_ids_are_the_same_whenever_the_checkpoint_is_planned(driver: Any) -
     driver.invoke(app, None, thread_id="1")
 
     assert len(seen) == 2
-    assert seen[0] == seen[1] == task_ids(app, checkpoint_id=app.get_state(thread_id="1").parent_config["configurable"]["checkpoint_id"])[0]
+    assert (
+        seen[0]
+        == seen[1]
+        == task_ids(app, checkpoint_id=app.get_state(thread_id="1").parent_config["configurable"]["checkpoint_id"])[0]
+    )
 
 
 def test_tasks_with_a_saved_result_are_not_run_again(driver: Any, paint: Any) -> None:
@@ -161,7 +165,12 @@ def test_a_conditional_edge_sees_the_state_plus_its_own_tasks_writes_and_no_sibl
 
 def test_a_lone_plain_node_runs_where_the_caller_is_under_the_sync_driver() -> None:
     seen: list[threading.Thread] = []
-    app = StateGraph(State).add_node("a", lambda s: seen.append(threading.current_thread())).add_edge(START, "a").compile()
+    app = (
+        StateGraph(State)
+        .add_node("a", lambda s: seen.append(threading.current_thread()))
+        .add_edge(START, "a")
+        .compile()
+    )
 
     app.invoke({"x": 1})
 
@@ -268,7 +277,14 @@ def test_a_plain_node_and_a_coroutine_node_run_beside_each_other(driver: Any, wi
             await asyncio.sleep(0)
         return {"log": ["coroutine"]}
 
-    app = StateGraph(State).add_node(plain).add_node(coroutine).add_edge(START, "plain").add_edge(START, "coroutine").compile()
+    app = (
+        StateGraph(State)
+        .add_node(plain)
+        .add_node(coroutine)
+        .add_edge(START, "plain")
+        .add_edge(START, "coroutine")
+        .compile()
+    )
 
     assert within(lambda: driver.invoke(app, {"x": 1}))["log"] == ["plain", "coroutine"]
 

@@ -548,7 +548,9 @@ def test_fresh_input_after_a_failure_applies_landed_results_and_names_what_it_di
         driver.invoke(app, {"x": 1}, THREAD)
 
     assert driver.invoke(app, {"x": 2}, THREAD)["log"] == ["a", "a", "bad", "b"]
-    discarding = [state.metadata.get("discarded") for state in app.get_state_history(THREAD, filter={"source": "input"})]
+    discarding = [
+        state.metadata.get("discarded") for state in app.get_state_history(THREAD, filter={"source": "input"})
+    ]
     assert discarding == [["bad"], None]
 
 

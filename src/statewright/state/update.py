@@ -90,11 +90,17 @@ class UpdateReader:
         if values is None:
             values = _pairs(update)
         if values is None:
-            raise self._refusal(
-                f"Node {node!r} answered {_short(update)} of type {type(update).__name__}, which is no update. "
-                f"Return a mapping with some of {_names(self._known)}, None, a Command or a Send."
-            )
+            raise self._refusal(self._no_update(update, node))
         return values
+
+    def _no_update(self, update: Any, node: str) -> str:
+        found = f"{_short(update)} of type {type(update).__name__}"
+        if node == "__start__":
+            return f"The input is {found}. Give a mapping with some of {_names(self._known)}."
+        return (
+            f"Node {node!r} answered {found}, which is no update. "
+            f"Return a mapping with some of {_names(self._known)}, None, a Command or a Send."
+        )
 
     def _without_unknown(self, update: Mapping[str, Any], node: str) -> dict[str, Any]:
         unknown = [key for key in update if key not in self._known]

@@ -22,7 +22,7 @@ _STYLE = (
     ".waiting rect{stroke-dasharray:5 3}.subgraph rect{stroke-width:2.6}"
     "path{fill:none;stroke:#7b8794;stroke-width:1.4;marker-end:url(#tip)}"
     ".conditional,.declared{stroke-dasharray:5 4}.join{stroke-width:2.4}"
-    "text.label{font-size:11px;fill:#52606d;paint-order:stroke;stroke:#f7f9fb;stroke-width:4px}"
+    "text.label,text.halo{font-size:11px;fill:#52606d}text.halo{stroke:#f7f9fb;stroke-width:4px}"
 )
 _TIP = (
     '<marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
@@ -111,4 +111,5 @@ def _loop(edge: DrawnEdge, points: Mapping[Slot, Point], nodes: Mapping[str, Dra
 def _label(edge: DrawnEdge, at: Point) -> str:
     if not edge.label:
         return ""
-    return f'<text class="label" x="{at[0]:.1f}" y="{at[1]:.1f}">{escape(edge.label)}</text>'
+    text = f'x="{at[0]:.1f}" y="{at[1]:.1f}">{escape(edge.label)}</text>'
+    return f'<text class="halo" {text}<text class="label" {text}'

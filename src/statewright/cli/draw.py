@@ -1,0 +1,41 @@
+"""`statewright draw`: a picture of a graph."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+Format = Literal["ascii", "mermaid", "dot", "svg", "json"]
+
+
+def draw(
+    target: Annotated[
+        str, typer.Argument(metavar="FILE.py[:GRAPH]", help="The file, and the name of the graph in it.")
+    ],
+    form: Annotated[Format, typer.Option("--format", "-f", help="What to draw it as.")] = "ascii",
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="A file, instead of standard output.")] = None,
+    xray: Annotated[bool, typer.Option("--xray", help="Show the insides of subgraphs.")] = False,
+) -> None:
+    """Draw a graph from its declared edges."""
+    from statewright.cli.failure import WrongUse
+    from statewright.cli.load import load_graph
+    from statewright.cli.show import as_json
+
+    drawing = load_graph(target).get_graph(xray=xray)
+    forms = {
+        "ascii": drawing.draw_ascii,
+        "mermaid": drawing.draw_mermaid,
+        "dot": drawing.draw_dot,
+        "svg": drawing.draw_svg,
+        "json": lambda: as_json(drawing.to_json()),
+    }
+    drawn = forms[form]().rstrip("\n")
+    if output is None:
+        print(drawn)
+        return
+    try:
+        output.write_text(drawn + "\n", encoding="utf-8")
+    except OSError as error:
+        raise WrongUse(f"The drawing cannot be written to {str(output)!r}: {error.strerror}.") from error

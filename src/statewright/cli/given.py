@@ -1,0 +1,58 @@
+"""What `--input` means: JSON, `@file` with JSON, or `key=value`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from statewright.cli.failure import WrongUse
+
+
+def read_input(inputs: Sequence[str]) -> Any:
+    """The input of a run; several are merged. Raises WrongUse for what is none."""
+    parts = [_read_one(text) for text in inputs]
+    if len(parts) == 1:
+        return parts[0]
+    merged: dict[str, Any] = {}
+    for part in parts:
+        if not isinstance(part, dict):
+            raise WrongUse(f"Only mappings can be merged, and one --input is {json.dumps(part)}. Give one JSON object.")
+        merged.update(cast(dict[str, Any], part))
+    return merged
+
+
+def _read_one(text: str) -> Any:
+    if text.startswith("@"):
+        return _parsed(_content(Path(text[1:])), f"The file {text[1:]}")
+    key, equals, value = text.partition("=")
+    if equals and key.isidentifier():
+        return {key: _value(value)}
+    return _parsed(text, "--input")
+
+
+def _content(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise WrongUse(f"The input file {str(path)!r} cannot be read: {reason}.") from error
+
+
+def _parsed(text: str, what: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise WrongUse(
+            f"{what} is no JSON: {error.msg} at line {error.lineno}, column {error.colno}. "
+            f"Give a JSON object, @file, or key=value."
+        ) from error
+
+
+def _value(text: str) -> Any:
+    """A value as JSON if it is some, else as it stands."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text

@@ -1,0 +1,77 @@
+"""`statewright init`: a project to start from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+_GRAPH = '''"""Greets somebody, twice if they are worth it."""
+
+import operator
+from typing import Annotated, Literal, TypedDict
+
+from statewright import START, StateGraph
+
+
+class State(TypedDict, total=False):
+    name: str
+    lines: Annotated[list[str], operator.add]
+
+
+def greet(state: State) -> State:
+    return {"lines": [f"Hello, {state.get('name', 'world')}!"]}
+
+
+def enough(state: State) -> Literal["greet", "close"]:
+    return "greet" if len(state["lines"]) < 2 else "close"
+
+
+def close(state: State) -> State:
+    return {"lines": [f"That makes {len(state['lines'])} greetings."]}
+
+
+graph = StateGraph(State)
+graph.add_node("greet", greet)
+graph.add_node("close", close)
+graph.add_edge(START, "greet")
+graph.add_conditional_edges("greet", enough)
+graph.set_finish_point("close")
+'''
+
+_TEST = """from graph import graph
+
+
+def test_it_greets_twice() -> None:
+    result = graph.compile().invoke({"name": "Ada"})
+    assert result["lines"] == ["Hello, Ada!", "Hello, Ada!", "That makes 2 greetings."]
+"""
+
+_README = """# A workflow
+
+    statewright run graph.py --input name=Ada
+    statewright draw graph.py
+    python -m pytest
+"""
+
+FILES = {"graph.py": _GRAPH, "test_graph.py": _TEST, "README.md": _README}
+
+
+def init(
+    folder: Annotated[Path, typer.Argument(help="Where to write it.")] = Path("."),
+    force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
+) -> None:
+    """Write a small project that runs."""
+    from statewright.cli.failure import WrongUse
+
+    present = [name for name in FILES if (folder / name).exists()]
+    if present and not force:
+        raise WrongUse(f"{', '.join(present)} would be replaced in {str(folder)!r}. Pass --force to do so.")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in FILES.items():
+            (folder / name).write_text(content, encoding="utf-8")
+    except OSError as error:
+        raise WrongUse(f"The project cannot be written to {str(folder)!r}: {error.strerror}.") from error
+    print(f"Wrote {', '.join(FILES)}. Now run: statewright run {folder / 'graph.py'} --input name=Ada")

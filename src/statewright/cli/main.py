@@ -1,0 +1,46 @@
+"""The command line as a whole."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from statewright import __version__
+from statewright.cli.check import check
+from statewright.cli.draw import draw
+from statewright.cli.failure import WRONG_USE, WrongUse, end
+from statewright.cli.init import init
+from statewright.cli.run import run
+
+app = typer.Typer(
+    name="statewright",
+    help="Run, draw and check state graphs.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+for command in (run, draw, check, init):
+    app.command()(command)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"statewright {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(  # pyright: ignore[reportUnusedFunction]  # typer calls it
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it.")] = False,
+) -> None: ...
+
+
+def main() -> None:
+    """Run the command that was asked for; what cannot be done is one sentence and an exit code."""
+    from statewright.errors import GraphError
+
+    try:
+        app()
+    except (WrongUse, GraphError) as error:
+        end(f"Error: {error}", WRONG_USE)

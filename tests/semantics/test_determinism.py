@@ -1,0 +1,227 @@
+"""Part I section 3.5: the same checkpoint and the same results give the same next checkpoint, whatever the timing."""
+
+import asyncio
+import json
+import os
+import random
+import subprocess
+import sys
+from typing import Annotated, Any, TypedDict
+
+import pytest
+
+from statewright import (
+    END,
+    START,
+    Command,
+    InMemorySaver,
+    Instrument,
+    MessagesState,
+    Runtime,
+    Send,
+    StateGraph,
+    append,
+    interrupt,
+)
+
+
+class State(TypedDict, total=False):
+    log: Annotated[list[Any], append]
+    x: int
+
+
+class Saved(InMemorySaver):
+    """Remembers the checkpoints that were committed, without what may differ."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.committed: list[Any] = []
+        self.places: dict[str, int] = {}
+
+    def commit(self, commit: Any) -> Any:
+        after = commit.checkpoint
+        self.places.setdefault(after.id, len(self.places))
+        self.committed.append(
+            (
+                after.step,
+                dict(after.values),
+                [self._shown(task) for task in after.frontier],
+                [(self._shown(held.task), held.gather) for held in after.held],
+                {key: sorted(names) for key, names in after.joins.items()},
+                dict(commit.deltas or {}),
+                commit.source,
+                dict(commit.metadata),
+            )
+        )
+        return super().commit(commit)
+
+    def _shown(self, task: Any) -> Any:
+        return task.node, repr(task.arg), self.places.get(task.origin), task.position
+
+
+def busy_graph(shuffle: random.Random) -> StateGraph:
+    """With every construct, and coroutines that finish in a shuffled order."""
+
+    def work(name: str) -> Any:
+        async def node(given: Any) -> Any:
+            for _ in range(shuffle.randrange(5)):
+                await asyncio.sleep(0)
+            return {"log": [f"{name}:{given if isinstance(given, int) else given.get('x')}"]}
+
+        return node
+
+    graph = StateGraph(State)
+    graph.add_node("late", work("late"), defer=True).add_node("join", work("join"))
+    graph.add_node("a", work("a")).add_node("b", work("b")).add_node("c", work("c")).add_node("w", work("w"))
+    graph.add_node(
+        "s", lambda s: [Send("w", n) for n in (3, 1, 2)] + [Send("g", 9, gather=True)], destinations=["w", "g"]
+    )
+    graph.add_node("g", lambda args: {"log": [("g", *args)], "x": 2})
+    for name in "sabc":
+        graph.add_edge(START, name)
+    graph.add_edge(["a", "b"], "join").add_edge("c", "late")
+    graph.add_conditional_edges("join", lambda s: "c" if s["x"] == 1 else END, ["c", END])
+    return graph
+
+
+def run(driver: Any, seed: int) -> tuple[Any, list[Any]]:
+    saver = Saved()
+    app = busy_graph(random.Random(seed)).compile(saver)
+    return driver.invoke(app, {"x": 1}, thread_id="1"), saver.committed
+
+
+def test_every_commit_is_the_same_whatever_the_timing_and_the_driver(driver: Any) -> None:
+    first = run(driver, 0)
+
+    assert len(first[1]) > 4
+    assert all(run(driver, seed) == first for seed in range(1, 10))
+
+
+def test_both_drivers_commit_the_same() -> None:
+    from types import SimpleNamespace
+
+    by_calls = SimpleNamespace(invoke=lambda app, given, **options: app.invoke(given, **options))
+    on_a_loop = SimpleNamespace(invoke=lambda app, given, **options: asyncio.run(app.ainvoke(given, **options)))
+
+    assert run(by_calls, 1) == run(on_a_loop, 2)
+
+
+def task_ids(state: Any) -> list[str]:
+    return [task.id for task in state.tasks]
+
+
+@pytest.mark.parametrize("saves", [False, True])
+@pytest.mark.parametrize("given", [{"x": 0}, Command(update={"x": 0}, goto="n")])
+def test_no_two_tasks_of_a_run_share_an_id(driver: Any, saves: bool, given: Any) -> None:
+    ids: list[str] = []
+
+    def node(state: Any, runtime: Runtime) -> Any:
+        ids.append(runtime.execution_info.task_id)
+        return {"x": state["x"] + 1}
+
+    child = StateGraph(State).add_sequence([("n", node), ("m", node)]).add_edge(START, "n").compile()
+    graph = StateGraph(State).add_node("n", node).add_node("child", child).add_edge(START, "n").add_edge("n", "child")
+    graph.add_conditional_edges("child", lambda s: "n" if s["x"] < 12 else END, ["n", END])
+    app = graph.compile(InMemorySaver() if saves else None)
+    driver.invoke(app, given, **({"thread_id": "1"} if saves else {}))
+    if saves:
+        driver.invoke(app, {"x": 0}, thread_id="1")
+
+    assert len(ids) == (24 if saves else 12)
+    assert len(set(ids)) == len(ids)
+
+
+@pytest.mark.parametrize("saves", [False, True])
+def test_no_two_messages_of_a_run_share_an_id(driver: Any, saves: bool) -> None:
+    graph = StateGraph(MessagesState)
+    graph.add_sequence([(f"n{n}", lambda s, n=n: {"messages": [f"a{n}", f"b{n}"]}) for n in range(6)])
+    app = graph.add_edge(START, "n0").compile(InMemorySaver() if saves else None)
+
+    messages = driver.invoke(app, {"messages": ["in"]}, **({"thread_id": "1"} if saves else {}))["messages"]
+
+    assert len(messages) == 13
+    assert len({one.id for one in messages}) == 13
+
+
+def test_the_same_run_id_without_a_saver_gives_the_same_ids(driver: Any) -> None:
+    def ids() -> list[Any]:
+        seen: list[Any] = []
+
+        def node(state: Any, runtime: Runtime) -> None:
+            seen.append(runtime.execution_info.task_id)
+
+        app = StateGraph(State).add_sequence([("a", node), ("b", node)]).add_edge(START, "a").compile()
+        driver.invoke(app, {"x": 1}, run_id="r")
+        return seen
+
+    assert ids() == ids()
+    assert len(set(ids())) == 2
+
+
+def test_a_resumed_run_gives_its_tasks_the_ids_that_it_would_have_had(driver: Any) -> None:
+    """Planning is a pure function of the checkpoint: looking at it any number of times changes nothing."""
+    graph = StateGraph(State).add_node("a", lambda s: {"log": [interrupt("?")]}).add_node("b", lambda s: None)
+    app = graph.add_edge(START, "a").add_edge(START, "b").compile(InMemorySaver())
+    driver.invoke(app, {"x": 1}, thread_id="1")
+
+    seen = {tuple(task_ids(app.get_state(thread_id="1"))) for _ in range(3)}
+    driver.invoke(app, None, thread_id="1")
+    seen.add(tuple(task_ids(app.get_state(thread_id="1"))))
+
+    assert len(seen) == 1
+
+
+def test_the_order_of_events_of_a_lone_chain_is_the_same_in_both_drivers(driver: Any) -> None:
+    kinds: list[str] = []
+
+    class Recorder(Instrument):
+        def on_run_started(self, event: Any) -> None:
+            kinds.append("run")
+
+        def on_superstep(self, event: Any) -> None:
+            kinds.append(f"step {event.step}")
+
+        def on_task_started(self, event: Any) -> None:
+            kinds.append(f"start {event.node}")
+
+        def on_task_finished(self, event: Any) -> None:
+            kinds.append(f"end {event.node}")
+
+        def on_commit(self, event: Any) -> None:
+            kinds.append(f"commit {event.step}")
+
+        def on_run_finished(self, event: Any) -> None:
+            kinds.append(f"rest {event.data.status}")
+
+    graph = StateGraph(State).add_sequence([("a", lambda s: None), ("b", lambda s: None)]).add_edge(START, "a")
+    driver.invoke(graph.compile(InMemorySaver(), instruments=[Recorder()]), {"x": 1}, thread_id="1")
+
+    assert kinds == [
+        *("run", "commit 0", "step 1", "start a", "end a", "commit 1"),
+        *("step 2", "start b", "end b", "commit 2", "rest completed"),
+    ]
+
+
+PROGRAM = """
+import json
+from statewright import START, Send, StateGraph, append
+graph = StateGraph({"log": append})
+names = ["zeta", "alpha", "mu", "beta"]
+for name in names:
+    graph.add_node(name, lambda s, name=name: {"log": [name]}, destinations=names).add_edge(START, name)
+graph.add_edge(["zeta", "mu"], "beta")
+app = graph.compile()
+print(json.dumps([app.invoke({"log": []}), sorted(app.graph.ways["mu"]), app.graph.reach["mu"]]))
+"""
+
+
+def test_nothing_depends_on_the_hash_seed_of_the_process() -> None:
+    def printed(seed: str) -> Any:
+        environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)}
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=True
+        )
+        return json.loads(done.stdout)
+
+    assert printed("1") == printed("2")
+    assert printed("3")[0] == {"log": ["zeta", "alpha", "mu", "beta", "beta"]}

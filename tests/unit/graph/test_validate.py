@@ -1,0 +1,454 @@
+"""Wrong graphs: each with the problem that is found, with its names and what was probably meant."""
+
+import operator
+import warnings
+from collections.abc import Callable
+from typing import Annotated, Any, Literal, TypedDict
+
+import pytest
+
+from statewright import (
+    END,
+    START,
+    STOP,
+    Command,
+    Ephemeral,
+    InMemorySaver,
+    InMemoryStore,
+    IsLastStep,
+    Runtime,
+    Send,
+    StateGraph,
+    StateSchema,
+    append,
+)
+from statewright.errors import GraphError, InvalidGraph, InvalidSchema
+from statewright.graph import GraphBuilder, GraphWarning
+from statewright.graph.validate import find_problems
+
+
+class State(TypedDict, total=False):
+    log: Annotated[list[str], append]
+    x: int
+
+
+class OtherReducer(TypedDict, total=False):
+    log: Annotated[list[str], lambda old, new: new]
+
+
+class WithManaged(TypedDict, total=False):
+    x: int
+    last: IsLastStep
+
+
+def nothing(state: Any) -> None: ...
+
+
+async def coroutine(state: Any) -> None: ...
+
+
+def declares_wrong(state: Any) -> Command[Literal["reveiw"]]:
+    return Command(goto="review")
+
+
+def routes_wrong(state: Any) -> Literal["reveiw", "publish"]:
+    return "publish"
+
+
+def graph_of(*names: str, schema: Any = State, **schemas: Any) -> StateGraph:
+    """A good graph: the nodes in a row."""
+    graph = StateGraph(schema, **schemas)
+    for name in names:
+        graph.add_node(name, nothing)
+    for start, end in zip((START, *names), names, strict=False):
+        graph.add_edge(start, end)
+    return graph
+
+
+def good() -> StateGraph:
+    return graph_of("draft", "review", "publish")
+
+
+Wrong = Callable[[], StateGraph]
+
+WRONG: dict[str, tuple[Wrong, str]] = {
+    # ends of edges
+    "edge to an unknown node": (
+        lambda: good().add_edge("publish", "reveiw"),
+        r"Edge 'publish' -> 'reveiw': there is no node 'reveiw'\. Did you mean 'review'\? Known: draft, publish, review\.",
+    ),
+    "edge from an unknown node": (
+        lambda: good().add_edge("drat", "review"),
+        r"Edge 'drat' -> 'review': there is no node 'drat'\. Did you mean 'draft'\?",
+    ),
+    "edge to something without any likeness": (
+        lambda: good().add_edge("draft", "zzz"),
+        r"there is no node 'zzz'\. Known: draft, publish, review\.",
+    ),
+    "edge into START": (lambda: good().add_edge("publish", START), r"'publish' -> '__start__': START cannot be entered"),
+    "edge out of END": (lambda: good().add_edge(END, "draft"), r"'__end__' -> 'draft': nothing can follow END"),
+    "edge to STOP": (lambda: good().add_edge("publish", STOP), r"'__stop__'"),
+    "edge from STOP": (lambda: good().add_edge(STOP, "draft"), r"'__stop__'"),
+    "finish point that is unknown": (lambda: good().set_finish_point("publsh"), r"'publsh'.*Did you mean 'publish'"),
+    "entry point that is unknown": (lambda: good().set_entry_point("drafts"), r"'drafts'.*Did you mean 'draft'"),
+    # join lists
+    "join from an unknown node": (
+        lambda: good().add_edge(["draft", "reviw"], "publish"),
+        r"Join edge \['draft', 'reviw'\] -> 'publish': there is no node 'reviw'\. Did you mean 'review'",
+    ),
+    "join to an unknown node": (
+        lambda: good().add_edge(["draft", "review"], "pubish"),
+        r"Join edge \['draft', 'review'\] -> 'pubish': there is no node 'pubish'\. Did you mean 'publish'",
+    ),
+    "join of one": (lambda: good().add_edge(["draft"], "publish"), r"\['draft'\] -> 'publish' needs at least two different"),
+    "join of one twice": (lambda: good().add_edge(["draft", "draft"], "publish"), r"needs at least two different starts"),
+    "join of none": (lambda: good().add_edge([], "publish"), r"needs at least two different starts"),
+    "join with END": (lambda: good().add_edge(["draft", END], "publish"), r"nothing can follow END"),
+    # conditional edges
+    "conditional edge from an unknown node": (
+        lambda: good().add_conditional_edges("reviews", nothing, ["draft"]),
+        r"conditional edge from 'reviews': there is no such node\. Did you mean 'review'",
+    ),
+    "conditional edge to an unknown node": (
+        lambda: good().add_conditional_edges("review", nothing, {"again": "darft"}),
+        r"'nothing' from 'review' leads to 'darft': there is no such node\. Did you mean 'draft'",
+    ),
+    "conditional edge whose hint names an unknown node": (
+        lambda: good().add_conditional_edges("draft", routes_wrong),
+        r"'routes_wrong' from 'draft' leads to 'reveiw'.*Did you mean 'review'",
+    ),
+    "conditional edge without targets": (
+        lambda: good().add_conditional_edges("review", nothing, []),
+        r"from 'review' has no targets",
+    ),
+    "conditional edge without a function": (
+        lambda: good().add_conditional_edges("review", "publish"),  # type: ignore[arg-type]
+        r"conditional edge from 'review' has no function: found 'publish'",
+    ),
+    "conditional edge back to START": (
+        lambda: good().add_conditional_edges("review", nothing, [START]),
+        r"leads to '__start__'",
+    ),
+    "conditional entry that is unknown": (
+        lambda: good().set_conditional_entry_point(nothing, ["darft"]),
+        r"from '__start__' leads to 'darft'.*Did you mean 'draft'",
+    ),
+    # destinations
+    "unknown destination": (
+        lambda: good().add_node("a", nothing, destinations=["reveiw"]).add_edge("draft", "a"),
+        r"Node 'a' declares the destination 'reveiw': there is no such node\. Did you mean 'review'",
+    ),
+    "unknown destination in a hint": (
+        lambda: good().add_node("a", declares_wrong).add_edge("draft", "a"),
+        r"Node 'a' declares the destination 'reveiw'.*Did you mean 'review'",
+    ),
+    "unknown destination in a mapping": (
+        lambda: good().add_node("a", nothing, destinations={"nowhere": "label"}).add_edge("draft", "a"),
+        r"'a' declares the destination 'nowhere'",
+    ),
+    # entry and reach
+    "no nodes": (lambda: StateGraph(State), r"has no nodes"),
+    "no entry": (lambda: StateGraph(State).add_node("a", nothing), r"no entry\. Add an edge from START.*'a'"),
+    "a node that nothing reaches": (
+        lambda: good().add_node("lonely", nothing),
+        r"Node 'lonely' cannot be reached.*destinations=",
+    ),
+    "a node that only reaches itself": (
+        lambda: good().add_node("a", nothing).add_edge("a", "a"),
+        r"Node 'a' cannot be reached",
+    ),
+    # names
+    "a name with a bar": (lambda: graph_of("a|b"), r"Node 'a\|b': '\|' and ':' separate"),
+    "a name with a colon": (lambda: graph_of("a:b"), r"Node 'a:b': '\|' and ':' separate"),
+    "an empty name": (lambda: graph_of("a").add_node("", nothing).add_edge("a", ""), r"empty name"),
+    "the name of START": (lambda: graph_of("a").add_node(START, nothing), r"'__start__': this name is reserved"),
+    "the name of END": (lambda: graph_of("a").add_node(END, nothing), r"'__end__': this name is reserved"),
+    "the name of STOP": (lambda: graph_of("a").add_node(STOP, nothing), r"'__stop__': this name is reserved"),
+    "a name given twice": (lambda: good().add_node("draft", coroutine), r"Node 'draft' is added twice"),
+    # nodes
+    "a node without a function": (
+        lambda: good().add_node("draft2").add_edge("draft", "draft2"),  # type: ignore[arg-type]
+        r"'draft2' has no function: found None",
+    ),
+    "a node whose function is none": (
+        lambda: graph_of("a").add_node("b", 7).add_edge("a", "b"),  # type: ignore[arg-type]
+        r"'b' has no function: found 7",
+    ),
+    "an unknown join": (
+        lambda: graph_of("a").add_node("b", nothing, join="all").add_edge("a", "b"),  # type: ignore[arg-type]
+        r"Node 'b': unknown join 'all'\. Kinds: any, idle, reachable",
+    ),
+    "defer with another join": (
+        lambda: graph_of("a").add_node("b", nothing, defer=True, join="reachable").add_edge("a", "b"),
+        r"'b': defer=True means join='idle', found join='reachable'",
+    ),
+    "an unknown memory": (
+        lambda: graph_of("a").add_node("b", nothing, memory="forever").add_edge("a", "b"),  # type: ignore[arg-type]
+        r"Node 'b': unknown memory 'forever'\. Kinds: call, thread, none",
+    ),
+    "memory of a function": (
+        lambda: graph_of("a").add_node("b", nothing, memory="thread").add_edge("a", "b"),
+        r"'b': memory='thread' is for subgraphs",
+    ),
+    "an inline coroutine": (
+        lambda: graph_of("a").add_node("b", coroutine, inline=True).add_edge("a", "b"),
+        r"'b' is a coroutine.*Drop inline=True",
+    ),
+    "an unknown channel to wait for": (
+        lambda: graph_of("a").add_node("b", nothing, on=["lgo"]),
+        r"'b' waits for channel 'lgo', which does not exist\. Did you mean 'log'\? Known: log, x",
+    ),
+    "a parameter that nothing fills": (
+        lambda: graph_of("a").add_node("b", lambda state, runtme: None).add_edge("a", "b"),
+        r"'b' asks for the parameter 'runtme'.*Did you mean 'runtime'",
+    ),
+    "a keyword that nothing fills": (
+        lambda: graph_of("a").add_node("b", lambda state, *, database: None).add_edge("a", "b"),
+        r"'b' asks for the parameter 'database'",
+    ),
+    "an error handler with such a parameter": (
+        lambda: graph_of("a").add_node("b", nothing, error_handler=lambda s, eror: None).add_edge("a", "b"),
+        r"error handler of node 'b' asks for the parameter 'eror'.*Did you mean 'error'",
+    ),
+    "a store that is not there": (
+        lambda: graph_of("a").add_node("b", lambda state, store: None).add_edge("a", "b"),
+        r"'b' asks for a store, and there is none",
+    ),
+    # schemas
+    "a reducer of one parameter": (
+        lambda: graph_of("a", schema={"x": lambda only: only}),
+        r"Field 'x': the reducer .* cannot be called with \(current, update\)",
+    ),
+    "a reducer of three parameters": (
+        lambda: graph_of("a", schema={"x": lambda a, b, c: a}),
+        r"Field 'x'.*two positional parameters",
+    ),
+    "a channel class that needs arguments": (
+        lambda: graph_of("a", schema={"x": __import__("statewright.channels", fromlist=["Barrier"]).Barrier}),
+        r"Field 'x': Barrier needs arguments",
+    ),
+    "two reducers of one field": (lambda: graph_of("a", input_schema=OtherReducer), r"'log'"),
+    "a computed value in the input": (
+        lambda: graph_of("a", input_schema=WithManaged),
+        r"input schema holds 'last', a computed value",
+    ),
+    "a computed value in the output": (
+        lambda: graph_of("a", output_schema=WithManaged),
+        r"output schema holds 'last', a computed value",
+    ),
+    "a reducer in a dict that is none": (lambda: graph_of("a", schema={"x": 7}), r"'x'"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_wrong_graph_is_refused_with_its_problem(case: str) -> None:
+    make, pattern = WRONG[case]
+
+    with pytest.raises(InvalidGraph, match=f"(?s){pattern}") as caught:
+        make().compile()
+    assert len(caught.value.problems) == 1, caught.value.problems
+    assert isinstance(caught.value, GraphError)
+    assert caught.value.code == "SW-invalid-graph"
+
+
+def test_the_list_is_long() -> None:
+    assert len(WRONG) >= 40
+
+
+COMPILING: dict[str, tuple[dict[str, Any], str]] = {
+    "unknown interrupt_before": ({"interrupt_before": ["reviw"]}, r"'reviw': there is no such node\. Did you mean 'review'"),
+    "unknown interrupt_after": ({"interrupt_after": "publsh"}, r"'publsh': there is no such node\. Did you mean 'publish'"),
+    "a checkpointer that is none": ({"checkpointer": object()}, r"checkpointer= is <object.*methods of a Checkpointer"),
+    "a checkpointer class": ({"checkpointer": "memory"}, r"checkpointer= is 'memory' of type str"),
+    "a store that is none": ({"store": []}, r"store= is \[\] of type list.*InMemoryStore\(\)"),
+    "an unknown treatment of keys": ({"unknown_keys": "warning"}, r"unknown_keys= is 'warning'\. Choices: warn, error, drop"),
+    "an unknown validation": ({"validate": "strict"}, r"validate= is 'strict'\. Choices: input, all, off"),
+}
+
+
+@pytest.mark.parametrize("case", COMPILING)
+def test_a_wrong_argument_of_compile_is_a_problem_like_the_others(case: str) -> None:
+    arguments, pattern = COMPILING[case]
+
+    with pytest.raises(InvalidGraph, match=pattern) as caught:
+        good().compile(**arguments)
+    assert len(caught.value.problems) == 1
+    good().compile()
+
+
+@pytest.mark.parametrize("given", [InMemorySaver, InMemoryStore])
+def test_a_class_instead_of_an_instance_is_refused(given: type) -> None:
+    argument = "checkpointer" if given is InMemorySaver else "store"
+
+    with pytest.raises(InvalidGraph, match=f"{argument}="):
+        good().compile(**{argument: given})
+
+
+def test_several_problems_are_found_at_once_numbered_and_named() -> None:
+    graph = good().add_edge("publish", "reveiw").add_edge("drat", "review").add_node("draft", nothing)
+    graph.add_node("a|b", lambda state, other: None, join="all", memory="x", on=["nope"])  # type: ignore[arg-type]
+    graph.add_conditional_edges("review", nothing, {"1": "one", "2": "two"})
+
+    with pytest.raises(InvalidGraph) as caught:
+        graph.compile(name="Flow", interrupt_before="nobody")
+
+    problems, text = caught.value.problems, str(caught.value)
+    assert len(problems) == 11
+    assert text.startswith("Flow has 11 problems:\n  1. ")
+    assert all(f"  {number}. {problem}" in text for number, problem in enumerate(problems, 1))
+    for words in ("added twice", "'all'", "'x'", "'nope'", "'other'", "'a|b'", "'reveiw'", "'drat'", "'one'", "'two'", "'nobody'"):
+        assert sum(words in problem for problem in problems) >= 1, words
+
+
+def test_one_wrong_end_used_often_is_one_problem_for_each_edge() -> None:
+    graph = good().add_edge("draft", "nope").add_edge("review", "nope")
+
+    with pytest.raises(InvalidGraph) as caught:
+        graph.compile()
+    assert len(caught.value.problems) == 2
+
+
+def test_a_wrong_schema_is_found_beside_what_was_wrong_already() -> None:
+    graph = StateGraph({"x": lambda only: only}).add_node("a", nothing).add_node("a", nothing)
+
+    with pytest.raises(InvalidGraph) as caught:
+        graph.compile()
+    assert len(caught.value.problems) == 2
+    assert isinstance(caught.value.__cause__, InvalidSchema)
+
+
+def test_unreachable_nodes_are_told_only_where_the_names_are_right() -> None:
+    graph = good().add_node("lonely", nothing).add_edge("publish", "lonly")
+
+    with pytest.raises(InvalidGraph) as caught:
+        graph.compile()
+    (problem,) = caught.value.problems
+    assert "Did you mean 'lonely'" in problem
+
+
+# -- strict=False
+
+
+def test_not_strict_warns_of_each_problem_of_shape_and_runs() -> None:
+    graph = good().add_edge("publish", "reveiw").add_edge("drat", "review").add_edge(["draft", "nobody"], "publish")
+    graph.add_conditional_edges("review", lambda s: "b", {"a": "nowhere", "b": END})
+
+    with pytest.warns(GraphWarning) as caught:
+        app = graph.compile(strict=False)
+
+    assert len(caught) == 4
+    assert app.invoke({"x": 1}) == {"x": 1, "log": []}
+    assert app.graph.edges["publish"] == ()
+    assert "drat" not in app.graph.edges
+    assert app.graph.joins == ()
+
+
+def test_not_strict_leaves_the_builder_as_it_was() -> None:
+    graph = good().add_edge("publish", "reveiw")
+    with pytest.warns(GraphWarning):
+        graph.freeze(strict=False)
+
+    assert list(graph.edges["publish"]) == ["reveiw"]
+    with pytest.raises(InvalidGraph):
+        graph.freeze()
+
+
+@pytest.mark.parametrize(
+    "case",
+    ["a node without a function", "an unknown join", "a parameter that nothing fills", "a reducer of one parameter",
+     "a name given twice", "a computed value in the input", "an unknown channel to wait for"],
+)  # fmt: skip
+def test_not_strict_does_not_tolerate_what_cannot_work(case: str) -> None:
+    make, pattern = WRONG[case]
+
+    with pytest.raises(InvalidGraph, match=f"(?s){pattern}"):
+        make().compile(strict=False)
+
+
+def test_not_strict_tolerates_unknown_destinations_and_unreachable_nodes() -> None:
+    graph = good().add_node("a", lambda s: Command(goto="review"), destinations=["reveiw", "review"]).add_node("b", nothing)
+    graph.add_edge("draft", "a")
+
+    with pytest.warns(GraphWarning, match="'reveiw'"):
+        app = graph.compile(strict=False)
+    assert app.invoke({"x": 1})["x"] == 1
+
+
+def test_a_warning_points_at_the_line_that_compiles() -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        good().add_edge("publish", "nope").compile(strict=False)
+
+    assert [one.filename for one in caught] == [__file__]
+
+
+# -- what is right
+
+
+RIGHT: dict[str, Wrong] = {
+    "a row": good,
+    "a node reached by a goto that is declared": lambda: good()
+    .add_node("a", nothing, destinations=["b"])
+    .add_node("b", nothing)
+    .add_edge("draft", "a"),
+    "a node reached by a goto of one that declares nothing": lambda: good()
+    .add_node("a", lambda s: Command(goto="b"))
+    .add_node("b", nothing)
+    .add_edge("draft", "a"),
+    "a node reached by an undeclared conditional edge": lambda: good()
+    .add_node("b", nothing)
+    .add_conditional_edges("draft", lambda s: "b"),
+    "a subscriber": lambda: good().add_node("b", nothing, on=["x"]),
+    "what a subscriber leads to": lambda: good()
+    .add_node("b", nothing, on=["x"])
+    .add_node("c", nothing)
+    .add_edge("b", "c"),
+    "a join of START": lambda: good().add_node("b", nothing).add_edge([START, "draft"], "b"),
+    "an edge to END from a join": lambda: good().add_edge(["draft", "review"], END),
+    "destinations END and STOP": lambda: good().add_node("a", nothing, destinations=[END, STOP]).add_edge("draft", "a"),
+    "a path map to STOP": lambda: good().add_conditional_edges("draft", nothing, {"no": STOP}),
+    "a self loop": lambda: good().add_edge("publish", "publish"),
+    "the same edge twice": lambda: good().add_edge("draft", "review"),
+    "a parameter with a default": lambda: good().add_node("a", lambda state, size=3: None).add_edge("draft", "a"),
+    "an optional store": lambda: good().add_node("a", lambda state, store=None: None).add_edge("draft", "a"),
+    "a builtin": lambda: graph_of("a", schema={"x": operator.add}).add_node("b", dict).add_edge("a", "b"),
+    "an ephemeral field": lambda: graph_of("a", schema={"x": Ephemeral()}),
+    "a closed dict": lambda: graph_of("a", schema=StateSchema({"x": append}, closed=True)),
+}
+
+
+@pytest.mark.parametrize("case", RIGHT)
+def test_a_right_graph_has_no_problems(case: str) -> None:
+    graph = RIGHT[case]().freeze()
+
+    found = find_problems(graph)
+    assert (found.fatal, found.shape) == ((), ())
+
+
+def test_checking_is_repeatable() -> None:
+    graph = good().add_edge("publish", "reveiw")
+    found: list[tuple[str, ...]] = []
+    for _ in range(3):
+        with pytest.raises(InvalidGraph) as caught:
+            graph.freeze()
+        found.append(caught.value.problems)
+
+    assert found[0] == found[1] == found[2]
+
+
+def test_problems_come_in_the_order_of_declaration() -> None:
+    graph = GraphBuilder(State).add_edge(START, "a")
+    for name in "ba":
+        graph.add_node(name, lambda state, z, y: None)
+
+    with pytest.raises(InvalidGraph) as caught:
+        graph.add_edge("a", "b").freeze()
+    asked = [(problem.split("'")[1], problem.split("'")[3]) for problem in caught.value.problems]
+    assert asked == [("b", "z"), ("b", "y"), ("a", "z"), ("a", "y")]
+
+
+def test_what_runtime_offers_is_no_problem() -> None:
+    def node(state: State, r: Runtime, config: Any, writer: Any, previous: Any) -> Send | None:
+        return None
+
+    good().add_node(node).add_edge("draft", "node").compile(store=InMemoryStore())
