@@ -134,10 +134,17 @@ def test_targets_of_a_branch_come_from_the_map_the_list_or_the_hint() -> None:
     def hinted(state: Any) -> Literal["a", "b"]:
         return "a"
 
-    graph = builder().add_conditional_edges("b", nothing, {1: "a", None: END}).add_conditional_edges("b", nothing, ["a"])
+    graph = (
+        builder().add_conditional_edges("b", nothing, {1: "a", None: END}).add_conditional_edges("b", nothing, ["a"])
+    )
     graph.add_conditional_edges("b", hinted).add_conditional_edges("b", nothing)
 
-    assert [branch.targets for branch in graph.branches["b"]] == [{1: "a", None: END}, {"a": "a"}, {"a": "a", "b": "b"}, None]
+    assert [branch.targets for branch in graph.branches["b"]] == [
+        {1: "a", None: END},
+        {"a": "a"},
+        {"a": "a", "b": "b"},
+        None,
+    ]
     assert [branch.name for branch in graph.branches["b"]] == ["nothing", "nothing", "hinted", "nothing"]
 
 

@@ -7,7 +7,15 @@ from statewright.graph import ExecutionInfo
 
 
 def info(**changes: Any) -> ExecutionInfo:
-    given = {"thread_id": "t", "run_id": "r", "namespace": "", "checkpoint_id": None, "step": 1, "node": "n", "task_id": "x"}
+    given = {
+        "thread_id": "t",
+        "run_id": "r",
+        "namespace": "",
+        "checkpoint_id": None,
+        "step": 1,
+        "node": "n",
+        "task_id": "x",
+    }
     return ExecutionInfo(**{**given, **changes})
 
 

@@ -45,6 +45,8 @@ def test_a_key_is_a_text_that_stays_the_same() -> None:
     assert isinstance(JoinEdge(("a", "b"), "c").key, str)
 
 
-@pytest.mark.parametrize(("path", "name"), [(nothing, "nothing"), (lambda s: s, "<lambda>"), (type("P", (), {})(), "P")])
+@pytest.mark.parametrize(
+    ("path", "name"), [(nothing, "nothing"), (lambda s: s, "<lambda>"), (type("P", (), {})(), "P")]
+)
 def test_a_branch_is_named_by_its_function(path: Any, name: str) -> None:
     assert Branch("a", path, None).name == name

@@ -85,7 +85,10 @@ WRONG: dict[str, tuple[Wrong, str]] = {
         lambda: good().add_edge("draft", "zzz"),
         r"there is no node 'zzz'\. Known: draft, publish, review\.",
     ),
-    "edge into START": (lambda: good().add_edge("publish", START), r"'publish' -> '__start__': START cannot be entered"),
+    "edge into START": (
+        lambda: good().add_edge("publish", START),
+        r"'publish' -> '__start__': START cannot be entered",
+    ),
     "edge out of END": (lambda: good().add_edge(END, "draft"), r"'__end__' -> 'draft': nothing can follow END"),
     "edge to STOP": (lambda: good().add_edge("publish", STOP), r"'__stop__'"),
     "edge from STOP": (lambda: good().add_edge(STOP, "draft"), r"'__stop__'"),
@@ -100,8 +103,14 @@ WRONG: dict[str, tuple[Wrong, str]] = {
         lambda: good().add_edge(["draft", "review"], "pubish"),
         r"Join edge \['draft', 'review'\] -> 'pubish': there is no node 'pubish'\. Did you mean 'publish'",
     ),
-    "join of one": (lambda: good().add_edge(["draft"], "publish"), r"\['draft'\] -> 'publish' needs at least two different"),
-    "join of one twice": (lambda: good().add_edge(["draft", "draft"], "publish"), r"needs at least two different starts"),
+    "join of one": (
+        lambda: good().add_edge(["draft"], "publish"),
+        r"\['draft'\] -> 'publish' needs at least two different",
+    ),
+    "join of one twice": (
+        lambda: good().add_edge(["draft", "draft"], "publish"),
+        r"needs at least two different starts",
+    ),
     "join of none": (lambda: good().add_edge([], "publish"), r"needs at least two different starts"),
     "join with END": (lambda: good().add_edge(["draft", END], "publish"), r"nothing can follow END"),
     # conditional edges
@@ -256,12 +265,21 @@ def test_the_list_is_long() -> None:
 
 
 COMPILING: dict[str, tuple[dict[str, Any], str]] = {
-    "unknown interrupt_before": ({"interrupt_before": ["reviw"]}, r"'reviw': there is no such node\. Did you mean 'review'"),
-    "unknown interrupt_after": ({"interrupt_after": "publsh"}, r"'publsh': there is no such node\. Did you mean 'publish'"),
+    "unknown interrupt_before": (
+        {"interrupt_before": ["reviw"]},
+        r"'reviw': there is no such node\. Did you mean 'review'",
+    ),
+    "unknown interrupt_after": (
+        {"interrupt_after": "publsh"},
+        r"'publsh': there is no such node\. Did you mean 'publish'",
+    ),
     "a checkpointer that is none": ({"checkpointer": object()}, r"checkpointer= is <object.*methods of a Checkpointer"),
     "a checkpointer class": ({"checkpointer": "memory"}, r"checkpointer= is 'memory' of type str"),
     "a store that is none": ({"store": []}, r"store= is \[\] of type list.*InMemoryStore\(\)"),
-    "an unknown treatment of keys": ({"unknown_keys": "warning"}, r"unknown_keys= is 'warning'\. Choices: warn, error, drop"),
+    "an unknown treatment of keys": (
+        {"unknown_keys": "warning"},
+        r"unknown_keys= is 'warning'\. Choices: warn, error, drop",
+    ),
     "an unknown validation": ({"validate": "strict"}, r"validate= is 'strict'\. Choices: input, all, off"),
 }
 
@@ -296,7 +314,19 @@ def test_several_problems_are_found_at_once_numbered_and_named() -> None:
     assert len(problems) == 11
     assert text.startswith("Flow has 11 problems:\n  1. ")
     assert all(f"  {number}. {problem}" in text for number, problem in enumerate(problems, 1))
-    for words in ("added twice", "'all'", "'x'", "'nope'", "'other'", "'a|b'", "'reveiw'", "'drat'", "'one'", "'two'", "'nobody'"):
+    for words in (
+        "added twice",
+        "'all'",
+        "'x'",
+        "'nope'",
+        "'other'",
+        "'a|b'",
+        "'reveiw'",
+        "'drat'",
+        "'one'",
+        "'two'",
+        "'nobody'",
+    ):
         assert sum(words in problem for problem in problems) >= 1, words
 
 
@@ -366,7 +396,9 @@ def test_not_strict_does_not_tolerate_what_cannot_work(case: str) -> None:
 
 
 def test_not_strict_tolerates_unknown_destinations_and_unreachable_nodes() -> None:
-    graph = good().add_node("a", lambda s: Command(goto="review"), destinations=["reveiw", "review"]).add_node("b", nothing)
+    graph = (
+        good().add_node("a", lambda s: Command(goto="review"), destinations=["reveiw", "review"]).add_node("b", nothing)
+    )
     graph.add_edge("draft", "a")
 
     with pytest.warns(GraphWarning, match="'reveiw'"):
@@ -387,22 +419,19 @@ def test_a_warning_points_at_the_line_that_compiles() -> None:
 
 RIGHT: dict[str, Wrong] = {
     "a row": good,
-    "a node reached by a goto that is declared": lambda: good()
-    .add_node("a", nothing, destinations=["b"])
-    .add_node("b", nothing)
-    .add_edge("draft", "a"),
-    "a node reached by a goto of one that declares nothing": lambda: good()
-    .add_node("a", lambda s: Command(goto="b"))
-    .add_node("b", nothing)
-    .add_edge("draft", "a"),
-    "a node reached by an undeclared conditional edge": lambda: good()
-    .add_node("b", nothing)
-    .add_conditional_edges("draft", lambda s: "b"),
+    "a node reached by a goto that is declared": lambda: (
+        good().add_node("a", nothing, destinations=["b"]).add_node("b", nothing).add_edge("draft", "a")
+    ),
+    "a node reached by a goto of one that declares nothing": lambda: (
+        good().add_node("a", lambda s: Command(goto="b")).add_node("b", nothing).add_edge("draft", "a")
+    ),
+    "a node reached by an undeclared conditional edge": lambda: (
+        good().add_node("b", nothing).add_conditional_edges("draft", lambda s: "b")
+    ),
     "a subscriber": lambda: good().add_node("b", nothing, on=["x"]),
-    "what a subscriber leads to": lambda: good()
-    .add_node("b", nothing, on=["x"])
-    .add_node("c", nothing)
-    .add_edge("b", "c"),
+    "what a subscriber leads to": lambda: (
+        good().add_node("b", nothing, on=["x"]).add_node("c", nothing).add_edge("b", "c")
+    ),
     "a join of START": lambda: good().add_node("b", nothing).add_edge([START, "draft"], "b"),
     "an edge to END from a join": lambda: good().add_edge(["draft", "review"], END),
     "destinations END and STOP": lambda: good().add_node("a", nothing, destinations=[END, STOP]).add_edge("draft", "a"),

@@ -1,0 +1,46 @@
+"""What the documents show runs, and what they name exists."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from statewright import errors
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.M | re.S)
+LINK = re.compile(r"\]\(([^)#]+)\)")
+WITH_CODE = [path for path in DOCUMENTS if BLOCK.search(path.read_text(encoding="utf-8"))]
+
+
+@pytest.mark.parametrize("path", WITH_CODE, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_python_block_runs(path: Path) -> None:
+    """The blocks of one document share their names, as a reader would expect."""
+    names: dict[str, object] = {"__name__": "document"}
+    for block in BLOCK.findall(path.read_text(encoding="utf-8")):
+        exec(compile(block, str(path), "exec", dont_inherit=True), names)
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_relative_link_leads_somewhere(path: Path) -> None:
+    links = [link for link in LINK.findall(path.read_text(encoding="utf-8")) if "://" not in link]
+    assert [link for link in links if not (path.parent / link).exists()] == []
+
+
+def test_every_error_has_a_heading() -> None:
+    text = (ROOT / "docs/guide/errors.md").read_text(encoding="utf-8")
+    classes = [name for name in errors.__all__ if isinstance(getattr(errors, name), type)]
+    assert [name for name in classes if f"## {name}\n" not in text] == []
+
+
+def test_every_command_has_a_heading() -> None:
+    text = (ROOT / "docs/guide/cli.md").read_text(encoding="utf-8")
+    assert all(f"## {name}\n" in text for name in ("run", "draw", "check", "init"))
+
+
+def test_decisions_are_numbered_without_gaps() -> None:
+    numbers = sorted(int(path.name[:4]) for path in (ROOT / "docs/decisions").glob("*.md"))
+    assert numbers == list(range(1, len(numbers) + 1))

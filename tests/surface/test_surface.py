@@ -1,0 +1,88 @@
+"""The public surface, and the direction of imports: neither drifts unseen."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import statewright
+from statewright import CompiledGraph, StateGraph
+
+SOURCE = Path(statewright.__file__).parent
+SURFACE = """
+AnyValue AppendReducer Command CompiledGraph END Ephemeral EphemeralReducer GraphBuilder InMemorySaver InMemoryStore
+Instrument Interrupt IsLastStep Message MessagesState MessagesStateGraph NodeError Overwrite OverwriteReducer
+REMOVE_ALL_MESSAGES RemainingSteps RemoveMessage RunControl Runtime START STOP Send StateGraph StateSchema
+StatewrightError ToolCall ToolResult Topic Untracked add_messages append interrupt overwrite
+""".split()
+LADDER = [
+    {"errors", "ids", "clock", "messages", "events"},
+    {"channels"},
+    {"checkpoint", "store"},
+    {"state"},
+    {"graph"},
+    {"runtime"},
+    {"cli"},
+]
+RUNG = {name: height for height, names in enumerate(LADDER) for name in names}
+
+
+def test_the_front_door_is_what_it_was() -> None:
+    assert statewright.__all__ == sorted(SURFACE)
+    assert all(hasattr(statewright, name) for name in SURFACE)
+
+
+@pytest.mark.parametrize("package", ["channels", "checkpoint", "store", "state", "graph", "graph.draw", "runtime"])
+def test_what_a_folder_offers_is_there(package: str) -> None:
+    module = importlib.import_module(f"statewright.{package}")
+    assert all(hasattr(module, name) for name in module.__all__)
+
+
+def test_the_builder_and_the_face_of_the_runtime_keep_their_signatures() -> None:
+    assert list(inspect.signature(StateGraph.compile).parameters)[1:] == [
+        "checkpointer", "store", "interrupt_before", "interrupt_after", "debug", "name", "strict", "unknown_keys",
+        "validate", "instruments", "clock",
+    ]  # fmt: skip
+    for method in (CompiledGraph.invoke, CompiledGraph.ainvoke):
+        named = ["input", "config", "stream_mode", "version", "options"]
+        assert list(inspect.signature(method).parameters)[1:] == named
+
+
+def test_the_front_door_loads_nothing_heavy() -> None:
+    code = "import sys, statewright; print(len(sys.modules), *sorted(sys.modules))"
+    done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)
+    count, *names = done.stdout.split()
+    assert int(count) <= 120
+    assert not {"asyncio", "pydantic", "typer", "rich"} & set(names)
+
+
+def _modules() -> list[Path]:
+    return [path for path in SOURCE.rglob("*.py") if path.parent != SOURCE or path.stem in RUNG]
+
+
+@pytest.mark.parametrize("path", _modules(), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_imports_point_down(path: Path) -> None:
+    parts = path.relative_to(SOURCE).with_suffix("").parts
+    own = RUNG.get(parts[0])
+    if own is None:
+        return  # testing and compat may import anything
+    for name in _imported(path):
+        target = name.split(".")[1:2]
+        if target and target[0] in RUNG:
+            assert RUNG[target[0]] <= own, f"{path} imports {name}, which lies above it"
+            same_height = RUNG[target[0]] == own and target[0] != parts[0] and own > 0
+            assert not same_height, f"{path} imports {name}, which lies beside it"
+        if path.name != "__init__.py":
+            assert name != f"statewright.{parts[0]}", f"{path} imports its own front door"
+
+
+def _imported(path: Path) -> list[str]:
+    nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    found = [node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module is not None]
+    return [name for name in found if name.startswith("statewright")]
