@@ -3,6 +3,8 @@
 This is the front door. It defines nothing and loads nothing until a name is asked for.
 """
 
+# pyright: reportUnusedImport=false
+# What a type checker sees of the lazy door stands under TYPE_CHECKING.
 from __future__ import annotations
 
 from importlib import import_module

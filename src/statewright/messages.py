@@ -108,8 +108,8 @@ def as_message(value: object) -> Message | RemoveMessage:
             return value.to_message()
         case str():
             return Message(value)
-        case (str() as role, str() | list() as content):
-            return Message(cast(Any, content), role=_role(role, value))
+        case (str() as role, str() | list()):
+            return Message(cast(tuple[str, Any], value)[1], role=_role(role, cast(object, value)))
         case Mapping():
             return _from_dict(cast(Mapping[str, Any], value))
         case _ if hasattr(value, "type") and hasattr(value, "content"):

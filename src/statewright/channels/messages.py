@@ -85,7 +85,7 @@ class Messages(Channel):
         for position, item in enumerate(items):
             message = item if type(item) is Message else as_message(item)
             if message.id is None:
-                message = replace(cast(Message, message), id=f"{task_id}-{position}")
+                message = replace(message, id=f"{task_id}-{position}")
             else:
                 all_new = False
             batch.append(message)

@@ -33,7 +33,7 @@ def overwritten(updates: Sequence[Any]) -> Any:
     """
     found = MISSING
     for update in updates:
-        kind = type(update)
+        kind: type = type(update)  # pyright: ignore[reportUnknownVariableType]
         if kind is not Overwrite and kind is not dict:
             continue
         value = update.value if kind is Overwrite else _from_json(cast(dict[str, Any], update))

@@ -13,7 +13,16 @@ from typing import Any, Final, Literal, NamedTuple
 
 from statewright.ids import CheckpointId, InterruptId, TaskId, task_id
 
-NO_ARG: Final[Any] = type("NoArg", (), {"__repr__": lambda self: "NO_ARG", "__reduce__": lambda self: "NO_ARG"})()
+
+class _NoArg:
+    def __repr__(self) -> str:
+        return "NO_ARG"
+
+    def __reduce__(self) -> str:
+        return "NO_ARG"  # a copy is the same object
+
+
+NO_ARG: Final[Any] = _NoArg()
 """As the argument of a task: its input is read from the state."""
 
 Source = Literal["input", "loop", "update", "fork"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import traceback
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn, cast
 
 import typer
 
@@ -59,9 +59,9 @@ def _follow(app: Any, start: Any, config: dict[str, Any]) -> tuple[Any, tuple[An
             if mode == "tasks":
                 progress.take(part)
             elif isinstance(part, dict) and "__interrupt__" in part:
-                questions = part["__interrupt__"]
+                questions = cast(dict[str, Any], part)["__interrupt__"]
             else:
-                state = part
+                state = cast(Any, part)
     return state, questions
 
 
@@ -70,7 +70,7 @@ def _ask(questions: tuple[Any, ...]) -> None:
     end("\n".join(["The run waits for answers:", *lines]), WAITING)
 
 
-def _fail(error: Exception, *, show_traceback: bool) -> None:
+def _fail(error: Exception, *, show_traceback: bool) -> NoReturn:
     """Say what failed and where; an input that the graph refuses is wrong use."""
     from statewright.errors import EmptyInputError, InvalidUpdateError
 

@@ -99,7 +99,7 @@ def _asked_by(parameter: inspect.Parameter, hints: dict[str, Any]) -> Asked | No
     hint = hints.get(parameter.name)
     if hint is Runtime or typing.get_origin(hint) is Runtime:
         return "runtime"
-    return cast(Asked, parameter.name) if parameter.name in ASKABLE else None
+    return parameter.name if parameter.name in ASKABLE else None
 
 
 def resolved_hints(function: Callable[..., Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ here but what ends the whole process or run: a task's exception is an outcome.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from statewright.checkpoint import NO_ARG, Checkpoint, Task, TaskResult, Values
@@ -225,7 +225,11 @@ def _writer(scope: Scope) -> Any:
     if watch is None:
         return _unheard
     own = scope.copy()  # the writer may be used after the scope has gone on to another task
-    return lambda value: watch.custom(own, value)
+
+    def write(value: Any) -> None:
+        watch.custom(own, value)
+
+    return write
 
 
 def _unheard(value: Any) -> None:
@@ -250,11 +254,23 @@ def _error(scope: Scope) -> NodeError | None:
     return arg if isinstance(arg, NodeError) else None
 
 
-_ASKED: dict[str, Any] = {
-    "config": lambda scope: scope.run.node_config(),
+def _config(scope: Scope) -> Any:
+    return scope.run.node_config()
+
+
+def _store(scope: Scope) -> Any:
+    return scope.run.store
+
+
+def _previous(scope: Scope) -> None:
+    """What an entrypoint saved last: graphs have no such thing."""
+
+
+_ASKED: dict[str, Callable[[Scope], Any]] = {
+    "config": _config,
     "runtime": _runtime,
     "writer": _writer,
-    "store": lambda scope: scope.run.store,
-    "previous": lambda scope: None,  # what an entrypoint saved last; graphs have no such thing
+    "store": _store,
+    "previous": _previous,
     "error": _error,
 }

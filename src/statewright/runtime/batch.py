@@ -45,7 +45,7 @@ async def run_beside_async(
 def config_at(config: Any, place: int, count: int) -> Any:
     """The config of one input: the common one, or its own from a list. Raises InvalidConfig for a wrong length."""
     if config is None or isinstance(config, Mapping):
-        return config
+        return cast(Any, config)
     configs = cast(Sequence[Any], config)
     if len(configs) != count:
         raise InvalidConfig(f"The batch has {count} inputs and {len(configs)} configs. Give one each, or one for all.")

@@ -316,12 +316,12 @@ class CompiledGraph:
         line, head = self._perform(run, updated(run, updates, cancel_pending=cancel_pending))
         return checkpoint_config(line, head)
 
-    def fork(self, config: Any, *, branch: str | None = None, **options: Unpack[CallOptions]) -> dict[str, Any]:
+    def fork(self, config: Any, *, branch: str | None = None, thread_id: str | None = None) -> dict[str, Any]:
         """Make a checkpoint the head of a new branch, or of its own branch again; the config of that head.
 
         Tasks that were due there are due again with their ids, what had landed is kept, answers are not.
         """
-        run = self._thread_run(config, options)
+        run = self._thread_run(config, {"thread_id": thread_id})
         line, head = self._perform(run, forked(run, branch))
         return checkpoint_config(line, head)
 
@@ -423,8 +423,8 @@ class CompiledGraph:
         watch = caller.watch
         if self._listeners:
             watch = watch.joined(self._listeners) if watch is not None else Watch(self._listeners)
-        inherited = {"context": caller.context, "control": caller.control}
-        given = {name: value for name, value in self._call_options(options).items() if value}
+        inherited: dict[str, Any] = {"context": caller.context, "control": caller.control}
+        inherited.update((name, value) for name, value in self._call_options(options).items() if value)
         return Run(
             self._program,
             settings,
@@ -438,7 +438,7 @@ class CompiledGraph:
             namespace=namespace,
             nested=True,
             metadata={"parent_task": task.id if task is not None else ""},
-            **{**inherited, **given},
+            **inherited,
         )
 
     def _settings(self, config: Any, options: Mapping[str, Any]) -> Settings:

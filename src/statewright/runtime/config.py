@@ -62,7 +62,7 @@ def read_settings(config: Any, **keywords: Any) -> Settings:
     if unknown is not None:
         raise InvalidConfig(f"config holds the unknown key {unknown!r}. " + suggestion(unknown, _KNOWN, noun="Keys"))
     settings = Settings(given)
-    configurable = given.get("configurable") or {}
+    configurable = cast(Mapping[str, Any], given.get("configurable") or {})
     for name in _OWN:
         value = next((v for v in (keywords.get(name), given.get(name), configurable.get(name)) if v is not None), None)
         if value is not None:

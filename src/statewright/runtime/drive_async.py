@@ -7,9 +7,9 @@ worker thread, so that a node that blocks never blocks the loop, unless its node
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, cast
 
 from statewright.ids import draw_checkpoint_id
 from statewright.runtime.attempt import perform
@@ -71,7 +71,7 @@ async def _perform_effect(run: Run, effect: Effect) -> Any:
     if type(effect) is Emit:
         return run.watch.emit(effect.event) if run.watch is not None else None
     answer = ask_saver(run, effect)
-    return await asyncio.wrap_future(answer) if isinstance(answer, Future) else answer
+    return await asyncio.wrap_future(cast("Future[Any]", answer)) if isinstance(answer, Future) else answer
 
 
 async def _run_many(run: Run, effect: RunTasks) -> list[Outcome | None]:
@@ -102,7 +102,7 @@ def _wake(closed: asyncio.Future[None]) -> None:
         closed.set_result(None)
 
 
-async def stream_parts(run: Run, core: Core, buffer: StreamBuffer) -> AsyncIterator[Any]:
+async def stream_parts(run: Run, core: Core, buffer: StreamBuffer) -> AsyncGenerator[Any, None]:
     """The parts of a stream, while a task of its own drives the run. Closing the iterator cancels the run."""
     loop = asyncio.get_running_loop()
     added = asyncio.Event()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Generator, Sequence
 from dataclasses import replace
-from typing import Any, Literal, TypeGuard
+from typing import Any, Literal, TypeGuard, cast
 
 from statewright.checkpoint import Checkpoint, Commit, Pending, Source, Task, TaskResult
 from statewright.errors import GraphDrained, GraphRecursionError
@@ -43,14 +43,14 @@ def supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Gen
         effect.tasks = due_tasks(checkpoint, pending) if pending else checkpoint.frontier
         if watch is not None and watch.wants("superstep_started"):
             yield Emit(run_event("superstep_started", run, effect.tasks, checkpoint.step + 1))
-        outcomes, commit_id = yield effect
+        outcomes, commit_id = cast(tuple[Any, Any], (yield effect))
         if pending:
             outcomes = _with_landed(checkpoint, pending, effect.tasks, outcomes)
         if not (len(outcomes) == 1 and type(outcomes[0]) is TaskResult) and not all_landed(outcomes):
             return (yield from _interrupted(run, checkpoint, outcomes))
         try:
             if not saves:  # nobody will look for the commit: its number in the run is name enough
-                commit_id = f"{run.run_id}.{checkpoint.step}"
+                commit_id = f"{run.run_id}.{checkpoint.step + 1}"
             origin = commit_id if not run.nested else run.origin(commit_id, checkpoint.step + 1)
             following = apply_results(program, checkpoint, outcomes, commit_id, origin)
         except Exception as error:

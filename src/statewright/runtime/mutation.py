@@ -28,11 +28,15 @@ def _look(value: Any, inside: tuple[int, ...]) -> Any:
         items = cast(dict[Any, Any], value).items()
         return ("dict", tuple((_look(key, inside), _look(one, inside)) for key, one in items))
     if isinstance(value, list | tuple):
-        return (type(value).__name__, tuple(_look(one, inside) for one in cast(list[Any], value)))
+        return (
+            "list" if isinstance(value, list) else "tuple",
+            tuple(_look(one, inside) for one in cast(list[Any], value)),
+        )
     if isinstance(value, set | frozenset):
         return ("set", frozenset(cast(set[Any], value)))
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return (type(value), tuple(_look(getattr(value, one.name), inside) for one in dataclasses.fields(value)))
-    if hasattr(type(value), "model_fields"):
-        return (type(value), tuple(_look(one, inside) for one in vars(value).values()))
+    kind = cast(Any, type(cast(object, value)))
+    if hasattr(kind, "model_fields"):
+        return (kind, tuple(_look(one, inside) for one in vars(value).values()))
     return value if isinstance(value, str | bytes | int | float | complex | bool | None) else id(value)

@@ -23,7 +23,6 @@ class Run:
     """One attempt to advance a thread, or a state without a thread, to rest."""
 
     __slots__ = (
-        "_commits",
         "answers",
         "breaks_after",
         "breaks_before",
@@ -105,14 +104,10 @@ class Run:
         """Whether a task of another run has called it."""
         self.metadata = metadata or {}
         """Kept with each commit."""
-        self._commits = 0
 
-    def draw_commit_id(self) -> str:
-        """An id for the next commit: sorted by time where it is saved, else a count within the run."""
-        if self.saver is not None:
-            return draw_checkpoint_id()
-        self._commits += 1
-        return f"{self.run_id}.{self._commits}"
+    def commit_id(self, step: int) -> str:
+        """An id for the commit of a step: drawn where it is saved, else its number within the run."""
+        return draw_checkpoint_id() if self.saver is not None else f"{self.run_id}.{step}"
 
     def origin(self, commit_id: str, step: int) -> str:
         """What the ids of tasks are derived from that a commit makes due.

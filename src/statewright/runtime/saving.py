@@ -27,6 +27,6 @@ def saved_form(program: Program, checkpoint: Checkpoint) -> Checkpoint:
 def _stripped(task: Task, unsaved: frozenset[str]) -> Task:
     if not isinstance(task.arg, Mapping):
         return task
-    arg = cast(Mapping[str, Any], task.arg)
+    arg = cast(Mapping[str, Any], task.arg)  # pyright: ignore[reportUnknownMemberType]
     kept = {name: value for name, value in arg.items() if name not in unsaved}
     return Task(task.node, kept, task.origin, task.position)

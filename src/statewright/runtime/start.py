@@ -69,7 +69,7 @@ def _start(run: Run, given: Any, saved: SavedCheckpoint | None, head: Checkpoint
         raise EmptyInputError(_nothing_to_do(run))
     checkpoint, pending = yield from _going_on(run, saved, head, replay=True)
     known = {question.id: run.answers[question.id] for question in pending.open if question.id in run.answers}
-    run.answers.update(pending.answers)
+    run.answers.update((str(key), value) for key, value in pending.answers.items())
     return checkpoint, pending.merged(Pending(answers=known)) if known else pending
 
 
@@ -107,7 +107,7 @@ def _fresh(run: Run, given: Any, saved: SavedCheckpoint | None, head: Checkpoint
     base, discarded = _base(run, saved)
     task = Task(START, NO_ARG, run.origin(base.id, base.step), 0)
     result = conclude(Scope(run, task, base), program.start, task, base, given)
-    commit_id = run.draw_commit_id()
+    commit_id = run.commit_id(base.step + 1)
     checkpoint = apply_results(program, base, [result], commit_id, run.origin(commit_id, base.step + 1))
     if run.saver is not None:
         notes = {"discarded": discarded} if discarded else {}
@@ -140,7 +140,7 @@ def _finish_first(run: Run, saved: SavedCheckpoint) -> Generator[Effect, Any, Re
     """Finish what the thread was doing; the rest at which that stopped, if it could not be finished."""
     if saved.checkpoint.at_rest:
         return None
-    run.answers.update(saved.pending.answers)
+    run.answers.update((str(key), value) for key, value in saved.pending.answers.items())
     run.stop = saved.checkpoint.step + run.settings.recursion_limit
     rest = yield from supersteps(run, saved.checkpoint, saved.pending)
     return None if rest.status == "completed" else rest
@@ -162,7 +162,7 @@ def _going_on(
     landed, asked = ({}, {}) if replay else (dict(pending.landed), dict(pending.interrupts))
     pending = Pending(landed=landed, interrupts=asked, paused=pending.paused)
     notes = {"nodes": saved.metadata.get("nodes", [])}
-    before, forked = checkpoint, _renamed(checkpoint, run.draw_commit_id())
+    before, forked = checkpoint, _renamed(checkpoint, run.commit_id(checkpoint.step + 1))
     commit = commit_of(run, before, forked, [], source="fork", expected=head, pending=pending, metadata=notes)
     yield from save_commit(run, commit)
     return forked, pending
@@ -195,7 +195,7 @@ def _commanded(run: Run, command: Command[Any], saved: SavedCheckpoint | None, h
         checkpoint, result = _with_command(run, checkpoint, command)
         if run.saver is not None:
             yield from save_commit(run, commit_of(run, before, checkpoint, [result], source="update", pending=pending))
-    run.answers.update(pending.answers)
+    run.answers.update((str(key), value) for key, value in pending.answers.items())
     return checkpoint, pending
 
 
@@ -206,7 +206,7 @@ def _with_command(run: Run, base: Checkpoint, command: Command[Any]) -> tuple[Ch
     writes = {} if command.update is None else program.updates.read(command.update, START, task)
     targets = [target for target in checked_targets(program, program.start, command.targets) if target != END]
     result = TaskResult(task, writes, targets, goto=True)
-    return apply_beside(program, base, [result], run.draw_commit_id(), base.frontier, base.held), result
+    return apply_beside(program, base, [result], run.commit_id(base.step + 1), base.frontier, base.held), result
 
 
 def _no_thread(run: Run) -> str:
@@ -224,7 +224,7 @@ def read_answers(resume: Any, open_questions: Sequence[Interrupt]) -> dict[Any, 
     if isinstance(resume, Mapping) and resume and all(is_interrupt_id(key) for key in cast(Mapping[Any, Any], resume)):
         answers = dict(cast(Mapping[Any, Any], resume))
     elif len(by_id) == 1:
-        answers = {open_questions[0].id: resume}
+        answers = {open_questions[0].id: cast(Any, resume)}
     elif not by_id:
         raise InvalidResume("Nothing was asked, so there is nothing to answer. Call invoke(None) to go on.")
     else:

@@ -85,7 +85,7 @@ def _listed(names: Names) -> Sequence[str]:
 
 
 def _wrong_port(name: str, given: object, port: type) -> list[str]:
-    if given is None or isinstance(given, port):
+    if given is None or (isinstance(given, port) and not isinstance(given, type)):
         return []
     return [
         f"{name}= is {given!r} of type {type(given).__name__}, which does not have the methods of a {port.__name__}. "

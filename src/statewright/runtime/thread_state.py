@@ -106,7 +106,7 @@ def _after(
     run: Run, base: Checkpoint, pending: Pending, results: Sequence[TaskResult], cancel_pending: bool
 ) -> tuple[Checkpoint, Pending]:
     """The checkpoint after the updates, and what was known of the tasks that are still due."""
-    program, commit_id = run.program, run.draw_commit_id()
+    program, commit_id = run.program, run.commit_id(base.step + 1)
     names = {result.task.node for result in results}
     ended = cancel_pending or END in names
     due = [] if ended else [task for task in base.frontier if task.node not in names]
@@ -131,7 +131,9 @@ def forked(run: Run, branch: str | None) -> Generator[Effect, Any, tuple[Line, C
     if head is not None and branch is not None and branch != saved.line.branch:
         raise InvalidUpdateError(f"Thread {line.thread_id!r} has a branch {branch!r} already. Choose another name.")
     before = saved.checkpoint
-    after = Checkpoint(run.draw_commit_id(), before.step + 1, before.values, before.frontier, before.held, before.joins)
+    after = Checkpoint(
+        run.commit_id(before.step + 1), before.step + 1, before.values, before.frontier, before.held, before.joins
+    )
     run.line = line
     expected = head.id if head is not None else None
     known = saved.pending

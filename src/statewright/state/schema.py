@@ -64,8 +64,13 @@ class StateSchema:
         """Say how a field merges: a reducer, a channel or channel class, or a type for plain overwriting."""
         if is_reducer(reducer):
             annotation: Any = typing.Annotated[Any, reducer]
-        else:
+        elif reducer in (None, Any) or isinstance(reducer, type) or typing.get_origin(reducer) is not None:
             annotation = reducer
+        else:
+            raise InvalidSchema(
+                f"Field {name!r} is described by {reducer!r} of type {type(reducer).__name__}. "
+                f"Give a reducer, a channel or a type."
+            )
         self.add(name, annotation)
         return self
 
@@ -134,7 +139,7 @@ def _fields_of(source: Any) -> tuple[SchemaKind, _Fields]:
             f"{source.__qualname__} has annotations but is neither a TypedDict, a dataclass nor a pydantic model. "
             f"Decorate it with @dataclass, or derive it from TypedDict."
         )
-    return SchemaKind.ROOT, [(ROOT, source, None)]
+    return SchemaKind.ROOT, [(ROOT, cast(Any, source), None)]
 
 
 def is_pydantic(source: Any) -> bool:

@@ -66,11 +66,11 @@ class UpdateReader:
         The mapping itself is returned where nothing about it has to change: the caller copies it if it keeps it.
         Raises InvalidUpdateError for what is no update.
         """
-        if type(update) is not dict or self._root or self._bare_messages:
-            update = self._mapping(update, node)
-        if self._closed and not update.keys() <= self._known:
-            update = self._without_unknown(update, node)
-        return update if self._plain else self._finished(update, ids)
+        usual = type(update) is dict and not self._root and not self._bare_messages
+        mapping = cast(dict[str, Any], update) if usual else self._mapping(update, node)
+        if self._closed and not mapping.keys() <= self._known:
+            mapping = self._without_unknown(mapping, node)
+        return mapping if self._plain else self._finished(mapping, ids)
 
     @property
     def takes_lists(self) -> bool:
@@ -137,9 +137,9 @@ def instance_values(value: Any) -> dict[str, Any] | None:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = [(field.name, field.default is None) for field in dataclasses.fields(value)]
         explicit: set[str] = set()
-    elif hasattr(type(value), "model_fields"):
-        fields = [(name, info.default is None) for name, info in type(value).model_fields.items()]
-        explicit = value.model_fields_set
+    elif hasattr(model := cast(Any, type(cast(object, value))), "model_fields"):
+        fields = [(name, info.default is None) for name, info in model.model_fields.items()]
+        explicit = cast(Any, value).model_fields_set
     else:
         return None
     read = ((name, getattr(value, name), may_skip and name not in explicit) for name, may_skip in fields)

@@ -158,7 +158,7 @@ def _any_of(options: list[Glance | None]) -> Glance:
 
 
 def _one_of(options: tuple[Any, ...]) -> Glance:
-    kinds = {(type(option), option) for option in options}
+    kinds: set[tuple[Any, Any]] = {(type(option), option) for option in options}
     return lambda value: type(value) in _EXACT and (type(value), value) in kinds
 
 
@@ -170,4 +170,4 @@ def _collection(kind: type, parts: list[Glance | None]) -> Glance | None:
         key, content = glances
         return lambda value: type(value) is dict and all(key(k) and content(v) for k, v in cast(Any, value).items())
     item = glances[0]
-    return lambda value: type(value) is kind and all(map(item, cast(Any, value)))
+    return lambda value: type(value) is kind and all(map(item, value))

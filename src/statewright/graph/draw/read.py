@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from statewright.graph.command import END, START
 from statewright.graph.context import SubgraphLike
-from statewright.graph.draw.drawing import Drawing, DrawnEdge, DrawnNode
+from statewright.graph.draw.drawing import Drawing, DrawnEdge, DrawnNode, NodeKind
 from statewright.graph.graph import Graph
 from statewright.graph.node import Branch, Node
 
@@ -32,7 +32,7 @@ def _nodes(graph: Graph, prefix: str, depth: int) -> Iterator[DrawnNode]:
     yield DrawnNode(prefix + END, LABELS[END], "end")
 
 
-def _kind(node: Node) -> str:
+def _kind(node: Node) -> NodeKind:
     if node.is_subgraph:
         return "subgraph"
     return "node" if node.join == "any" else "waiting"
