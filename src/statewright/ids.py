@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import os
 import time
-from typing import NewType
+from typing import Any, NewType
 
 ThreadId = NewType("ThreadId", str)
 """A line of checkpoints: one conversation. Chosen by the caller."""
@@ -26,9 +26,20 @@ InterruptId = NewType("InterruptId", str)
 
 def digest(*parts: object) -> str:
     """32 hexadecimal digits that depend on every part and its place."""
-    from hashlib import blake2b  # loads OpenSSL, which most runs never need
+    hasher = _blake2b or _load_blake2b()
+    return hasher("\x1f".join(map(str, parts)).encode(), digest_size=16).hexdigest()
 
-    return blake2b("\x1f".join(map(str, parts)).encode(), digest_size=16).hexdigest()
+
+_blake2b: Any = None
+
+
+def _load_blake2b() -> Any:
+    """The hash function; its module loads OpenSSL, which most runs never need."""
+    global _blake2b
+    from hashlib import blake2b
+
+    _blake2b = blake2b
+    return blake2b
 
 
 def task_id(origin: str, position: int) -> TaskId:

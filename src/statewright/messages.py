@@ -101,6 +101,8 @@ class RemoveMessage:
 
 def as_message(value: object) -> Message | RemoveMessage:
     """The message that `value` means. Raises InvalidUpdateError for anything that is none."""
+    if type(value) is dict:  # nearly always, and dearest to find out by matching
+        return _from_dict(cast(dict[str, Any], value))
     match value:
         case Message() | RemoveMessage():
             return value

@@ -85,7 +85,9 @@ class Messages(Channel):
         for position, item in enumerate(items):
             message = item if type(item) is Message else as_message(item)
             if message.id is None:
-                message = replace(message, id=f"{task_id}-{position}")
+                if message is item:  # the caller's own
+                    message = replace(message)
+                message.id = f"{task_id}-{position}"
             else:
                 all_new = False
             batch.append(message)

@@ -16,18 +16,17 @@ def as_json(value: Any) -> str:
 
 def plain(value: Any) -> Any:
     """A value that JSON does not know, as one that it does, or as its repr."""
-    kind = cast(Any, value)
     if isinstance(value, Message):
         return value.to_dict()
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {one.name: getattr(value, one.name) for one in dataclasses.fields(value)}
     if hasattr(value, "model_dump"):
-        return kind.model_dump(mode="json")
+        return cast(Any, value).model_dump(mode="json")
     if isinstance(value, set | frozenset):
         return sorted(cast(set[Any], value), key=repr)
     if isinstance(value, bytes):
         return value.decode(errors="replace")
-    return kind.isoformat() if hasattr(value, "isoformat") else repr(value)
+    return cast(Any, value).isoformat() if hasattr(value, "isoformat") else repr(value)
 
 
 def print_state(state: Any, *, json_wanted: bool) -> None:

@@ -10,11 +10,11 @@ import itertools
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from statewright.errors import InvalidGraph, InvalidSchema
 from statewright.graph.command import END, START
-from statewright.graph.context import SubgraphLike
+from statewright.graph.context import SubgraphLike, is_subgraph
 from statewright.graph.graph import Graph
 from statewright.graph.node import Branch, Join, JoinEdge, Memory, Node
 from statewright.graph.parameters import (
@@ -96,7 +96,7 @@ class GraphBuilder:
         if name in self.nodes:
             self.problems.append(f"Node {name!r} is added twice. Give one of the two another name.")
             return self
-        if not callable(action) and not isinstance(action, SubgraphLike):
+        if not callable(action) and not is_subgraph(action):
             self.problems.append(f"Node {name!r} has no function: found {action!r}. Pass add_node(name, function).")
             action = _nothing
         if defer and join not in (None, "idle"):
@@ -161,8 +161,9 @@ class GraphBuilder:
             if isinstance(node, str):
                 names.append(node)
             elif isinstance(node, tuple):
-                names.append(node[0])
-                self.add_node(*node)
+                name, action = cast(tuple[str, Action], node)
+                names.append(name)
+                self.add_node(name, action)
             else:
                 names.append(_name_of(node))
                 self.add_node(node)
@@ -260,7 +261,7 @@ def _destinations(
     """Where the node says it goes, and whether it may go anywhere."""
     if declared is not None:
         return tuple(declared), False
-    if isinstance(action, SubgraphLike):
+    if is_subgraph(action):
         return None, False
     try:
         returns = read_parameters(action).returns
@@ -274,7 +275,7 @@ def _destinations(
 
 def _input_hint(action: Action) -> Any:
     """The class that the first parameter is annotated with, if it is one that can be read as a schema."""
-    if isinstance(action, SubgraphLike):
+    if is_subgraph(action):
         return None
     try:
         hint = read_parameters(action).state_hint

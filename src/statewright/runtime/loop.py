@@ -52,12 +52,13 @@ def supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Gen
             if not saves:  # nobody will look for the commit: its number in the run is name enough
                 commit_id = f"{run.run_id}.{checkpoint.step + 1}"
             origin = commit_id if not run.nested else run.origin(commit_id, checkpoint.step + 1)
-            following = apply_results(program, checkpoint, outcomes, commit_id, origin)
+            results = cast(Sequence[TaskResult], outcomes)  # as was checked above
+            following = apply_results(program, checkpoint, results, commit_id, origin)
         except Exception as error:
             yield from _land(run, checkpoint, outcomes)
             return Rest("failed", checkpoint, error=error)
         if saves:
-            yield from _save(run, checkpoint, following, outcomes, pending)
+            yield from _save(run, checkpoint, following, results, pending)
         pending = None
         checkpoint = following
         if watch is not None and watch.wants("superstep_finished"):

@@ -52,7 +52,7 @@ def news(result: Any, given: Any, growing: frozenset[str]) -> Any:
     Of a list that was appended to, what was appended; a list that was changed otherwise replaces the caller's.
     """
     if not isinstance(result, Mapping) or not isinstance(given, Mapping):
-        return result
+        return cast(Any, result)
     before = cast(Mapping[str, Any], given)
     changed: dict[str, Any] = {}
     for name, value in cast(Mapping[str, Any], result).items():
