@@ -389,7 +389,7 @@ def test_a_node_that_raises_stop_iteration_fails_the_run(driver: Any, paint: Any
     if not lone:
         graph.add_node("b", paint(say("b"))).add_edge(START, "b")
 
-    with pytest.raises((StopIteration, RuntimeError), match="StopIteration|mine"):
+    with pytest.raises((StopIteration, RuntimeError), match=r"StopIteration|mine"):
         driver.invoke(graph.compile(), {"x": 1})
 
 

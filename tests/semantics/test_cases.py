@@ -1,6 +1,7 @@
 """Cases 1 to 12 of the conformance table (runs-and-agents.md, section 4), one test each."""
 
 import asyncio
+import itertools
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from statewright import (
 def linked(graph: StateGraph, *names: str) -> StateGraph:
     """The graph with its nodes in a row."""
     graph.set_entry_point(names[0])
-    for start, end in zip(names, names[1:], strict=False):
+    for start, end in itertools.pairwise(names):
         graph.add_edge(start, end)
     return graph.set_finish_point(names[-1])
 

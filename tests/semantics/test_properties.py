@@ -251,7 +251,7 @@ def reference(plan: GraphPlan) -> Outcome:
 def by_hand(plan: GraphPlan, order: random.Random) -> Outcome:
     """By a driver of this test, which performs the tasks of each superstep in a random order."""
     app = compiled(plan)
-    run = app._run(None, {"recursion_limit": LIMIT})  # noqa: SLF001
+    run = app._run(None, {"recursion_limit": LIMIT})
     core, answer, seen = run_to_rest(run, GIVEN), None, []
     while True:
         try:

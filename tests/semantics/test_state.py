@@ -273,7 +273,7 @@ def test_a_reducer_with_the_wrong_number_of_parameters_is_found_when_compiling()
     class State(TypedDict):
         x: Annotated[int, lambda only: only]
 
-    with pytest.raises(InvalidGraph, match="'x'.*two positional parameters"):
+    with pytest.raises(InvalidGraph, match=r"'x'.*two positional parameters"):
         StateGraph(State).add_node("a", lambda s: None).add_edge(START, "a").compile()
 
 

@@ -329,7 +329,7 @@ def test_the_commit_that_consumes_a_task_removes_the_namespaces_of_its_calls(dri
     (start,) = app.get_state_history(thread_id="1", filter={"source": "input"})
     for task in start.tasks:
         assert saver.load("1", namespace=f"{task.name}:{task.id}") is None
-    assert {space for space in saver._threads["1"].saved} == {""}  # noqa: SLF001, C416
+    assert {space for space in saver._threads["1"].saved} == {""}  # noqa: C416
 
 
 def test_a_subgraph_with_memory_none_saves_nothing_and_starts_again(driver: Any, runs: list[str]) -> None:

@@ -15,12 +15,46 @@ import statewright
 from statewright import CompiledGraph, StateGraph
 
 SOURCE = Path(statewright.__file__).parent
-SURFACE = """
-AnyValue AppendReducer Command CompiledGraph END Ephemeral EphemeralReducer GraphBuilder InMemorySaver InMemoryStore
-Instrument Interrupt IsLastStep Message MessagesState MessagesStateGraph NodeError Overwrite OverwriteReducer
-REMOVE_ALL_MESSAGES RemainingSteps RemoveMessage RunControl Runtime START STOP Send StateGraph StateSchema
-StatewrightError ToolCall ToolResult Topic Untracked add_messages append interrupt overwrite
-""".split()
+SURFACE = [
+    "AnyValue",
+    "AppendReducer",
+    "Command",
+    "CompiledGraph",
+    "END",
+    "Ephemeral",
+    "EphemeralReducer",
+    "GraphBuilder",
+    "InMemorySaver",
+    "InMemoryStore",
+    "Instrument",
+    "Interrupt",
+    "IsLastStep",
+    "Message",
+    "MessagesState",
+    "MessagesStateGraph",
+    "NodeError",
+    "Overwrite",
+    "OverwriteReducer",
+    "REMOVE_ALL_MESSAGES",
+    "RemainingSteps",
+    "RemoveMessage",
+    "RunControl",
+    "Runtime",
+    "START",
+    "STOP",
+    "Send",
+    "StateGraph",
+    "StateSchema",
+    "StatewrightError",
+    "ToolCall",
+    "ToolResult",
+    "Topic",
+    "Untracked",
+    "add_messages",
+    "append",
+    "interrupt",
+    "overwrite",
+]
 LADDER = [
     {"errors", "ids", "clock", "messages", "events"},
     {"channels"},

@@ -264,7 +264,7 @@ def _destinations(
     if is_subgraph(action):
         return None, False
     try:
-        returns = read_parameters(action).returns
+        returns = read_parameters(cast(Any, action)).returns
     except (TypeError, ValueError):
         return None, False
     if returns is None:
@@ -278,7 +278,7 @@ def _input_hint(action: Action) -> Any:
     if is_subgraph(action):
         return None
     try:
-        hint = read_parameters(action).state_hint
+        hint = read_parameters(cast(Any, action)).state_hint
     except (TypeError, ValueError):
         return None
     return hint if is_schema_class(hint) else None

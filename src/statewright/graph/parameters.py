@@ -75,6 +75,8 @@ def _read(function: Callable[..., Any]) -> Parameters:
         inspect.Parameter.POSITIONAL_OR_KEYWORD,
         inspect.Parameter.VAR_POSITIONAL,
     )
+    if takes_state and _is_runtime(hints.get(parameters[0].name)):
+        takes_state = False  # it wants the runtime and nothing else
     state_hint = hints.get(parameters[0].name) if takes_state else None
     asked: list[tuple[str, Asked]] = []
     unknown: list[str] = []
@@ -97,9 +99,13 @@ def _asked_by(parameter: inspect.Parameter, hints: dict[str, Any]) -> Asked | No
     if parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
         return None
     hint = hints.get(parameter.name)
-    if hint is Runtime or typing.get_origin(hint) is Runtime:
+    if _is_runtime(hint):
         return "runtime"
     return parameter.name if parameter.name in ASKABLE else None
+
+
+def _is_runtime(hint: Any) -> bool:
+    return hint is Runtime or typing.get_origin(hint) is Runtime
 
 
 def resolved_hints(function: Callable[..., Any]) -> dict[str, Any]:
@@ -144,7 +150,12 @@ def declared_by_hint(returns: Any) -> tuple[str, ...] | None:
 
 def may_go_anywhere(returns: Any) -> bool:
     """Whether a return hint admits Commands or Sends without saying where they go."""
-    return any(part in (Command, Send) for part in _parts(returns))
+    return any(part in (Command, Send) or _names_nothing(part) for part in _parts(returns))
+
+
+def _names_nothing(part: Any) -> bool:
+    """Whether a hint is a `Command[str]`: one that could say where it goes, and does not."""
+    return typing.get_origin(part) is Command and literal_names(typing.get_args(part)[0]) is None
 
 
 def _parts(hint: Any) -> list[Any]:

@@ -81,7 +81,7 @@ def _same(value: Any, before: Any) -> bool:
 def shared(result: Any, known: frozenset[str] | None) -> Any:
     """What a subgraph's result means to its caller: the fields that both have."""
     if known is None or not isinstance(result, Mapping):
-        return cast(Any, result)
+        return result  # pyright: ignore[reportUnknownVariableType]
     return {key: value for key, value in cast(Mapping[str, Any], result).items() if key in known}
 
 

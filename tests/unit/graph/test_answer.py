@@ -91,7 +91,7 @@ def test_messages_in_the_parts_of_a_list_get_ids_of_their_own() -> None:
     parts = [Command(update={"messages": "one"}), {"messages": ["two", "three"]}, Message("four")]
     found = read_answer(parts, messages, "node", IDS)
 
-    ids = [one.id for _, batch in found.writes for one in (batch if isinstance(batch, list | tuple) else list(batch))]
+    ids = [one.id for _, batch in found.writes for one in batch.items]
     assert len(set(ids)) == 4
     assert all(ids)
 

@@ -125,7 +125,10 @@ def test_a_sequence_may_mix_names_functions_and_pairs() -> None:
     graph = builder().add_sequence(["b", ("c", nothing), Callable_(), nothing])
 
     assert {start: list(ends) for start, ends in graph.edges.items()} == {
-        **{START: ["a"], "a": ["b"], "b": ["c"], "c": ["Callable_"]},
+        START: ["a"],
+        "a": ["b"],
+        "b": ["c"],
+        "c": ["Callable_"],
         "Callable_": ["nothing"],
     }
 

@@ -21,7 +21,7 @@ class State(TypedDict):
     x: int
 
 
-def bare(state): ...  # noqa: ANN001, ANN201
+def bare(state): ...
 
 
 def annotated(state: State, runtime: Runtime[int], config: Any = None) -> None: ...

@@ -75,7 +75,7 @@ WRONG: dict[str, tuple[Wrong, str]] = {
     # ends of edges
     "edge to an unknown node": (
         lambda: good().add_edge("publish", "reveiw"),
-        r"Edge 'publish' -> 'reveiw': there is no node 'reveiw'\. Did you mean 'review'\? Known: draft, publish, review\.",
+        r"Edge 'publish' -> 'reveiw': there is no node 'reveiw'\. Did you mean 'review'\? Known: draft, publish, review\.",  # noqa: E501
     ),
     "edge from an unknown node": (
         lambda: good().add_edge("drat", "review"),
