@@ -1,0 +1,37 @@
+"""Ids that name work are hashes of where it comes from; ids that name events are drawn."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import uuid
+
+import pytest
+
+from statewright.ids import draw_checkpoint_id, draw_run_id, interrupt_id, is_interrupt_id, task_id
+
+
+def test_ids_of_work_depend_on_every_part() -> None:
+    assert task_id("c", 1) == task_id("c", 1)
+    ids = {task_id("c", 1), task_id("c", 2), task_id("d", 1), task_id("c1", 1), task_id("c", 11)}
+    assert len(ids) == 5
+    assert interrupt_id(task_id("c", 1), 0) != interrupt_id(task_id("c", 1), "0")
+
+
+def test_an_interrupt_id_is_known_by_its_form() -> None:
+    assert is_interrupt_id(interrupt_id(task_id("c", 1), "key"))
+    assert not any(map(is_interrupt_id, ("yes", "g" * 32, 7, None)))
+
+
+def test_checkpoint_ids_are_uuids_of_version_7_in_order() -> None:
+    ids = [draw_checkpoint_id() for _ in range(1000)]
+    assert ids == sorted(set(ids))
+    assert {uuid.UUID(one).version for one in ids} == {7}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_forked_process_draws_other_ids() -> None:
+    code = "import os; from statewright.ids import draw_run_id; os.fork(); print(draw_run_id(), flush=True)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert len(set(done.stdout.split())) == 2
