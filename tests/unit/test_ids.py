@@ -9,7 +9,7 @@ import uuid
 
 import pytest
 
-from statewright.ids import draw_checkpoint_id, draw_run_id, interrupt_id, is_interrupt_id, task_id
+from statewright.ids import draw_checkpoint_id, interrupt_id, is_interrupt_id, task_id
 
 
 def test_ids_of_work_depend_on_every_part() -> None:

@@ -6,7 +6,7 @@ from statewright.channels.barrier import Barrier
 from statewright.channels.channel import MISSING, Channel, Conflict
 from statewright.channels.ephemeral import Ephemeral
 from statewright.channels.last_value import LastValue
-from statewright.channels.messages import MessageBatch, MessageList, Messages, add_messages
+from statewright.channels.messages import MessageBatch, Messages, add_messages
 from statewright.channels.overwrite import Overwrite
 from statewright.channels.reduced import Reduced, Reducer
 from statewright.channels.reducers import (
@@ -33,7 +33,6 @@ __all__ = [
     "EphemeralReducer",
     "LastValue",
     "MessageBatch",
-    "MessageList",
     "Messages",
     "Overwrite",
     "OverwriteReducer",

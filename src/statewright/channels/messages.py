@@ -13,8 +13,8 @@ element than copying the list once. Three things see to that.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar, cast
+from collections.abc import Sequence
+from typing import Any, ClassVar, Final, cast
 
 from statewright.channels.channel import MISSING, Channel
 from statewright.channels.overwrite import Overwrite, overwritten
@@ -22,27 +22,34 @@ from statewright.errors import InvalidUpdateError, suggestion
 from statewright.messages import REMOVE_ALL_MESSAGES, Message, RemoveMessage, as_message, replace
 
 
-class MessageList(list[Message]):
-    """A list of messages that may carry its index; otherwise a list like any other."""
+class _Indexes:
+    """For lists of messages that were merged last, where each id stands.
 
-    __slots__ = ("_spare_index",)
+    Kept beside the lists, so that these stay plain lists, which are copied in C. An index belongs to one list; taking
+    it gives it away, and the list that follows extends it. Few are kept: one that is gone is built again.
+    """
 
-    def __init__(self, messages: Iterable[Message] = ()) -> None:
-        super().__init__(messages)
-        self._spare_index: list[dict[str, int]] = []
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._by_list: dict[int, tuple[list[Message], int, dict[str, int]]] = {}
 
-    def take_index(self) -> dict[str, int] | None:
-        """The index from id to place, given away: the next list extends it. None if there is none to give."""
-        try:
-            return self._spare_index.pop()  # one atomic step, so two runs never extend the same dict
-        except IndexError:
+    def take(self, messages: list[Message]) -> dict[str, int] | None:
+        """The index of a list, given away; None if there is none, or the list has changed since."""
+        entry = self._by_list.pop(id(messages), None)  # one atomic step, so two runs never extend the same dict
+        if entry is None or entry[0] is not messages or entry[1] != len(messages):
             return None
+        return entry[2]
 
-    def keep_index(self, index: dict[str, int]) -> None:
-        self._spare_index.append(index)
+    def keep(self, messages: list[Message], index: dict[str, int]) -> None:
+        self._by_list[id(messages)] = (messages, len(messages), index)
+        while len(self._by_list) > self._size:
+            try:
+                self._by_list.pop(next(iter(self._by_list)), None)
+            except (RuntimeError, StopIteration):  # another thread was quicker
+                return
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (MessageList, (list(self),))
+
+_indexes: Final = _Indexes(size=64)
 
 
 class MessageBatch:
@@ -70,15 +77,15 @@ class Messages(Channel):
 
     prepares: ClassVar[bool] = True
 
-    def start(self) -> MessageList:
-        return MessageList()
+    def start(self) -> list[Message]:
+        return []
 
     def prepare(self, update: Any, task_id: str) -> Any:
         if type(update) is MessageBatch:
             return update
-        if type(update) is Overwrite:
-            batch = self.prepare(update.value, task_id)
-            return Overwrite(self.apply(MISSING, [batch]))
+        replaced = overwritten((update,))
+        if replaced is not MISSING:
+            return Overwrite(self.apply(MISSING, [self.prepare(replaced, task_id)]))
         items = _listed(update)
         all_new = True
         batch: list[Message | RemoveMessage] = []
@@ -93,18 +100,18 @@ class Messages(Channel):
             batch.append(message)
         return MessageBatch(batch, all_new=all_new)
 
-    def apply(self, current: Any, updates: Sequence[Any]) -> MessageList:
+    def apply(self, current: Any, updates: Sequence[Any]) -> list[Message]:
         replaced = overwritten(updates)
         if replaced is not MISSING:
-            return replaced if type(replaced) is MessageList else self.apply(MISSING, [replaced])
-        old = current if type(current) is MessageList else _messages(current)
-        new = MessageList(old)
-        index = old.take_index()
+            return [cast(Message, as_message(item)) for item in replaced]
+        old: list[Message] = [] if current is MISSING or current is None else current
+        new = old.copy()
+        index = _indexes.take(old)
         for update in updates:
             batch = update if type(update) is MessageBatch else self.prepare(update, os.urandom(8).hex())
             index = _extend(new, batch, index) if batch.all_new else _merge(new, batch, index)
         if index is not None:
-            new.keep_index(index)
+            _indexes.keep(new, index)
         return new
 
     def delta(self, updates: Sequence[Any], new: Any) -> Any:
@@ -112,7 +119,7 @@ class Messages(Channel):
         return new if overwritten(updates) is not MISSING else [item for batch in updates for item in batch.items]
 
 
-def add_messages(left: Any, right: Any) -> MessageList:
+def add_messages(left: Any, right: Any) -> list[Message]:
     """`left` with the messages of `right` appended, replaced by id, or removed. As an annotation: `Messages`.
 
     Messages without an id get a random one. Raises InvalidUpdateError for what is no message, and for the removal
@@ -135,14 +142,7 @@ def _listed(update: Any) -> Sequence[Any]:
     return (update,)
 
 
-def _messages(current: Any) -> MessageList:
-    """A value that was put there by other means than this channel (a default, an older checkpoint)."""
-    if current is MISSING or current is None:
-        return MessageList()
-    return MessageList(cast(Message, as_message(item)) for item in current)
-
-
-def _extend(new: MessageList, batch: MessageBatch, index: dict[str, int] | None) -> dict[str, int] | None:
+def _extend(new: list[Message], batch: MessageBatch, index: dict[str, int] | None) -> dict[str, int] | None:
     if index is not None:
         for place, message in enumerate(batch.items, len(new)):
             index[cast(str, message.id)] = place
@@ -150,7 +150,7 @@ def _extend(new: MessageList, batch: MessageBatch, index: dict[str, int] | None)
     return index
 
 
-def _merge(new: MessageList, batch: MessageBatch, index: dict[str, int] | None) -> dict[str, int]:
+def _merge(new: list[Message], batch: MessageBatch, index: dict[str, int] | None) -> dict[str, int]:
     """Take a batch with foreign ids into `new`; the index of what `new` then holds."""
     if index is None:
         index = _index(new)
@@ -171,7 +171,7 @@ def _merge(new: MessageList, batch: MessageBatch, index: dict[str, int] | None) 
     return index
 
 
-def _blank(new: MessageList, index: dict[str, int], removed_id: str) -> None:
+def _blank(new: list[Message], index: dict[str, int], removed_id: str) -> None:
     """Mark a message as removed; places stay as they are until the batch is through."""
     place = index.pop(removed_id, None)
     if place is None:
@@ -181,5 +181,5 @@ def _blank(new: MessageList, index: dict[str, int], removed_id: str) -> None:
     new[place] = MISSING
 
 
-def _index(messages: MessageList) -> dict[str, int]:
+def _index(messages: list[Message]) -> dict[str, int]:
     return {cast(str, message.id): place for place, message in enumerate(messages)}

@@ -176,7 +176,7 @@ class Program:
         for name, field in self.graph.fields.items():
             value = field.start() if field.start is not None else field.channel.start()
             if value is not MISSING:
-                values[name] = value
+                values[name] = value if not field.channel.prepares else _prepared(field.channel, value)
         return values
 
     def output(self, values: Mapping[str, Any]) -> Any:
@@ -290,6 +290,11 @@ class Program:
         start = NodeProgram(START, _identity, parameters, lambda values, arg: arg, updates)
         self._connect(start, START)
         return start
+
+
+def _prepared(channel: Channel, default: Any) -> Any:
+    """A field's default in the form that its channel keeps."""
+    return channel.apply(MISSING, [channel.prepare(default, "default")])
 
 
 def _read_failed_input(values: Mapping[str, Any], arg: Any) -> Any:

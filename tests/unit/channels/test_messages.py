@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from statewright.channels import MISSING, MessageList, Messages, Overwrite, add_messages
+from statewright.channels import MISSING, Messages, Overwrite, add_messages
 from statewright.errors import InvalidUpdateError
 from statewright.messages import REMOVE_ALL_MESSAGES, Message, RemoveMessage
 
@@ -91,11 +91,11 @@ def model(messages: list[Message], update: list[Message]) -> list[Message]:
 def test_merging_equals_the_plain_model_on_every_line(steps: list[tuple[int, list[tuple[str, str]]]]) -> None:
     """Updates go to any of the lists that there have been so far, so that lines fork at random."""
     channel = Messages()
-    lists: list[MessageList] = [channel.start()]
+    lists: list[list[Message]] = [channel.start()]
     models: list[list[Message]] = [[]]
     for back, entries in steps:
         at = max(0, len(lists) - 1 - back)
         update = [Message(text, id=identity) for identity, text in entries]
         lists.append(channel.apply(lists[at], [channel.prepare(update, "t")]))
         models.append(model(models[at], update))
-    assert [list(one) for one in lists] == models
+    assert lists == models
