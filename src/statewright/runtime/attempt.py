@@ -77,7 +77,7 @@ def conclude(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint
     """The result of a task whose node answered."""
     known = node.known_plain
     if type(answer) is dict and known is not None and answer.keys() <= known:  # nothing about it has to change
-        result = TaskResult(task, cast(dict[str, Any], answer), node.successors)
+        result = TaskResult(task, answer, node.successors)  # pyright: ignore[reportUnknownArgumentType]
     else:
         result = written(scope, node, task, answer)
     if node.routes and not result.goto:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Generator, Sequence
 from dataclasses import replace
-from typing import Any, Literal, TypeGuard, cast
+from typing import Any, Literal, TypeGuard
 
 from statewright.checkpoint import Checkpoint, Commit, Pending, Source, Task, TaskResult
 from statewright.errors import GraphDrained, GraphRecursionError
@@ -31,6 +31,7 @@ def supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Gen
     program, watch, stop, saves = run.program, run.watch, run.stop, run.saver is not None
     guarded = run.control is not None or bool(run.breaks_before)
     effect = RunTasks(checkpoint, checkpoint.frontier)
+    outcomes: Any  # of tasks; results, once all have landed
     last_steps: deque[tuple[Task, ...]] = deque(maxlen=LAST_STEPS)
     while checkpoint.frontier:
         if guarded or checkpoint.step >= stop:
@@ -43,7 +44,7 @@ def supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Gen
         effect.tasks = due_tasks(checkpoint, pending) if pending else checkpoint.frontier
         if watch is not None and watch.wants("superstep_started"):
             yield Emit(run_event("superstep_started", run, effect.tasks, checkpoint.step + 1))
-        outcomes, commit_id = cast(tuple[Any, Any], (yield effect))
+        outcomes, commit_id = yield effect
         if pending:
             outcomes = _with_landed(checkpoint, pending, effect.tasks, outcomes)
         if not (len(outcomes) == 1 and type(outcomes[0]) is TaskResult) and not all_landed(outcomes):
@@ -52,13 +53,12 @@ def supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Gen
             if not saves:  # nobody will look for the commit: its number in the run is name enough
                 commit_id = f"{run.run_id}.{checkpoint.step + 1}"
             origin = commit_id if not run.nested else run.origin(commit_id, checkpoint.step + 1)
-            results = cast(Sequence[TaskResult], outcomes)  # as was checked above
-            following = apply_results(program, checkpoint, results, commit_id, origin)
+            following = apply_results(program, checkpoint, outcomes, commit_id, origin)
         except Exception as error:
             yield from _land(run, checkpoint, outcomes)
             return Rest("failed", checkpoint, error=error)
         if saves:
-            yield from _save(run, checkpoint, following, results, pending)
+            yield from _save(run, checkpoint, following, outcomes, pending)
         pending = None
         checkpoint = following
         if watch is not None and watch.wants("superstep_finished"):
