@@ -26,8 +26,11 @@ InterruptId = NewType("InterruptId", str)
 
 def digest(*parts: object) -> str:
     """32 hexadecimal digits that depend on every part and its place."""
-    hasher = _blake2b or _load_blake2b()
-    return hasher("\x1f".join(map(str, parts)).encode(), digest_size=16).hexdigest()
+    return _hashed("\x1f".join(map(str, parts)))
+
+
+def _hashed(text: str) -> str:
+    return (_blake2b or _load_blake2b())(text.encode(), digest_size=16).hexdigest()
 
 
 _blake2b: Any = None
@@ -44,7 +47,7 @@ def _load_blake2b() -> Any:
 
 def task_id(origin: str, position: int) -> TaskId:
     """The id of the task at `position` of the frontier that the commit `origin` made."""
-    return TaskId(digest("task", origin, position))
+    return TaskId(_hashed(f"task\x1f{origin}\x1f{position}"))  # the digest of its parts, written out: it is made often
 
 
 def interrupt_id(task: TaskId, ordinal_or_key: int | str) -> InterruptId:

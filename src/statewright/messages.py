@@ -135,14 +135,15 @@ def _from_dict(data: Mapping[str, Any]) -> Message | RemoveMessage:
     role = data.get("role", data.get("type"))
     if role == "remove":
         return RemoveMessage(str(data["id"]))
-    if "content" not in data and not data.get("tool_calls"):
+    calls = data.get("tool_calls")
+    if "content" not in data and not calls:
         raise InvalidUpdateError(f"The message {dict(data)!r} has no 'content'.")
     return Message(
         data.get("content") or "",
-        role=_role(role, dict(data)),
+        role=_role(role, data),
         id=data.get("id"),
         name=data.get("name"),
-        tool_calls=tuple(_tool_call(call) for call in data.get("tool_calls") or ()),
+        tool_calls=tuple(map(_tool_call, calls)) if calls else (),
         tool_call_id=data.get("tool_call_id"),
         metadata=data.get("metadata"),
     )

@@ -105,9 +105,11 @@ def settle(scope: Scope, node: NodeProgram, task: Task, error: BaseException) ->
     elif isinstance(error, ParentCommand):
         outcome = Failure(task, error if scope.run.nested else _no_parent(node))
     elif not isinstance(error, Exception):
-        if type(error).__name__ != "CancelledError":  # told by name: asyncio may not be loaded
+        if type(error).__name__ == "CancelledError":  # told by name: asyncio may not be loaded
+            error = NodeCancelledError(node.name, error)
+        elif not scope.apart:
             raise error
-        outcome = Failure(task, NodeCancelledError(node.name, error))
+        outcome = Failure(task, error)
     elif node.handler is not None:
         handled = NodeError(node.name, error, scope.input)
         outcome = TaskResult(task, {}, [Send(node.handler, handled)], goto=True)

@@ -443,7 +443,7 @@ class CompiledGraph:
 
     def _settings(self, config: Any, options: Mapping[str, Any]) -> Settings:
         if not options:
-            return read_settings(config)
+            return read_settings(config) if config is not None else Settings()
         unknown = next((name for name in options if name not in _OPTIONS), None)
         if unknown is not None:
             raise InvalidConfig(f"Unknown keyword {unknown!r}. " + suggestion(unknown, _OPTIONS, noun="Keywords"))

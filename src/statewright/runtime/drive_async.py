@@ -43,6 +43,7 @@ async def drive_async(run: Run, core: Core) -> None:
             except StopIteration as stopped:  # only the core's own end: nodes are called elsewhere
                 run.rest = stopped.value
                 return
+            answer = None  # the core has it now
             if type(effect) is RunTasks:
                 tasks = effect.tasks
                 if len(tasks) == 1:
@@ -50,14 +51,14 @@ async def drive_async(run: Run, core: Core) -> None:
                     node = nodes[task.node]
                     scope.task, scope.checkpoint = task, effect.checkpoint
                     if node.async_lane == "loop":
-                        outcome = await perform_async(scope, node, task, effect.checkpoint)
+                        answer = [await perform_async(scope, node, task, effect.checkpoint)]
                     elif node.async_lane == "inline":
-                        outcome = perform(scope, node, task, effect.checkpoint)
+                        answer = [perform(scope, node, task, effect.checkpoint)]
                     else:
-                        outcome = await call_in_thread(perform, scope, node, task, effect.checkpoint)
-                    answer = [outcome], draw_checkpoint_id() if draws else None
+                        answer = [await call_in_thread(perform, scope, node, task, effect.checkpoint)]
                 else:
-                    answer = await _run_many(run, effect), draw_checkpoint_id() if draws else None
+                    answer = await _run_many(run, effect)
+                answer = answer, draw_checkpoint_id() if draws else None
             else:
                 answer = await _perform_effect(run, effect)
             if buffer is not None and len(buffer.parts) >= BUFFERED_PARTS:

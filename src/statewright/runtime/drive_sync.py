@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
 from contextvars import Token
 from typing import Any, cast
 
@@ -44,6 +43,7 @@ def drive_sync(run: Run, core: Core) -> Parts:
             except StopIteration as stopped:  # only the core's own end: nodes are called elsewhere
                 run.rest = stopped.value
                 break
+            answer = None  # the core has it now
             if type(effect) is not RunTasks:
                 answer = perform_effect(run, effect)
             elif len(effect.tasks) == 1 and (node := nodes[effect.tasks[0].node]).sync_lane in called_here:
@@ -68,8 +68,10 @@ def drive_sync(run: Run, core: Core) -> Parts:
 
 def _leave(token: Token[Scope | None]) -> None:
     """Leave the scope, unless the reader abandoned the stream: then it was left before, maybe in another context."""
-    with suppress(ValueError, RuntimeError):
+    try:  # noqa: SIM105  # `suppress` costs as much as a step
         leave_scope(token)
+    except (ValueError, RuntimeError):
+        pass
 
 
 def perform_effect(run: Run, effect: Effect) -> Any:

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from statewright.runtime.attempt import perform
-from statewright.runtime.effects import Failure
 from statewright.runtime.scope import Scope, enter_scope, leave_scope
 from statewright.runtime.superstep import Superstep
 from statewright.runtime.worker_threads import workers
@@ -84,16 +83,12 @@ class _Pull:
 
     def _perform(self, place: int) -> None:
         step = self._step
-        task = step.tasks[place]
-        try:
-            self._context.copy().run(_perform_apart, step, place)
-        except BaseException as error:  # SystemExit, say: in a worker thread it is the task's failure
-            step.land(place, Failure(task, error))
+        self._context.copy().run(_perform_apart, step, place)
 
 
 def _perform_apart(step: Superstep, place: int) -> None:
     """Run a task beside others, with a scope of its own."""
     task = step.tasks[place]
-    scope = Scope(step.run, task, step.checkpoint)
+    scope = Scope(step.run, task, step.checkpoint, apart=True)
     enter_scope(scope)
     step.land(place, perform(scope, step.nodes[task.node], task, step.checkpoint))

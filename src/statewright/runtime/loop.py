@@ -7,7 +7,6 @@ drive it by hand.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Generator, Sequence
 from dataclasses import replace
 from typing import Any, Literal, TypeGuard
@@ -32,18 +31,20 @@ def supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Gen
     guarded = run.control is not None or bool(run.breaks_before)
     effect = RunTasks(checkpoint, checkpoint.frontier)
     outcomes: Any  # of tasks; results, once all have landed
-    last_steps: deque[tuple[Task, ...]] = deque(maxlen=LAST_STEPS)
+    last_steps: list[tuple[Task, ...]] = []
     while checkpoint.frontier:
         if guarded or checkpoint.step >= stop:
             # If anything is known of the frontier, somebody has been here: past its breakpoints, or at one.
             stopped = _stopped(run, checkpoint, last_steps, passed=bool(pending))
             if stopped is not None:
                 return (yield from _paused(run, stopped)) if stopped.status == "paused" else stopped
-        last_steps.append(checkpoint.frontier)
+        if checkpoint.step >= stop - LAST_STEPS:
+            last_steps.append(checkpoint.frontier)
         effect.checkpoint = checkpoint
         effect.tasks = due_tasks(checkpoint, pending) if pending else checkpoint.frontier
         if watch is not None and watch.wants("superstep_started"):
             yield Emit(run_event("superstep_started", run, effect.tasks, checkpoint.step + 1))
+        outcomes = None  # of many tasks they are large, and the next superstep needs none of them
         outcomes, commit_id = yield effect
         if pending:
             outcomes = _with_landed(checkpoint, pending, effect.tasks, outcomes)
@@ -60,10 +61,11 @@ def supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Gen
         if saves:
             yield from _save(run, checkpoint, following, outcomes, pending)
         pending = None
+        stops = bool(run.breaks_after and following.frontier and matches(run.breaks_after, checkpoint.frontier))
         checkpoint = following
         if watch is not None and watch.wants("superstep_finished"):
             yield Emit(run_event("superstep_finished", run, checkpoint, checkpoint.step))
-        if run.breaks_after and checkpoint.frontier and matches(run.breaks_after, last_steps[-1]):
+        if stops:
             return (yield from _paused(run, Rest("paused", checkpoint)))
     return Rest("completed", checkpoint)
 

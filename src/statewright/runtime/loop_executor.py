@@ -1,7 +1,7 @@
 """The executor for what awaits: an asyncio task for each task in flight.
 
 Only as many are started as may be in flight; each that ends starts the next one. That bounds memory, and the garbage
-collector's work with it. The next is started through the loop, not directly: under
+collector's work with it. The next is started by the loop's callback, not by the task that ends: under
 `asyncio.eager_task_factory` a task that never waits would otherwise start its successors recursively.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections.abc import Iterator, Sequence
-from typing import Final, cast
+from typing import Final
 
 from statewright.runtime.attempt_async import perform_async
 from statewright.runtime.effects import Failure, Outcome
@@ -22,48 +22,52 @@ DEFAULT_IN_FLIGHT: Final = 1000
 
 
 class LoopExecutor:
-    """Runs tasks on the event loop of the thread that calls it."""
+    """Runs tasks of one superstep on the event loop of the thread that calls it."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._running: set[asyncio.Task[None]] = set()
-        self._context = contextvars.copy_context()
+        self._place_by_running: dict[asyncio.Task[Outcome], int] = {}
 
     @property
     def has_running(self) -> bool:
-        return bool(self._running)
+        return bool(self._place_by_running)
 
     def start(self, step: Superstep, places: Sequence[int], limit: int) -> None:
-        self._context = contextvars.copy_context()  # what one node does to its context, the next must not see
-        remaining = iter(places)
-        for _ in range(min(limit, len(places))):
-            self._start_next(step, remaining)
+        self._step = step
+        self._remaining: Iterator[int] = iter(places)
+        self._context = contextvars.copy_context()
+        self._context.run(self._start_first, min(limit, len(places)))
 
     async def cancel(self) -> None:
         """Cancel what still runs, and wait until it has cleaned up."""
-        running = tuple(self._running)
+        running = tuple(self._place_by_running)
         for task in running:
             task.cancel()
         if running:
             await asyncio.wait(running)
 
-    def _start_next(self, step: Superstep, remaining: Iterator[int]) -> None:
-        place = None if step.closed else next(remaining, None)
-        if place is not None:
-            self._running.add(self._loop.create_task(self._perform(step, place, remaining)))
+    def _start_first(self, count: int) -> None:
+        for _ in range(count):
+            self._start_next()
 
-    async def _perform(self, step: Superstep, place: int, remaining: Iterator[int]) -> None:
-        task = step.tasks[place]
-        scope = Scope(step.run, task, step.checkpoint)
-        enter_scope(scope)
-        outcome: Outcome
-        try:
-            outcome = await perform_async(scope, step.nodes[task.node], task, step.checkpoint)
-        except asyncio.CancelledError:
+    def _start_next(self) -> None:
+        """Start a task. Called in the executor's own context, of which each task gets a copy."""
+        step = self._step
+        place = None if step.closed else next(self._remaining, None)
+        if place is None:
             return
-        except BaseException as error:
-            outcome = Failure(task, error)
-        finally:
-            self._running.discard(cast("asyncio.Task[None]", asyncio.current_task()))
-        step.land(place, outcome)
-        self._loop.call_soon(self._start_next, step, remaining, context=self._context)
+        task = step.tasks[place]
+        scope = Scope(step.run, task, step.checkpoint, apart=True)
+        enter_scope(scope)
+        running = self._loop.create_task(perform_async(scope, step.nodes[task.node], task, step.checkpoint))
+        self._place_by_running[running] = place
+        # A callback of the task, rather than a coroutine around it, saves a frame for each task in flight.
+        running.add_done_callback(self._ended, context=self._context)
+
+    def _ended(self, running: asyncio.Task[Outcome]) -> None:
+        place = self._place_by_running.pop(running)
+        if not running.cancelled():
+            error = running.exception()
+            step = self._step
+            step.land(place, running.result() if error is None else Failure(step.tasks[place], error))
+        self._start_next()

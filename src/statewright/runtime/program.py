@@ -7,7 +7,7 @@ and may be shared between threads and loops.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, cast
 
 from statewright.channels import MISSING, Append, Channel, Ephemeral, LastValue, Messages
@@ -30,6 +30,7 @@ from statewright.runtime.reading import Reader, read_mapping, reader_for
 from statewright.runtime.subgraph import subgraph_calls
 from statewright.state import (
     ROOT,
+    Field,
     SchemaChecks,
     StateSchema,
     UnknownKeys,
@@ -169,15 +170,12 @@ class Program:
         self.start = self._start()
         self.nodes[START] = self.start
         self.output_keys = self._output_keys()
+        self._starts = [(name, start) for name, one in graph.fields.items() if (start := _start_of(one)) is not None]
 
     def start_values(self) -> dict[str, Any]:
         """The state before the first update: the defaults of fields, and the start values of reducers."""
-        values: dict[str, Any] = {}
-        for name, field in self.graph.fields.items():
-            value = field.start() if field.start is not None else field.channel.start()
-            if value is not MISSING:
-                values[name] = value if not field.channel.prepares else _prepared(field.channel, value)
-        return values
+        values = {name: start() for name, start in self._starts}
+        return {name: value for name, value in values.items() if value is not MISSING} if values else values
 
     def output(self, values: Mapping[str, Any]) -> Any:
         """What a caller sees of the state."""
@@ -292,9 +290,14 @@ class Program:
         return start
 
 
-def _prepared(channel: Channel, default: Any) -> Any:
-    """A field's default in the form that its channel keeps."""
-    return channel.apply(MISSING, [channel.prepare(default, "default")])
+def _start_of(field: Field) -> Callable[[], Any] | None:
+    """What makes the value that a field has before the first update; None if it has none."""
+    start, channel = field.start, field.channel
+    if start is None:
+        return None if type(channel).start is Channel.start else channel.start
+    if channel.prepares:  # the default in the form that the channel keeps
+        return lambda: channel.apply(MISSING, [channel.prepare(start(), "default")])
+    return start
 
 
 def _read_failed_input(values: Mapping[str, Any], arg: Any) -> Any:

@@ -19,10 +19,26 @@ if TYPE_CHECKING:
 class Scope:
     """Which task is being executed, in which run."""
 
-    __slots__ = ("_asked", "_calls", "_keys", "_ordinal", "checkpoint", "input", "picture", "plain", "run", "task")
+    __slots__ = (
+        "_asked",
+        "_calls",
+        "_keys",
+        "_ordinal",
+        "apart",
+        "checkpoint",
+        "input",
+        "picture",
+        "plain",
+        "run",
+        "task",
+    )
 
-    def __init__(self, run: Run, task: Task | None = None, checkpoint: Checkpoint | None = None) -> None:
+    def __init__(
+        self, run: Run, task: Task | None = None, checkpoint: Checkpoint | None = None, *, apart: bool = False
+    ) -> None:
         self.run = run
+        self.apart = apart
+        """Whether the task runs beside others: then even SystemExit is its failure, and ends no thread or loop."""
         self.plain = run.program.lean and run.watch is None
         """Whether a task is reading, calling and writing and no more: nobody watches, nothing has to be computed."""
         self.task = task
@@ -33,9 +49,6 @@ class Scope:
         """What the state looked like before the node ran, where changes in place are looked for."""
         self._asked: Task | None = None
         """The task to which the counts belong: they begin anew when another one asks."""
-        self._calls = 0
-        self._ordinal = 0
-        self._keys: set[str] = set()
 
     def copy(self) -> Scope:
         """A scope for the same task, which stays with it."""
@@ -61,7 +74,8 @@ class Scope:
 
     def _begin_counts(self) -> None:
         if self._asked is not self.task:
-            self._asked, self._calls, self._ordinal, self._keys = self.task, 0, 0, set()
+            self._asked, self._calls, self._ordinal = self.task, 0, 0
+            self._keys: set[str] = set()
 
 
 _current: ContextVar[Scope | None] = ContextVar("statewright_scope", default=None)

@@ -52,7 +52,8 @@ def run_to_rest(run: Run, given: Any) -> Core:
         checkpoint, pending = yield from _start(run, given, saved, head)
         run.stop = checkpoint.step + run.settings.recursion_limit
         rest = yield from supersteps(run, checkpoint, pending)
-    yield from save_held_back(run, rest.checkpoint)
+    if run.held_back is not None:
+        yield from save_held_back(run, rest.checkpoint)
     if run.watch is not None and run.watch.wants("run_finished"):
         yield Emit(run_event("run_finished", run, rest, rest.checkpoint.step))
     return rest

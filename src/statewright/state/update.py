@@ -29,8 +29,8 @@ class IdSource(Protocol):
     def id(self) -> str: ...
 
 
-Check = Callable[[str, Any], Any]
-"""`(channel name, update) -> update`, raising InvalidUpdateError: what validation does to each value."""
+Check = Callable[[dict[str, Any]], dict[str, Any]]
+"""What validation does to an update. Raises InvalidUpdateError."""
 
 
 class UpdateReader:
@@ -115,9 +115,7 @@ class UpdateReader:
 
     def _finished(self, update: dict[str, Any], ids: IdSource) -> dict[str, Any]:
         """The update with its values checked, and given ids where their channel wants that."""
-        finished = update
-        if self._check is not None:
-            finished = {name: self._check(name, value) for name, value in update.items()}
+        finished = update if self._check is None else self._check(update)
         for name, channel in self._preparing:
             if name in update:
                 finished = dict(finished) if finished is update else finished

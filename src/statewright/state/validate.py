@@ -28,14 +28,13 @@ class FieldCheck:
     def __init__(self, field: Field, annotation: Any = None) -> None:
         self._name = field.name
         self._annotation = field.hint if annotation is None else annotation
-        self._glance = glance_for(field.hint) if annotation is None else None
+        self.glance: Glance = (glance_for(field.hint) if annotation is None else None) or _never
+        """True for values that certainly conform."""
         self._adapter: Any = None
 
     def __call__(self, value: Any) -> Any:
         """The value, converted where its type asks for it. Raises InvalidUpdateError."""
-        if self._glance is not None and self._glance(value):
-            return value
-        return self._judge(value)
+        return value if self.glance(value) else self._judge(value)
 
     def _judge(self, value: Any) -> Any:
         from pydantic import ValidationError
@@ -66,17 +65,18 @@ class SchemaChecks:
             name: FieldCheck(field, sources.get(name)) for name, field in fields.items() if checkable(field)
         }
 
-    def check(self, name: str, value: Any) -> Any:
-        """The value for channel `name`, checked; an Overwrite is checked by what it holds."""
-        check = self._checks.get(name)
-        if check is None:
-            return value
-        if type(value) is Overwrite:
-            return Overwrite(check(value.value))
-        return check(value)
+    def check(self, update: dict[str, Any]) -> dict[str, Any]:
+        """The update with each value checked; itself if nothing had to be converted.
 
-    def check_all(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: self.check(name, value) for name, value in values.items()}
+        An Overwrite is checked by what it holds. Raises InvalidUpdateError.
+        """
+        checked = update
+        for name, value in update.items():
+            check = self._checks.get(name)
+            if check is not None and not check.glance(value):
+                checked = dict(update) if checked is update else checked
+                checked[name] = Overwrite(check(value.value)) if type(value) is Overwrite else check(value)
+        return checked
 
 
 def checkable(field: Field) -> bool:
@@ -142,6 +142,10 @@ def glance_for(hint: Any) -> Glance | None:
     if isinstance(hint, type) and not hasattr(hint, "__required_keys__"):
         return _exactly(hint)
     return None
+
+
+def _never(value: Any) -> bool:
+    return False
 
 
 def _anything(value: Any) -> bool:
