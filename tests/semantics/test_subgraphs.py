@@ -5,7 +5,18 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 
-from statewright import END, START, Command, InMemorySaver, MessagesState, Send, StateGraph, append, interrupt
+from statewright import (
+    END,
+    START,
+    Command,
+    InMemorySaver,
+    MessagesState,
+    Send,
+    StateGraph,
+    add_messages,
+    append,
+    interrupt,
+)
 from statewright.errors import InvalidResume, UnknownTarget
 
 
@@ -152,6 +163,62 @@ def test_a_call_that_names_a_thread_of_its_own_is_a_run_of_its_own(driver: Any) 
     driver.invoke(app, {"x": 1})
     driver.invoke(app, {"x": 1})
     assert child.get_state(thread_id="mine").values["log"] == ["inner", "inner"]
+
+
+# -- fields that merge in both graphs
+
+
+class Counting(TypedDict):
+    total: Annotated[int, lambda old, new: old + new]
+    messages: Annotated[list[Any], add_messages]
+
+
+def counted(by: int, *, depth: int = 1) -> Any:
+    """A graph that counts twice, inside as many others as asked."""
+    graph = StateGraph(Counting).add_sequence([("one", lambda s: {"total": by}), ("two", lambda s: {"total": by})])
+    app = graph.add_edge(START, "one").compile()
+    for _ in range(depth - 1):
+        app = StateGraph(Counting).add_node("deeper", app).add_edge(START, "deeper").compile()
+    return app
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_what_a_subgraph_adds_is_added_once_at_any_depth(driver: Any, depth: int) -> None:
+    app = StateGraph(Counting).add_node("a", counted(1, depth=depth)).add_node("b", counted(10, depth=depth))
+    app.add_edge(START, "a").add_edge(START, "b")
+
+    assert driver.invoke(app.compile(), {"total": 100, "messages": []})["total"] == 122
+
+
+def test_an_interrupted_subgraph_still_answers_what_it_wrote_before(driver: Any) -> None:
+    child = StateGraph(Counting).add_node("one", lambda s: {"total": 1})
+    child.add_node("two", lambda s: {"total": interrupt("how many?")}).add_edge(START, "one").add_edge("one", "two")
+    app = StateGraph(Counting).add_node("child", child.compile()).add_edge(START, "child").compile(InMemorySaver())
+
+    driver.invoke(app, {"total": 100, "messages": []}, thread_id="1")
+    assert driver.invoke(app, Command(resume=5), thread_id="1")["total"] == 106
+
+
+def test_parallel_subgraphs_may_edit_one_conversation(driver: Any) -> None:
+    def editing(number: int) -> Any:
+        edit = {"id": f"m{number}", "role": "user", "content": "edited"}
+        graph = StateGraph(Counting).add_node("edit", lambda s: {"messages": [edit, f"from {number}"]})
+        return graph.add_edge(START, "edit").compile()
+
+    app = StateGraph(Counting).add_node("a", editing(0)).add_node("b", editing(1))
+    app.add_edge(START, "a").add_edge(START, "b")
+    said = [{"id": f"m{number}", "role": "user", "content": "first"} for number in range(3)]
+
+    result = driver.invoke(app.compile(), {"total": 0, "messages": said})
+    assert [one.content for one in result["messages"]] == ["edited", "edited", "first", "from 0", "from 1"]
+
+
+def test_a_subgraph_that_remembers_does_not_repeat_what_it_knows(driver: Any) -> None:
+    app = StateGraph(Counting).add_node("child", counted(1), memory="thread").add_edge(START, "child")
+    app = app.compile(InMemorySaver())
+
+    assert driver.invoke(app, {"total": 0}, thread_id="1")["total"] == 2
+    assert driver.invoke(app, {"total": 0}, thread_id="1")["total"] == 4
 
 
 # -- memory="call"

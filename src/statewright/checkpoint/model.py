@@ -95,7 +95,7 @@ NO_JOINS: Final[Joins] = {}
 class Checkpoint:
     """Where a thread stands after a superstep: all that the next one depends on."""
 
-    __slots__ = ("frontier", "held", "id", "joins", "step", "values")
+    __slots__ = ("frontier", "held", "id", "joins", "reported", "step", "values")
 
     def __init__(
         self,
@@ -105,6 +105,7 @@ class Checkpoint:
         frontier: tuple[Task, ...],
         held: tuple[Held, ...] = (),
         joins: Joins = NO_JOINS,
+        reported: tuple[tuple[str, Any], ...] = (),
     ) -> None:
         self.id = id
         self.step = step
@@ -114,6 +115,8 @@ class Checkpoint:
         """The tasks of the next superstep, in the order in which their writes will be applied."""
         self.held = held
         self.joins = joins
+        self.reported = reported
+        """Of a subgraph: what its tasks have written so far to fields that merge, for its caller to merge too."""
 
     @property
     def at_rest(self) -> bool:

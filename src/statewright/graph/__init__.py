@@ -1,6 +1,6 @@
 """What should run, in which order: graphs as data, and the words that nodes answer with."""
 
-from statewright.graph.answer import Answer, ParentCommand, read_answer
+from statewright.graph.answer import Answer, ParentCommand, Reported, read_answer
 from statewright.graph.builder import GraphBuilder, GraphWarning
 from statewright.graph.command import END, START, STOP, Command, Send
 from statewright.graph.context import ExecutionInfo, NodeError, Runtime, StreamWriter, SubgraphLike
@@ -26,6 +26,7 @@ __all__ = [
     "NodeError",
     "Parameters",
     "ParentCommand",
+    "Reported",
     "Runtime",
     "Send",
     "StreamWriter",

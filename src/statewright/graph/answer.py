@@ -6,7 +6,7 @@ Updates go through `state/update.py`; this module takes the rest apart.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from statewright.errors import InvalidUpdateError
@@ -33,6 +33,16 @@ class Answer:
         """Where the answer goes instead of along the node's own edges; None if it does not say."""
 
 
+class Reported:
+    """The answer of a node that is a subgraph: an update, and what the subgraph wrote to fields that merge."""
+
+    __slots__ = ("update", "written")
+
+    def __init__(self, update: Mapping[str, Any], written: Sequence[tuple[str, Any]]) -> None:
+        self.update = update
+        self.written = written
+
+
 class _Part:
     """One answer of a list of answers, as a source of ids."""
 
@@ -55,7 +65,18 @@ def read_answer(answer: Any, reader: UpdateReader, node: str, ids: IdSource) -> 
         return Answer({}, [answer])
     if isinstance(answer, list | tuple) and _is_several(cast(Sequence[Any], answer), reader):
         return _from_list(cast(Iterable[Any], answer), reader, node, ids)
+    if type(answer) is Reported:
+        return Answer(_joined(reader.read(answer.update, node, ids), answer.written), None)
     return Answer(reader.read(answer, node, ids), None)
+
+
+def _joined(writes: Writes, written: Sequence[tuple[str, Any]]) -> Writes:
+    """Writes followed by others: a dict where each channel is written once."""
+    if not written:
+        return writes
+    pairs = [*(writes.items() if isinstance(writes, dict) else writes), *written]
+    by_name = dict(pairs)
+    return by_name if len(by_name) == len(pairs) else pairs
 
 
 def _from_command(command: Command[Any], reader: UpdateReader, node: str, ids: IdSource) -> Answer:

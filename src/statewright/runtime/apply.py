@@ -48,6 +48,14 @@ def apply_beside(
     return Checkpoint(commit_id, checkpoint.step + 1, values, frontier, waiting, joins)
 
 
+def with_report(program: Program, before: Checkpoint, after: Checkpoint, results: Sequence[TaskResult]) -> Checkpoint:
+    """The checkpoint `after` results, with what these wrote to fields that merge: a subgraph's caller will want it."""
+    merging = program.reported
+    written = tuple((name, update) for result in results for name, update in pairs_of(result) if name in merging)
+    after.reported = (*before.reported, *written)
+    return after
+
+
 def folded_values(program: Program, values: Values, results: Sequence[TaskResult]) -> Values:
     """The state after a superstep, with signals of the one before gone."""
     if len(results) == 1:

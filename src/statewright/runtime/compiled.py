@@ -28,7 +28,7 @@ from statewright.runtime.scope import Scope, current_scope
 from statewright.runtime.snapshot import StateSnapshot, empty_snapshot, snapshot_of
 from statewright.runtime.start import run_to_rest
 from statewright.runtime.stream import INTERRUPT, StreamView, checked_modes
-from statewright.runtime.subgraph import call_line, call_namespace, shared
+from statewright.runtime.subgraph import Pairs, call_line, call_namespace, shared
 from statewright.runtime.thread_state import Update, forked, load_saved, updated
 from statewright.runtime.watch import Watch, instrument_listeners
 from statewright.state import UnknownKeys, check_value, context_json_schema, json_schema
@@ -370,19 +370,24 @@ class CompiledGraph:
 
     # -- called by a node
 
-    def call_within(self, state: Any, memory: Memory) -> Any:
-        """Run as a node of another graph, in a namespace of its thread."""
+    @property
+    def reported(self) -> frozenset[str]:
+        """The fields that merge and that results show: a caller that merges them too is told what was written."""
+        return self._program.reported
+
+    def call_within(self, state: Any, memory: Memory) -> tuple[Any, Pairs]:
+        """Run as a node of another graph, in a namespace of its thread: the result, and what its caller may merge."""
         run = self._nested_run(cast(Scope, current_scope()), {}, memory)
         _exhaust(drive_sync(run, run_to_rest(run, self._own_input(state))))
-        return self._result(run)
+        return self._result(run), cast(Rest, run.rest).checkpoint.reported
 
-    async def acall_within(self, state: Any, memory: Memory) -> Any:
+    async def acall_within(self, state: Any, memory: Memory) -> tuple[Any, Pairs]:
         """`call_within`, on the running event loop."""
         from statewright.runtime.drive_async import drive_async
 
         run = self._nested_run(cast(Scope, current_scope()), {}, memory)
         await drive_async(run, run_to_rest(run, self._own_input(state)))
-        return self._result(run)
+        return self._result(run), cast(Rest, run.rest).checkpoint.reported
 
     def _own_input(self, state: Any) -> Any:
         """What a caller's state means here: the fields that both have."""

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeGuard
 from statewright.checkpoint import Checkpoint, Commit, Pending, Source, Task, TaskResult
 from statewright.errors import GraphDrained, GraphRecursionError
 from statewright.ids import CheckpointId, TaskId
-from statewright.runtime.apply import apply_results, deltas
+from statewright.runtime.apply import apply_results, deltas, with_report
 from statewright.runtime.effects import Core, Effect, Emit, Failure, Land, Outcome, Pause, Rest, RunTasks, Save
 from statewright.runtime.plan import due_tasks, matches
 from statewright.runtime.run import Run
@@ -55,6 +55,8 @@ def supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Gen
                 commit_id = f"{run.run_id}.{checkpoint.step + 1}"
             origin = commit_id if not run.nested else run.origin(commit_id, checkpoint.step + 1)
             following = apply_results(program, checkpoint, outcomes, commit_id, origin)
+            if run.nested:
+                with_report(program, checkpoint, following, outcomes)
         except Exception as error:
             yield from _land(run, checkpoint, outcomes)
             return Rest("failed", checkpoint, error=error)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, cast
 
-from statewright.channels import MISSING, Append, Channel, Ephemeral, LastValue, Messages
+from statewright.channels import MISSING, Channel, Ephemeral, LastValue
 from statewright.checkpoint import Task, TaskResult
 from statewright.graph import (
     END,
@@ -170,6 +170,8 @@ class Program:
         self.start = self._start()
         self.nodes[START] = self.start
         self.output_keys = self._output_keys()
+        self.reported = frozenset(self.merging).difference(self.hidden).intersection(self.output_keys or self.channels)
+        """Fields that merge and that a result shows: a caller that merges them too is told what was written to them."""
         self._starts = [(name, start) for name, one in graph.fields.items() if (start := _start_of(one)) is not None]
 
     def start_values(self) -> dict[str, Any]:
@@ -219,7 +221,7 @@ class Program:
                 cast(SubgraphLike, node.action),
                 node.memory,
                 frozenset(self.channels) if self.graph.schema.closed else None,
-                frozenset(name for name, one in self.channels.items() if isinstance(one, Append | Messages)),
+                frozenset(self.merging),
             )
             program.async_lane = "loop"
         if node.inline:

@@ -21,6 +21,7 @@ def saved_form(program: Program, checkpoint: Checkpoint) -> Checkpoint:
         tuple(_stripped(task, unsaved) for task in checkpoint.frontier),
         tuple(Held(_stripped(one.task, unsaved), gather=one.gather, sender=one.sender) for one in checkpoint.held),
         checkpoint.joins,
+        tuple((name, update) for name, update in checkpoint.reported if name not in unsaved),
     )
 
 

@@ -163,16 +163,22 @@ def _going_on(
     landed, asked = ({}, {}) if replay else (dict(pending.landed), dict(pending.interrupts))
     pending = Pending(landed=landed, interrupts=asked, paused=pending.paused)
     notes = {"nodes": saved.metadata.get("nodes", [])}
-    before, forked = checkpoint, _renamed(checkpoint, run.commit_id(checkpoint.step + 1))
+    before, forked = checkpoint, renamed(checkpoint, run.commit_id(checkpoint.step + 1))
     commit = commit_of(run, before, forked, [], source="fork", expected=head, pending=pending, metadata=notes)
     yield from save_commit(run, commit)
     return forked, pending
 
 
-def _renamed(checkpoint: Checkpoint, identity: str) -> Checkpoint:
+def renamed(checkpoint: Checkpoint, identity: str) -> Checkpoint:
     """The same place in another line; tasks keep their ids."""
     return Checkpoint(
-        identity, checkpoint.step + 1, checkpoint.values, checkpoint.frontier, checkpoint.held, checkpoint.joins
+        identity,
+        checkpoint.step + 1,
+        checkpoint.values,
+        checkpoint.frontier,
+        checkpoint.held,
+        checkpoint.joins,
+        checkpoint.reported,
     )
 
 

@@ -8,67 +8,65 @@ so the subgraph remembers across runs. With `"none"` it saves nothing.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol, cast
 
-from statewright.channels import Overwrite
 from statewright.checkpoint import Line
-from statewright.graph import Memory, SubgraphLike
+from statewright.graph import Memory, Reported, SubgraphLike
 from statewright.runtime.scope import Scope
 
 
 class Callee(Protocol):
-    """What a compiled graph offers to the task that calls it."""
+    """What a compiled graph offers to the task that calls it: its result, and what was written to fields that merge."""
 
-    def call_within(self, state: Any, memory: Memory) -> Any: ...
+    @property
+    def reported(self) -> frozenset[str]: ...
 
-    def acall_within(self, state: Any, memory: Memory) -> Awaitable[Any]: ...
+    def call_within(self, state: Any, memory: Memory) -> tuple[Any, Pairs]: ...
+
+    def acall_within(self, state: Any, memory: Memory) -> Awaitable[tuple[Any, Pairs]]: ...
 
 
+Pairs = Sequence[tuple[str, Any]]
 Calls = tuple[Callable[[Any], Any], Callable[[Any], Awaitable[Any]]]
 
 
 def subgraph_calls(
-    subgraph: SubgraphLike, memory: Memory, known: frozenset[str] | None, growing: frozenset[str]
+    subgraph: SubgraphLike, memory: Memory, known: frozenset[str] | None, merging: frozenset[str]
 ) -> Calls:
     """How a node calls its subgraph, from either driver.
 
-    `known` are the caller's fields, None if it takes any; `growing` are those that append.
+    `known` are the caller's fields, None if it takes any; `merging` are those of them that merge.
     """
     callee = cast(Callee, subgraph)
+    both_merge = merging & callee.reported
 
     def call(state: Any) -> Any:
-        return news(shared(callee.call_within(state, memory), known), state, growing)
+        result, written = callee.call_within(state, memory)
+        return news(shared(result, known), state, written, both_merge)
 
     async def acall(state: Any) -> Any:
-        return news(shared(await callee.acall_within(state, memory), known), state, growing)
+        result, written = await callee.acall_within(state, memory)
+        return news(shared(result, known), state, written, both_merge)
 
     return call, acall
 
 
-def news(result: Any, given: Any, growing: frozenset[str]) -> Any:
-    """What a subgraph changed of what its caller gave it: fields that it only passed through say nothing.
+def news(result: Any, given: Any, written: Pairs, both_merge: frozenset[str]) -> Any:
+    """What a subgraph did to the state that it was given.
 
-    Of a list that was appended to, what was appended; a list that was changed otherwise replaces the caller's.
+    A field that both merge: what the subgraph's tasks wrote, for the caller to merge as they did. Another field: its
+    value, if that is not simply what was given.
     """
-    if not isinstance(result, Mapping) or not isinstance(given, Mapping):
-        return cast(Any, result)
-    before = cast(Mapping[str, Any], given)
-    changed: dict[str, Any] = {}
-    for name, value in cast(Mapping[str, Any], result).items():
-        if name not in before:
-            changed[name] = value
-        elif name in growing and isinstance(value, list) and isinstance(before[name], list):
-            changed.update(_list_news(name, cast(list[Any], value), before[name]))
-        elif not _same(value, before[name]):
-            changed[name] = value
-    return changed
-
-
-def _list_news(name: str, value: list[Any], before: list[Any]) -> dict[str, Any]:
-    if value[: len(before)] != before:
-        return {name: Overwrite(value)}
-    return {name: value[len(before) :]} if len(value) > len(before) else {}
+    if not isinstance(result, Mapping):
+        return result
+    before = cast(Mapping[str, Any], given if isinstance(given, Mapping) else {})
+    update = {
+        name: value
+        for name, value in cast(Mapping[str, Any], result).items()
+        if name not in both_merge and not (name in before and _same(value, before[name]))
+    }
+    return Reported(update, [pair for pair in written if pair[0] in both_merge])
 
 
 def _same(value: Any, before: Any) -> bool:

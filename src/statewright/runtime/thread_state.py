@@ -20,12 +20,13 @@ from statewright.checkpoint import (
 from statewright.errors import CheckpointNotFound, InvalidUpdateError, suggestion
 from statewright.graph import END, START
 from statewright.ids import CheckpointId
-from statewright.runtime.apply import apply_beside
+from statewright.runtime.apply import apply_beside, with_report
 from statewright.runtime.attempt import conclude
 from statewright.runtime.effects import Effect, Load
 from statewright.runtime.loop import call_namespaces, commit_of, save_commit
 from statewright.runtime.run import Run
 from statewright.runtime.scope import Scope
+from statewright.runtime.start import renamed
 
 Update = tuple[Any, str | None]
 """Values, and the node that they come from."""
@@ -111,7 +112,7 @@ def _after(
     ended = cancel_pending or END in names
     due = [] if ended else [task for task in base.frontier if task.node not in names]
     held = [] if ended else [one for one in base.held if one.task.node not in names]
-    after = apply_beside(program, base, results, commit_id, due, held)
+    after = with_report(program, base, apply_beside(program, base, results, commit_id, due, held), results)
     kept = {task.id for task in due}
     return after, Pending(
         landed={task: result for task, result in pending.landed.items() if task in kept},
@@ -131,9 +132,7 @@ def forked(run: Run, branch: str | None) -> Generator[Effect, Any, tuple[Line, C
     if head is not None and branch is not None and branch != saved.line.branch:
         raise InvalidUpdateError(f"Thread {line.thread_id!r} has a branch {branch!r} already. Choose another name.")
     before = saved.checkpoint
-    after = Checkpoint(
-        run.commit_id(before.step + 1), before.step + 1, before.values, before.frontier, before.held, before.joins
-    )
+    after = renamed(before, run.commit_id(before.step + 1))
     run.line = line
     expected = head.id if head is not None else None
     known = saved.pending
