@@ -63,10 +63,10 @@ def read_answer(answer: Any, reader: UpdateReader, node: str, ids: IdSource) -> 
         return _from_command(cast("Command[Any]", answer), reader, node, ids)
     if type(answer) is Send:
         return Answer({}, [answer])
-    if isinstance(answer, list | tuple) and _is_several(cast(Sequence[Any], answer), reader):
-        return _from_list(cast(Iterable[Any], answer), reader, node, ids)
     if type(answer) is Reported:
         return Answer(_joined(reader.read(answer.update, node, ids), answer.written), None)
+    if isinstance(answer, list | tuple) and _is_several(cast(Sequence[Any], answer), reader):
+        return _from_list(cast(Iterable[Any], answer), reader, node, ids)
     return Answer(reader.read(answer, node, ids), None)
 
 

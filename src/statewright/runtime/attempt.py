@@ -107,8 +107,8 @@ def settle(scope: Scope, node: NodeProgram, task: Task, error: BaseException) ->
     elif not isinstance(error, Exception):
         if type(error).__name__ == "CancelledError":  # told by name: asyncio may not be loaded
             error = NodeCancelledError(node.name, error)
-        elif not scope.apart:
-            raise error
+        elif scope.apart is None:
+            raise error  # it ends the process, or the run; beside others it is a failure like any other
         outcome = Failure(task, error)
     elif node.handler is not None:
         handled = NodeError(node.name, error, scope.input)

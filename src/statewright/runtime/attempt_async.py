@@ -26,8 +26,11 @@ from statewright.runtime.scope import Scope
 from statewright.runtime.thread_calls import call_in_thread
 
 
-async def perform_async(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Outcome:
-    """Run a task that awaits something."""
+async def perform_async(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, place: int = 0) -> Any:
+    """Run a task that awaits something. Gives its outcome, or hands it to those who run it beside others."""
+    outcome: Outcome
+    if scope.apart is not None:  # made here, not by the one who starts it: what lives shortly costs little
+        scope = scope.enter_apart(task, place)
     try:
         if scope.plain and node.whole and task.arg is NO_ARG:
             state: Any = checkpoint.values.copy()
@@ -40,14 +43,16 @@ async def perform_async(scope: Scope, node: NodeProgram, task: Task, checkpoint:
         else:
             answer = await node.acall(*given(node, state), **asked(node.asks, scope))
         if node.routes_await:
-            return await conclude_async(scope, node, task, checkpoint, answer)
-        return conclude(scope, node, task, checkpoint, answer)
+            outcome = await conclude_async(scope, node, task, checkpoint, answer)
+        else:
+            outcome = conclude(scope, node, task, checkpoint, answer)
     except asyncio.CancelledError as error:
         if _is_cancelled():
             raise
-        return settle(scope, node, task, NodeCancelledError(node.name, error))
+        outcome = settle(scope, node, task, NodeCancelledError(node.name, error))
     except BaseException as error:
-        return settle(scope, node, task, error)
+        outcome = settle(scope, node, task, error)
+    return outcome if scope.apart is None else scope.apart.ended(scope, outcome)
 
 
 def _is_cancelled() -> bool:

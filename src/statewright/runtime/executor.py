@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from statewright.runtime.attempt import perform
+from statewright.runtime.effects import Outcome
 from statewright.runtime.scope import Scope, enter_scope, leave_scope
 from statewright.runtime.superstep import Superstep
 from statewright.runtime.worker_threads import workers
@@ -58,7 +59,7 @@ class _Pull:
     is over before many threads have woken.
     """
 
-    __slots__ = ("_context", "_limit", "_lock", "_places", "_pulling", "_step")
+    __slots__ = ("_context", "_limit", "_lock", "_places", "_pulling", "_scope", "_step")
 
     def __init__(self, step: Superstep, places: Sequence[int], limit: int) -> None:
         self._step = step
@@ -67,6 +68,8 @@ class _Pull:
         self._pulling = 0
         self._lock = threading.Lock()
         self._context = contextvars.copy_context()
+        self._scope = Scope(step.run, None, step.checkpoint)
+        self._scope.apart = self
 
     def __call__(self) -> None:
         self._pulling += 1
@@ -75,7 +78,10 @@ class _Pull:
             if wakes_another:
                 workers.submit(self)
                 wakes_another = False
-            self._perform(place)
+            self._context.copy().run(self._perform, place)
+
+    def ended(self, scope: Scope, outcome: Outcome) -> None:
+        self._step.land(scope.place, outcome)
 
     def _next(self) -> int | None:
         with self._lock:
@@ -83,12 +89,6 @@ class _Pull:
 
     def _perform(self, place: int) -> None:
         step = self._step
-        self._context.copy().run(_perform_apart, step, place)
-
-
-def _perform_apart(step: Superstep, place: int) -> None:
-    """Run a task beside others, with a scope of its own."""
-    task = step.tasks[place]
-    scope = Scope(step.run, task, step.checkpoint, apart=True)
-    enter_scope(scope)
-    step.land(place, perform(scope, step.nodes[task.node], task, step.checkpoint))
+        task = step.tasks[place]
+        scope = self._scope.enter_apart(task, place)
+        self.ended(scope, perform(scope, step.nodes[task.node], task, step.checkpoint))

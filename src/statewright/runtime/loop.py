@@ -27,19 +27,19 @@ LAST_STEPS = 5
 
 def supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Generator[Effect, Any, Rest]:
     """Advance a run by supersteps until nothing is left to do, or it cannot go on."""
-    program, watch, stop, saves = run.program, run.watch, run.stop, run.saver is not None
+    program, watch, saves, nested = run.program, run.watch, run.saver is not None, run.nested
+    breaks_after, near_limit = run.breaks_after, run.stop - LAST_STEPS
     guarded = run.control is not None or bool(run.breaks_before)
     effect = RunTasks(checkpoint, checkpoint.frontier)
     outcomes: Any  # of tasks; results, once all have landed
     last_steps: list[tuple[Task, ...]] = []
     while checkpoint.frontier:
-        if guarded or checkpoint.step >= stop:
+        if guarded or checkpoint.step >= near_limit:
             # If anything is known of the frontier, somebody has been here: past its breakpoints, or at one.
             stopped = _stopped(run, checkpoint, last_steps, passed=bool(pending))
             if stopped is not None:
                 return (yield from _paused(run, stopped)) if stopped.status == "paused" else stopped
-        if checkpoint.step >= stop - LAST_STEPS:
-            last_steps.append(checkpoint.frontier)
+            last_steps = [*last_steps[1 - LAST_STEPS :], checkpoint.frontier]
         effect.checkpoint = checkpoint
         effect.tasks = due_tasks(checkpoint, pending) if pending else checkpoint.frontier
         if watch is not None and watch.wants("superstep_started"):
@@ -53,9 +53,9 @@ def supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Gen
         try:
             if not saves:  # nobody will look for the commit: its number in the run is name enough
                 commit_id = f"{run.run_id}.{checkpoint.step + 1}"
-            origin = commit_id if not run.nested else run.origin(commit_id, checkpoint.step + 1)
+            origin = commit_id if not nested else run.origin(commit_id, checkpoint.step + 1)
             following = apply_results(program, checkpoint, outcomes, commit_id, origin)
-            if run.nested:
+            if nested:
                 with_report(program, checkpoint, following, outcomes)
         except Exception as error:
             yield from _land(run, checkpoint, outcomes)
@@ -63,7 +63,7 @@ def supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Gen
         if saves:
             yield from _save(run, checkpoint, following, outcomes, pending)
         pending = None
-        stops = bool(run.breaks_after and following.frontier and matches(run.breaks_after, checkpoint.frontier))
+        stops = bool(breaks_after) and bool(following.frontier) and matches(breaks_after, checkpoint.frontier)
         checkpoint = following
         if watch is not None and watch.wants("superstep_finished"):
             yield Emit(run_event("superstep_finished", run, checkpoint, checkpoint.step))

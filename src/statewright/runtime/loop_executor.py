@@ -1,7 +1,7 @@
 """The executor for what awaits: an asyncio task for each task in flight.
 
 Only as many are started as may be in flight; each that ends starts the next one. That bounds memory, and the garbage
-collector's work with it. The next is started by the loop's callback, not by the task that ends: under
+collector's work with it. The next is started through the loop, not by the task that ends: under
 `asyncio.eager_task_factory` a task that never waits would otherwise start its successors recursively.
 """
 
@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, cast
 
 from statewright.runtime.attempt_async import perform_async
-from statewright.runtime.effects import Failure, Outcome
-from statewright.runtime.scope import Scope, enter_scope
+from statewright.runtime.effects import Outcome
+from statewright.runtime.scope import Scope
 from statewright.runtime.superstep import Superstep
 
 DEFAULT_IN_FLIGHT: Final = 1000
@@ -26,48 +26,44 @@ class LoopExecutor:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._place_by_running: dict[asyncio.Task[Outcome], int] = {}
+        self._running: set[asyncio.Task[None]] = set()
+        self._context = contextvars.copy_context()
 
     @property
     def has_running(self) -> bool:
-        return bool(self._place_by_running)
+        return not all(task.done() for task in self._running)
 
     def start(self, step: Superstep, places: Sequence[int], limit: int) -> None:
         self._step = step
-        self._remaining: Iterator[int] = iter(places)
-        self._context = contextvars.copy_context()
-        self._context.run(self._start_first, min(limit, len(places)))
+        self._waiting = len(places)
+        self._places: Iterator[int] = iter(places)
+        self._scope = Scope(step.run, None, step.checkpoint)
+        self._scope.apart = self
+        self._context = contextvars.copy_context()  # what one node does to its context, the next must not see
+        for _ in range(min(limit, len(places))):
+            self._start_next()
 
     async def cancel(self) -> None:
         """Cancel what still runs, and wait until it has cleaned up."""
-        running = tuple(self._place_by_running)
+        running = [task for task in self._running if not task.done()]
         for task in running:
             task.cancel()
         if running:
             await asyncio.wait(running)
 
-    def _start_first(self, count: int) -> None:
-        for _ in range(count):
-            self._start_next()
-
     def _start_next(self) -> None:
-        """Start a task. Called in the executor's own context, of which each task gets a copy."""
         step = self._step
-        place = None if step.closed else next(self._remaining, None)
-        if place is None:
+        if step.closed:
             return
+        self._waiting -= 1
+        place = next(self._places)
         task = step.tasks[place]
-        scope = Scope(step.run, task, step.checkpoint, apart=True)
-        enter_scope(scope)
-        running = self._loop.create_task(perform_async(scope, step.nodes[task.node], task, step.checkpoint))
-        self._place_by_running[running] = place
-        # A callback of the task, rather than a coroutine around it, saves a frame for each task in flight.
-        running.add_done_callback(self._ended, context=self._context)
+        performing = perform_async(self._scope, step.nodes[task.node], task, step.checkpoint, place)
+        self._running.add(self._loop.create_task(performing))
 
-    def _ended(self, running: asyncio.Task[Outcome]) -> None:
-        place = self._place_by_running.pop(running)
-        if not running.cancelled():
-            error = running.exception()
-            step = self._step
-            step.land(place, running.result() if error is None else Failure(step.tasks[place], error))
-        self._start_next()
+    def ended(self, scope: Scope, outcome: Outcome) -> None:
+        """Called by a task with its last breath: that costs less than a callback, or a coroutine around it."""
+        self._running.discard(cast("asyncio.Task[None]", asyncio.current_task()))
+        self._step.land(scope.place, outcome)
+        if self._waiting:
+            self._loop.call_soon(self._start_next, context=self._context)

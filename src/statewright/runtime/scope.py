@@ -7,13 +7,20 @@ task. Tasks that run beside others get a scope, and a context, of their own.
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from statewright.errors import InvalidUpdateError
 
 if TYPE_CHECKING:
     from statewright.checkpoint import Checkpoint, Task
+    from statewright.runtime.effects import Outcome
     from statewright.runtime.run import Run
+
+
+class Ends(Protocol):
+    """Runs tasks beside each other."""
+
+    def ended(self, scope: Scope, outcome: Outcome) -> None: ...
 
 
 class Scope:
@@ -28,17 +35,18 @@ class Scope:
         "checkpoint",
         "input",
         "picture",
+        "place",
         "plain",
         "run",
         "task",
     )
 
-    def __init__(
-        self, run: Run, task: Task | None = None, checkpoint: Checkpoint | None = None, *, apart: bool = False
-    ) -> None:
+    def __init__(self, run: Run, task: Task | None = None, checkpoint: Checkpoint | None = None) -> None:
         self.run = run
-        self.apart = apart
-        """Whether the task runs beside others: then even SystemExit is its failure, and ends no thread or loop."""
+        self.apart: Ends | None = None
+        """Who takes the outcome of a task that runs beside others; None for one that runs alone."""
+        self.place = 0
+        """Where the task stands among those that run beside each other."""
         self.plain = run.program.lean and run.watch is None
         """Whether a task is reading, calling and writing and no more: nobody watches, nothing has to be computed."""
         self.task = task
@@ -49,6 +57,13 @@ class Scope:
         """What the state looked like before the node ran, where changes in place are looked for."""
         self._asked: Task | None = None
         """The task to which the counts belong: they begin anew when another one asks."""
+
+    def enter_apart(self, task: Task, place: int) -> Scope:
+        """A scope of its own for a task that runs beside others, entered."""
+        scope = Scope(self.run, task, self.checkpoint)
+        scope.apart, scope.place = self.apart, place
+        enter_scope(scope)
+        return scope
 
     def copy(self) -> Scope:
         """A scope for the same task, which stays with it."""
