@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 _HOMES = {
+    "statewright.cache": ("InMemoryCache",),
     "statewright.channels": (
         "AnyValue",
         "AppendReducer",
@@ -26,7 +27,22 @@ _HOMES = {
     ),
     "statewright.checkpoint": ("InMemorySaver", "Interrupt"),
     "statewright.errors": ("StatewrightError",),
-    "statewright.graph": ("END", "START", "STOP", "Command", "GraphBuilder", "NodeError", "Runtime", "Send"),
+    "statewright.graph": (
+        "Budget",
+        "CachePolicy",
+        "CircuitBreaker",
+        "Command",
+        "END",
+        "GraphBuilder",
+        "NodeError",
+        "RateLimit",
+        "RetryPolicy",
+        "Runtime",
+        "START",
+        "STOP",
+        "Send",
+        "TimeoutPolicy",
+    ),
     "statewright.messages": ("REMOVE_ALL_MESSAGES", "Message", "RemoveMessage", "ToolCall", "ToolResult"),
     "statewright.runtime": (
         "CompiledGraph",
@@ -44,6 +60,9 @@ __all__ = sorted(_HOME_OF)  # pyright: ignore  # one list, in _HOMES
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from statewright.cache import (
+        InMemoryCache,
+    )
     from statewright.channels import (
         AnyValue,
         AppendReducer,
@@ -59,7 +78,22 @@ if TYPE_CHECKING:
     )
     from statewright.checkpoint import InMemorySaver, Interrupt
     from statewright.errors import StatewrightError
-    from statewright.graph import END, START, STOP, Command, GraphBuilder, NodeError, Runtime, Send
+    from statewright.graph import (
+        END,
+        START,
+        STOP,
+        Budget,
+        CachePolicy,
+        CircuitBreaker,
+        Command,
+        GraphBuilder,
+        NodeError,
+        RateLimit,
+        RetryPolicy,
+        Runtime,
+        Send,
+        TimeoutPolicy,
+    )
     from statewright.messages import REMOVE_ALL_MESSAGES, Message, RemoveMessage, ToolCall, ToolResult
     from statewright.runtime import (
         CompiledGraph,

@@ -11,14 +11,23 @@
     │   ├── EmptyInputError          nothing to start with and nothing to go on with
     │   ├── InvalidConfig            a setting of the call that is unknown or out of range
     │   ├── GraphRecursionError      (RecursionError) more supersteps than allowed
+    │   ├── BudgetExceeded           the call has spent what its Budget allows
     │   ├── NodeFailed               a node's own exception, in records and batch results
+    │   ├── NodeTimeoutError         (TimeoutError) an attempt took too long
     │   ├── NodeCancelledError       a node raised CancelledError though nobody cancelled it
-    │   ├── InvalidResume            an answer to no open question
+    │   ├── RateLimited              an attempt above the rate that its RateLimit allows
+    │   ├── CircuitOpen              an attempt at what has failed again and again
+    │   ├── NonDeterminismError      a journalled step was called with other arguments than before
+    │   ├── InvalidResume            an answer to no open question, an event for nobody
     │   ├── UnansweredInterrupts     fresh input while questions are open
     │   ├── MutatedState             a node changed shared state in place (debug)
+    │   ├── RunCancelled             the run was cancelled
     │   └── GraphDrained             the run was asked to stop, and can go on later
     ├── StorageError
     │   ├── CheckpointConflict       the head moved under a commit
+    │   ├── ThreadBusy               another run is advancing the thread
+    │   ├── Fenced                   another run has taken the thread over
+    │   ├── NamespaceBusy            two live calls of a subgraph share one memory
     │   └── CheckpointNotFound       no such thread, branch or checkpoint
     └── InternalError                a broken invariant: ours, please report it
 
@@ -34,10 +43,13 @@ import re
 from collections.abc import Iterable, Sequence
 
 __all__ = [
+    "BudgetExceeded",
     "CheckpointConflict",
     "CheckpointNotFound",
+    "CircuitOpen",
     "ConflictingWrites",
     "EmptyInputError",
+    "Fenced",
     "GraphDrained",
     "GraphError",
     "GraphRecursionError",
@@ -48,11 +60,17 @@ __all__ = [
     "InvalidSchema",
     "InvalidUpdateError",
     "MutatedState",
+    "NamespaceBusy",
     "NodeCancelledError",
     "NodeFailed",
+    "NodeTimeoutError",
+    "NonDeterminismError",
+    "RateLimited",
+    "RunCancelled",
     "RunError",
     "StatewrightError",
     "StorageError",
+    "ThreadBusy",
     "UnansweredInterrupts",
     "UnknownKeyWarning",
     "UnknownTarget",
@@ -165,6 +183,20 @@ class GraphRecursionError(RunError, RecursionError):
         )
 
 
+class BudgetExceeded(RunError):
+    """A call has spent what its Budget allows, and the Budget names no node to end with."""
+
+    def __init__(self, what: str, limit: object, spent: object, *, last_steps: Sequence[Sequence[str]] = ()) -> None:
+        self.what = what
+        self.limit = limit
+        self.spent = spent
+        ran = "; the last superstep ran " + ", ".join(map(repr, last_steps[-1])) if last_steps else ""
+        super().__init__(
+            f"The budget is used up: {what} {spent} of {limit}{ran}. "
+            f"Raise it, or name a node in Budget(on_budget=...) that ends the run in good order."
+        )
+
+
 class NodeFailed(RunError):
     """A node raised; the exception itself is the cause. Used where an error is kept rather than raised."""
 
@@ -175,6 +207,53 @@ class NodeFailed(RunError):
         self.attempt = attempt
         super().__init__(f"Node {node!r} failed in step {step}, attempt {attempt}: {type(error).__name__}: {error}")
         self.__cause__ = error
+
+
+class NodeTimeoutError(RunError, TimeoutError):
+    """An attempt took longer than its TimeoutPolicy allows. What it still does or answers is ignored."""
+
+    def __init__(self, node: str, kind: str, seconds: float) -> None:
+        self.node = node
+        self.kind = kind
+        self.seconds = seconds
+        what = "took longer than" if kind == "run" else "gave no sign of life for"
+        hint = "Raise run_timeout" if kind == "run" else "Call runtime.heartbeat() while it works, raise idle_timeout"
+        super().__init__(f"Node {node!r} {what} {seconds:g} s. {hint}, or give it a retry policy.")
+
+
+class RateLimited(RunError):
+    """An attempt was refused, because more of them would start than its RateLimit allows."""
+
+    def __init__(self, who: str, limit: int, per: float, retry_after: float) -> None:
+        self.retry_after = retry_after
+        super().__init__(
+            f"{who} may start {limit} times in {per:g} s; the next start is free in {retry_after:.3g} s. "
+            f"Try again then, or let it wait with RateLimit(on_limit='wait')."
+        )
+
+
+class CircuitOpen(RunError):
+    """An attempt was refused, because what it calls has failed again and again."""
+
+    def __init__(self, who: str, failures: int, retry_after: float) -> None:
+        self.retry_after = retry_after
+        super().__init__(
+            f"{who} has failed {failures} times in a row, so its circuit is open for another {retry_after:.3g} s. "
+            f"See what made it fail, and try again later."
+        )
+
+
+class NonDeterminismError(RunError):
+    """A step that is in the journal was called with other arguments than the first time."""
+
+    def __init__(self, node: str, step: str, ordinal: int) -> None:
+        self.node = node
+        self.step = step
+        super().__init__(
+            f"Node {node!r} called step {step!r} (call {ordinal + 1} of that name) with other arguments than when it "
+            f"was done. Executed again, a node must make the same calls: derive them from its input, or give each "
+            f"call a name of its own."
+        )
 
 
 class NodeCancelledError(RunError):
@@ -224,6 +303,14 @@ class MutatedState(RunError):
         )
 
 
+class RunCancelled(RunError):
+    """The run was cancelled. What had landed is kept."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"The run was cancelled: {reason}. Call invoke(None) on its thread to go on.")
+
+
 class GraphDrained(RunError):
     """The run was asked to stop at a superstep boundary, and did; what was done is kept."""
 
@@ -249,6 +336,42 @@ class CheckpointConflict(StorageError):
         super().__init__(
             f"Thread {thread_id!r} is at checkpoint {found or 'none'}, but this run goes on from "
             f"{expected or 'none'}: another run has moved it. Nothing was written; load the thread and try again."
+        )
+
+
+class ThreadBusy(StorageError):
+    """Another run is advancing the thread."""
+
+    def __init__(self, thread_id: str, owner: str, until: object) -> None:
+        self.thread_id = thread_id
+        self.owner = owner
+        super().__init__(
+            f"Thread {thread_id!r} is being advanced by run {owner!r} (its lease ends at {until}). "
+            f"Nothing was written. Wait for it, or pass on_busy='enqueue', 'interrupt' or 'rollback'."
+        )
+
+
+class Fenced(StorageError):
+    """Another run has taken the thread over, after the lease of this one had lapsed or was ended."""
+
+    def __init__(self, thread_id: str, epoch: int, found: int) -> None:
+        self.thread_id = thread_id
+        self.epoch = epoch
+        self.found = found
+        super().__init__(
+            f"Thread {thread_id!r} was taken over by another run (epoch {found}, this run has {epoch}). "
+            f"What this run still wanted to save was refused."
+        )
+
+
+class NamespaceBusy(StorageError):
+    """Two live calls of a subgraph would write to one memory."""
+
+    def __init__(self, namespace: str, node: str) -> None:
+        self.namespace = namespace
+        super().__init__(
+            f"Node {node!r} calls a subgraph with memory='thread' while another call in {namespace!r} is still live. "
+            f"Give each call a call_key of its own, or use memory='call'."
         )
 
 

@@ -15,8 +15,10 @@ EventKind = Literal[
     "superstep_finished",
     "task_started",
     "task_finished",
+    "attempt_failed",
     "committed",
     "interrupted",
+    "message",
     "custom",
 ]
 
@@ -24,7 +26,7 @@ EventKind = Literal[
 class Event:
     """Something that happened in a run."""
 
-    __slots__ = ("data", "kind", "namespace", "node", "program", "run_id", "step", "thread_id")
+    __slots__ = ("attempt", "data", "kind", "namespace", "node", "program", "run_id", "step", "thread_id")
 
     def __init__(
         self,
@@ -47,6 +49,8 @@ class Event:
         """Empty for the run's own graph; the path of tasks that leads to a subgraph."""
         self.step = step
         self.node = node
+        self.attempt = 1
+        """Which try of the task; 0 if its result comes from a cache."""
         self.program = program
         """The compiled program of the graph that it happened in: views read the schema off it."""
 

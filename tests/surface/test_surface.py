@@ -16,6 +16,13 @@ from statewright import CompiledGraph, StateGraph
 
 SOURCE = Path(statewright.__file__).parent
 SURFACE = [
+    "InMemoryCache",
+    "TimeoutPolicy",
+    "RetryPolicy",
+    "RateLimit",
+    "CircuitBreaker",
+    "CachePolicy",
+    "Budget",
     "AnyValue",
     "AppendReducer",
     "Command",
@@ -56,9 +63,9 @@ SURFACE = [
     "overwrite",
 ]
 LADDER = [
-    {"errors", "ids", "clock", "messages", "events"},
+    {"errors", "ids", "clock", "fingerprint", "messages", "events"},
     {"channels"},
-    {"checkpoint", "store"},
+    {"checkpoint", "store", "cache"},
     {"state"},
     {"graph"},
     {"runtime"},
@@ -72,7 +79,9 @@ def test_the_front_door_is_what_it_was() -> None:
     assert all(hasattr(statewright, name) for name in SURFACE)
 
 
-@pytest.mark.parametrize("package", ["channels", "checkpoint", "store", "state", "graph", "graph.draw", "runtime"])
+@pytest.mark.parametrize(
+    "package", ["channels", "checkpoint", "store", "cache", "state", "graph", "graph.draw", "runtime"]
+)
 def test_what_a_folder_offers_is_there(package: str) -> None:
     module = importlib.import_module(f"statewright.{package}")
     assert all(hasattr(module, name) for name in module.__all__)
@@ -80,8 +89,8 @@ def test_what_a_folder_offers_is_there(package: str) -> None:
 
 def test_the_builder_and_the_face_of_the_runtime_keep_their_signatures() -> None:
     assert list(inspect.signature(StateGraph.compile).parameters)[1:] == [
-        "checkpointer", "store", "interrupt_before", "interrupt_after", "debug", "name", "strict", "unknown_keys",
-        "validate", "instruments", "clock",
+        "checkpointer", "cache", "store", "interrupt_before", "interrupt_after", "debug", "name", "strict",
+        "unknown_keys", "validate", "budget", "instruments", "clock",
     ]  # fmt: skip
     for method in (CompiledGraph.invoke, CompiledGraph.ainvoke):
         named = ["input", "config", "stream_mode", "version", "options"]

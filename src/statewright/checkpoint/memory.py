@@ -79,6 +79,10 @@ class InMemorySaver:
             if head != commit.expected:
                 raise CheckpointConflict(line.thread_id, commit.expected, head)
             saved = thread.saved.setdefault(line.namespace, {})
+            parent = saved.get(commit.parent_id) if commit.parent_id is not None else None
+            if parent is not None and parent.pending.journal and commit.source != "fork":
+                kept = replace(parent.pending, journal={})  # its tasks are consumed, or taken along
+                saved[parent.id] = replace(parent, pending=kept)
             identity = CheckpointId(commit.checkpoint.id)
             saved[identity] = _saved(commit)
             thread.heads[line.namespace, line.branch] = identity

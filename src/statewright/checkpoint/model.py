@@ -6,7 +6,7 @@ nothing changes them after they were made. What only a saver needs is in `Commit
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Literal, NamedTuple
@@ -175,6 +175,17 @@ class Interrupt:
     """The type that an answer must have, if the node asked for one."""
 
 
+JournalKey = tuple[TaskId, str, int]
+"""The task, the name of the step, and how often the task had called that name before."""
+
+
+class JournalEntry(NamedTuple):
+    """What a step was given, as a fingerprint, and what came of it."""
+
+    given: str
+    value: Any
+
+
 @dataclass(slots=True)
 class Pending:
     """What is known about the tasks of a checkpoint's frontier before the next commit."""
@@ -183,6 +194,10 @@ class Pending:
     interrupts: dict[TaskId, tuple[Interrupt, ...]] = field(default_factory=dict[TaskId, tuple[Interrupt, ...]])
     answers: dict[InterruptId, Any] = field(default_factory=dict[InterruptId, Any])
     errors: dict[TaskId, str] = field(default_factory=dict[TaskId, str])
+    attempts: dict[TaskId, int] = field(default_factory=dict[TaskId, int])
+    """How often a task that is tried again has failed so far."""
+    journal: dict[JournalKey, JournalEntry] = field(default_factory=dict[JournalKey, JournalEntry])
+    """The steps that its tasks have done."""
     paused: bool = False
     """Whether a run has stopped here at a breakpoint: the next one passes it."""
 
@@ -203,11 +218,33 @@ class Pending:
             {**self.interrupts, **other.interrupts},
             {**self.answers, **other.answers},
             {**self.errors, **other.errors},
+            {**self.attempts, **other.attempts},
+            {**self.journal, **other.journal},
             self.paused or other.paused,
         )
 
+    def of(self, tasks: Collection[TaskId]) -> Pending:
+        """What is known of some of the tasks, and all answers."""
+        return Pending(
+            {task: result for task, result in self.landed.items() if task in tasks},
+            {task: questions for task, questions in self.interrupts.items() if task in tasks},
+            dict(self.answers),
+            {task: error for task, error in self.errors.items() if task in tasks},
+            {task: count for task, count in self.attempts.items() if task in tasks},
+            {key: entry for key, entry in self.journal.items() if key[0] in tasks},
+            self.paused and bool(tasks),
+        )
+
     def __bool__(self) -> bool:
-        return bool(self.landed or self.interrupts or self.answers or self.errors or self.paused)
+        return bool(
+            self.landed
+            or self.interrupts
+            or self.answers
+            or self.errors
+            or self.attempts
+            or self.journal
+            or self.paused
+        )
 
 
 class Line(NamedTuple):

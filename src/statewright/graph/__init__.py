@@ -3,10 +3,19 @@
 from statewright.graph.answer import Answer, ParentCommand, Reported, read_answer
 from statewright.graph.builder import GraphBuilder, GraphWarning
 from statewright.graph.command import END, START, STOP, Command, Send
-from statewright.graph.context import ExecutionInfo, NodeError, Runtime, StreamWriter, SubgraphLike
+from statewright.graph.context import ExecutionInfo, Host, NodeError, Runtime, StreamWriter, SubgraphLike
 from statewright.graph.graph import Graph
-from statewright.graph.node import Branch, Join, JoinEdge, Memory, Node
+from statewright.graph.node import Branch, Join, JoinEdge, Memory, Node, TagLimits
 from statewright.graph.parameters import Parameters, is_coroutine_function, read_parameters
+from statewright.graph.policy import (
+    Budget,
+    CachePolicy,
+    CircuitBreaker,
+    RateLimit,
+    RetryPolicy,
+    TimeoutPolicy,
+    default_retry_on,
+)
 
 __all__ = [
     "END",
@@ -14,11 +23,15 @@ __all__ = [
     "STOP",
     "Answer",
     "Branch",
+    "Budget",
+    "CachePolicy",
+    "CircuitBreaker",
     "Command",
     "ExecutionInfo",
     "Graph",
     "GraphBuilder",
     "GraphWarning",
+    "Host",
     "Join",
     "JoinEdge",
     "Memory",
@@ -26,11 +39,16 @@ __all__ = [
     "NodeError",
     "Parameters",
     "ParentCommand",
+    "RateLimit",
     "Reported",
+    "RetryPolicy",
     "Runtime",
     "Send",
     "StreamWriter",
     "SubgraphLike",
+    "TagLimits",
+    "TimeoutPolicy",
+    "default_retry_on",
     "is_coroutine_function",
     "read_answer",
     "read_parameters",

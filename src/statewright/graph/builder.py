@@ -12,17 +12,28 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self, cast
 
+from statewright.clock import Duration
 from statewright.errors import InvalidGraph, InvalidSchema
 from statewright.graph.command import END, START
 from statewright.graph.context import SubgraphLike, is_subgraph
 from statewright.graph.graph import Graph
-from statewright.graph.node import Branch, Join, JoinEdge, Memory, Node
+from statewright.graph.mapping import ITEM_SUFFIX, one_item, spread_and_collect
+from statewright.graph.node import Branch, Join, JoinEdge, Memory, Node, TagLimits
 from statewright.graph.parameters import (
     declared_by_hint,
     literal_names,
     may_go_anywhere,
     read_parameters,
     resolved_hints,
+)
+from statewright.graph.policy import (
+    CachePolicy,
+    CircuitBreaker,
+    RateLimit,
+    RetryPolicy,
+    TimeoutPolicy,
+    as_retries,
+    as_timeout,
 )
 from statewright.graph.validate import find_problems
 from statewright.state import StateSchema, is_pydantic, merge_fields, read_schema
@@ -57,6 +68,8 @@ class GraphBuilder:
         self.edges: dict[str, dict[str, None]] = {}
         self.joins: dict[JoinEdge, None] = {}
         self.branches: dict[str, list[Branch]] = {}
+        self.defaults: dict[str, Any] = {}
+        self.tag_limits: dict[str, TagLimits] = {}
         self.problems: list[str] = []
         """What was already wrong when it was written, and can't be seen in the parts."""
 
@@ -79,6 +92,16 @@ class GraphBuilder:
         on: Sequence[str] = (),
         inline: bool = False,
         error_handler: Callable[..., Any] | None = None,
+        retry_policy: RetryPolicy | Sequence[RetryPolicy] | None = None,
+        timeout: TimeoutPolicy | Duration | None = None,
+        cache_policy: CachePolicy | None = None,
+        max_concurrency: int | None = None,
+        rate_limit: RateLimit | None = None,
+        circuit_breaker: CircuitBreaker | None = None,
+        reads: Sequence[str] | None = None,
+        writes: Sequence[str] | None = None,
+        aliases: Sequence[str] = (),
+        resources: Mapping[str, float] | None = None,
         memory: Memory = "call",
         description: str | None = None,
         tags: Sequence[str] = (),
@@ -88,7 +111,8 @@ class GraphBuilder:
         """Add a node: `add_node(fn)`, `add_node(name, fn)` or `add_node(name, description, fn)`.
 
         `destinations` declares where its Commands and Sends go; it then goes nowhere else. `defer=True` is
-        `join="idle"`. `on` names channels whose change makes the node due. See `Node` for the rest.
+        `join="idle"`. `on` names channels whose change makes the node due. A number or timedelta as `timeout` is how
+        long one attempt may take. See `Node` for the rest.
         """
         if isinstance(action, str):
             description, action = action, described
@@ -112,6 +136,16 @@ class GraphBuilder:
             on=tuple(on),
             inline=inline,
             error_handler=error_handler,
+            retry_policy=as_retries(retry_policy),
+            timeout=as_timeout(timeout),
+            cache_policy=cache_policy,
+            max_concurrency=max_concurrency,
+            rate_limit=rate_limit,
+            circuit_breaker=circuit_breaker,
+            reads=tuple(reads) if reads is not None else None,
+            writes=tuple(writes) if writes is not None else None,
+            aliases=tuple(aliases),
+            resources=dict(resources or {}),
             memory=memory,
             description=description,
             tags=tuple(tags),
@@ -119,6 +153,57 @@ class GraphBuilder:
             metadata=dict(metadata or {}),
         )
         return self
+
+    def set_node_defaults(
+        self,
+        *,
+        retry_policy: RetryPolicy | Sequence[RetryPolicy] | None = None,
+        timeout: TimeoutPolicy | Duration | None = None,
+        cache_policy: CachePolicy | None = None,
+        error_handler: Callable[..., Any] | None = None,
+    ) -> Self:
+        """What holds for every node, before and after this call, that does not say otherwise itself.
+
+        Error handlers are tried and timed like their nodes, but not cached. Subgraphs do not inherit anything.
+        """
+        self.defaults = {
+            "retry_policy": as_retries(retry_policy),
+            "timeout": as_timeout(timeout),
+            "cache_policy": cache_policy,
+            "error_handler": error_handler,
+        }
+        return self
+
+    def set_tag_limits(
+        self,
+        tag: str,
+        *,
+        max_concurrency: int | None = None,
+        rate_limit: RateLimit | None = None,
+        circuit_breaker: CircuitBreaker | None = None,
+    ) -> Self:
+        """Let all nodes with a tag share a limit, e.g. those that call one service."""
+        self.tag_limits[tag] = TagLimits(
+            max_concurrency=max_concurrency, rate_limit=rate_limit, circuit_breaker=circuit_breaker
+        )
+        return self
+
+    def add_map(
+        self, node: str | Action, function: Action | None = None, /, *, over: str, into: str, **options: Any
+    ) -> Self:
+        """Add a node that runs once for each item of the field `over`; what it answers is gathered in the field `into`.
+
+        The function is called with the item, and its answer is one element, whatever it is. The answers are in the
+        order of the items. Edges lead to and from the node as usual; `options` are those of `add_node` and hold for
+        each item. What handles one item is a node of its own, named `<name>.item`.
+        """
+        name, action = (node, function) if isinstance(node, str) else (_name_of(node), node)
+        if not callable(action) and not is_subgraph(action):
+            self.problems.append(f"The map {name!r} has no function. Pass add_map(name, function, over=..., into=...).")
+            return self
+        item = name + ITEM_SUFFIX
+        self.add_node(name, spread_and_collect(name, over, into), destinations=[item], reads=[over], writes=[into])
+        return self.add_node(item, one_item(name, action), destinations=[name], **options)
 
     def add_edge(self, start: str | Sequence[str], end: str) -> Self:
         """Let `end` follow `start`; with a list of starts, once when all of them have arrived in a run."""
@@ -192,9 +277,10 @@ class GraphBuilder:
         name: str | None = None,
         has_store: bool = True,
         interrupts: Sequence[str] = (),
+        entered: Sequence[str] = (),
         also: Sequence[str] = (),
     ) -> Graph:
-        """The graph as data.
+        """The graph as data. `entered` are nodes that a run may come to without an edge, like that of a budget.
 
         Raises InvalidGraph with every problem that is found, `also` included. With `strict=False` problems of shape
         are warnings, and edges to nodes that do not exist are left out.
@@ -206,7 +292,7 @@ class GraphBuilder:
         except InvalidSchema as error:
             raise InvalidGraph([*self.problems, *also, str(error)], graph=title) from error
         graph = self._graph(title, schemas, fields)
-        found = find_problems(graph, interrupts=interrupts, has_store=has_store)
+        found = find_problems(graph, interrupts=interrupts, entered=entered, has_store=has_store)
         fatal = [*self.problems, *also, *found.fatal]
         if fatal or (strict and found.shape):
             raise InvalidGraph([*fatal, *found.shape], graph=title)
@@ -227,10 +313,18 @@ class GraphBuilder:
                 schemas[f"node:{node.name}"] = by_source.setdefault(id(source), read_schema(source))
         return schemas
 
+    def _with_defaults(self, node: Node) -> Node:
+        """The node with what holds for those that do not say otherwise."""
+        missing = {name: value for name, value in self.defaults.items() if value and not getattr(node, name)}
+        if node.inline:
+            missing.pop("timeout", None)  # nobody could stop to wait for it
+        return replace(node, **missing) if missing else node
+
     def _graph(self, title: str, schemas: Mapping[str, StateSchema], fields: Mapping[str, Any]) -> Graph:
         return Graph(
             name=title,
-            nodes=dict(self.nodes),
+            nodes={name: self._with_defaults(node) for name, node in self.nodes.items()},
+            tag_limits=dict(self.tag_limits),
             edges={start: tuple(ends) for start, ends in self.edges.items()},
             joins=tuple(self.joins),
             branches={source: tuple(branches) for source, branches in self.branches.items()},

@@ -43,32 +43,100 @@ class ExecutionInfo:
         return f"ExecutionInfo({', '.join(f'{name}={getattr(self, name)!r}' for name in self.__slots__)})"
 
 
+class Host(Protocol):
+    """What fills a `Runtime`: see there."""
+
+    @property
+    def context(self) -> Any: ...
+    @property
+    def store(self) -> Store | None: ...
+    @property
+    def stream_writer(self) -> StreamWriter: ...
+    @property
+    def execution_info(self) -> ExecutionInfo: ...
+    @property
+    def control(self) -> Any: ...
+    @property
+    def previous(self) -> Any: ...
+    def heartbeat(self) -> None: ...
+    def step(self, name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any: ...
+    def spend(self, tokens: int, cost: float) -> None: ...
+    def push_message(self, message: Any) -> None: ...
+
+
 class Runtime(Generic[Ctx]):
     """What the runtime offers to one execution of a node.
 
     Ask for it with a parameter named `runtime`, or annotated `Runtime[YourContext]`.
     """
 
-    __slots__ = ("__orig_class__", "_info", "context", "store", "stream_writer")
+    __slots__ = ("__orig_class__", "_host")
 
-    def __init__(
-        self,
-        *,
-        context: Ctx,
-        store: Store | None,
-        stream_writer: StreamWriter,
-        info: Callable[[], ExecutionInfo],
-    ) -> None:
-        self.context = context
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    @property
+    def context(self) -> Ctx:
         """The caller's dependencies, as given to `invoke(context=...)`; never saved."""
-        self.store = store
-        self.stream_writer = stream_writer
-        self._info = info
+        return self._host.context
+
+    @property
+    def store(self) -> Store | None:
+        """Memory across threads, if the graph was compiled with one."""
+        return self._host.store
+
+    @property
+    def stream_writer(self) -> StreamWriter:
+        """Sends a value to readers of the stream mode `custom`."""
+        return self._host.stream_writer
 
     @property
     def execution_info(self) -> ExecutionInfo:
         """Which execution this is; worked out when it is asked for."""
-        return self._info()
+        return self._host.execution_info
+
+    @property
+    def idempotency_key(self) -> str:
+        """The same for every attempt at this task, also after a crash: give it to services that know such keys."""
+        return self._host.execution_info.task_id
+
+    @property
+    def control(self) -> Any:
+        """The `RunControl` of the run, by which it can be asked to stop; None if the caller gave none."""
+        return self._host.control
+
+    @property
+    def drain_requested(self) -> bool:
+        """Whether the run was asked to stop: a long node may want to come to an end."""
+        control = self._host.control
+        return control is not None and control.drain_requested
+
+    @property
+    def previous(self) -> Any:
+        """In an entrypoint: what its last run on the thread saved."""
+        return self._host.previous
+
+    def heartbeat(self) -> None:
+        """Say that the node is alive: its `idle_timeout` begins anew."""
+        self._host.heartbeat()
+
+    def step(self, name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """What `function(*args, **kwargs)` gives, called once, however often the node is executed again.
+
+        The result is in the journal of the thread before this returns, so it must be a value that can be saved. Of a
+        coroutine function the result is to be awaited. Calls of one name in one task are told apart by their order.
+        Raises NonDeterminismError if the arguments differ from those of the call that was done; what the function
+        raises is raised, and the call counts as not done.
+        """
+        return self._host.step(name, function, args, kwargs)
+
+    def spend(self, *, tokens: int = 0, cost: float = 0.0) -> None:
+        """Count what was used up against the Budget of the call."""
+        self._host.spend(tokens, cost)
+
+    def push_message(self, message: Any) -> None:
+        """Show a message, or a piece of one, to readers of the stream mode `messages`. The state is not changed."""
+        self._host.push_message(message)
 
 
 class NodeError:

@@ -9,7 +9,7 @@ from typing import Any
 
 from statewright.channels import Channel
 from statewright.graph.command import START
-from statewright.graph.node import Branch, JoinEdge, Node
+from statewright.graph.node import Branch, JoinEdge, Node, TagLimits
 from statewright.graph.reach import reachability
 from statewright.state import Field, StateSchema
 
@@ -32,6 +32,7 @@ class Graph:
     """The input schema of each node that reads something else than the state."""
     fields: Mapping[str, Field]
     """Every field of every schema: the channel map."""
+    tag_limits: Mapping[str, TagLimits] = field(default_factory=dict[str, TagLimits])
     bare_messages: str | None = None
     """The channel that takes messages answered without a mapping."""
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from statewright.graph.context import SubgraphLike, is_subgraph
+from statewright.graph.policy import CachePolicy, CircuitBreaker, RateLimit, RetryPolicy, TimeoutPolicy
 
 Join = Literal["any", "idle", "reachable"]
 """When a node that is due may start: at once; when nothing else is due; when nothing can still reach it."""
@@ -32,6 +33,23 @@ class Node:
     inline: bool = False
     """Whether an async run calls this plain function on the loop's own thread."""
     error_handler: Callable[..., Any] | None = None
+    """Called with the failed input and the error when all attempts have failed; its answer stands for the node's."""
+    retry_policy: tuple[RetryPolicy, ...] = ()
+    """The first that matches an error decides whether, and when, the node is tried again."""
+    timeout: TimeoutPolicy | None = None
+    cache_policy: CachePolicy | None = None
+    max_concurrency: int | None = None
+    """How many tasks of the node may be at work at once, over all runs of the compiled graph."""
+    rate_limit: RateLimit | None = None
+    circuit_breaker: CircuitBreaker | None = None
+    reads: tuple[str, ...] | None = None
+    """The fields that the node gets; all that its input schema has if it does not say."""
+    writes: tuple[str, ...] | None = None
+    """The fields that the node may write; any if it does not say."""
+    aliases: tuple[str, ...] = ()
+    """Former names, under which older checkpoints may know the node."""
+    resources: Mapping[str, float] = field(default_factory=dict[str, float])
+    """What an executor should set aside for a task: `{"cpu": 2, "gpu": 1}`."""
     memory: Memory = "call"
     description: str | None = None
     tags: tuple[str, ...] = ()
@@ -42,6 +60,15 @@ class Node:
     @property
     def is_subgraph(self) -> bool:
         return is_subgraph(self.action)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TagLimits:
+    """What all nodes with a tag share."""
+
+    max_concurrency: int | None = None
+    rate_limit: RateLimit | None = None
+    circuit_breaker: CircuitBreaker | None = None
 
 
 @dataclass(frozen=True, slots=True)

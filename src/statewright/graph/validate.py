@@ -9,12 +9,23 @@ from __future__ import annotations
 import typing
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import cast
 
+from statewright.channels import LastValue
+from statewright.clock import as_seconds
 from statewright.errors import nearest
 from statewright.graph.command import END, RESERVED, START, STOP
 from statewright.graph.graph import Graph
 from statewright.graph.node import Branch, Join, Memory, Node
 from statewright.graph.parameters import ASKABLE, is_coroutine_function, read_parameters
+from statewright.graph.policy import (
+    CachePolicy,
+    CircuitBreaker,
+    RateLimit,
+    RetryPolicy,
+    TimeoutPolicy,
+    is_policy_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +36,14 @@ class Problems:
     shape: tuple[str, ...]
 
 
-def find_problems(graph: Graph, *, interrupts: Sequence[str] = (), has_store: bool = True) -> Problems:
+def find_problems(
+    graph: Graph, *, interrupts: Sequence[str] = (), entered: Sequence[str] = (), has_store: bool = True
+) -> Problems:
     """All problems of a graph."""
     fatal = [
         *_schema_problems(graph),
         *(problem for node in graph.nodes.values() for problem in _node_problems(graph, node, has_store)),
+        *_tag_problems(graph),
     ]
     shape = [
         *(problem for name in graph.nodes for problem in _name_problems(name)),
@@ -37,10 +51,12 @@ def find_problems(graph: Graph, *, interrupts: Sequence[str] = (), has_store: bo
         *_branch_problems(graph),
         *_destination_problems(graph),
         *_interrupt_problems(graph, interrupts),
+        *_entered_problems(graph, entered),
         *_entry_problems(graph),
+        *_certain_conflicts(graph),
     ]
     # Unreachable nodes follow from unknown names as often as not: say so only where the names are right.
-    return Problems(tuple(fatal), tuple(shape or _unreachable(graph)))
+    return Problems(tuple(fatal), tuple(shape or _unreachable(graph, entered)))
 
 
 def _schema_problems(graph: Graph) -> Iterator[str]:
@@ -62,6 +78,8 @@ def _node_problems(graph: Graph, node: Node, has_store: bool) -> Iterator[str]:
         if channel not in graph.fields:
             hint = _hint(channel, graph.fields)
             yield f"Node {node.name!r} waits for channel {channel!r}, which does not exist. {hint}"
+    yield from _policy_problems(node)
+    yield from _access_problems(graph, node)
     if node.is_subgraph:
         return
     yield from _parameter_problems(f"Node {node.name!r}", node.action, has_store)
@@ -69,6 +87,77 @@ def _node_problems(graph: Graph, node: Node, has_store: bool) -> Iterator[str]:
         yield from _parameter_problems(f"The error handler of node {node.name!r}", node.error_handler, has_store)
     if node.inline and is_coroutine_function(node.action):
         yield f"Node {node.name!r} is a coroutine, which always runs on the loop. Drop inline=True."
+
+
+def _policy_problems(node: Node) -> Iterator[str]:
+    """What is wrong with policies of one node, one by one and together."""
+    who = f"Node {node.name!r}"
+    for option, kind in _POLICIES.items():
+        given: object = getattr(node, option)
+        for policy in cast(tuple[object, ...], given) if isinstance(given, tuple) else (given,):
+            if policy is not None and not is_policy_of(kind, policy):
+                yield f"{who}: {option}= is {policy!r}. Pass a {kind.__name__}(...)."
+    if node.max_concurrency is not None and not _is_count(node.max_concurrency):
+        yield f"{who}: max_concurrency is {node.max_concurrency!r}. Give a whole number of at least 1."
+    if node.inline and node.timeout is not None:
+        yield f"{who} has a timeout and inline=True: nobody could stop waiting for it. Drop one of them."
+    if isinstance(node.timeout, TimeoutPolicy) and _never_idles(node.timeout):
+        yield f"{who}: idle_timeout is longer than run_timeout, so it can never strike. Shorten it, or drop it."
+    if node.memory == "thread" and node.cache_policy is not None:
+        yield f"{who} remembers (memory='thread') and is cached: a cached answer would forget. Drop one of them."
+
+
+def _never_idles(timeout: TimeoutPolicy) -> bool:
+    run, idle = timeout.run_timeout, timeout.idle_timeout
+    return run is not None and idle is not None and as_seconds(idle) > as_seconds(run)
+
+
+_POLICIES = {
+    "retry_policy": RetryPolicy,
+    "timeout": TimeoutPolicy,
+    "cache_policy": CachePolicy,
+    "rate_limit": RateLimit,
+    "circuit_breaker": CircuitBreaker,
+}
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+def _access_problems(graph: Graph, node: Node) -> Iterator[str]:
+    """What is wrong with the fields that a node declares to read and write."""
+    for what, names in (("reads", node.reads), ("writes", node.writes)):
+        for name in names or ():
+            if name not in graph.fields and name not in graph.schema.managed and graph.schema.closed:
+                yield f"Node {node.name!r} {what} {name!r}: there is no such field. {_hint(name, graph.fields)}"
+
+
+def _certain_conflicts(graph: Graph) -> Iterator[str]:
+    """Fields that hold one value and that two nodes of one superstep have declared to write."""
+    for source, ends in graph.edges.items():
+        beside = [graph.nodes[end] for end in ends if end in graph.nodes and graph.nodes[end].join == "any"]
+        for place, first in enumerate(beside):
+            for second in beside[place + 1 :]:
+                for name in first.writes or ():
+                    if name in (second.writes or ()) and _holds_one(graph, name):
+                        yield (
+                            f"Nodes {first.name!r} and {second.name!r} both follow {source!r} and both write {name!r}, "
+                            f"which keeps one value. Give the field a reducer, or put one node after the other."
+                        )
+
+
+def _holds_one(graph: Graph, name: str) -> bool:
+    return name not in graph.fields or type(graph.fields[name].channel) is LastValue
+
+
+def _tag_problems(graph: Graph) -> Iterator[str]:
+    tags = {tag for node in graph.nodes.values() for tag in node.tags}
+    for tag, limits in graph.tag_limits.items():
+        if tag not in tags:
+            yield f"Limits are set for the tag {tag!r}, which no node has. {_hint(tag, tags)}"
+        if limits.max_concurrency is not None and not _is_count(limits.max_concurrency):
+            yield f"Tag {tag!r}: max_concurrency is {limits.max_concurrency!r}. Give a whole number of at least 1."
 
 
 def _parameter_problems(who: str, action: object, has_store: bool) -> Iterator[str]:
@@ -156,9 +245,15 @@ def _entry_problems(graph: Graph) -> Iterator[str]:
         yield f"The graph has no entry. Add an edge from START, e.g. add_edge(START, {first!r})."
 
 
-def _unreachable(graph: Graph) -> Iterator[str]:
-    seen = {START}
-    pending = [START, *(node.name for node in graph.nodes.values() if node.on)]
+def _entered_problems(graph: Graph, entered: Sequence[str]) -> Iterator[str]:
+    for name in entered:
+        if name not in graph.nodes:
+            yield f"The budget names {name!r}: there is no such node. {_hint(name, graph.nodes)}"
+
+
+def _unreachable(graph: Graph, entered: Sequence[str]) -> Iterator[str]:
+    seen = {START, *entered}
+    pending = [*seen, *(node.name for node in graph.nodes.values() if node.on)]
     while pending:
         source = pending.pop()
         seen.add(source)

@@ -10,28 +10,35 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from statewright.checkpoint import NO_ARG, Checkpoint, Task, TaskResult, Values
-from statewright.errors import InvalidUpdateError, MutatedState, NodeCancelledError, UnknownTarget
+from statewright.errors import (
+    BudgetExceeded,
+    InvalidUpdateError,
+    MutatedState,
+    NodeCancelledError,
+    RunCancelled,
+    UnknownTarget,
+)
 from statewright.graph import (
     END,
     START,
     STOP,
     Answer,
     Command,
-    ExecutionInfo,
     NodeError,
     ParentCommand,
     Runtime,
     Send,
     read_answer,
 )
-from statewright.ids import TaskId
 from statewright.runtime.effects import Failure, Outcome, Pause
 from statewright.runtime.fold import fold_writes
+from statewright.runtime.host import RuntimeHost, previous_of, writer_of
 from statewright.runtime.interrupt import ChildCommand, Paused
 from statewright.runtime.mutation import changed_channels, picture
 from statewright.runtime.program import NodeProgram, Program, Route
 from statewright.runtime.reading import with_managed
 from statewright.runtime.scope import Scope
+from statewright.state import Writes
 
 
 def perform(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Outcome:
@@ -59,7 +66,7 @@ def begin(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -
     scope.input = state
     if program.debug:
         scope.picture = picture(checkpoint.values)
-    if run.watch is not None:
+    if run.watch is not None and (scope.attempt is None or not scope.attempt.again):
         run.watch.task_started(scope, state)
     return state
 
@@ -110,11 +117,12 @@ def settle(scope: Scope, node: NodeProgram, task: Task, error: BaseException) ->
         elif scope.apart is None:
             raise error  # it ends the process, or the run; beside others it is a failure like any other
         outcome = Failure(task, error)
-    elif node.handler is not None:
+    elif node.handler is not None and not isinstance(error, RunCancelled | BudgetExceeded):
         handled = NodeError(node.name, error, scope.input)
         outcome = TaskResult(task, {}, [Send(node.handler, handled)], goto=True)
     else:
-        error.add_note(f"in node {node.name!r}, step {scope.checkpoint.step + 1 if scope.checkpoint else 0}, attempt 1")
+        step = scope.checkpoint.step + 1 if scope.checkpoint else 0
+        error.add_note(f"in node {node.name!r}, step {step}, attempt {scope.attempt.number if scope.attempt else 1}")
         outcome = Failure(task, error)
     if scope.run.watch is not None:
         scope.run.watch.task_finished(scope, outcome)
@@ -126,9 +134,12 @@ def _answered_by_child(scope: Scope, node: NodeProgram, task: Task, signal: Chil
     scope.picture = None
     command: Command[Any] = Command(update=signal.command.update, goto=signal.command.goto)
     try:
-        return conclude(scope, node, task, cast(Checkpoint, scope.checkpoint), command)
+        result = conclude(scope, node, task, cast(Checkpoint, scope.checkpoint), command)
     except BaseException as error:
         return settle(scope, node, task, error)
+    if scope.attempt is not None and scope.run.watch is not None:
+        scope.run.watch.task_finished(scope, result)
+    return result
 
 
 def _no_parent(node: NodeProgram) -> InvalidUpdateError:
@@ -142,12 +153,28 @@ def written(scope: Scope, node: NodeProgram, task: Task, answer: Any) -> TaskRes
     updates = node.updates
     if type(answer) is dict or answer is None:
         writes = updates.read(answer, node.name, task)
+        if node.writes is not None:
+            check_declared(node, writes)
         return TaskResult(task, writes, node.successors)
     taken: Answer = read_answer(answer, updates, node.name, task)
+    if node.writes is not None:
+        check_declared(node, taken.writes)
     if taken.targets is None:
         return TaskResult(task, taken.writes, node.successors)
     targets = checked_targets(scope.run.program, node, taken.targets)
     return TaskResult(task, taken.writes, targets, goto=True)
+
+
+def check_declared(node: NodeProgram, writes: Writes) -> None:
+    """Raise InvalidUpdateError for a write to a field that the node did not declare."""
+    allowed = node.writes or frozenset[str]()
+    names = writes if isinstance(writes, dict) else [name for name, _ in writes]
+    other = next((name for name in names if name not in allowed), None)
+    if other is not None:
+        raise InvalidUpdateError(
+            f"Node {node.name!r} wrote {other!r}, but declares writes={sorted(allowed)}. "
+            f"Add it there, or do not write it."
+        )
 
 
 def finished(scope: Scope, node: NodeProgram, checkpoint: Checkpoint, result: TaskResult) -> TaskResult:
@@ -157,8 +184,8 @@ def finished(scope: Scope, node: NodeProgram, checkpoint: Checkpoint, result: Ta
         scope.picture = None
         if changed:
             raise MutatedState(node.name, changed)
-    if run.watch is not None and node.name != START:
-        run.watch.task_finished(scope, result)
+    if run.watch is not None and node.name != START and scope.attempt is None:
+        run.watch.task_finished(scope, result)  # an attempt that may be given up is told of when it counts
     return result
 
 
@@ -218,37 +245,11 @@ def _meant(program: Program, node: NodeProgram, route: Route, choice: Any) -> st
 
 
 def _runtime(scope: Scope) -> Runtime[Any]:
-    run = scope.run
-    return Runtime(context=run.context, store=run.store, stream_writer=_writer(scope), info=lambda: _info(scope))
+    return Runtime(RuntimeHost(scope))
 
 
 def _writer(scope: Scope) -> Any:
-    watch = scope.run.watch
-    if watch is None:
-        return _unheard
-    own = scope.copy()  # the writer may be used after the scope has gone on to another task
-
-    def write(value: Any) -> None:
-        watch.custom(own, value)
-
-    return write
-
-
-def _unheard(value: Any) -> None:
-    """Takes what nobody reads."""
-
-
-def _info(scope: Scope) -> ExecutionInfo:
-    run, task, checkpoint = scope.run, scope.task, scope.checkpoint
-    return ExecutionInfo(
-        thread_id=run.settings.thread_id,
-        run_id=run.run_id,
-        namespace=run.namespace,
-        checkpoint_id=checkpoint.id if checkpoint and run.saver is not None else None,
-        step=checkpoint.step + 1 if checkpoint else 0,
-        node=task.node if task else "",
-        task_id=task.id if task else TaskId(""),
-    )
+    return writer_of(scope.copy())  # it may be used after the scope has gone on to another task
 
 
 def _error(scope: Scope) -> NodeError | None:
@@ -264,15 +265,11 @@ def _store(scope: Scope) -> Any:
     return scope.run.store
 
 
-def _previous(scope: Scope) -> None:
-    """What an entrypoint saved last: graphs have no such thing."""
-
-
 _ASKED: dict[str, Callable[[Scope], Any]] = {
     "config": _config,
     "runtime": _runtime,
     "writer": _writer,
     "store": _store,
-    "previous": _previous,
+    "previous": previous_of,
     "error": _error,
 }

@@ -47,7 +47,7 @@ async def perform_async(scope: Scope, node: NodeProgram, task: Task, checkpoint:
         else:
             outcome = conclude(scope, node, task, checkpoint, answer)
     except asyncio.CancelledError as error:
-        if _is_cancelled():
+        if is_cancelled():
             raise
         outcome = settle(scope, node, task, NodeCancelledError(node.name, error))
     except BaseException as error:
@@ -55,7 +55,7 @@ async def perform_async(scope: Scope, node: NodeProgram, task: Task, checkpoint:
     return outcome if scope.apart is None else scope.apart.ended(scope, outcome)
 
 
-def _is_cancelled() -> bool:
+def is_cancelled() -> bool:
     """Whether somebody cancelled the present asyncio task, rather than the node raising CancelledError itself."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0

@@ -10,20 +10,24 @@ import itertools
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, cast
 
+from statewright.cache import Cache
 from statewright.checkpoint import Checkpointer, Interrupt, Line
 from statewright.clock import Clock, SystemClock
 from statewright.errors import InternalError, InvalidConfig, suggestion
-from statewright.graph import Graph, Memory, ParentCommand
+from statewright.graph import Budget, Graph, Memory, ParentCommand
+from statewright.runtime.attempts import lent
 from statewright.runtime.batch import config_at, recorded, run_beside, run_beside_async
 from statewright.runtime.config import DURABILITIES, ON_UNFINISHED, Settings, checked_choice, read_settings
 from statewright.runtime.control import RunControl
-from statewright.runtime.drive_sync import drive_sync, perform_effect, resolved
+from statewright.runtime.drive_sync import drive_sync
 from statewright.runtime.effects import Effect, Rest
 from statewright.runtime.instrument import Instrument
 from statewright.runtime.interrupt import ChildCommand, Paused
 from statewright.runtime.iterate import Halt, StepIterator, StepWatch
+from statewright.runtime.limits import Slots
 from statewright.runtime.program import Program, Validate
 from statewright.runtime.run import Run
+from statewright.runtime.saver_calls import perform_effect, resolved
 from statewright.runtime.scope import Scope, current_scope
 from statewright.runtime.snapshot import StateSnapshot, empty_snapshot, snapshot_of
 from statewright.runtime.start import run_to_rest
@@ -61,6 +65,8 @@ class CallOptions(TypedDict, total=False):
     interrupt_before: Names
     interrupt_after: Names
     control: RunControl | None
+    budget: Budget | None
+    """What the call may spend; wins over the budget that the graph was compiled with."""
     on_unfinished: str | None
     """What fresh input does to open questions: `discard` them, or `finish` the work first."""
 
@@ -83,20 +89,24 @@ class CompiledGraph:
         graph: Graph,
         *,
         checkpointer: Checkpointer | None = None,
+        cache: Cache | None = None,
         store: Store | None = None,
         interrupt_before: Names = None,
         interrupt_after: Names = None,
         debug: bool = False,
         unknown_keys: UnknownKeys = "warn",
         validate: Validate = "input",
+        budget: Budget | None = None,
         instruments: Sequence[Instrument] = (),
         clock: Clock | None = None,
     ) -> None:
         self.graph = graph
         self.checkpointer = checkpointer
+        self.cache = cache
         self.store = store
         self._clock = clock or SystemClock()
-        self._program = Program(graph, unknown_keys=unknown_keys, validate=validate, debug=debug)
+        self._budget = budget
+        self._program = Program(graph, unknown_keys=unknown_keys, validate=validate, debug=debug, clock=self._clock)
         self._breaks = (_names(interrupt_before), _names(interrupt_after))
         self._listeners = tuple(instrument_listeners(instruments))
 
@@ -128,7 +138,7 @@ class CompiledGraph:
         if stream_mode != "values":
             return list(self.stream(input, config, stream_mode=stream_mode, version=version, **options))
         run = self._run(config, options)
-        _exhaust(drive_sync(run, run_to_rest(run, input)))
+        _drive(run, input)
         return self._result(run, version)
 
     async def ainvoke(
@@ -141,13 +151,11 @@ class CompiledGraph:
         **options: Unpack[CallOptions],
     ) -> Any:
         """`invoke`, on the running event loop."""
-        from statewright.runtime.drive_async import drive_async  # loads asyncio
-
         if stream_mode != "values":
             parts = self.astream(input, config, stream_mode=stream_mode, version=version, **options)
             return [part async for part in parts]
         run = self._run(config, options)
-        await drive_async(run, run_to_rest(run, input))
+        await _drive_async(run, input)
         return self._result(run, version)
 
     def stream(
@@ -221,7 +229,7 @@ class CompiledGraph:
         def run_one(place: int) -> Any:
             try:
                 run = self._run(config_at(config, place, len(inputs)), options)
-                _exhaust(drive_sync(run, run_to_rest(run, inputs[place])))
+                _drive(run, inputs[place])
             except Exception as error:
                 if return_exceptions:
                     return error
@@ -239,12 +247,11 @@ class CompiledGraph:
         **options: Unpack[CallOptions],
     ) -> list[Any]:
         """`batch`, on the running event loop."""
-        from statewright.runtime.drive_async import drive_async  # loads asyncio
 
         async def run_one(place: int) -> Any:
             try:
                 run = self._run(config_at(config, place, len(inputs)), options)
-                await drive_async(run, run_to_rest(run, inputs[place]))
+                await _drive_async(run, inputs[place])
             except Exception as error:
                 if return_exceptions:
                     return error
@@ -378,15 +385,13 @@ class CompiledGraph:
     def call_within(self, state: Any, memory: Memory) -> tuple[Any, Pairs]:
         """Run as a node of another graph, in a namespace of its thread: the result, and what its caller may merge."""
         run = self._nested_run(cast(Scope, current_scope()), {}, memory)
-        _exhaust(drive_sync(run, run_to_rest(run, self._own_input(state))))
+        _drive(run, self._own_input(state))
         return self._result(run), cast(Rest, run.rest).checkpoint.reported
 
     async def acall_within(self, state: Any, memory: Memory) -> tuple[Any, Pairs]:
         """`call_within`, on the running event loop."""
-        from statewright.runtime.drive_async import drive_async
-
         run = self._nested_run(cast(Scope, current_scope()), {}, memory)
-        await drive_async(run, run_to_rest(run, self._own_input(state)))
+        await _drive_async(run, self._own_input(state))
         return self._result(run), cast(Rest, run.rest).checkpoint.reported
 
     def _own_input(self, state: Any) -> Any:
@@ -412,7 +417,9 @@ class CompiledGraph:
             saver=self.checkpointer if line is not None else None,
             line=line,
             store=self.store,
+            cache=self.cache,
             watch=watch,
+            slots=(Slots(settings.max_concurrency),) if settings.max_concurrency is not None else (),
             **self._call_options(options),
         )
 
@@ -422,13 +429,19 @@ class CompiledGraph:
         settings = self._settings(config, options)
         settings.thread_id = caller.settings.thread_id
         settings.branch = caller.settings.branch
+        own_slots = (Slots(settings.max_concurrency),) if settings.max_concurrency is not None else ()
         settings.max_concurrency = settings.max_concurrency or caller.max_concurrency
         namespace = call_namespace(scope, memory)
         line = call_line(scope, namespace, memory)
         watch = caller.watch
         if self._listeners:
             watch = watch.joined(self._listeners) if watch is not None else Watch(self._listeners)
-        inherited: dict[str, Any] = {"context": caller.context, "control": caller.control}
+        inherited: dict[str, Any] = {
+            "context": caller.context,
+            "control": caller.control,
+            "budget": caller.budget,
+            "spent": caller.spending if caller.budget is not None else caller.spent,
+        }
         inherited.update((name, value) for name, value in self._call_options(options).items() if value)
         return Run(
             self._program,
@@ -437,7 +450,9 @@ class CompiledGraph:
             saver=caller.saver if line is not None else None,
             line=line,
             store=self.store or caller.store,
+            cache=self.cache or caller.cache,
             watch=watch,
+            slots=(*caller.slots, *own_slots),
             answers=caller.answers,
             run_id=caller.run_id,
             namespace=namespace,
@@ -458,17 +473,28 @@ class CompiledGraph:
         """What a run takes from the keywords of a call besides its settings."""
         before, after = self._breaks
         if not options:
-            return {"breaks_before": before, "breaks_after": after} if before or after else {}
+            if not (before or after or self._budget):
+                return {}
+            return {"breaks_before": before, "breaks_after": after, "budget": self._budget}
         checked_choice("durability", options.get("durability"), DURABILITIES)
         checked_choice("on_unfinished", options.get("on_unfinished"), ON_UNFINISHED)
         return {
             "context": self._context(options.get("context")),
             "control": options.get("control"),
+            "budget": self._checked_budget(options.get("budget") or self._budget),
             "on_unfinished": options.get("on_unfinished"),
             "saves_at_rest": options.get("durability") == "exit",
             "breaks_before": before | self._known(options.get("interrupt_before"), "interrupt_before"),
             "breaks_after": after | self._known(options.get("interrupt_after"), "interrupt_after"),
         }
+
+    def _checked_budget(self, budget: Budget | None) -> Budget | None:
+        node = budget.on_budget if budget is not None else None
+        if node is not None and node not in self.graph.nodes:
+            raise InvalidConfig(
+                f"The budget names {node!r}, which is no node. " + suggestion(node, self.graph.nodes, noun="Nodes")
+            )
+        return budget
 
     def _context(self, context: Any) -> Any:
         """The context as an instance of its schema, if it was given as a mapping."""
@@ -561,6 +587,29 @@ def _to_caller(run: Run, rest: Rest) -> BaseException:
     """What is raised where the run was called: to a calling node, a Command for its graph is no error."""
     error = cast(BaseException, rest.error)
     return ChildCommand(error.command) if run.nested and isinstance(error, ParentCommand) else error
+
+
+def _drive(run: Run, given: Any) -> None:
+    """Take a run to rest on this thread. A task that calls it gives back its slots meanwhile."""
+    caller = current_scope() if run.nested else None
+    if caller is not None and caller.holding:
+        with lent(caller):
+            _exhaust(drive_sync(run, run_to_rest(run, given)))
+    else:
+        _exhaust(drive_sync(run, run_to_rest(run, given)))
+
+
+async def _drive_async(run: Run, given: Any) -> None:
+    """`_drive`, on the running event loop."""
+    from statewright.runtime.attempts_async import lent_async  # loads asyncio
+    from statewright.runtime.drive_async import drive_async
+
+    caller = current_scope() if run.nested else None
+    if caller is not None and caller.holding:
+        async with lent_async(caller):
+            await drive_async(run, run_to_rest(run, given))
+    else:
+        await drive_async(run, run_to_rest(run, given))
 
 
 def _exhaust(parts: Iterator[Any]) -> None:

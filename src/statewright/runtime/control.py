@@ -1,21 +1,58 @@
-"""The handle by which a run is asked to stop at the next superstep boundary."""
+"""The handle by which a run is asked to stop: at the next superstep boundary, or at once."""
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+
 
 class RunControl:
-    """Give one to a call as `control=`, and ask it to drain from any thread. A flag without a lock."""
+    """Give one to a call as `control=`, and ask it to stop from any thread. The whole tree of subgraphs shares it."""
 
-    __slots__ = ("drain_reason",)
+    __slots__ = ("_calls", "_lock", "cancel_reason", "drain_reason")
 
     def __init__(self) -> None:
         self.drain_reason: str | None = None
-        """Why the run should stop; None while it should not."""
+        """Why the run should stop before its next superstep; None while it should not."""
+        self.cancel_reason: str | None = None
+        """Why the run should stop at once; None while it should not."""
+        self._lock = threading.Lock()
+        self._calls: dict[int, Callable[[], object]] = {}
 
     def request_drain(self, reason: str = "drain requested") -> None:
         """Stop before the next superstep. What was done is kept; `invoke(None)` on the thread goes on."""
         self.drain_reason = reason
 
+    def request_cancel(self, reason: str = "cancel requested") -> None:
+        """Stop at once, in all subgraphs too.
+
+        Coroutines are cancelled; plain functions cannot be stopped, but nobody waits for them and what they still
+        write is ignored. Results that had landed are kept; `invoke(None)` on the thread goes on with the rest.
+        """
+        self.cancel_reason = reason
+        with self._lock:
+            calls = list(self._calls.values())
+        for call in calls:
+            call()
+
     @property
     def drain_requested(self) -> bool:
         return self.drain_reason is not None
+
+    @property
+    def cancel_requested(self) -> bool:
+        return self.cancel_reason is not None
+
+    @contextmanager
+    def calling(self, callback: Callable[[], object]) -> Generator[None]:
+        """While the block runs, call back when the run is cancelled; at once if it was."""
+        with self._lock:
+            self._calls[id(callback)] = callback
+        try:
+            if self.cancel_reason is not None:
+                callback()
+            yield
+        finally:
+            with self._lock:
+                self._calls.pop(id(callback), None)

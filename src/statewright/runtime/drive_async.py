@@ -11,14 +11,18 @@ from collections.abc import AsyncGenerator
 from concurrent.futures import Future
 from typing import Any, cast
 
+from statewright.checkpoint import Checkpoint, Task
 from statewright.ids import draw_checkpoint_id
 from statewright.runtime.attempt import perform
 from statewright.runtime.attempt_async import perform_async
-from statewright.runtime.drive_sync import ask_saver, lanes_of
+from statewright.runtime.attempts_async import perform_guarded_async
+from statewright.runtime.drive_sync import lanes_of
 from statewright.runtime.effects import Core, Effect, Emit, Outcome, RunTasks
 from statewright.runtime.executor import InlineExecutor, ThreadExecutor
 from statewright.runtime.loop_executor import DEFAULT_IN_FLIGHT, LoopExecutor
+from statewright.runtime.program import NodeProgram
 from statewright.runtime.run import Run
+from statewright.runtime.saver_calls import ask_saver
 from statewright.runtime.scope import Scope, enter_scope, leave_scope
 from statewright.runtime.superstep import Superstep
 from statewright.runtime.thread_calls import call_in_thread
@@ -30,10 +34,15 @@ BUFFERED_PARTS = 1000
 
 
 async def drive_async(run: Run, core: Core) -> None:
-    """Perform what the core asks for until it comes to rest; `run.rest` tells how."""
+    """Perform what the core asks for until it comes to rest; `run.rest` tells how.
+
+    If it is cancelled, what had landed is saved before the cancellation goes on.
+    """
     nodes = run.program.nodes
     buffer = run.watch.buffer if run.watch is not None and not run.nested else None
     scope, draws = Scope(run), run.saver is not None
+    cancelling = _Cancelling(run) if run.control is not None else None
+    cancelled: asyncio.CancelledError | None = None
     token = enter_scope(scope)
     answer: Any = None
     try:
@@ -42,30 +51,72 @@ async def drive_async(run: Run, core: Core) -> None:
                 effect = core.send(answer)
             except StopIteration as stopped:  # only the core's own end: nodes are called elsewhere
                 run.rest = stopped.value
-                return
+                break
             answer = None  # the core has it now
             if type(effect) is RunTasks:
                 tasks = effect.tasks
-                if len(tasks) == 1:
-                    task = tasks[0]
-                    node = nodes[task.node]
-                    scope.task, scope.checkpoint = task, effect.checkpoint
-                    if node.async_lane == "loop":
-                        answer = [await perform_async(scope, node, task, effect.checkpoint)]
-                    elif node.async_lane == "inline":
-                        answer = [perform(scope, node, task, effect.checkpoint)]
+                try:
+                    if len(tasks) == 1:
+                        scope.task, scope.checkpoint = tasks[0], effect.checkpoint
+                        answer = [await _run_one(scope, nodes[tasks[0].node], tasks[0], effect.checkpoint)]
                     else:
-                        answer = [await call_in_thread(perform, scope, node, task, effect.checkpoint)]
-                else:
-                    answer = await _run_many(run, effect)
+                        answer = await _run_many(run, effect)
+                except _Cancelled as error:
+                    cancelled, answer = error.signal, error.outcomes
+                except asyncio.CancelledError as error:
+                    cancelled, answer = error, [None] * len(tasks)
                 answer = answer, draw_checkpoint_id() if draws else None
             else:
                 answer = await _perform_effect(run, effect)
-            if buffer is not None and len(buffer.parts) >= BUFFERED_PARTS:
+            if buffer is not None and len(buffer.parts) >= BUFFERED_PARTS and cancelled is None:
                 await buffer.room()
     finally:
         leave_scope(token)
         core.close()
+        if cancelling is not None:
+            cancelling.end()
+    if cancelled is not None and not (cancelling is not None and cancelling.was_mine()):
+        raise cancelled
+
+
+async def _run_one(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Outcome:
+    """Run a task that nothing else runs beside, without an asyncio task of its own."""
+    if node.guards is not None or scope.run.slots:
+        return await perform_guarded_async(scope, node, task, checkpoint)
+    if node.async_lane == "loop":
+        return await perform_async(scope, node, task, checkpoint)
+    if node.async_lane == "inline":
+        return perform(scope, node, task, checkpoint)
+    return await call_in_thread(perform, scope, node, task, checkpoint)
+
+
+class _Cancelled(Exception):  # a signal between two functions of this module
+    """The driver was cancelled while tasks ran beside each other."""
+
+    def __init__(self, signal: asyncio.CancelledError, outcomes: list[Outcome | None]) -> None:
+        self.signal = signal
+        self.outcomes = outcomes
+        super().__init__()
+
+
+class _Cancelling:
+    """Lets the control of a run cancel what its driver awaits."""
+
+    def __init__(self, run: Run) -> None:
+        assert run.control is not None
+        self._control = run.control
+        self._task = cast("asyncio.Task[Any]", asyncio.current_task())
+        self._before = self._task.cancelling()
+        loop = asyncio.get_running_loop()
+        self._calling = self._control.calling(lambda: loop.call_soon_threadsafe(self._task.cancel))
+        self._calling.__enter__()
+
+    def end(self) -> None:
+        self._calling.__exit__(None, None, None)
+
+    def was_mine(self) -> bool:
+        """Whether the cancellation came from the control, and from nobody else."""
+        return self._control.cancel_reason is not None and self._task.uncancel() <= self._before
 
 
 async def _perform_effect(run: Run, effect: Effect) -> Any:
@@ -92,6 +143,10 @@ async def _run_many(run: Run, effect: RunTasks) -> list[Outcome | None]:
         if "inline" in lanes:
             InlineExecutor().start(step, lanes["inline"], 1)
         await closed
+    except asyncio.CancelledError as signal:
+        step.close()
+        await executor.cancel()
+        raise _Cancelled(signal, step.outcomes) from None
     finally:
         step.close()
         await executor.cancel()

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
-from concurrent.futures import Future
+from contextlib import nullcontext
 from contextvars import Token
-from typing import Any, cast
+from typing import Any
 
-from statewright.checkpoint import Checkpointer, Line
-from statewright.ids import CheckpointId, draw_checkpoint_id
+from statewright.ids import draw_checkpoint_id
 from statewright.runtime.attempt import perform
-from statewright.runtime.effects import Core, Effect, Emit, Land, Load, Outcome, RunTasks, Save
+from statewright.runtime.attempts import perform_guarded
+from statewright.runtime.effects import Core, Outcome, RunTasks
 from statewright.runtime.executor import InlineExecutor, ThreadExecutor
 from statewright.runtime.program import Lane
 from statewright.runtime.run import Run
+from statewright.runtime.saver_calls import perform_effect
 from statewright.runtime.scope import Scope, enter_scope, leave_scope
 from statewright.runtime.superstep import Superstep
 from statewright.runtime.watch import StreamBuffer
@@ -33,7 +34,7 @@ def drive_sync(run: Run, core: Core) -> Parts:
     nodes = run.program.nodes
     # Lone plain functions are called on this thread, unless a reader waits for what they have to say meanwhile.
     called_here = ("inline",) if buffer is not None and buffer.live else ("inline", "thread")
-    scope, draws = Scope(run), run.saver is not None
+    scope, draws, crowded = Scope(run), run.saver is not None, bool(run.slots)
     answer: Any = None
     token = enter_scope(scope)
     try:
@@ -49,7 +50,8 @@ def drive_sync(run: Run, core: Core) -> Parts:
             elif len(effect.tasks) == 1 and (node := nodes[effect.tasks[0].node]).sync_lane in called_here:
                 scope.task = task = effect.tasks[0]
                 scope.checkpoint = checkpoint = effect.checkpoint
-                answer = [perform(scope, node, task, checkpoint)], draw_checkpoint_id() if draws else None
+                performs = perform if node.guards is None and not crowded else perform_guarded
+                answer = [performs(scope, node, task, checkpoint)], draw_checkpoint_id() if draws else None
             else:
                 leave_scope(token)
                 outcomes = yield from _run_many(run, effect, buffer)
@@ -74,30 +76,6 @@ def _leave(token: Token[Scope | None]) -> None:
         pass
 
 
-def perform_effect(run: Run, effect: Effect) -> Any:
-    """Perform an effect that neither runs tasks nor, with the answer of `ask_saver`, waits."""
-    if type(effect) is Emit:
-        return cast(Any, run.watch).emit(effect.event)
-    return resolved(ask_saver(run, effect))
-
-
-def resolved(answer: Any) -> Any:
-    """A saver's answer, waited for if it is a future."""
-    return cast("Future[Any]", answer).result() if isinstance(answer, Future) else answer
-
-
-def ask_saver(run: Run, effect: Effect) -> Any:
-    """The saver's answer to a storage effect, or a future of it."""
-    saver, line = cast(Checkpointer, run.saver), cast(Line, run.line)
-    if type(effect) is Save:
-        return saver.commit(effect.commit)
-    if type(effect) is Land:
-        return saver.save_results(line, CheckpointId(effect.checkpoint_id), effect.pending)
-    load = cast(Load, effect)
-    wanted = CheckpointId(load.checkpoint_id) if load.checkpoint_id else None
-    return saver.load(line.thread_id, namespace=line.namespace, branch=load.branch, checkpoint_id=wanted)
-
-
 def _run_many(run: Run, effect: RunTasks, buffer: StreamBuffer | None) -> Generator[Any, None, list[Outcome | None]]:
     """Run tasks beside each other; while they run, hand out parts of a live stream."""
     if not effect.tasks:
@@ -108,20 +86,31 @@ def _run_many(run: Run, effect: RunTasks, buffer: StreamBuffer | None) -> Genera
         buffer.wake = wake.set if buffer.live else None
     stop = _start(run, step)
     try:
-        while not step.closed:
-            wake.wait()
-            wake.clear()
-            if buffer is not None and not step.closed:
-                yield from buffer.take()
+        with run.control.calling(_closing(step, wake)) if run.control is not None else nullcontext():
+            while not step.closed:
+                wake.wait()
+                wake.clear()
+                if buffer is not None and not step.closed:
+                    yield from buffer.take()
     finally:
         step.close()
         stop()
     return step.outcomes
 
 
+def _closing(step: Superstep, wake: threading.Event) -> Callable[[], object]:
+    """What cancels a superstep: nobody waits for its tasks any more."""
+
+    def close() -> None:
+        step.close()
+        wake.set()
+
+    return close
+
+
 def _start(run: Run, step: Superstep) -> Callable[[], object]:
     """Start the tasks of a superstep, each where it runs; what stops those that can be stopped."""
-    lanes = lanes_of(step, [node.sync_lane for node in step.task_nodes()], run.max_concurrency)
+    lanes = lanes_of(step, [node.beside_lane for node in step.task_nodes()], run.max_concurrency)
     stop: Callable[[], object] = _nothing
     if "loop" in lanes:
         from statewright.runtime.coroutines import start_coroutines  # loads asyncio

@@ -93,7 +93,7 @@ StepOutcome = tuple[list[Outcome | None], str | None]
 
 None stands for a task that was stopped because another one failed.
 """
-RestStatus = Literal["completed", "waiting", "paused", "failed"]
+RestStatus = Literal["completed", "waiting", "paused", "failed", "cancelled"]
 
 
 class Rest:

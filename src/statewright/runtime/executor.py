@@ -10,8 +10,9 @@ import threading
 from collections.abc import Sequence
 from typing import Protocol
 
-from statewright.runtime.attempt import perform
+from statewright.runtime.attempts import performer
 from statewright.runtime.effects import Outcome
+from statewright.runtime.limits import Slots
 from statewright.runtime.scope import Scope, enter_scope, leave_scope
 from statewright.runtime.superstep import Superstep
 from statewright.runtime.worker_threads import workers
@@ -33,6 +34,7 @@ class InlineExecutor:
 
     def start(self, step: Superstep, places: Sequence[int], limit: int) -> None:
         scope = Scope(step.run)
+        performs = performer(step.run)
         token = enter_scope(scope)
         try:
             for place in places:
@@ -40,7 +42,7 @@ class InlineExecutor:
                     return
                 task = step.tasks[place]
                 scope.task, scope.checkpoint = task, step.checkpoint
-                step.land(place, perform(scope, step.nodes[task.node], task, step.checkpoint))
+                step.land(place, performs(scope, step.nodes[task.node], task, step.checkpoint))
         finally:
             leave_scope(token)
 
@@ -59,7 +61,7 @@ class _Pull:
     is over before many threads have woken.
     """
 
-    __slots__ = ("_context", "_limit", "_lock", "_places", "_pulling", "_scope", "_step")
+    __slots__ = ("_context", "_limit", "_lock", "_performs", "_places", "_pulling", "_scope", "_step", "threads")
 
     def __init__(self, step: Superstep, places: Sequence[int], limit: int) -> None:
         self._step = step
@@ -70,6 +72,8 @@ class _Pull:
         self._context = contextvars.copy_context()
         self._scope = Scope(step.run, None, step.checkpoint)
         self._scope.apart = self
+        self._performs = performer(step.run)
+        self.threads = Slots(limit)
 
     def __call__(self) -> None:
         self._pulling += 1
@@ -91,4 +95,4 @@ class _Pull:
         step = self._step
         task = step.tasks[place]
         scope = self._scope.enter_apart(task, place)
-        self.ended(scope, perform(scope, step.nodes[task.node], task, step.checkpoint))
+        self.ended(scope, self._performs(scope, step.nodes[task.node], task, step.checkpoint))

@@ -11,10 +11,11 @@ from collections.abc import Generator, Sequence
 from dataclasses import replace
 from typing import Any, Literal, TypeGuard
 
-from statewright.checkpoint import Checkpoint, Commit, Pending, Source, Task, TaskResult
-from statewright.errors import GraphDrained, GraphRecursionError
+from statewright.checkpoint import NO_ARG, Checkpoint, Commit, Pending, Source, Task, TaskResult
+from statewright.errors import BudgetExceeded, GraphDrained, GraphRecursionError, RunCancelled
 from statewright.ids import CheckpointId, TaskId
 from statewright.runtime.apply import apply_results, deltas, with_report
+from statewright.runtime.budget import overrun
 from statewright.runtime.effects import Core, Effect, Emit, Failure, Land, Outcome, Pause, Rest, RunTasks, Save
 from statewright.runtime.plan import due_tasks, matches
 from statewright.runtime.run import Run
@@ -29,7 +30,7 @@ def supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Gen
     """Advance a run by supersteps until nothing is left to do, or it cannot go on."""
     program, watch, saves, nested = run.program, run.watch, run.saver is not None, run.nested
     breaks_after, near_limit = run.breaks_after, run.stop - LAST_STEPS
-    guarded = run.control is not None or bool(run.breaks_before)
+    guarded = run.control is not None or bool(run.breaks_before) or run.budget is not None
     effect = RunTasks(checkpoint, checkpoint.frontier)
     outcomes: Any  # of tasks; results, once all have landed
     last_steps: list[tuple[Task, ...]] = []
@@ -37,8 +38,13 @@ def supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Gen
         if guarded or checkpoint.step >= near_limit:
             # If anything is known of the frontier, somebody has been here: past its breakpoints, or at one.
             stopped = _stopped(run, checkpoint, last_steps, passed=bool(pending))
+            if stopped is not None and stopped.status == "paused":
+                return (yield from _paused(run, stopped))
+            if stopped is not None and (way_out := out_of_budget(run, stopped)) is not None:
+                checkpoint, pending = (yield from _rerouted(run, checkpoint, way_out)), None
+                continue
             if stopped is not None:
-                return (yield from _paused(run, stopped)) if stopped.status == "paused" else stopped
+                return stopped
             last_steps = [*last_steps[1 - LAST_STEPS :], checkpoint.frontier]
         effect.checkpoint = checkpoint
         effect.tasks = due_tasks(checkpoint, pending) if pending else checkpoint.frontier
@@ -49,7 +55,11 @@ def supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Gen
         if pending:
             outcomes = _with_landed(checkpoint, pending, effect.tasks, outcomes)
         if not (len(outcomes) == 1 and type(outcomes[0]) is TaskResult) and not all_landed(outcomes):
-            return (yield from _interrupted(run, checkpoint, outcomes))
+            rest = yield from _interrupted(run, checkpoint, outcomes)
+            if (way_out := out_of_budget(run, rest)) is None:
+                return rest
+            checkpoint, pending = (yield from _rerouted(run, checkpoint, way_out)), None
+            continue
         try:
             if not saves:  # nobody will look for the commit: its number in the run is name enough
                 commit_id = f"{run.run_id}.{checkpoint.step + 1}"
@@ -62,6 +72,8 @@ def supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Gen
             return Rest("failed", checkpoint, error=error)
         if saves:
             yield from _save(run, checkpoint, following, outcomes, pending)
+        if run.journal:
+            run.journal = {}  # its tasks are consumed
         pending = None
         stops = bool(breaks_after) and bool(following.frontier) and matches(breaks_after, checkpoint.frontier)
         checkpoint = following
@@ -76,11 +88,43 @@ def _stopped(run: Run, checkpoint: Checkpoint, last_steps: Sequence[tuple[Task, 
     """The rest at which the run must stop before its next superstep; None if it may go on."""
     if checkpoint.step >= run.stop:
         return Rest("failed", checkpoint, error=_too_long(run, last_steps))
-    if run.control is not None and run.control.drain_reason is not None:
-        return Rest("failed", checkpoint, error=GraphDrained(run.control.drain_reason))
+    control = run.control
+    if control is not None and control.cancel_reason is not None:
+        return Rest("cancelled", checkpoint, error=RunCancelled(control.cancel_reason))
+    if control is not None and control.drain_reason is not None:
+        return Rest("failed", checkpoint, error=GraphDrained(control.drain_reason))
+    if run.budget is not None and not run.spending.is_over:
+        found = overrun(run.budget, run.spending, checkpoint.frontier)
+        if found is not None:
+            names = [sorted({task.node for task in tasks}) for tasks in last_steps]
+            return Rest("failed", checkpoint, error=BudgetExceeded(*found, last_steps=names))
+        run.spending.begin_step(checkpoint.frontier)
     if run.breaks_before and not passed and matches(run.breaks_before, checkpoint.frontier):
         return Rest("paused", checkpoint)
     return None
+
+
+def out_of_budget(run: Run, rest: Rest) -> str | None:
+    """The node that ends the run in good order, if it came to rest because its budget is used up."""
+    budget = run.budget
+    if not isinstance(rest.error, BudgetExceeded) or run.nested or budget is None or run.spending.is_over:
+        return None
+    return budget.on_budget
+
+
+def _rerouted(run: Run, checkpoint: Checkpoint, node: str) -> Generator[Effect, Any, Checkpoint]:
+    """Make `node` what is due, instead of everything that was."""
+    run.spending.is_over = True
+    step = checkpoint.step + 1
+    commit_id = run.commit_id(step)
+    due = (Task(node, NO_ARG, commit_id, 0),)
+    after = Checkpoint(commit_id, step, checkpoint.values, due, reported=checkpoint.reported)
+    if run.saver is not None:
+        run.opened |= call_namespaces(run, checkpoint.frontier)
+        notes = {"discarded": sorted({task.node for task in checkpoint.frontier})}
+        yield from save_held_back(run, checkpoint)
+        yield from save_commit(run, commit_of(run, checkpoint, after, [], metadata=notes))
+    return after
 
 
 def _paused(run: Run, rest: Rest) -> Core:
@@ -179,7 +223,12 @@ def _interrupted(run: Run, checkpoint: Checkpoint, results: Sequence[Outcome | N
     yield from _land(run, checkpoint, results)
     failure = next((result for result in results if type(result) is Failure), None)
     if failure is not None:
-        return Rest("failed", checkpoint, error=failure.error, node=failure.task.node)
+        status = "cancelled" if isinstance(failure.error, RunCancelled) else "failed"
+        return Rest(status, checkpoint, error=failure.error, node=failure.task.node)
+    if run.control is not None and run.control.cancel_reason is not None and None in results:
+        return Rest("cancelled", checkpoint, error=RunCancelled(run.control.cancel_reason))
+    if None in results:  # the driver itself is being cancelled, and says so to its caller
+        return Rest("cancelled", checkpoint)
     asked = tuple(question for result in results if type(result) is Pause for question in result.interrupts)
     still_open = tuple(question for question in asked if question.id not in run.answers)
     if run.watch is not None and run.watch.wants("interrupted"):
@@ -199,6 +248,7 @@ def _land(run: Run, checkpoint: Checkpoint, results: Sequence[Outcome | None]) -
             known.interrupts[result.task.id] = result.interrupts
         elif type(result) is Failure:
             known.errors[TaskId(result.task.id)] = f"{type(result.error).__name__}: {result.error}"
+            known.attempts[TaskId(result.task.id)] = 0  # who runs it again begins to count anew
     yield Land(checkpoint.id, known)
 
 

@@ -13,9 +13,12 @@ from collections.abc import Iterator, Sequence
 from typing import Final, cast
 
 from statewright.runtime.attempt_async import perform_async
+from statewright.runtime.attempts_async import perform_guarded_async
 from statewright.runtime.effects import Outcome
+from statewright.runtime.limits import Slots
 from statewright.runtime.scope import Scope
 from statewright.runtime.superstep import Superstep
+from statewright.runtime.worker_threads import DEFAULT_THREADS
 
 DEFAULT_IN_FLIGHT: Final = 1000
 """How many coroutines of one superstep run at once unless the caller says otherwise."""
@@ -27,6 +30,7 @@ class LoopExecutor:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._running: set[asyncio.Task[None]] = set()
+        self.threads = Slots(DEFAULT_THREADS)
         self._context = contextvars.copy_context()
 
     @property
@@ -39,6 +43,7 @@ class LoopExecutor:
         self._places: Iterator[int] = iter(places)
         self._scope = Scope(step.run, None, step.checkpoint)
         self._scope.apart = self
+        self._crowded = bool(step.run.slots)
         self._context = contextvars.copy_context()  # what one node does to its context, the next must not see
         for _ in range(min(limit, len(places))):
             self._start_next()
@@ -58,8 +63,9 @@ class LoopExecutor:
         self._waiting -= 1
         place = next(self._places)
         task = step.tasks[place]
-        performing = perform_async(self._scope, step.nodes[task.node], task, step.checkpoint, place)
-        self._running.add(self._loop.create_task(performing))
+        node = step.nodes[task.node]
+        performs = perform_async if node.guards is None and not self._crowded else perform_guarded_async
+        self._running.add(self._loop.create_task(performs(self._scope, node, task, step.checkpoint, place)))
 
     def ended(self, scope: Scope, outcome: Outcome) -> None:
         """Called by a task with its last breath: that costs less than a callback, or a coroutine around it."""

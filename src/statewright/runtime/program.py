@@ -12,6 +12,7 @@ from typing import Any, Literal, cast
 
 from statewright.channels import MISSING, Channel, Ephemeral, LastValue
 from statewright.checkpoint import Task, TaskResult
+from statewright.clock import Clock, SystemClock
 from statewright.graph import (
     END,
     START,
@@ -26,7 +27,8 @@ from statewright.graph import (
     is_coroutine_function,
     read_parameters,
 )
-from statewright.runtime.reading import Reader, read_mapping, reader_for
+from statewright.runtime.guards import Guards, SharedLimits
+from statewright.runtime.reading import Reader, read_mapping, reader_for, reading_only
 from statewright.runtime.subgraph import subgraph_calls
 from statewright.state import (
     ROOT,
@@ -71,7 +73,9 @@ class NodeProgram:
         "asks",
         "async_lane",
         "bare",
+        "beside_lane",
         "call",
+        "guards",
         "handler",
         "joins",
         "known_plain",
@@ -87,6 +91,7 @@ class NodeProgram:
         "takes_state",
         "updates",
         "whole",
+        "writes",
     )
 
     def __init__(self, name: str, action: Any, parameters: Parameters, read: Reader, updates: UpdateReader) -> None:
@@ -110,6 +115,10 @@ class NodeProgram:
         self.sync_lane: Lane = "thread" if self.acall is None else "loop"
         """Where it runs when the driver is the sync one."""
         self.async_lane: Lane = self.sync_lane
+        self.beside_lane: Lane = self.sync_lane
+        """Where it runs under the sync driver when others run beside it."""
+        self.guards: Guards | None = None
+        """Its policies; None if it has none."""
         self.successors: tuple[str, ...] = ()
         """The nodes at the ends of its plain edges."""
         self.joins: tuple[JoinEdge, ...] = ()
@@ -118,6 +127,8 @@ class NodeProgram:
         """Its conditional edge, if that is its only way on, is a plain function, and reads the whole state."""
         self.routes_await = False
         """Whether a conditional edge is a coroutine function."""
+        self.writes: frozenset[str] | None = None
+        """The fields that it may write, if it declares that."""
         self.allowed: frozenset[str] | None = None
         """Where its Commands and Sends may go, if it declares that."""
         self.handler: str | None = None
@@ -134,9 +145,16 @@ class Program:
     """A compiled graph."""
 
     def __init__(
-        self, graph: Graph, *, unknown_keys: UnknownKeys = "warn", validate: Validate = "input", debug: bool = False
+        self,
+        graph: Graph,
+        *,
+        unknown_keys: UnknownKeys = "warn",
+        validate: Validate = "input",
+        debug: bool = False,
+        clock: Clock | None = None,
     ) -> None:
         self.graph = graph
+        self._limits = SharedLimits(graph, clock or SystemClock())
         self.debug = debug
         self.order = graph.order
         self.channels: Mapping[str, Channel] = graph.channels
@@ -214,7 +232,8 @@ class Program:
     def _node(self, node: Node) -> NodeProgram:
         parameters = _parameters(node.action)
         schema = self.graph.node_schemas.get(node.name, self.graph.schema)
-        program = NodeProgram(node.name, node.action, parameters, self._reader(schema), self.updates)
+        read = self._reader(schema) if node.reads is None else reading_only(self._reader(schema), node.reads)
+        program = NodeProgram(node.name, node.action, parameters, read, self.updates)
         program.node = node
         if node.is_subgraph:
             program.call, program.acall = subgraph_calls(
@@ -224,8 +243,14 @@ class Program:
                 frozenset(self.merging),
             )
             program.async_lane = "loop"
+        program.guards = self._limits.of(node)
+        if program.guards is not None:
+            program.async_lane = program.beside_lane = "loop"  # what waits there holds no thread
         if node.inline:
-            program.sync_lane = program.async_lane = "inline"
+            program.sync_lane = program.async_lane = program.beside_lane = "inline"
+        if node.writes is not None:
+            program.writes = frozenset(node.writes)
+            program.known_plain = program.writes if program.known_plain is not None else None
         if node.destinations is not None:
             program.allowed = frozenset((*node.destinations, *self.graph.ways[node.name], END, STOP))
         if node.error_handler is not None:
@@ -252,7 +277,7 @@ class Program:
             program.lone_route = route if usual else None
         if any(route.is_coroutine for route in program.routes):
             program.routes_await = True
-            program.sync_lane = program.async_lane = "loop"
+            program.sync_lane = program.async_lane = program.beside_lane = "loop"
 
     def _route(self, branch: Branch) -> Route:
         parameters = _parameters(branch.path)
@@ -276,7 +301,10 @@ class Program:
                 _read_failed_input,
                 self.updates,
             )
-            handler.allowed = program.allowed
+            handler.allowed, handler.writes = program.allowed, program.writes
+            if node.retry_policy or node.timeout:
+                handler.guards = Guards(retries=node.retry_policy, timeout=node.timeout)
+                handler.async_lane = handler.beside_lane = "loop"
             self._connect(handler, node.name)
             handlers[handler.name] = handler
         return handlers

@@ -40,6 +40,15 @@ def read_mapping(values: Mapping[str, Any], arg: Any, /) -> Any:
     return arg.copy() if type(arg) is dict else arg  # pyright: ignore[reportUnknownVariableType]
 
 
+def reading_only(read: Reader, names: tuple[str, ...]) -> Reader:
+    """A reader that sees no other fields of the state."""
+
+    def read_declared(values: Mapping[str, Any], arg: Any, /) -> Any:
+        return read({name: values[name] for name in names if name in values} if arg is NO_ARG else values, arg)
+
+    return read_declared
+
+
 def _read_root(values: Mapping[str, Any], arg: Any, /) -> Any:
     return values.get(ROOT) if arg is NO_ARG else arg
 

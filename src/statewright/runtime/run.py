@@ -6,17 +6,23 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from statewright.checkpoint import Checkpoint, Checkpointer, Line
+from statewright.cache import Cache
+from statewright.checkpoint import Checkpoint, Checkpointer, JournalEntry, JournalKey, Line
 from statewright.clock import Clock
-from statewright.ids import draw_checkpoint_id, draw_run_id
+from statewright.graph import Budget
+from statewright.ids import TaskId, draw_checkpoint_id, draw_run_id
+from statewright.runtime.budget import Spending
 from statewright.runtime.config import OnUnfinished, Settings
 from statewright.store import Store
 
 if TYPE_CHECKING:
     from statewright.runtime.control import RunControl
     from statewright.runtime.effects import Rest
+    from statewright.runtime.limits import Slots
     from statewright.runtime.program import Program
     from statewright.runtime.watch import Watch
+
+NO_ATTEMPTS: Mapping[TaskId, int] = {}
 
 
 class Run:
@@ -24,13 +30,17 @@ class Run:
 
     __slots__ = (
         "answers",
+        "attempts",
         "breaks_after",
         "breaks_before",
+        "budget",
+        "cache",
         "clock",
         "config",
         "context",
         "control",
         "held_back",
+        "journal",
         "line",
         "max_concurrency",
         "metadata",
@@ -44,6 +54,8 @@ class Run:
         "saver",
         "saves_at_rest",
         "settings",
+        "slots",
+        "spent",
         "stop",
         "store",
         "watch",
@@ -59,6 +71,7 @@ class Run:
         line: Line | None = None,
         context: Any = None,
         store: Store | None = None,
+        cache: Cache | None = None,
         watch: Watch | None = None,
         control: RunControl | None = None,
         breaks_before: frozenset[str] = frozenset(),
@@ -69,6 +82,9 @@ class Run:
         namespace: str = "",
         nested: bool = False,
         saves_at_rest: bool = False,
+        budget: Budget | None = None,
+        spent: Spending | None = None,
+        slots: tuple[Slots, ...] = (),
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
         self.program = program
@@ -79,6 +95,7 @@ class Run:
         """What the run advances; None where nothing is saved."""
         self.context = context
         self.store = store
+        self.cache = cache
         self.watch = watch
         """Tells those who watch; None where nobody does."""
         self.control = control
@@ -87,6 +104,15 @@ class Run:
         self.on_unfinished: OnUnfinished | None = on_unfinished
         self.answers: dict[str, Any] = {} if answers is None else answers
         """What was answered to the questions of tasks that are still due, by interrupt id."""
+        self.attempts: Mapping[TaskId, int] = NO_ATTEMPTS
+        """How often tasks had failed before this call."""
+        self.journal: dict[JournalKey, JournalEntry] = {}
+        """The steps that tasks of the present superstep have done."""
+        self.budget = budget
+        self.spent = spent
+        """What was counted against the budget; None where nothing was."""
+        self.slots = slots
+        """The limits on what is at work at once in the whole tree of calls."""
         self.max_concurrency = settings.max_concurrency
         self.run_id = run_id or settings.run_id or draw_run_id()
         self.stop = 0
@@ -104,6 +130,13 @@ class Run:
         """Whether a task of another run has called it."""
         self.metadata = metadata or {}
         """Kept with each commit."""
+
+    @property
+    def spending(self) -> Spending:
+        """The counts of this call."""
+        if self.spent is None:
+            self.spent = Spending(self.clock)
+        return self.spent
 
     def commit_id(self, step: int) -> str:
         """An id for the commit of a step: drawn where it is saved, else its number within the run."""

@@ -6,6 +6,7 @@ task. Tasks that run beside others get a scope, and a context, of their own.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -13,14 +14,46 @@ from statewright.errors import InvalidUpdateError
 
 if TYPE_CHECKING:
     from statewright.checkpoint import Checkpoint, Task
+    from statewright.clock import Clock
     from statewright.runtime.effects import Outcome
+    from statewright.runtime.limits import Slots
     from statewright.runtime.run import Run
 
 
 class Ends(Protocol):
     """Runs tasks beside each other."""
 
+    @property
+    def threads(self) -> Slots:
+        """How many plain functions may be at work at once."""
+        ...
+
     def ended(self, scope: Scope, outcome: Outcome) -> None: ...
+
+
+class Attempt:
+    """One try of a task that has a policy: its number, and whether anybody still waits for it."""
+
+    __slots__ = ("_last_beat", "abandoned", "again", "clock", "heartbeat_only", "number")
+
+    def __init__(self, number: int, clock: Clock, *, again: bool = False, heartbeat_only: bool = False) -> None:
+        self.number = number
+        """From 1; 0 if the result comes from a cache."""
+        self.again = again
+        """Whether this call has tried before."""
+        self.abandoned = False
+        """Whether it was given up: what it still does is ignored."""
+        self.clock = clock
+        self.heartbeat_only = heartbeat_only
+        self._last_beat: float | None = None
+
+    def beat(self) -> None:
+        """Note a sign of life."""
+        self._last_beat = self.clock.monotonic()
+
+    def idle_since(self, begin: float) -> float:
+        """When it last gave a sign of life; it began at `begin`."""
+        return begin if self._last_beat is None else self._last_beat
 
 
 class Scope:
@@ -30,9 +63,11 @@ class Scope:
         "_asked",
         "_calls",
         "_keys",
-        "_ordinal",
+        "_ordinals",
         "apart",
+        "attempt",
         "checkpoint",
+        "holding",
         "input",
         "picture",
         "place",
@@ -55,6 +90,10 @@ class Scope:
         """What the node was given; kept for error handlers."""
         self.picture: Any = None
         """What the state looked like before the node ran, where changes in place are looked for."""
+        self.attempt: Attempt | None = None
+        """Which try this is, of a task that has a policy."""
+        self.holding: Sequence[Slots] = ()
+        """The places of limits that the task takes up; it gives them back while it waits for its own children."""
         self._asked: Task | None = None
         """The task to which the counts belong: they begin anew when another one asks."""
 
@@ -66,20 +105,43 @@ class Scope:
         return scope
 
     def copy(self) -> Scope:
-        """A scope for the same task, which stays with it."""
-        return Scope(self.run, self.task, self.checkpoint)
+        """A scope for the same task, and the same attempt, which stays with it."""
+        scope = Scope(self.run, self.task, self.checkpoint)
+        scope.attempt, scope.holding = self.attempt, self.holding
+        return scope
+
+    def begin_attempt(self, attempt: Attempt) -> None:
+        """Begin a try of the task: what it counts is counted anew."""
+        self.attempt, self._asked = attempt, None
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether nobody waits for the task any more: its attempt was given up."""
+        return self.attempt is not None and self.attempt.abandoned
+
+    def sign_of_life(self, value: object = None) -> None:
+        """Note that the task does something, unless only its own heartbeats count."""
+        attempt = self.attempt
+        if attempt is not None and not attempt.heartbeat_only:
+            attempt.beat()
 
     def next_question(self, key: str | None) -> int | str:
         """What tells the next question of this task from its others: its ordinal, or its key."""
-        self._begin_counts()
         if key is None:
-            self._ordinal += 1
-            return self._ordinal - 1
+            return self.next_of("")
+        self._begin_counts()
         if key in self._keys:
             node = self.task.node if self.task else None
             raise InvalidUpdateError(f"Node {node!r} used the interrupt key {key!r} twice. Give each its own key.")
         self._keys.add(key)
         return key
+
+    def next_of(self, name: str) -> int:
+        """How often the task has done something of that name before; questions have the empty name."""
+        self._begin_counts()
+        count = self._ordinals.get(name, 0)
+        self._ordinals[name] = count + 1
+        return count
 
     def next_call(self) -> int:
         """How many subgraphs the task has called before."""
@@ -89,7 +151,8 @@ class Scope:
 
     def _begin_counts(self) -> None:
         if self._asked is not self.task:
-            self._asked, self._calls, self._ordinal = self.task, 0, 0
+            self._asked, self._calls = self.task, 0
+            self._ordinals: dict[str, int] = {}
             self._keys: set[str] = set()
 
 

@@ -50,6 +50,8 @@ def run_to_rest(run: Run, given: Any) -> Core:
             saved, head = yield from _load(run)
     if rest is None:
         checkpoint, pending = yield from _start(run, given, saved, head)
+        if pending:
+            run.attempts, run.journal = pending.attempts, dict(pending.journal)
         run.stop = checkpoint.step + run.settings.recursion_limit
         rest = yield from supersteps(run, checkpoint, pending)
     if run.held_back is not None:
@@ -143,6 +145,7 @@ def _finish_first(run: Run, saved: SavedCheckpoint) -> Generator[Effect, Any, Re
         return None
     run.answers.update((str(key), value) for key, value in saved.pending.answers.items())
     run.stop = saved.checkpoint.step + run.settings.recursion_limit
+    run.attempts, run.journal = saved.pending.attempts, dict(saved.pending.journal)
     rest = yield from supersteps(run, saved.checkpoint, saved.pending)
     return None if rest.status == "completed" else rest
 
@@ -161,7 +164,7 @@ def _going_on(
     if saved.id == head and saved.line.branch == run.settings.branch:
         return checkpoint, pending
     landed, asked = ({}, {}) if replay else (dict(pending.landed), dict(pending.interrupts))
-    pending = Pending(landed=landed, interrupts=asked, paused=pending.paused)
+    pending = Pending(landed=landed, interrupts=asked, journal=dict(pending.journal), paused=pending.paused)
     notes = {"nodes": saved.metadata.get("nodes", [])}
     before, forked = checkpoint, renamed(checkpoint, run.commit_id(checkpoint.step + 1))
     commit = commit_of(run, before, forked, [], source="fork", expected=head, pending=pending, metadata=notes)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from statewright.cache import Cache
 from statewright.checkpoint import Checkpointer
 from statewright.clock import Clock
-from statewright.graph import GraphBuilder
+from statewright.graph import Budget, GraphBuilder
 from statewright.runtime.compiled import CompiledGraph, Names
 from statewright.runtime.instrument import Instrument
 from statewright.runtime.program import Validate
@@ -26,6 +27,7 @@ class StateGraph(GraphBuilder):
         self,
         checkpointer: Checkpointer | None = None,
         *,
+        cache: Cache | None = None,
         store: Store | None = None,
         interrupt_before: Names = None,
         interrupt_after: Names = None,
@@ -34,12 +36,14 @@ class StateGraph(GraphBuilder):
         strict: bool = True,
         unknown_keys: UnknownKeys = "warn",
         validate: Validate = "input",
+        budget: Budget | None = None,
         instruments: Sequence[Instrument] = (),
         clock: Clock | None = None,
     ) -> CompiledGraph:
         """The graph, ready to run. May be called again; the builder is not changed.
 
-        `checkpointer` keeps threads, `store` is memory across them. `debug` finds nodes that change state in place.
+        `checkpointer` keeps threads, `cache` the answers of nodes that have a cache policy, `store` is memory across
+        threads. `budget` is what each call may spend. `debug` finds nodes that change state in place.
         `unknown_keys` says what becomes of update keys that no schema knows: `warn`, `error` or `drop`. `validate`
         says what is checked against the types: `input`, `all`, or nothing (`off`). Raises InvalidGraph with every
         problem; with `strict=False` problems of shape are warnings.
@@ -49,10 +53,12 @@ class StateGraph(GraphBuilder):
             strict=strict,
             name=name,
             has_store=store is not None,
+            entered=[budget.on_budget] if budget is not None and budget.on_budget else (),
             interrupts=interrupts,
             also=[
                 *_wrong_port("checkpointer", checkpointer, Checkpointer),
                 *_wrong_port("store", store, Store),
+                *_wrong_port("cache", cache, Cache),
                 *_wrong_choice("unknown_keys", unknown_keys, ("warn", "error", "drop")),
                 *_wrong_choice("validate", validate, ("input", "all", "off")),
             ],
@@ -60,12 +66,14 @@ class StateGraph(GraphBuilder):
         return CompiledGraph(
             graph,
             checkpointer=checkpointer,
+            cache=cache,
             store=store,
             interrupt_before=interrupt_before,
             interrupt_after=interrupt_after,
             debug=debug,
             unknown_keys=unknown_keys,
             validate=validate,
+            budget=budget,
             instruments=instruments,
             clock=clock,
         )
@@ -84,12 +92,15 @@ def _listed(names: Names) -> Sequence[str]:
     return (names,) if isinstance(names, str) else names or ()
 
 
+_EXAMPLES: dict[type, str] = {Checkpointer: "InMemorySaver()", Store: "InMemoryStore()", Cache: "InMemoryCache()"}
+
+
 def _wrong_port(name: str, given: object, port: type) -> list[str]:
     if given is None or (isinstance(given, port) and not isinstance(given, type)):
         return []
     return [
         f"{name}= is {given!r} of type {type(given).__name__}, which does not have the methods of a {port.__name__}. "
-        f"Pass an object such as {'InMemorySaver()' if port is Checkpointer else 'InMemoryStore()'}."
+        f"Pass an object such as {_EXAMPLES[port]}."
     ]
 
 

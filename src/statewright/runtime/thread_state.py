@@ -113,13 +113,7 @@ def _after(
     due = [] if ended else [task for task in base.frontier if task.node not in names]
     held = [] if ended else [one for one in base.held if one.task.node not in names]
     after = with_report(program, base, apply_beside(program, base, results, commit_id, due, held), results)
-    kept = {task.id for task in due}
-    return after, Pending(
-        landed={task: result for task, result in pending.landed.items() if task in kept},
-        interrupts={task: questions for task, questions in pending.interrupts.items() if task in kept},
-        answers=dict(pending.answers),
-        paused=pending.paused and bool(due),
-    )
+    return after, pending.of({task.id for task in due})
 
 
 def forked(run: Run, branch: str | None) -> Generator[Effect, Any, tuple[Line, CheckpointId]]:
@@ -136,7 +130,12 @@ def forked(run: Run, branch: str | None) -> Generator[Effect, Any, tuple[Line, C
     run.line = line
     expected = head.id if head is not None else None
     known = saved.pending
-    pending = Pending(landed=dict(known.landed), interrupts=dict(known.interrupts), paused=known.paused)
+    pending = Pending(
+        landed=dict(known.landed),
+        interrupts=dict(known.interrupts),
+        journal=dict(known.journal),
+        paused=known.paused,
+    )
     notes = {"nodes": saved.metadata.get("nodes", [])}
     commit = commit_of(run, before, after, [], source="fork", expected=expected, pending=pending, metadata=notes)
     yield from save_commit(run, commit)

@@ -51,6 +51,14 @@ class Watch:
         if "task_finished" in self._by_kind:
             self.emit(_of_task("task_finished", scope, outcome))
 
+    def attempt_failed(self, scope: Scope, error: BaseException, delay: float) -> None:
+        if "attempt_failed" in self._by_kind:
+            self.emit(_of_task("attempt_failed", scope, (error, delay)))
+
+    def message(self, scope: Scope, message: Any) -> None:
+        if "message" in self._by_kind:
+            self.emit(_of_task("message", scope, message))
+
     def custom(self, scope: Scope, value: Any) -> None:
         if "custom" in self._by_kind:
             self.emit(_of_task("custom", scope, value))
@@ -117,4 +125,5 @@ def run_event(kind: EventKind, run: Run, data: Any, step: int = 0) -> Event:
 def _of_task(kind: EventKind, scope: Scope, data: Any) -> Event:
     event = run_event(kind, scope.run, data, scope.checkpoint.step + 1 if scope.checkpoint else 0)
     event.node = scope.task.node if scope.task else None
+    event.attempt = scope.attempt.number if scope.attempt is not None else 1
     return event

@@ -2,25 +2,94 @@
 
 from __future__ import annotations
 
+import asyncio
+import heapq
+import itertools
+import threading
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
+from typing import TypeVar
+
+from statewright.clock import Alarm, Duration, as_seconds
+
+T = TypeVar("T")
+TURNS = 20
+"""How often `run` lets the loop turn before it takes it that everything waits for the clock."""
 
 
 class FakeClock:
-    """Obeys the port `Clock`; time passes only in `advance`."""
+    """Obeys the port `Clock`; time passes only in `advance`, in `run`, or at once with `jumps=True`.
 
-    def __init__(self, start: datetime = datetime(2026, 1, 1, tzinfo=UTC)) -> None:
+    With `jumps=True` a wait that would block a thread is over at once, and the clock has gone on by its length:
+    for plain calls of `invoke`. For coroutines there is `run`.
+    """
+
+    def __init__(self, start: datetime = datetime(2026, 1, 1, tzinfo=UTC), *, jumps: bool = False) -> None:
         self._start = start
-        self._passed = timedelta()
+        self._passed = 0.0
+        self._jumps = jumps
+        self._alarms: list[Alarm] = []
+        self._order = itertools.count()
+        self._lock = threading.RLock()
 
     def now(self) -> datetime:
-        return self._start + self._passed
+        return self._start + timedelta(seconds=self._passed)
 
     def monotonic(self) -> float:
-        return self._passed.total_seconds()
+        return self._passed
 
-    def advance(self, by: timedelta | float) -> None:
-        """Let time pass, in seconds if a number is given. Raises ValueError for going back."""
-        step = by if isinstance(by, timedelta) else timedelta(seconds=by)
-        if step < timedelta():
+    def call_later(self, seconds: float, callback: Callable[[], object]) -> Alarm:
+        with self._lock:
+            alarm = Alarm(self._passed + max(seconds, 0.0), next(self._order), callback)
+            heapq.heappush(self._alarms, alarm)
+        return alarm
+
+    def wait(self, woken: threading.Event, seconds: float) -> None:
+        over = threading.Event()
+        alarm = self.call_later(seconds, over.set)
+        while self._jumps and not (over.is_set() or woken.is_set()):
+            self._jump()
+        while not (over.is_set() or woken.wait(0.001)):
+            pass  # somebody else lets time pass
+        alarm.cancel()
+
+    def advance(self, by: Duration) -> None:
+        """Let time pass, in seconds if a number is given, and make the calls that fall due, in their order.
+
+        Raises ValueError for going back.
+        """
+        seconds = as_seconds(by)
+        if seconds < 0:
             raise ValueError(f"Time does not go back: {by!r}.")
-        self._passed += step
+        target = self._passed + seconds
+        while (alarm := self._pop(target)) is not None:
+            self._passed = max(self._passed, alarm.due)
+            alarm.ring()
+        self._passed = target
+
+    async def run(self, awaitable: Awaitable[T]) -> T:
+        """What `awaitable` gives; whenever everything waits for the clock, it jumps to the next call that is due."""
+        running = asyncio.ensure_future(awaitable)
+        while not running.done():
+            for _ in range(TURNS):
+                await asyncio.sleep(0)
+            if not running.done() and not self._jump():
+                await asyncio.wait([running], timeout=0.001)  # a thread works, say
+        return await running
+
+    def _jump(self) -> bool:
+        """Go on to the next call that is due, and make it; False if there is none."""
+        alarm = self._pop(None)
+        if alarm is None:
+            return False
+        self._passed = max(self._passed, alarm.due)
+        alarm.ring()
+        return True
+
+    def _pop(self, until: float | None) -> Alarm | None:
+        with self._lock:
+            while self._alarms and self._alarms[0].callback is None:
+                heapq.heappop(self._alarms)
+            if not self._alarms or (until is not None and self._alarms[0].due > until):
+                return None
+            return heapq.heappop(self._alarms)

@@ -19,18 +19,28 @@ def info(**changes: Any) -> ExecutionInfo:
     return ExecutionInfo(**{**given, **changes})
 
 
-def test_execution_info_is_worked_out_when_it_is_asked_for() -> None:
-    calls: list[int] = []
+class Host:
+    """Stands for what the runtime fills in."""
 
-    def make() -> ExecutionInfo:
-        calls.append(1)
-        return info()
+    context = "c"
+    store = None
+    control = None
+    execution_info = info(task_id="key")
 
-    runtime = Runtime(context="c", store=None, stream_writer=calls.append, info=make)
 
-    assert (runtime.context, runtime.store, calls) == ("c", None, [])
+def test_a_runtime_shows_what_its_host_has() -> None:
+    runtime = Runtime[str](Host())  # type: ignore[arg-type]
+
+    assert (runtime.context, runtime.store, runtime.control) == ("c", None, None)
     assert runtime.execution_info.node == "n"
-    assert calls == [1]
+
+
+def test_the_idempotency_key_is_the_id_of_the_task() -> None:
+    assert Runtime(Host()).idempotency_key == "key"  # type: ignore[arg-type]
+
+
+def test_a_run_without_a_control_was_not_asked_to_drain() -> None:
+    assert not Runtime(Host()).drain_requested  # type: ignore[arg-type]
 
 
 def test_execution_info_is_shown_with_all_its_parts() -> None:
@@ -38,12 +48,6 @@ def test_execution_info_is_shown_with_all_its_parts() -> None:
 
     assert shown.startswith("ExecutionInfo(attempt=1, checkpoint_id=None, ")
     assert "step=7" in shown
-
-
-def test_a_runtime_may_be_annotated_with_its_context() -> None:
-    runtime = Runtime[int](context=3, store=None, stream_writer=print, info=info)
-
-    assert runtime.context == 3
 
 
 def test_a_node_error_says_which_node_failed_on_what_and_how() -> None:

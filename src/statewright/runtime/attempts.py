@@ -1,0 +1,293 @@
+"""The attempts at one task that has policies: a small core of the same kind as the loop.
+
+`attempts` is a generator. It yields what is to be done, is sent what came of it, and decides; `perform_guarded` does
+it with plain calls, `attempts_async.perform_guarded_async` on an event loop. Tasks without policies never come here.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import random
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Any, cast
+
+from statewright.cache import CacheKey
+from statewright.checkpoint import Checkpoint, Pending, Task, TaskResult
+from statewright.clock import as_seconds
+from statewright.errors import NodeTimeoutError, RunCancelled
+from statewright.fingerprint import fingerprint
+from statewright.ids import CheckpointId, TaskId
+from statewright.runtime.attempt import asked, begin, conclude, given, perform, settle
+from statewright.runtime.effects import Outcome
+from statewright.runtime.guards import NO_GUARDS, Guards, Timeout
+from statewright.runtime.limits import Slots
+from statewright.runtime.program import NodeProgram
+from statewright.runtime.run import Run
+from statewright.runtime.saver_calls import resolved
+from statewright.runtime.scope import Attempt, Scope, enter_scope
+from statewright.runtime.worker_threads import workers
+
+
+class Try:
+    """Call the node once. Sent back: its result, or what it raised."""
+
+    __slots__ = ("timeout",)
+
+    def __init__(self, timeout: Timeout | None) -> None:
+        self.timeout = timeout
+
+
+class Wait:
+    """Let time pass. Sent back: whether it passed, rather than the run being cancelled."""
+
+    __slots__ = ("seconds",)
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+
+class Take:
+    """Wait for a place among those that may be at work at once. Sent back: whether there is one."""
+
+    __slots__ = ("slots",)
+
+    def __init__(self, slots: Slots) -> None:
+        self.slots = slots
+
+
+class Ask:
+    """Wait for the answer of a saver or a cache. Sent back: the answer."""
+
+    __slots__ = ("answer",)
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+
+
+TaskEffect = Try | Wait | Take | Ask
+Attempts = Generator[TaskEffect, Any, Outcome]
+Tried = TaskResult | BaseException
+
+
+def attempts(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Attempts:
+    """Try a task until it succeeds, or its policies say that it is enough."""
+    guards = node.guards or NO_GUARDS
+    key = cache_key(scope, node, task, checkpoint) if guards.cache is not None and scope.run.cache is not None else None
+    if key is not None and (kept := (yield Ask(cast(Any, scope.run.cache).get(key)))) is not None:
+        return from_cache(scope, node, task, checkpoint, kept)
+    number = first = scope.run.attempts.get(task.id, 0) + 1 if scope.run.attempts else 1
+    heartbeat_only = guards.timeout is not None and guards.timeout.heartbeat_only
+    while True:
+        scope.begin_attempt(Attempt(number, scope.run.clock, again=number > first, heartbeat_only=heartbeat_only))
+        tried: Tried = yield from admitted(scope, guards)
+        if isinstance(tried, TaskResult):
+            break
+        delay = guards.delay(number, tried, random.random()) if isinstance(tried, Exception) else None
+        if delay is None or isinstance(tried, RunCancelled):
+            return settle(scope, node, task, tried)
+        if scope.run.watch is not None:
+            scope.run.watch.attempt_failed(scope, tried, delay)
+        yield from note_attempt(scope, task, number)
+        if delay > 0 and not (yield Wait(delay)):
+            return settle(scope, node, task, _cancelled(scope))
+        number += 1
+    if key is not None and guards.cache is not None:
+        ttl = guards.cache.ttl
+        kept = (tried.writes, tuple(tried.targets), tried.goto)
+        yield Ask(cast(Any, scope.run.cache).put(key, kept, ttl=None if ttl is None else as_seconds(ttl)))
+    if scope.run.watch is not None:
+        scope.run.watch.task_finished(scope, tried)
+    return tried
+
+
+def admitted(scope: Scope, guards: Guards) -> Generator[TaskEffect, Any, Tried]:
+    """One try, within the limits: what came of it."""
+    entered = 0
+    tried: Any = None
+    try:
+        for rate in guards.rates:
+            seconds = rate.reserve()
+            if seconds > 0 and not (yield Wait(seconds)):
+                return _cancelled(scope)
+        for slots in (*scope.run.slots, *guards.slots):
+            if not (yield Take(slots)):
+                return _cancelled(scope)
+            scope.holding = (*scope.holding, slots)
+        for circuit in guards.circuits:
+            circuit.enter()
+            entered += 1
+        tried = yield Try(guards.timeout)
+    except Exception as error:  # refused by a limit
+        return error
+    finally:
+        for circuit in guards.circuits[:entered]:
+            circuit.record(tried if isinstance(tried, Exception) else None)
+        holding, scope.holding = scope.holding, ()
+        for slots in holding:
+            slots.give()
+    return tried
+
+
+def note_attempt(scope: Scope, task: Task, number: int) -> Generator[TaskEffect, Any, None]:
+    """Keep count of failed attempts where there is a saver, so that a crash does not begin them anew."""
+    run = scope.run
+    if run.saver is not None and run.line is not None and scope.checkpoint is not None and not run.saves_at_rest:
+        known = Pending(attempts={TaskId(task.id): number})
+        yield Ask(run.saver.save_results(run.line, CheckpointId(scope.checkpoint.id), known))
+
+
+def cache_key(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> CacheKey:
+    """What the result of the task is kept under: the node with the version of its code, and its input."""
+    described = node.node
+    assert described is not None
+    state = node.read(checkpoint.values, task.arg)
+    key_func = described.cache_policy.key_func if described.cache_policy is not None else None
+    code = getattr(described.action, "__qualname__", type(described.action).__qualname__)
+    name = f"{scope.run.program.graph.name}/{node.name}"
+    version = f"{getattr(described.action, '__module__', '')}.{code}@{described.version or ''}"
+    return CacheKey(name, fingerprint((version, key_func(state) if key_func is not None else state)))
+
+
+def from_cache(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, kept: Any) -> TaskResult:
+    """The result of a task whose node was called with the same input before."""
+    writes, targets, goto = kept
+    attempt = Attempt(0, scope.run.clock)
+    scope.begin_attempt(attempt)
+    begin(scope, node, task, checkpoint)
+    scope.picture = None
+    result = TaskResult(task, writes, targets, goto=goto)
+    if scope.run.watch is not None:
+        scope.run.watch.task_finished(scope, result)
+    return result
+
+
+def _cancelled(scope: Scope) -> RunCancelled:
+    control = scope.run.control
+    return RunCancelled(control.cancel_reason or "cancelled" if control is not None else "cancelled")
+
+
+# -- performed by plain calls
+
+
+def performer(run: Run) -> Callable[[Scope, NodeProgram, Task, Checkpoint], Outcome]:
+    """What runs plain functions as tasks of a run: those without policies take the short way."""
+
+    def perform_any(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Outcome:
+        return (perform if node.guards is None else perform_guarded)(scope, node, task, checkpoint)
+
+    return perform_guarded if run.slots else perform_any
+
+
+def perform_guarded(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Outcome:
+    """Run a task with policies, whose node is a plain function."""
+    core = attempts(scope, node, task, checkpoint)
+    answer: Any = None
+    try:
+        while True:
+            try:
+                effect = core.send(answer)
+            except StopIteration as stopped:
+                return stopped.value
+            answer = _performed(scope, node, task, checkpoint, effect)
+    finally:
+        core.close()
+
+
+def _performed(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, effect: TaskEffect) -> Any:
+    if type(effect) is Try:
+        if effect.timeout is None:
+            return tried(scope, node, task, checkpoint)
+        return _tried_in_time(scope, node, task, checkpoint, effect.timeout)
+    if type(effect) is Wait:
+        return wait(scope, effect.seconds)
+    if type(effect) is Take:
+        return take(effect.slots)
+    return resolved(cast(Ask, effect).answer)
+
+
+def tried(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Tried:
+    """What one call of a plain function brings."""
+    try:
+        state = begin(scope, node, task, checkpoint)
+        answer = node.call(*given(node, state), **asked(node.asks, scope))
+        return conclude(scope, node, task, checkpoint, answer)
+    except BaseException as error:
+        return error
+
+
+def wait(scope: Scope, seconds: float) -> bool:
+    """Let time pass, on this thread; False if the run was cancelled meanwhile."""
+    control = scope.run.control
+    woken = threading.Event()
+    if control is None:
+        scope.run.clock.wait(woken, seconds)
+        return True
+    with control.calling(woken.set):
+        scope.run.clock.wait(woken, seconds)
+    return control.cancel_reason is None
+
+
+def take(slots: Slots) -> bool:
+    """Wait for a slot, on this thread."""
+    free = threading.Event()
+
+    def offered() -> bool:
+        free.set()
+        return True
+
+    if not slots.take(offered):
+        free.wait()
+    return True
+
+
+@contextmanager
+def lent(scope: Scope) -> Generator[None]:
+    """Give back the slots of a task while it waits for its own children: no limit can deadlock."""
+    slots, scope.holding = scope.holding, ()
+    for one in slots:
+        one.give()
+    try:
+        yield
+    finally:
+        for one in slots:
+            take(one)
+        scope.holding = slots
+
+
+def _tried_in_time(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, timeout: Timeout) -> Tried:
+    """What one call brings, made on another thread so that waiting for it can end."""
+    attempt = cast(Attempt, scope.attempt)
+    ended = threading.Event()
+    brought: list[Tried] = []
+    own = scope.copy()
+
+    def call() -> None:
+        enter_scope(own)
+        brought.append(tried(own, node, task, checkpoint))
+        ended.set()
+
+    began = attempt.clock.monotonic()
+    context = contextvars.copy_context()
+    workers.submit(lambda: context.run(call))
+    while not ended.is_set():
+        remaining, kind, limit = time_left(attempt, timeout, began)
+        if remaining <= 0:
+            attempt.abandoned = True
+            scope.input = own.input
+            return brought[0] if ended.is_set() else NodeTimeoutError(node.name, kind, limit)
+        attempt.clock.wait(ended, remaining)
+    scope.input = own.input
+    return brought[0]
+
+
+def time_left(attempt: Attempt, timeout: Timeout, began: float) -> tuple[float, str, float]:
+    """How many seconds are left, of which timeout, and how long that is."""
+    now = attempt.clock.monotonic()
+    left: list[tuple[float, str, float]] = []
+    if timeout.run is not None:
+        left.append((began + timeout.run - now, "run", timeout.run))
+    if timeout.idle is not None:
+        left.append((attempt.idle_since(began) + timeout.idle - now, "idle", timeout.idle))
+    return min(left)

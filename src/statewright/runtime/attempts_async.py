@@ -1,0 +1,226 @@
+"""Attempts at a task with policies, performed on an event loop: the twin of `attempts.perform_guarded`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from concurrent.futures import Future
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import Any, cast
+
+from statewright.checkpoint import Checkpoint, Task
+from statewright.clock import Clock, SystemClock, Timer
+from statewright.errors import NodeCancelledError, NodeTimeoutError
+from statewright.runtime.attempt import asked, begin, conclude, given
+from statewright.runtime.attempt_async import conclude_async, is_cancelled
+from statewright.runtime.attempts import Ask, Take, TaskEffect, Tried, Try, Wait, attempts, time_left, tried
+from statewright.runtime.guards import Timeout
+from statewright.runtime.limits import Slots
+from statewright.runtime.program import NodeProgram
+from statewright.runtime.scope import Attempt, Scope, enter_scope
+from statewright.runtime.thread_calls import call_in_thread
+
+
+async def perform_guarded_async(
+    scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, place: int = 0
+) -> Any:
+    """Run a task with policies. Gives its outcome, or hands it to those who run it beside others."""
+    if scope.apart is not None:
+        scope = scope.enter_apart(task, place)
+    core = attempts(scope, node, task, checkpoint)
+    answer: Any = None
+    try:
+        while True:
+            try:
+                effect = core.send(answer)
+            except StopIteration as stopped:
+                outcome = stopped.value
+                break
+            if type(effect) is Try:
+                answer = await _tried(scope, node, task, checkpoint, effect.timeout)
+            else:
+                answer = await _performed(scope, effect)
+    finally:
+        core.close()
+    return outcome if scope.apart is None else scope.apart.ended(scope, outcome)
+
+
+async def _performed(scope: Scope, effect: TaskEffect) -> Any:
+    if type(effect) is Wait:
+        return await wait_async(scope, effect.seconds)
+    if type(effect) is Take:
+        return await take_async(effect.slots)
+    answer = cast(Ask, effect).answer
+    return await asyncio.wrap_future(cast("Future[Any]", answer)) if isinstance(answer, Future) else answer
+
+
+async def _tried(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, timeout: Timeout | None) -> Tried:
+    """What one call of the node brings."""
+    try:
+        if timeout is None:
+            return await _once(scope, node, task, checkpoint)
+        with Deadline(cast(Attempt, scope.attempt), timeout, node.name):
+            return await _once(scope, node, task, checkpoint)
+    except asyncio.CancelledError as error:
+        if is_cancelled():
+            raise
+        return NodeCancelledError(node.name, error)
+    except BaseException as error:
+        return error
+
+
+async def _once(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Tried:
+    if node.acall is None:
+        if not node.routes_await:
+            return await _once_in_thread(scope, node, task, checkpoint)
+        state = begin(scope, node, task, checkpoint)
+        answer = await call_in_thread(node.call, *given(node, state), **asked(node.asks, scope))
+    else:
+        state = begin(scope, node, task, checkpoint)
+        answer = await node.acall(*given(node, state), **asked(node.asks, scope))
+    if node.routes_await:
+        return await conclude_async(scope, node, task, checkpoint, answer)
+    return conclude(scope, node, task, checkpoint, answer)
+
+
+async def _once_in_thread(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Tried:
+    own = scope.copy()  # an attempt that is given up goes on, while the scope is used for the next
+    threads = scope.apart.threads if scope.apart is not None else None
+    if threads is not None:
+        await take_async(threads)
+    try:
+        return await call_in_thread(_enter_and_try, own, node, task, checkpoint)
+    finally:
+        scope.input = own.input
+        if threads is not None:
+            threads.give()
+
+
+def _enter_and_try(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Tried:
+    enter_scope(scope)
+    return tried(scope, node, task, checkpoint)
+
+
+class Deadline:
+    """Cancels what an attempt awaits when its time is over, and says so with NodeTimeoutError.
+
+    Like `asyncio.timeout`, it runs in the task of the attempt: a coroutine that catches CancelledError and goes on
+    goes on, but what it brings is ignored.
+    """
+
+    __slots__ = ("_attempt", "_began", "_cancelling", "_expired", "_loop", "_node", "_task", "_timeout", "_timer")
+
+    def __init__(self, attempt: Attempt, timeout: Timeout, node: str) -> None:
+        self._attempt = attempt
+        self._timeout = timeout
+        self._node = node
+        self._expired: NodeTimeoutError | None = None
+
+    def __enter__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._task = cast("asyncio.Task[Any]", asyncio.current_task())
+        self._cancelling = self._task.cancelling()
+        self._began = self._attempt.clock.monotonic()
+        timeout = self._timeout
+        first = min(seconds for seconds in (timeout.run, timeout.idle) if seconds is not None)
+        self._timer = call_later(self._loop, self._attempt.clock, first, self._check)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self._timer.cancel()
+        if self._expired is None:
+            return
+        if isinstance(error, asyncio.CancelledError) and self._task.uncancel() > self._cancelling:
+            return  # somebody else cancelled it too
+        raise self._expired from error
+
+    def _check(self) -> None:
+        """Strike, unless there was a sign of life meanwhile: then come again."""
+        remaining, kind, limit = time_left(self._attempt, self._timeout, self._began)
+        if remaining > 0:
+            self._timer = call_later(self._loop, self._attempt.clock, remaining, self._check)
+            return
+        self._attempt.abandoned = True
+        self._expired = NodeTimeoutError(self._node, kind, limit)
+        self._task.cancel()
+
+
+def call_later(loop: asyncio.AbstractEventLoop, clock: Clock, seconds: float, callback: Callable[[], object]) -> Timer:
+    """Call back on the loop when so much time has passed by the clock."""
+    if type(clock) is SystemClock:
+        return loop.call_later(seconds, callback)
+
+    def ring() -> None:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(callback)
+
+    return clock.call_later(seconds, ring)
+
+
+async def wait_async(scope: Scope, seconds: float) -> bool:
+    """Let time pass, on the event loop; False if the run was cancelled meanwhile."""
+    loop = asyncio.get_running_loop()
+    woken: asyncio.Future[None] = loop.create_future()
+
+    def wake() -> None:
+        if not woken.done():
+            woken.set_result(None)
+
+    timer = call_later(loop, scope.run.clock, seconds, wake)
+    control = scope.run.control
+    try:
+        if control is None:
+            await woken
+            return True
+        with control.calling(lambda: loop.call_soon_threadsafe(wake)):
+            await woken
+        return control.cancel_reason is None
+    finally:
+        timer.cancel()
+
+
+@asynccontextmanager
+async def lent_async(scope: Scope) -> AsyncGenerator[None]:
+    """`lent`, on the event loop."""
+    slots, scope.holding = scope.holding, ()
+    for one in slots:
+        one.give()
+    try:
+        yield
+    finally:
+        for one in slots:
+            await take_async(one)
+            scope.holding = (*scope.holding, one)
+
+
+async def take_async(slots: Slots) -> bool:
+    """Wait for a slot, on the event loop."""
+    loop = asyncio.get_running_loop()
+    free: asyncio.Future[None] | None = None
+    gone = False
+
+    def offered() -> bool:
+        """From any thread: take the slot, unless the one who waited has gone."""
+        if gone or free is None:
+            return False
+        loop.call_soon_threadsafe(accept)
+        return True
+
+    def accept() -> None:
+        assert free is not None
+        if free.cancelled():  # it went while the slot was on its way
+            slots.give()
+        else:
+            free.set_result(None)
+
+    free = loop.create_future()
+    if slots.take(offered):
+        return True
+    try:
+        await free
+    except asyncio.CancelledError:
+        gone = True
+        if free.done() and not free.cancelled():
+            slots.give()
+        raise
+    return True

@@ -1,0 +1,97 @@
+"""The policies of one node, ready to be carried out.
+
+Limits are shared: by all runs of a compiled graph, and those of a tag by all nodes that have it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from statewright.clock import Clock, as_seconds
+from statewright.graph import CachePolicy, Graph, Node, RetryPolicy, TagLimits, TimeoutPolicy
+from statewright.runtime.limits import Circuit, Rate, Slots
+
+
+class Timeout:
+    """How long an attempt may take, in seconds."""
+
+    __slots__ = ("heartbeat_only", "idle", "run")
+
+    def __init__(self, policy: TimeoutPolicy) -> None:
+        self.run = None if policy.run_timeout is None else as_seconds(policy.run_timeout)
+        self.idle = None if policy.idle_timeout is None else as_seconds(policy.idle_timeout)
+        self.heartbeat_only = policy.refresh_on == "heartbeat"
+
+
+class Guards:
+    """What stands between a task and its node."""
+
+    __slots__ = ("cache", "circuits", "rates", "retries", "slots", "timeout")
+
+    def __init__(
+        self,
+        *,
+        retries: Sequence[RetryPolicy] = (),
+        timeout: TimeoutPolicy | None = None,
+        cache: CachePolicy | None = None,
+        slots: Sequence[Slots] = (),
+        rates: Sequence[Rate] = (),
+        circuits: Sequence[Circuit] = (),
+    ) -> None:
+        self.retries = retries
+        self.timeout = None if timeout is None else Timeout(timeout)
+        self.cache = cache
+        self.slots = slots
+        """Always in one order, the node's own and then those of its tags by name, so that no two tasks that each hold
+        one wait for each other."""
+        self.rates = rates
+        self.circuits = circuits
+
+    def delay(self, attempt: int, error: BaseException, chance: float) -> float | None:
+        """How long to wait before the next attempt; None if there is none. The first policy that matches decides."""
+        for policy in self.retries:
+            if policy.matches(error):
+                return policy.delay(attempt, chance) if attempt < policy.max_attempts else None
+        return None
+
+
+NO_GUARDS = Guards()
+
+
+class SharedLimits:
+    """The limits of a compiled graph, each made once."""
+
+    def __init__(self, graph: Graph, clock: Clock) -> None:
+        self._clock = clock
+        self._graph = graph
+        self._by_tag = {tag: self._made(limits, f"Tag {tag!r}") for tag, limits in sorted(graph.tag_limits.items())}
+
+    def of(self, node: Node) -> Guards | None:
+        """The guards of a node; None if it has none."""
+        own = TagLimits(
+            max_concurrency=node.max_concurrency, rate_limit=node.rate_limit, circuit_breaker=node.circuit_breaker
+        )
+        limits = [
+            self._made(own, f"Node {node.name!r}"),
+            *(self._by_tag[t] for t in sorted(node.tags) if t in self._by_tag),
+        ]
+        slots = [one for found, _, _ in limits for one in found]
+        rates = [one for _, found, _ in limits for one in found]
+        circuits = [one for _, _, found in limits for one in found]
+        if not (slots or rates or circuits or node.retry_policy or node.timeout or node.cache_policy):
+            return None
+        return Guards(
+            retries=node.retry_policy,
+            timeout=node.timeout,
+            cache=node.cache_policy,
+            slots=slots,
+            rates=rates,
+            circuits=circuits,
+        )
+
+    def _made(self, limits: TagLimits, who: str) -> tuple[list[Slots], list[Rate], list[Circuit]]:
+        return (
+            [Slots(limits.max_concurrency)] if limits.max_concurrency is not None else [],
+            [Rate(limits.rate_limit, self._clock, who)] if limits.rate_limit is not None else [],
+            [Circuit(limits.circuit_breaker, self._clock, who)] if limits.circuit_breaker is not None else [],
+        )

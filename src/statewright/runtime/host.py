@@ -1,0 +1,108 @@
+"""What a node gets when it asks for `runtime`: bound to one attempt at one task.
+
+The scope of a run is renewed for each task, but a node may keep its runtime and use it from a thread of its own. So
+the host has a copy, and what an abandoned attempt still does through it has no effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from statewright.graph import ExecutionInfo, StreamWriter
+from statewright.ids import TaskId
+from statewright.runtime.journal import journalled
+from statewright.runtime.scope import Scope
+from statewright.store import Store
+
+
+class RuntimeHost:
+    """Fills a `Runtime` from a scope."""
+
+    __slots__ = ("_scope",)
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope.copy()
+
+    @property
+    def context(self) -> Any:
+        return self._scope.run.context
+
+    @property
+    def store(self) -> Store | None:
+        return self._scope.run.store
+
+    @property
+    def control(self) -> Any:
+        return self._scope.run.control
+
+    @property
+    def previous(self) -> Any:
+        return previous_of(self._scope)
+
+    @property
+    def stream_writer(self) -> StreamWriter:
+        return writer_of(self._scope)
+
+    @property
+    def execution_info(self) -> ExecutionInfo:
+        return info_of(self._scope)
+
+    def heartbeat(self) -> None:
+        attempt = self._scope.attempt
+        if attempt is not None:
+            attempt.beat()
+
+    def step(self, name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return journalled(self._scope, name, function, args, kwargs)
+
+    def spend(self, tokens: int, cost: float) -> None:
+        self._scope.run.spending.add(tokens, cost)
+
+    def push_message(self, message: Any) -> None:
+        scope = self._scope
+        if scope.run.watch is not None and not scope.abandoned:
+            scope.sign_of_life()
+            scope.run.watch.message(scope, message)
+
+
+def writer_of(scope: Scope) -> StreamWriter:
+    """What sends values of the task to readers of the stream; `scope` must stay with the task."""
+    watch = scope.run.watch
+    if watch is None:
+        return scope.sign_of_life if scope.attempt is not None else _unheard
+
+    def write(value: Any) -> None:
+        if not scope.abandoned:
+            scope.sign_of_life()
+            watch.custom(scope, value)
+
+    return write
+
+
+def _unheard(value: Any) -> None:
+    """Takes what nobody reads."""
+
+
+def info_of(scope: Scope) -> ExecutionInfo:
+    """Which execution the scope belongs to."""
+    run, task, checkpoint = scope.run, scope.task, scope.checkpoint
+    return ExecutionInfo(
+        thread_id=run.settings.thread_id,
+        run_id=run.run_id,
+        namespace=run.namespace,
+        checkpoint_id=checkpoint.id if checkpoint and run.saver is not None else None,
+        step=checkpoint.step + 1 if checkpoint else 0,
+        node=task.node if task else "",
+        task_id=task.id if task else TaskId(""),
+        attempt=scope.attempt.number if scope.attempt is not None else 1,
+    )
+
+
+def previous_of(scope: Scope) -> Any:
+    """What an entrypoint saved last; None in other graphs."""
+    return scope.checkpoint.values.get(PREVIOUS) if scope.checkpoint is not None else None
+
+
+PREVIOUS = "__previous__"
+"""The channel of an entrypoint that holds what its last run saved."""

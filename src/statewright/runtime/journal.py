@@ -1,0 +1,104 @@
+"""Side effects done once: results of steps, kept with the task that made them.
+
+An entry is known by its task, the name of the step and how often the task has called that name before. It is saved
+before the step returns, whatever the durability of the run, and goes when the task is consumed.
+"""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, cast
+
+from statewright.checkpoint import JournalEntry, JournalKey, Pending
+from statewright.errors import InvalidUpdateError, NonDeterminismError, RunCancelled
+from statewright.fingerprint import fingerprint
+from statewright.graph import is_coroutine_function
+from statewright.ids import CheckpointId
+from statewright.runtime.scope import Scope
+
+_flushing = threading.Lock()
+
+
+def journalled(
+    scope: Scope, name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """What the function gives, from the journal if it is there; to be awaited if the function is a coroutine's."""
+    found = recall(scope, name, args, kwargs)
+    key, given, entry = found
+    if entry is not None:
+        return _given(entry.value) if is_coroutine_function(function) else entry.value
+    result = function(*args, **kwargs)
+    if inspect.isawaitable(result):
+        return _awaited(scope, key, given, result)
+    wait_for(record(scope, key, JournalEntry(given, result)))
+    return result
+
+
+def recall(
+    scope: Scope, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[JournalKey, str, JournalEntry | None]:
+    """The key of the next call of a step, what it is given, and its entry if it was done before.
+
+    Raises NonDeterminismError if it was done with other arguments, RunCancelled if nobody waits for the task any more.
+    """
+    if scope.task is None:
+        raise InvalidUpdateError(f"Step {name!r} was called outside a node. Call it in a function that a graph runs.")
+    if scope.abandoned:
+        raise RunCancelled(f"the attempt at node {scope.task.node!r} was given up, so its step {name!r} was not done")
+    scope.sign_of_life()
+    ordinal = scope.next_of(name)
+    key = (scope.task.id, name, ordinal)
+    given = fingerprint((args, kwargs) if kwargs else args)
+    entry = scope.run.journal.get(key)
+    if entry is not None and entry.given != given:
+        raise NonDeterminismError(scope.task.node, name, ordinal)
+    return key, given, entry
+
+
+def record(scope: Scope, key: JournalKey, entry: JournalEntry) -> Any:
+    """Keep a result; the saver's answer, which may be a future."""
+    run = scope.run
+    run.journal[key] = entry
+    if run.saver is None or run.line is None or scope.checkpoint is None:
+        return None
+    if run.saves_at_rest:
+        with _flushing:
+            _save_checkpoint(scope)
+    return run.saver.save_results(run.line, CheckpointId(scope.checkpoint.id), Pending(journal={key: entry}))
+
+
+def _save_checkpoint(scope: Scope) -> None:
+    """Save the checkpoint that a run keeps back until it rests: an entry needs something that it belongs to."""
+    from statewright.runtime.loop import save_held_back
+    from statewright.runtime.saver_calls import perform_effect
+
+    if scope.checkpoint is not None:
+        for effect in save_held_back(scope.run, scope.checkpoint):
+            perform_effect(scope.run, effect)
+
+
+def wait_for(answer: Any) -> None:
+    """Wait until the saver has what it was given."""
+    if isinstance(answer, Future):
+        cast("Future[Any]", answer).result()
+
+
+async def wait_for_async(answer: Any) -> None:
+    """`wait_for`, on the running event loop."""
+    if isinstance(answer, Future):
+        import asyncio
+
+        await asyncio.wrap_future(cast("Future[Any]", answer))
+
+
+async def _awaited(scope: Scope, key: JournalKey, given: str, result: Any) -> Any:
+    value = await result
+    await wait_for_async(record(scope, key, JournalEntry(given, value)))
+    return value
+
+
+async def _given(value: Any) -> Any:
+    return value

@@ -1,0 +1,35 @@
+"""Storage effects performed: what the core wants of a saver, asked of it."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from typing import Any, cast
+
+from statewright.checkpoint import Checkpointer, Line
+from statewright.ids import CheckpointId
+from statewright.runtime.effects import Effect, Emit, Land, Load, Save
+from statewright.runtime.run import Run
+
+
+def perform_effect(run: Run, effect: Effect) -> Any:
+    """Perform an effect that neither runs tasks nor, with the answer of `ask_saver`, waits."""
+    if type(effect) is Emit:
+        return cast(Any, run.watch).emit(effect.event)
+    return resolved(ask_saver(run, effect))
+
+
+def resolved(answer: Any) -> Any:
+    """A saver's answer, waited for if it is a future."""
+    return cast("Future[Any]", answer).result() if isinstance(answer, Future) else answer
+
+
+def ask_saver(run: Run, effect: Effect) -> Any:
+    """The saver's answer to a storage effect, or a future of it."""
+    saver, line = cast(Checkpointer, run.saver), cast(Line, run.line)
+    if type(effect) is Save:
+        return saver.commit(effect.commit)
+    if type(effect) is Land:
+        return saver.save_results(line, CheckpointId(effect.checkpoint_id), effect.pending)
+    load = cast(Load, effect)
+    wanted = CheckpointId(load.checkpoint_id) if load.checkpoint_id else None
+    return saver.load(line.thread_id, namespace=line.namespace, branch=load.branch, checkpoint_id=wanted)
