@@ -354,13 +354,14 @@ class ThreadBusy(StorageError):
 class Fenced(StorageError):
     """Another run has taken the thread over, after the lease of this one had lapsed or was ended."""
 
-    def __init__(self, thread_id: str, epoch: int, found: int) -> None:
+    def __init__(self, thread_id: str, owner: str, found: str | None) -> None:
         self.thread_id = thread_id
-        self.epoch = epoch
+        self.owner = owner
         self.found = found
+        holder = f"run {found!r} has taken it over" if found else "nobody does"
         super().__init__(
-            f"Thread {thread_id!r} was taken over by another run (epoch {found}, this run has {epoch}). "
-            f"What this run still wanted to save was refused."
+            f"Run {owner!r} does not hold thread {thread_id!r} any more: {holder}. "
+            f"What it still wanted to save was refused. Load the thread to see where it stands."
         )
 
 

@@ -619,47 +619,6 @@ def test_fresh_input_on_a_thread_that_is_paused_starts_anew(driver: Any) -> None
 # -- two runs on one thread
 
 
-def test_of_two_runs_on_one_thread_the_second_gets_a_conflict_and_nothing_is_lost(driver: Any) -> None:
-    app: Any
-
-    def intrude(state: Any) -> Any:
-        if state["x"] == 1:
-            inside = threading.Thread(target=lambda: app.invoke({"x": 2}, THREAD))
-            inside.start()
-            inside.join()
-        return {"log": [f"a{state['x']}"]}
-
-    app = linked(StateGraph(State).add_node(intrude), "^>intrude").compile(InMemorySaver())
-
-    with pytest.raises(CheckpointConflict, match="'1'"):
-        driver.invoke(app, {"x": 1}, THREAD)
-    assert app.get_state(THREAD).values == {"x": 2, "log": ["a2"]}
-    assert app.get_state(THREAD).next == ()
-
-
-def test_many_runs_on_one_thread_lose_no_update_without_an_error() -> None:
-    app = graph_of("a", "^>a").compile(InMemorySaver())
-    conflicts: list[CheckpointConflict] = []
-    done: list[int] = []
-
-    def run() -> None:
-        try:
-            app.invoke({"x": 1}, THREAD)
-            done.append(1)
-        except CheckpointConflict as conflict:
-            conflicts.append(conflict)
-
-    threads = [threading.Thread(target=run) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-    assert len(done) + len(conflicts) == 8
-    assert done
-    assert app.get_state(THREAD).values["log"].count("a") == len(done)
-
-
 def test_an_update_that_another_run_overtook_is_a_conflict() -> None:
     saver = InMemorySaver()
     app = graph_of("a", "^>a").compile(saver)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Protocol, TypeVar, runtime_checkable
 
-from statewright.checkpoint.model import Commit, Line, Pending, SavedCheckpoint
+from statewright.checkpoint.model import Commit, Hold, Lease, Line, Pending, SavedCheckpoint
 from statewright.ids import CheckpointId
 
 T = TypeVar("T")
@@ -33,11 +33,32 @@ class Checkpointer(Protocol):
         ...
 
     def commit(self, commit: Commit) -> Answered[CheckpointId]:
-        """Save a superstep and move the head. Raises CheckpointConflict, and saves nothing, if the head moved."""
+        """Save a superstep and move the head.
+
+        Raises CheckpointConflict if the head moved, and for its hold what `save_results` raises; saves nothing then.
+        """
         ...
 
-    def save_results(self, line: Line, checkpoint_id: CheckpointId, pending: Pending) -> Answered[None]:
-        """Add to what is known about the frontier of a checkpoint."""
+    def save_results(
+        self, line: Line, checkpoint_id: CheckpointId, pending: Pending, *, hold: Hold | None = None
+    ) -> Answered[None]:
+        """Add to what is known about the frontier of a checkpoint.
+
+        Raises ThreadBusy if `hold` claims a thread that another run holds, Fenced if the hold is lost; saves nothing
+        then.
+        """
+        ...
+
+    def renew(self, thread_id: str, hold: Hold) -> Answered[Lease | None]:
+        """Prolong a hold, or let go; the lease. Raises like `save_results`."""
+        ...
+
+    def lease(self, thread_id: str) -> Answered[Lease | None]:
+        """Who holds a thread; None if nobody does, though the lease may have lapsed."""
+        ...
+
+    def want(self, thread_id: str, what: str) -> Answered[Lease | None]:
+        """Let the holder of a thread know what is wanted of it; the lease, None if nobody holds it."""
         ...
 
     def history(

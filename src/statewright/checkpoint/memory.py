@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Self
 
-from statewright.checkpoint.model import Commit, Line, Pending, SavedCheckpoint
-from statewright.errors import CheckpointConflict, CheckpointNotFound
+from statewright.checkpoint.model import Commit, Hold, Lease, Line, Pending, SavedCheckpoint
+from statewright.errors import CheckpointConflict, CheckpointNotFound, Fenced, ThreadBusy
 from statewright.ids import CheckpointId
 
 
@@ -22,6 +22,28 @@ class _Thread:
     def __init__(self) -> None:
         self.saved: dict[str, dict[str, SavedCheckpoint]] = {}
         self.heads: dict[tuple[str, str], CheckpointId] = {}
+        self.lease: Lease | None = None
+        self.epoch = 0
+
+    def check(self, thread_id: str, hold: Hold | None) -> None:
+        """Raise ThreadBusy or Fenced if a hold is not right."""
+        lease = self.lease
+        if hold is None or (lease is not None and lease.owner == hold.owner):
+            return
+        if not hold.claims:
+            raise Fenced(thread_id, hold.owner, lease.owner if lease is not None else None)
+        if lease is not None and lease.until > hold.now:
+            raise ThreadBusy(thread_id, lease.owner, lease.until)
+
+    def take(self, hold: Hold | None) -> None:
+        """Take, keep or let go of the thread."""
+        if hold is None:
+            return
+        lease = self.lease if self.lease is not None and self.lease.owner == hold.owner else None
+        if lease is None:
+            self.epoch += 1
+        wanted = lease.wanted if lease is not None else None
+        self.lease = Lease(hold.owner, self.epoch, hold.until, wanted) if hold.until is not None else None
 
     def copy(self, to: str) -> _Thread:
         copied = _Thread()
@@ -76,8 +98,10 @@ class InMemorySaver:
         with self._lock:
             thread = self._threads.setdefault(line.thread_id, _Thread())
             head = thread.heads.get((line.namespace, line.branch))
+            thread.check(line.thread_id, commit.hold)
             if head != commit.expected:
                 raise CheckpointConflict(line.thread_id, commit.expected, head)
+            thread.take(commit.hold)
             saved = thread.saved.setdefault(line.namespace, {})
             parent = saved.get(commit.parent_id) if commit.parent_id is not None else None
             if parent is not None and parent.pending.journal and commit.source != "fork":
@@ -90,11 +114,35 @@ class InMemorySaver:
                 _drop(thread, namespace)
         return identity
 
-    def save_results(self, line: Line, checkpoint_id: CheckpointId, pending: Pending) -> None:
+    def save_results(
+        self, line: Line, checkpoint_id: CheckpointId, pending: Pending, *, hold: Hold | None = None
+    ) -> None:
         with self._lock:
-            saved = self._threads[line.thread_id].saved[line.namespace]
+            thread = self._threads[line.thread_id]
+            thread.check(line.thread_id, hold)
+            thread.take(hold)
+            saved = thread.saved[line.namespace]
             known = saved[checkpoint_id]
             saved[checkpoint_id] = replace(known, pending=known.pending.merged(pending))
+
+    def renew(self, thread_id: str, hold: Hold) -> Lease | None:
+        with self._lock:
+            thread = self._threads.setdefault(thread_id, _Thread())
+            thread.check(thread_id, hold)
+            thread.take(hold)
+            return thread.lease
+
+    def lease(self, thread_id: str) -> Lease | None:
+        thread = self._threads.get(thread_id)
+        return thread.lease if thread is not None else None
+
+    def want(self, thread_id: str, what: str) -> Lease | None:
+        with self._lock:
+            thread = self._threads.get(thread_id)
+            if thread is None or thread.lease is None:
+                return None
+            thread.lease = thread.lease._replace(wanted=what)
+            return thread.lease
 
     def history(
         self,

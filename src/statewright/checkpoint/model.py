@@ -162,6 +162,10 @@ class TaskResult:
         return f"TaskResult({self.task!r}, {self.writes!r}, {list(self.targets)!r})"
 
 
+InterruptKind = Literal["question", "timer", "event"]
+"""What it waits for: an answer, an instant, or an event."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Interrupt:
     """A pause of one task until something comes from outside."""
@@ -170,9 +174,13 @@ class Interrupt:
     """Names this question of this task; the same whenever the node is executed again."""
     value: Any
     """What the node wants to be known by those who answer."""
-    kind: Literal["question"] = "question"
+    kind: InterruptKind = "question"
     schema: Any = None
     """The type that an answer must have, if the node asked for one."""
+    event: str | None = None
+    """The name of the event that it waits for."""
+    due_at: datetime | None = None
+    """When a timer goes off, or the wait for an answer or event ends."""
 
 
 JournalKey = tuple[TaskId, str, int]
@@ -247,6 +255,28 @@ class Pending:
         )
 
 
+class Hold(NamedTuple):
+    """The hold of a run on its thread, as part of a write: the write happens only if the hold is right."""
+
+    owner: str
+    now: datetime
+    until: datetime | None
+    """How long the run holds the thread from now on, unless it writes again; None lets go with this write."""
+    claims: bool = False
+    """Whether the run takes the thread with this write. Otherwise it must still have it."""
+
+
+class Lease(NamedTuple):
+    """The right of one run to advance a thread, for a time."""
+
+    owner: str
+    epoch: int
+    """Higher than that of every run before."""
+    until: datetime
+    wanted: str | None = None
+    """What another run wants of the owner: `interrupt` or `rollback`."""
+
+
 class Line(NamedTuple):
     """What has one head: a branch of a namespace of a thread."""
 
@@ -274,6 +304,8 @@ class Commit:
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
     pending: Pending | None = None
     """What is already known about the new frontier: a fork brings landed results and answers along."""
+    hold: Hold | None = None
+    """The hold of the run that commits; None asks for nothing."""
     drops: tuple[str, ...] = ()
     """Namespaces of subgraph calls whose tasks this commit consumes."""
 

@@ -135,7 +135,7 @@ def note_attempt(scope: Scope, task: Task, number: int) -> Generator[TaskEffect,
     run = scope.run
     if run.saver is not None and run.line is not None and scope.checkpoint is not None and not run.saves_at_rest:
         known = Pending(attempts={TaskId(task.id): number})
-        yield Ask(run.saver.save_results(run.line, CheckpointId(scope.checkpoint.id), known))
+        yield Ask(run.saver.save_results(run.line, CheckpointId(scope.checkpoint.id), known, hold=run.hold()))
 
 
 def cache_key(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> CacheKey:

@@ -157,6 +157,17 @@ def call_later(loop: asyncio.AbstractEventLoop, clock: Clock, seconds: float, ca
     return clock.call_later(seconds, ring)
 
 
+async def pause(clock: Clock, seconds: float) -> None:
+    """Let time pass by the clock, on the event loop."""
+    loop = asyncio.get_running_loop()
+    woken: asyncio.Future[None] = loop.create_future()
+    timer = call_later(loop, clock, seconds, lambda: woken.done() or woken.set_result(None))
+    try:
+        await woken
+    finally:
+        timer.cancel()
+
+
 async def wait_async(scope: Scope, seconds: float) -> bool:
     """Let time pass, on the event loop; False if the run was cancelled meanwhile."""
     loop = asyncio.get_running_loop()

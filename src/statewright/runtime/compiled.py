@@ -7,7 +7,7 @@ Compiled graphs are never changed by running, and may be shared between threads 
 from __future__ import annotations
 
 import itertools
-from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, cast
 
 from statewright.cache import Cache
@@ -15,19 +15,19 @@ from statewright.checkpoint import Checkpointer, Interrupt, Line
 from statewright.clock import Clock, SystemClock
 from statewright.errors import InternalError, InvalidConfig, suggestion
 from statewright.graph import Budget, Graph, Memory, ParentCommand
-from statewright.runtime.attempts import lent
+from statewright.ids import draw_run_id
 from statewright.runtime.batch import config_at, recorded, run_beside, run_beside_async
-from statewright.runtime.config import DURABILITIES, ON_UNFINISHED, Settings, checked_choice, read_settings
+from statewright.runtime.config import DURABILITIES, ON_BUSY, ON_UNFINISHED, Settings, checked_choice, read_settings
 from statewright.runtime.control import RunControl
-from statewright.runtime.drive_sync import drive_sync
-from statewright.runtime.effects import Effect, Rest
+from statewright.runtime.drive_sync import drive_sync, parts_of
+from statewright.runtime.effects import Rest
 from statewright.runtime.instrument import Instrument
 from statewright.runtime.interrupt import ChildCommand, Paused
 from statewright.runtime.iterate import Halt, StepIterator, StepWatch
 from statewright.runtime.limits import Slots
 from statewright.runtime.program import Program, Validate
 from statewright.runtime.run import Run
-from statewright.runtime.saver_calls import perform_effect, resolved
+from statewright.runtime.saver_calls import perform_all, resolved
 from statewright.runtime.scope import Scope, current_scope
 from statewright.runtime.snapshot import StateSnapshot, empty_snapshot, snapshot_of
 from statewright.runtime.start import run_to_rest
@@ -67,6 +67,8 @@ class CallOptions(TypedDict, total=False):
     control: RunControl | None
     budget: Budget | None
     """What the call may spend; wins over the budget that the graph was compiled with."""
+    on_busy: str | None
+    """What to do while another run advances the thread: `reject` (the default), `enqueue`, `interrupt`, `rollback`."""
     on_unfinished: str | None
     """What fresh input does to open questions: `discard` them, or `finish` the work first."""
 
@@ -173,7 +175,7 @@ class CompiledGraph:
         The run advances as parts are taken; closing the iterator abandons it.
         """
         run, _ = self._streamed(config, options, stream_mode, subgraphs, version)
-        yield from drive_sync(run, run_to_rest(run, input))
+        yield from parts_of(run, input)
         self._result(run, version)
 
     async def astream(
@@ -190,7 +192,7 @@ class CompiledGraph:
         from statewright.runtime.drive_async import stream_parts  # loads asyncio
 
         run, view = self._streamed(config, options, stream_mode, subgraphs, version)
-        parts = stream_parts(run, run_to_rest(run, input), view.buffer)
+        parts = stream_parts(run, input, view.buffer)
         try:
             async for part in parts:
                 yield part
@@ -210,7 +212,7 @@ class CompiledGraph:
         watch = Watch(self._listeners)
         StepWatch(watch)
         run = self._run(config, options, watch)
-        return StepIterator(run, drive_sync(run, run_to_rest(run, input)), halt)
+        return StepIterator(run, parts_of(run, input), halt)
 
     def batch(
         self,
@@ -265,7 +267,7 @@ class CompiledGraph:
     def get_state(self, config: Any = None, **options: Unpack[CallOptions]) -> StateSnapshot:
         """The thread at its head, or at the checkpoint that the config names."""
         run = self._thread_run(config, options)
-        saved = self._perform(run, load_saved(run))
+        saved = perform_all(run, load_saved(run))
         return (
             snapshot_of(self._program, saved) if saved is not None else empty_snapshot(self._program, run.node_config())
         )
@@ -320,7 +322,7 @@ class CompiledGraph:
     ) -> dict[str, Any]:
         """Several updates `(values, as_node)` as one superstep, in their order."""
         run = self._thread_run(config, options)
-        line, head = self._perform(run, updated(run, updates, cancel_pending=cancel_pending))
+        line, head = perform_all(run, updated(run, updates, cancel_pending=cancel_pending))
         return checkpoint_config(line, head)
 
     def fork(self, config: Any, *, branch: str | None = None, thread_id: str | None = None) -> dict[str, Any]:
@@ -329,7 +331,7 @@ class CompiledGraph:
         Tasks that were due there are due again with their ids, what had landed is kept, answers are not.
         """
         run = self._thread_run(config, {"thread_id": thread_id})
-        line, head = self._perform(run, forked(run, branch))
+        line, head = perform_all(run, forked(run, branch))
         return checkpoint_config(line, head)
 
     async def aget_state(self, config: Any = None, **options: Unpack[CallOptions]) -> StateSnapshot:
@@ -420,6 +422,7 @@ class CompiledGraph:
             cache=self.cache,
             watch=watch,
             slots=(Slots(settings.max_concurrency),) if settings.max_concurrency is not None else (),
+            owner=_new_owner(settings) if line is not None else None,
             **self._call_options(options),
         )
 
@@ -453,6 +456,7 @@ class CompiledGraph:
             cache=self.cache or caller.cache,
             watch=watch,
             slots=(*caller.slots, *own_slots),
+            owner=caller.owner if line is not None else None,
             answers=caller.answers,
             run_id=caller.run_id,
             namespace=namespace,
@@ -478,11 +482,13 @@ class CompiledGraph:
             return {"breaks_before": before, "breaks_after": after, "budget": self._budget}
         checked_choice("durability", options.get("durability"), DURABILITIES)
         checked_choice("on_unfinished", options.get("on_unfinished"), ON_UNFINISHED)
+        checked_choice("on_busy", options.get("on_busy"), ON_BUSY)
         return {
             "context": self._context(options.get("context")),
             "control": options.get("control"),
             "budget": self._checked_budget(options.get("budget") or self._budget),
             "on_unfinished": options.get("on_unfinished"),
+            "on_busy": options.get("on_busy") or "reject",
             "saves_at_rest": options.get("durability") == "exit",
             "breaks_before": before | self._known(options.get("interrupt_before"), "interrupt_before"),
             "breaks_after": after | self._known(options.get("interrupt_after"), "interrupt_after"),
@@ -528,7 +534,14 @@ class CompiledGraph:
             raise InvalidConfig("Threads need a checkpointer: compile(checkpointer=...).")
         settings = self._settings(config, options)
         line = self._line(settings)
-        return Run(self._program, settings, clock=self._clock, saver=self.checkpointer, line=line)
+        return Run(
+            self._program,
+            settings,
+            clock=self._clock,
+            saver=self.checkpointer,
+            line=line,
+            owner=_new_owner(settings),
+        )
 
     def _streamed(
         self, config: Any, options: Mapping[str, Any], stream_mode: Any, subgraphs: bool, version: str
@@ -545,16 +558,6 @@ class CompiledGraph:
         watch = Watch([*self._listeners, *view.listeners()])
         watch.buffer = view.buffer
         return self._run(config, options, watch), view
-
-    def _perform(self, run: Run, effects: Generator[Effect, Any, T]) -> T:
-        """Perform storage effects until the generator returns."""
-        answer: Any = None
-        while True:
-            try:
-                effect = effects.send(answer)
-            except StopIteration as stopped:
-                return stopped.value
-            answer = perform_effect(run, effect)
 
     def _result(self, run: Run, version: str = "v1") -> Any:
         """What the caller gets of a run at rest."""
@@ -589,27 +592,28 @@ def _to_caller(run: Run, rest: Rest) -> BaseException:
     return ChildCommand(error.command) if run.nested and isinstance(error, ParentCommand) else error
 
 
+def _new_owner(settings: Settings) -> str:
+    """A name for the hold of a run on its thread: no other run has it, even of the same run id."""
+    drawn = draw_run_id()
+    return drawn if settings.run_id is None else f"{settings.run_id}/{drawn}"
+
+
 def _drive(run: Run, given: Any) -> None:
-    """Take a run to rest on this thread. A task that calls it gives back its slots meanwhile."""
-    caller = current_scope() if run.nested else None
-    if caller is not None and caller.holding:
-        with lent(caller):
-            _exhaust(drive_sync(run, run_to_rest(run, given)))
-    else:
+    """Take a run to rest on this thread."""
+    if run.owner is None and not run.nested:
         _exhaust(drive_sync(run, run_to_rest(run, given)))
+    else:
+        _exhaust(parts_of(run, given))
 
 
 async def _drive_async(run: Run, given: Any) -> None:
-    """`_drive`, on the running event loop."""
-    from statewright.runtime.attempts_async import lent_async  # loads asyncio
-    from statewright.runtime.drive_async import drive_async
+    """Take a run to rest on the running event loop."""
+    from statewright.runtime.drive_async import drive_async, drive_held  # loads asyncio
 
-    caller = current_scope() if run.nested else None
-    if caller is not None and caller.holding:
-        async with lent_async(caller):
-            await drive_async(run, run_to_rest(run, given))
-    else:
+    if run.owner is None and not run.nested:
         await drive_async(run, run_to_rest(run, given))
+    else:
+        await drive_held(run, given)
 
 
 def _exhaust(parts: Iterator[Any]) -> None:

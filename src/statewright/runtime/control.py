@@ -10,7 +10,7 @@ from contextlib import contextmanager
 class RunControl:
     """Give one to a call as `control=`, and ask it to stop from any thread. The whole tree of subgraphs shares it."""
 
-    __slots__ = ("_calls", "_lock", "cancel_reason", "drain_reason")
+    __slots__ = ("__weakref__", "_calls", "_lock", "cancel_reason", "drain_reason")
 
     def __init__(self) -> None:
         self.drain_reason: str | None = None

@@ -9,23 +9,29 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from concurrent.futures import Future
+from contextlib import nullcontext
 from typing import Any, cast
 
 from statewright.checkpoint import Checkpoint, Task
+from statewright.errors import CheckpointConflict, ThreadBusy
 from statewright.ids import draw_checkpoint_id
 from statewright.runtime.attempt import perform
 from statewright.runtime.attempt_async import perform_async
-from statewright.runtime.attempts_async import perform_guarded_async
+from statewright.runtime.attempts_async import lent_async, pause, perform_guarded_async
+from statewright.runtime.control import RunControl
 from statewright.runtime.drive_sync import lanes_of
 from statewright.runtime.effects import Core, Effect, Emit, Outcome, RunTasks
 from statewright.runtime.executor import InlineExecutor, ThreadExecutor
 from statewright.runtime.loop_executor import DEFAULT_IN_FLIGHT, LoopExecutor
 from statewright.runtime.program import NodeProgram
 from statewright.runtime.run import Run
-from statewright.runtime.saver_calls import ask_saver
-from statewright.runtime.scope import Scope, enter_scope, leave_scope
+from statewright.runtime.saver_calls import ask_saver, perform_all
+from statewright.runtime.scope import Scope, current_scope, enter_scope, leave_scope
+from statewright.runtime.start import run_to_rest
 from statewright.runtime.superstep import Superstep
 from statewright.runtime.thread_calls import call_in_thread
+from statewright.runtime.thread_state import rolled_back
+from statewright.runtime.turns import Keeper, in_line, is_first, is_free, looks, may_wait
 from statewright.runtime.watch import StreamBuffer
 from statewright.runtime.worker_threads import DEFAULT_THREADS
 
@@ -88,6 +94,45 @@ async def _run_one(scope: Scope, node: NodeProgram, task: Task, checkpoint: Chec
     if node.async_lane == "inline":
         return perform(scope, node, task, checkpoint)
     return await call_in_thread(perform, scope, node, task, checkpoint)
+
+
+async def drive_held(run: Run, given: Any) -> None:
+    """Take a run to rest from its input, in its turn. A task that calls it gives back its slots meanwhile."""
+    caller = current_scope() if run.nested else None
+    async with lent_async(caller) if caller is not None and caller.holding else nullcontext():
+        if run.owner is None or run.nested:
+            await drive_async(run, run_to_rest(run, given))
+            return
+        run.control = run.control or RunControl()
+        keeper = Keeper(run)
+        try:
+            await _in_turn(run, given)
+        finally:
+            keeper.end()
+
+
+async def _in_turn(run: Run, given: Any) -> None:
+    """Drive a run; while another one holds its thread, do what `on_busy` says."""
+    try:
+        await drive_async(run, run_to_rest(run, given))
+        return
+    except (ThreadBusy, CheckpointConflict) as busy:
+        if not may_wait(run, busy):
+            raise
+    with in_line(run) as ticket:
+        while True:
+            for seconds in looks():
+                if is_first(run, ticket) and is_free(run):
+                    break
+                await pause(run.clock, seconds)
+            try:
+                if run.on_busy == "rollback":
+                    perform_all(run, rolled_back(run))
+                await drive_async(run, run_to_rest(run, given))
+                return
+            except (ThreadBusy, CheckpointConflict) as busy:
+                if not may_wait(run, busy):
+                    raise
 
 
 class _Cancelled(Exception):  # a signal between two functions of this module
@@ -158,12 +203,12 @@ def _wake(closed: asyncio.Future[None]) -> None:
         closed.set_result(None)
 
 
-async def stream_parts(run: Run, core: Core, buffer: StreamBuffer) -> AsyncGenerator[Any, None]:
+async def stream_parts(run: Run, given: Any, buffer: StreamBuffer) -> AsyncGenerator[Any, None]:
     """The parts of a stream, while a task of its own drives the run. Closing the iterator cancels the run."""
     loop = asyncio.get_running_loop()
     added = asyncio.Event()
     buffer.wake = lambda: loop.call_soon_threadsafe(added.set)
-    driving = loop.create_task(drive_async(run, core))
+    driving = loop.create_task(drive_held(run, given))
     driving.add_done_callback(lambda _: added.set())
     try:
         while not driving.done() or buffer.parts:

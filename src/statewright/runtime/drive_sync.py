@@ -12,16 +12,21 @@ from contextlib import nullcontext
 from contextvars import Token
 from typing import Any
 
+from statewright.errors import CheckpointConflict, ThreadBusy
 from statewright.ids import draw_checkpoint_id
 from statewright.runtime.attempt import perform
-from statewright.runtime.attempts import perform_guarded
+from statewright.runtime.attempts import lent, perform_guarded
+from statewright.runtime.control import RunControl
 from statewright.runtime.effects import Core, Outcome, RunTasks
 from statewright.runtime.executor import InlineExecutor, ThreadExecutor
 from statewright.runtime.program import Lane
 from statewright.runtime.run import Run
-from statewright.runtime.saver_calls import perform_effect
-from statewright.runtime.scope import Scope, enter_scope, leave_scope
+from statewright.runtime.saver_calls import perform_all, perform_effect
+from statewright.runtime.scope import Scope, current_scope, enter_scope, leave_scope
+from statewright.runtime.start import run_to_rest
 from statewright.runtime.superstep import Superstep
+from statewright.runtime.thread_state import rolled_back
+from statewright.runtime.turns import Keeper, await_turn, in_line, may_wait
 from statewright.runtime.watch import StreamBuffer
 from statewright.runtime.worker_threads import DEFAULT_THREADS
 
@@ -66,6 +71,42 @@ def drive_sync(run: Run, core: Core) -> Parts:
         core.close()
     if buffer is not None:
         yield from buffer.take()
+
+
+def parts_of(run: Run, given: Any) -> Parts:
+    """Take a run to rest from its input, in its turn. A task that calls it gives back its slots meanwhile."""
+    caller = current_scope() if run.nested else None
+    with lent(caller) if caller is not None and caller.holding else nullcontext():
+        if run.owner is None or run.nested:
+            yield from drive_sync(run, run_to_rest(run, given))
+            return
+        run.control = run.control or RunControl()
+        keeper = Keeper(run)
+        try:
+            yield from _in_turn(run, given)
+        finally:
+            keeper.end()
+
+
+def _in_turn(run: Run, given: Any) -> Parts:
+    """Drive a run; while another one holds its thread, do what `on_busy` says."""
+    try:
+        yield from drive_sync(run, run_to_rest(run, given))
+        return
+    except (ThreadBusy, CheckpointConflict) as busy:
+        if not may_wait(run, busy):
+            raise
+    with in_line(run) as ticket:
+        while True:
+            await_turn(run, ticket)
+            try:
+                if run.on_busy == "rollback":
+                    perform_all(run, rolled_back(run))
+                yield from drive_sync(run, run_to_rest(run, given))
+                return
+            except (ThreadBusy, CheckpointConflict) as busy:
+                if not may_wait(run, busy):
+                    raise
 
 
 def _leave(token: Token[Scope | None]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any, Literal
 
-from statewright.checkpoint import Checkpoint, Commit, Interrupt, Pending, Task, TaskResult
+from statewright.checkpoint import Checkpoint, Commit, Hold, Interrupt, Pending, Task, TaskResult
 from statewright.events import Event
 
 
@@ -49,11 +49,12 @@ class Save:
 class Land:
     """Save what became known of tasks of a superstep that cannot be completed now. Sent back: nothing."""
 
-    __slots__ = ("checkpoint_id", "pending")
+    __slots__ = ("checkpoint_id", "hold", "pending")
 
-    def __init__(self, checkpoint_id: str, pending: Pending) -> None:
+    def __init__(self, checkpoint_id: str, pending: Pending, hold: Hold | None = None) -> None:
         self.checkpoint_id = checkpoint_id
         self.pending = pending
+        self.hold = hold
 
 
 class Emit:

@@ -67,17 +67,17 @@ def record(scope: Scope, key: JournalKey, entry: JournalEntry) -> Any:
     if run.saves_at_rest:
         with _flushing:
             _save_checkpoint(scope)
-    return run.saver.save_results(run.line, CheckpointId(scope.checkpoint.id), Pending(journal={key: entry}))
+    known = Pending(journal={key: entry})
+    return run.saver.save_results(run.line, CheckpointId(scope.checkpoint.id), known, hold=run.hold())
 
 
 def _save_checkpoint(scope: Scope) -> None:
     """Save the checkpoint that a run keeps back until it rests: an entry needs something that it belongs to."""
     from statewright.runtime.loop import save_held_back
-    from statewright.runtime.saver_calls import perform_effect
+    from statewright.runtime.saver_calls import perform_all
 
     if scope.checkpoint is not None:
-        for effect in save_held_back(scope.run, scope.checkpoint):
-            perform_effect(scope.run, effect)
+        perform_all(scope.run, save_held_back(scope.run, scope.checkpoint))
 
 
 def wait_for(answer: Any) -> None:

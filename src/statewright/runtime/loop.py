@@ -131,7 +131,7 @@ def _paused(run: Run, rest: Rest) -> Core:
     """Note that the run stops at a breakpoint, so that the next one passes it."""
     if run.saver is not None:
         yield from save_held_back(run, rest.checkpoint)
-        yield Land(rest.checkpoint.id, Pending(paused=True))
+        yield from save_pending(run, rest.checkpoint, Pending(paused=True), release=True)
     return rest
 
 
@@ -153,6 +153,7 @@ def _save(
 def save_commit(run: Run, commit: Commit) -> Generator[Effect, Any, None]:
     """Save a commit, and tell those who watch."""
     yield Save(commit)
+    run.holds(commit.hold)
     if run.watch is not None and run.watch.wants("committed"):
         yield Emit(run_event("committed", run, commit, commit.checkpoint.step))
 
@@ -173,8 +174,12 @@ def commit_of(
     expected: CheckpointId | Literal["before"] | None = "before",
     pending: Pending | None = None,
     metadata: dict[str, Any] | None = None,
+    releases: bool = False,
 ) -> Commit:
-    """What one superstep saves. `expected` is the head of the line, which is the checkpoint before unless it forks."""
+    """What one superstep saves. `expected` is the head of the line, which is the checkpoint before unless it forks.
+
+    With the last commit of a run, or with one that `releases`, its thread is let go.
+    """
     parent = CheckpointId(before.id) if before is not None else None
     drops, run.opened = tuple(sorted(run.opened)), set[str]()
     assert run.line is not None
@@ -189,6 +194,7 @@ def commit_of(
         created_at=run.clock.now(),
         metadata={"nodes": [result.task.node for result in results], **run.metadata, **(metadata or {})},
         pending=pending,
+        hold=run.hold(release=releases or (source == "loop" and after.at_rest)),
         drops=drops,
     )
 
@@ -198,6 +204,21 @@ def save_held_back(run: Run, checkpoint: Checkpoint) -> Generator[Effect, Any, N
     before, run.held_back = run.held_back, None
     if before is not None:
         yield from save_commit(run, replace(commit_of(run, before, checkpoint, []), deltas=None))
+
+
+def let_go(run: Run, checkpoint: Checkpoint) -> Generator[Effect, Any, None]:
+    """Let go of the thread, if the run still holds it: it came to rest without writing anything."""
+    if run.claimed and not run.nested:
+        yield from save_pending(run, checkpoint, Pending(), release=True)
+
+
+def save_pending(
+    run: Run, checkpoint: Checkpoint, pending: Pending, *, release: bool = False
+) -> Generator[Effect, Any, None]:
+    """Save what became known of the tasks of a checkpoint; `release` lets go of the thread."""
+    hold = run.hold(release=release)
+    yield Land(checkpoint.id, pending, hold)
+    run.holds(hold)
 
 
 def all_landed(outcomes: Sequence[Outcome | None]) -> TypeGuard[Sequence[TaskResult]]:
@@ -249,7 +270,7 @@ def _land(run: Run, checkpoint: Checkpoint, results: Sequence[Outcome | None]) -
         elif type(result) is Failure:
             known.errors[TaskId(result.task.id)] = f"{type(result.error).__name__}: {result.error}"
             known.attempts[TaskId(result.task.id)] = 0  # who runs it again begins to count anew
-    yield Land(checkpoint.id, known)
+    yield from save_pending(run, checkpoint, known, release=True)
 
 
 def saved_form_of_result(result: TaskResult) -> TaskResult:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
 
 from statewright.cache import Cache
-from statewright.checkpoint import Checkpoint, Checkpointer, JournalEntry, JournalKey, Line
+from statewright.checkpoint import Checkpoint, Checkpointer, Hold, Interrupt, JournalEntry, JournalKey, Line
 from statewright.clock import Clock
 from statewright.graph import Budget
 from statewright.ids import TaskId, draw_checkpoint_id, draw_run_id
 from statewright.runtime.budget import Spending
-from statewright.runtime.config import OnUnfinished, Settings
+from statewright.runtime.config import OnBusy, OnUnfinished, Settings
 from statewright.store import Store
 
 if TYPE_CHECKING:
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from statewright.runtime.program import Program
     from statewright.runtime.watch import Watch
 
+LEASE: Final = timedelta(seconds=60)
+"""How long a run holds its thread after each write; renewed at a third of it while nodes run."""
+NOT_ASKED: Mapping[str, Interrupt] = {}
 NO_ATTEMPTS: Mapping[TaskId, int] = {}
 
 
@@ -30,11 +33,13 @@ class Run:
 
     __slots__ = (
         "answers",
+        "asked",
         "attempts",
         "breaks_after",
         "breaks_before",
         "budget",
         "cache",
+        "claimed",
         "clock",
         "config",
         "context",
@@ -46,8 +51,10 @@ class Run:
         "metadata",
         "namespace",
         "nested",
+        "on_busy",
         "on_unfinished",
         "opened",
+        "owner",
         "program",
         "rest",
         "run_id",
@@ -77,6 +84,8 @@ class Run:
         breaks_before: frozenset[str] = frozenset(),
         breaks_after: frozenset[str] = frozenset(),
         on_unfinished: OnUnfinished | None = None,
+        on_busy: OnBusy = "reject",
+        owner: str | None = None,
         answers: dict[str, Any] | None = None,
         run_id: str | None = None,
         namespace: str = "",
@@ -102,6 +111,13 @@ class Run:
         self.breaks_before = breaks_before
         self.breaks_after = breaks_after
         self.on_unfinished: OnUnfinished | None = on_unfinished
+        self.on_busy: OnBusy = on_busy
+        self.owner = owner
+        """Under which name the run holds its thread; None where there is nothing to hold."""
+        self.claimed = False
+        """Whether it holds it."""
+        self.asked: Mapping[str, Interrupt] = NOT_ASKED
+        """What its tasks had asked before this call, by id."""
         self.answers: dict[str, Any] = {} if answers is None else answers
         """What was answered to the questions of tasks that are still due, by interrupt id."""
         self.attempts: Mapping[TaskId, int] = NO_ATTEMPTS
@@ -137,6 +153,19 @@ class Run:
         if self.spent is None:
             self.spent = Spending(self.clock)
         return self.spent
+
+    def hold(self, *, release: bool = False) -> Hold | None:
+        """The hold on the thread that goes with the next write; `release` lets go, unless a caller goes on."""
+        if self.owner is None:
+            return None
+        now = self.clock.now()
+        until = None if release and not self.nested else now + LEASE
+        return Hold(self.owner, now, until, claims=not (self.claimed or self.nested))
+
+    def holds(self, hold: Hold | None) -> None:
+        """Note that a write with that hold has happened."""
+        if hold is not None:
+            self.claimed = hold.until is not None
 
     def commit_id(self, step: int) -> str:
         """An id for the commit of a step: drawn where it is saved, else its number within the run."""

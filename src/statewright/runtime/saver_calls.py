@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from concurrent.futures import Future
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from statewright.checkpoint import Checkpointer, Line
 from statewright.ids import CheckpointId
 from statewright.runtime.effects import Effect, Emit, Land, Load, Save
 from statewright.runtime.run import Run
+
+T = TypeVar("T")
 
 
 def perform_effect(run: Run, effect: Effect) -> Any:
@@ -16,6 +19,17 @@ def perform_effect(run: Run, effect: Effect) -> Any:
     if type(effect) is Emit:
         return cast(Any, run.watch).emit(effect.event)
     return resolved(ask_saver(run, effect))
+
+
+def perform_all(run: Run, effects: Generator[Effect, Any, T]) -> T:
+    """Perform storage effects until the generator returns; what it returns."""
+    answer: Any = None
+    while True:
+        try:
+            effect = effects.send(answer)
+        except StopIteration as stopped:
+            return stopped.value
+        answer = perform_effect(run, effect)
 
 
 def resolved(answer: Any) -> Any:
@@ -29,7 +43,7 @@ def ask_saver(run: Run, effect: Effect) -> Any:
     if type(effect) is Save:
         return saver.commit(effect.commit)
     if type(effect) is Land:
-        return saver.save_results(line, CheckpointId(effect.checkpoint_id), effect.pending)
+        return saver.save_results(line, CheckpointId(effect.checkpoint_id), effect.pending, hold=effect.hold)
     load = cast(Load, effect)
     wanted = CheckpointId(load.checkpoint_id) if load.checkpoint_id else None
     return saver.load(line.thread_id, namespace=line.namespace, branch=load.branch, checkpoint_id=wanted)

@@ -25,8 +25,16 @@ from statewright.graph import END, START, Command
 from statewright.ids import CheckpointId, is_interrupt_id
 from statewright.runtime.apply import apply_beside, apply_results, folded_values
 from statewright.runtime.attempt import checked_targets, conclude
-from statewright.runtime.effects import Core, Effect, Emit, Land, Load, Rest
-from statewright.runtime.loop import call_namespaces, commit_of, save_commit, save_held_back, supersteps
+from statewright.runtime.effects import Core, Effect, Emit, Load, Rest
+from statewright.runtime.loop import (
+    call_namespaces,
+    commit_of,
+    let_go,
+    save_commit,
+    save_held_back,
+    save_pending,
+    supersteps,
+)
 from statewright.runtime.run import Run
 from statewright.runtime.scope import Scope
 from statewright.runtime.watch import run_event
@@ -50,15 +58,26 @@ def run_to_rest(run: Run, given: Any) -> Core:
             saved, head = yield from _load(run)
     if rest is None:
         checkpoint, pending = yield from _start(run, given, saved, head)
+        if run.owner is not None and not (run.claimed or run.nested):
+            yield from save_pending(run, checkpoint, Pending())  # nothing was written yet: now the thread is ours
         if pending:
-            run.attempts, run.journal = pending.attempts, dict(pending.journal)
+            _recall(run, pending)
         run.stop = checkpoint.step + run.settings.recursion_limit
         rest = yield from supersteps(run, checkpoint, pending)
     if run.held_back is not None:
         yield from save_held_back(run, rest.checkpoint)
+    if run.claimed:
+        yield from let_go(run, rest.checkpoint)
     if run.watch is not None and run.watch.wants("run_finished"):
         yield Emit(run_event("run_finished", run, rest, rest.checkpoint.step))
     return rest
+
+
+def _recall(run: Run, pending: Pending) -> None:
+    """Take up what earlier runs knew of the tasks that are due."""
+    run.attempts, run.journal = pending.attempts, dict(pending.journal)
+    if pending.interrupts:
+        run.asked = {question.id: question for questions in pending.interrupts.values() for question in questions}
 
 
 def _start(run: Run, given: Any, saved: SavedCheckpoint | None, head: CheckpointId | None) -> Starting:
@@ -145,7 +164,8 @@ def _finish_first(run: Run, saved: SavedCheckpoint) -> Generator[Effect, Any, Re
         return None
     run.answers.update((str(key), value) for key, value in saved.pending.answers.items())
     run.stop = saved.checkpoint.step + run.settings.recursion_limit
-    run.attempts, run.journal = saved.pending.attempts, dict(saved.pending.journal)
+    yield from save_pending(run, saved.checkpoint, Pending())
+    _recall(run, saved.pending)
     rest = yield from supersteps(run, saved.checkpoint, saved.pending)
     return None if rest.status == "completed" else rest
 
@@ -199,7 +219,7 @@ def _commanded(run: Run, command: Command[Any], saved: SavedCheckpoint | None, h
     if command.resumes:
         answers = read_answers(command.resume, pending.open)
         pending = pending.merged(Pending(answers=answers))
-        yield Land(checkpoint.id, Pending(answers=answers))
+        yield from save_pending(run, checkpoint, Pending(answers=answers))
     if command.update is not None or command.targets:
         before = checkpoint if saved is not None else None
         checkpoint, result = _with_command(run, checkpoint, command)

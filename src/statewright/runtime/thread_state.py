@@ -61,7 +61,7 @@ def updated(
         gone = [task for task in base.frontier if task.node in done or cancel_pending]
         run.opened |= call_namespaces(run, gone)
     yield from save_commit(
-        run, commit_of(run, parent, after, results, source="update", expected=expected, pending=pending)
+        run, commit_of(run, parent, after, results, source="update", expected=expected, pending=pending, releases=True)
     )
     assert run.line is not None
     return run.line, CheckpointId(after.id)
@@ -137,9 +137,32 @@ def forked(run: Run, branch: str | None) -> Generator[Effect, Any, tuple[Line, C
         paused=known.paused,
     )
     notes = {"nodes": saved.metadata.get("nodes", [])}
-    commit = commit_of(run, before, after, [], source="fork", expected=expected, pending=pending, metadata=notes)
+    commit = commit_of(
+        run, before, after, [], source="fork", expected=expected, pending=pending, metadata=notes, releases=True
+    )
     yield from save_commit(run, commit)
     return line, CheckpointId(after.id)
+
+
+def rolled_back(run: Run) -> Generator[Effect, Any, None]:
+    """Put the branch back to where it was before its last input, as if that run had not been."""
+    head: SavedCheckpoint | None = yield Load(run.settings.branch)
+    found = head
+    while found is not None and found.source != "input" and found.parent_id is not None:
+        found = yield Load(run.settings.branch, found.parent_id)
+    if head is None or found is None:
+        return
+    before: SavedCheckpoint | None = None
+    if found.source == "input" and found.parent_id is not None:
+        before = yield Load(run.settings.branch, found.parent_id)
+    base = before.checkpoint if before is not None else Checkpoint(run.run_id, -1, run.program.start_values(), ())
+    after = renamed(base, run.commit_id(head.checkpoint.step + 1))
+    after.step = head.checkpoint.step + 1
+    pending = before.pending if before is not None else None
+    notes = {"rolled_back": head.run_id}
+    parent = before.checkpoint if before is not None else None
+    commit = commit_of(run, parent, after, [], source="fork", expected=head.id, pending=pending, metadata=notes)
+    yield from save_commit(run, commit)
 
 
 def diff(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:

@@ -1,0 +1,136 @@
+"""Runs that want one thread at the same time: who holds it, who waits, and how the holder is asked to stop.
+
+A run marks its thread with its first write, and lets go with its last. Meanwhile another run is refused, waits its
+turn, or has the holder stopped. Within one process those who wait keep their order, and a holder hears at once; in
+another process it hears when it renews its lease.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from typing import Any, Final, cast
+from weakref import WeakValueDictionary
+
+from statewright.checkpoint import Checkpointer, Hold, Lease, Line
+from statewright.clock import Timer
+from statewright.errors import CheckpointConflict, StorageError, ThreadBusy
+from statewright.runtime.control import RunControl
+from statewright.runtime.run import LEASE, Run
+from statewright.runtime.saver_calls import resolved
+
+FIRST_LOOK: Final = 0.005
+LONGEST_LOOK: Final = 0.5
+"""Seconds between two looks at a thread that is held: they double from the first to the longest."""
+
+_holders: WeakValueDictionary[str, RunControl] = WeakValueDictionary()
+"""The controls of the runs of this process that hold a thread, by owner."""
+_queues: dict[tuple[int, str], deque[object]] = {}
+"""Those of this process who wait for a thread, in the order in which they came."""
+_lock = threading.Lock()
+
+
+class Keeper:
+    """Renews the hold of a run on its thread while its nodes run, and lets go if the run ends without a last write."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._ended = False
+        assert run.owner is not None
+        assert run.control is not None
+        _holders[run.owner] = run.control
+        self._timer: Timer = run.clock.call_later(LEASE.total_seconds() / 3, self._renew)
+
+    def _renew(self) -> None:
+        run = self._run
+        if self._ended:
+            return
+        if run.claimed:
+            try:
+                lease: Lease | None = resolved(_saver(run).renew(_thread(run), cast(Hold, run.hold())))
+                if lease is not None and lease.wanted is not None:
+                    cast(RunControl, run.control).request_cancel(_wanted(lease.wanted))
+            except StorageError:
+                pass  # its next write is refused, and says why
+        self._timer = run.clock.call_later(LEASE.total_seconds() / 3, self._renew)
+
+    def end(self) -> None:
+        """The run has ended. Never waits: it may be called in a finaliser."""
+        self._ended = True
+        self._timer.cancel()
+        run = self._run
+        if run.claimed and not run.nested:
+            with suppress(StorageError):  # somebody else has taken it over already
+                _saver(run).renew(_thread(run), cast(Hold, run.hold(release=True)))
+
+
+def _wanted(what: str) -> str:
+    return f"another run took over its thread with on_busy={what!r}"
+
+
+def _saver(run: Run) -> Checkpointer:
+    return cast(Checkpointer, run.saver)
+
+
+def _thread(run: Run) -> str:
+    return cast(Line, run.line).thread_id
+
+
+def may_wait(run: Run, busy: ThreadBusy | CheckpointConflict) -> bool:
+    """Whether the run should try again, rather than be refused. Asks the holder to stop if the run says so."""
+    if run.on_busy == "reject" or run.claimed:
+        return False
+    if isinstance(busy, CheckpointConflict):  # another one was quicker, and is through
+        return True
+    if run.on_busy in ("interrupt", "rollback"):
+        resolved(_saver(run).want(_thread(run), run.on_busy))
+        control = _holders.get(busy.owner)
+        if control is not None:
+            control.request_cancel(_wanted(run.on_busy))
+    return True
+
+
+@contextmanager
+def in_line(run: Run) -> Generator[object]:
+    """While the block runs, have a place among those who wait for the thread; gives the ticket."""
+    ticket, key = object(), (id(run.saver), _thread(run))
+    with _lock:
+        _queues.setdefault(key, deque()).append(ticket)
+    try:
+        yield ticket
+    finally:
+        with _lock:
+            queue = _queues[key]
+            queue.remove(ticket)
+            if not queue:
+                del _queues[key]
+
+
+def is_first(run: Run, ticket: object) -> bool:
+    """Whether it is the turn of the one with the ticket."""
+    with _lock:
+        return _queues[id(run.saver), _thread(run)][0] is ticket
+
+
+def is_free(run: Run) -> bool:
+    """Whether nobody holds the thread now."""
+    lease: Lease | None = resolved(_saver(run).lease(_thread(run)))
+    return lease is None or lease.until <= run.clock.now()
+
+
+def looks() -> Generator[float]:
+    """How long to wait before each next look."""
+    seconds = FIRST_LOOK
+    while True:
+        yield seconds
+        seconds = min(seconds * 2, LONGEST_LOOK)
+
+
+def await_turn(run: Run, ticket: Any) -> None:
+    """Wait, on this thread, until it is the run's turn and its thread is free."""
+    for seconds in looks():
+        if is_first(run, ticket) and is_free(run):
+            return
+        run.clock.wait(threading.Event(), seconds)

@@ -1,0 +1,264 @@
+"""Part I section 6.5: runs that want one thread at the same time."""
+
+import asyncio
+import threading
+from datetime import timedelta
+from typing import Annotated, Any, TypedDict
+
+import pytest
+
+from statewright import START, Command, InMemorySaver, RunControl, StateGraph, append, interrupt
+from statewright.checkpoint import Commit
+from statewright.errors import Fenced, GraphRecursionError, InvalidConfig, RunCancelled, ThreadBusy
+from statewright.testing import FakeClock
+
+THREAD = {"thread_id": "1"}
+
+
+class State(TypedDict, total=False):
+    x: int
+    log: Annotated[list[Any], append]
+
+
+class Gate:
+    """A node that says when it has begun, and ends when it is let."""
+
+    def __init__(self) -> None:
+        self.begun = threading.Event()
+        self.open = threading.Event()
+
+    def plain(self, state: State) -> dict[str, Any]:
+        if state["x"] == 1:
+            self.begun.set()
+            assert self.open.wait(5)
+        return {"log": [state["x"]]}
+
+    async def coroutine(self, state: State) -> dict[str, Any]:
+        if state["x"] == 1:
+            self.begun.set()
+            while not self.open.is_set():
+                await asyncio.sleep(0.001)
+        return {"log": [state["x"]]}
+
+
+@pytest.fixture(params=["plain", "coroutine"])
+def gate(request: pytest.FixtureRequest) -> Any:
+    gate = Gate()
+    gate.node = getattr(gate, request.param)  # type: ignore[attr-defined]
+    return gate
+
+
+def app_of(node: Any, saver: Any = None, **options: Any) -> Any:
+    graph = StateGraph(State).add_node("first", lambda s: {"log": ["in"]}).add_node("node", node)
+    return graph.add_edge(START, "first").add_edge("first", "node").compile(saver or InMemorySaver(), **options)
+
+
+def started(driver: Any, app: Any, gate: Any) -> tuple[threading.Thread, list[Any]]:
+    """A run of its own that stands still in the gate, and what becomes of it."""
+    ended: list[Any] = []
+
+    def run() -> None:
+        try:
+            ended.append(driver.invoke(app, {"x": 1}, THREAD))
+        except BaseException as error:
+            ended.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    assert gate.begun.wait(5)
+    return thread, ended
+
+
+def test_a_second_run_is_refused_and_nothing_is_written(driver: Any, gate: Any) -> None:
+    app = app_of(gate.node)
+    thread, ended = started(driver, app, gate)
+    before = list(app.get_state_history(THREAD))
+
+    with pytest.raises(ThreadBusy, match="'1'"):
+        driver.invoke(app, {"x": 2}, THREAD)
+    with pytest.raises(ThreadBusy):
+        app.update_state(THREAD, {"x": 3}, as_node="first")
+    assert list(app.get_state_history(THREAD)) == before
+
+    gate.open.set()
+    thread.join(5)
+    assert ended == [{"x": 1, "log": ["in", 1]}]
+    assert driver.invoke(app, {"x": 2}, THREAD)["log"] == ["in", 1, "in", 2]
+
+
+def test_enqueue_waits_its_turn_and_loses_nothing(driver: Any, gate: Any) -> None:
+    app = app_of(gate.node)
+    thread, _ = started(driver, app, gate)
+    others = [
+        threading.Thread(target=lambda x=x: driver.invoke(app, {"x": x}, THREAD, on_busy="enqueue")) for x in (2, 3, 4)
+    ]
+    for other in others:
+        other.start()
+    gate.open.set()
+    for one in (thread, *others):
+        one.join(5)
+
+    log = app.get_state(THREAD).values["log"]
+    assert log[:2] == ["in", 1]
+    assert sorted(log[3::2]) == [2, 3, 4]
+    assert log[2::2] == ["in"] * 3
+
+
+def test_many_runs_that_wait_for_one_thread_lose_no_update(driver: Any) -> None:
+    app = app_of(lambda s: {"log": [s["x"]]})
+    runs = [
+        threading.Thread(target=lambda x=x: driver.invoke(app, {"x": x}, THREAD, on_busy="enqueue")) for x in range(12)
+    ]
+    for run in runs:
+        run.start()
+    for run in runs:
+        run.join(10)
+
+    assert sorted(app.get_state(THREAD).values["log"][1::2]) == list(range(12))
+
+
+def test_runs_that_are_refused_lose_no_update_without_an_error(driver: Any) -> None:
+    app = app_of(lambda s: {"log": [s["x"]]})
+    refused: list[ThreadBusy] = []
+
+    def run() -> None:
+        try:
+            driver.invoke(app, {"x": 1}, THREAD)
+        except ThreadBusy as busy:
+            refused.append(busy)
+
+    runs = [threading.Thread(target=run) for _ in range(8)]
+    for one in runs:
+        one.start()
+    for one in runs:
+        one.join(5)
+
+    assert app.get_state(THREAD).values["log"].count(1) == 8 - len(refused)
+
+
+def test_interrupt_stops_the_run_that_holds_the_thread_and_keeps_what_it_did(driver: Any, gate: Any) -> None:
+    app = app_of(gate.node)
+    thread, ended = started(driver, app, gate)
+    if gate.node.__name__ == "plain" and driver.name == "sync":
+        threading.Timer(0.05, gate.open.set).start()  # a plain function that runs alone cannot be stopped
+
+    result = driver.invoke(app, {"x": 2}, THREAD, on_busy="interrupt")
+    thread.join(5)
+    gate.open.set()
+
+    assert isinstance(ended[0], RunCancelled | dict)
+    assert result["log"][-2:] == ["in", 2]
+    assert result["log"][0] == "in"
+
+
+def test_rollback_undoes_the_run_that_held_the_thread(driver: Any) -> None:
+    gate = Gate()
+    app = app_of(gate.coroutine)
+    driver.invoke(app, {"x": 7}, THREAD)
+    thread, ended = started(driver, app, gate)
+
+    result = driver.invoke(app, {"x": 2}, THREAD, on_busy="rollback")
+    thread.join(5)
+
+    assert isinstance(ended[0], RunCancelled)
+    assert result["log"] == ["in", 7, "in", 2]
+
+
+def test_a_run_that_waits_for_an_answer_holds_nothing(driver: Any) -> None:
+    app = app_of(lambda s: {"log": [interrupt("?")]})
+
+    driver.invoke(app, {"x": 1}, THREAD)
+    assert driver.invoke(app, Command(resume="yes"), THREAD)["log"] == ["in", "yes"]
+
+
+@pytest.mark.parametrize("ending", ["failure", "limit", "abandoned", "drained", "breakpoint"])
+def test_a_run_lets_go_however_it_ends(driver: Any, ending: str) -> None:
+    fails = ending == "failure"
+
+    def node(state: State) -> dict[str, Any]:
+        if fails:
+            raise KeyError("x")
+        return {"log": [state["x"]]}
+
+    app = app_of(node)
+    if ending == "failure":
+        with pytest.raises(KeyError):
+            driver.invoke(app, {"x": 1}, THREAD)
+        fails = False
+    elif ending == "limit":
+        with pytest.raises(GraphRecursionError):
+            driver.invoke(app, {"x": 1}, THREAD, recursion_limit=1)
+    elif ending == "abandoned":
+        driver.take(app, {"x": 1}, 1, thread_id="1")
+    elif ending == "drained":
+        control = RunControl()
+        control.request_drain()
+        with pytest.raises(Exception, match="drained"):
+            driver.invoke(app, {"x": 1}, THREAD, control=control)
+    else:
+        driver.invoke(app, {"x": 1}, THREAD, interrupt_before="node")
+
+    assert driver.invoke(app, {"x": 2}, THREAD)["log"][-1] == 2
+
+
+def test_a_lapsed_lease_is_taken_over_and_the_former_owner_is_fenced_off(driver: Any) -> None:
+    clock = FakeClock()
+    saver = InMemorySaver()
+    gate = Gate()
+    app = app_of(gate.plain, _Deaf(saver), clock=clock)
+    other = app_of(lambda s: {"log": [s["x"]]}, saver, clock=clock)
+    thread, ended = started(driver, app, gate)
+
+    with pytest.raises(ThreadBusy):
+        driver.invoke(other, {"x": 2}, THREAD)
+    clock.advance(timedelta(seconds=61))
+    assert driver.invoke(other, {"x": 2}, THREAD)["log"] == ["in", "in", 2]
+    gate.open.set()
+    thread.join(5)
+
+    assert isinstance(ended[0], Fenced)
+    assert other.get_state(THREAD).values["log"] == ["in", "in", 2]
+
+
+class _Deaf:
+    """A saver whose renewals get lost, like those of a machine that hangs."""
+
+    def __init__(self, saver: InMemorySaver) -> None:
+        self._saver = saver
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._saver, name)
+
+    def load(self, *args: Any, **options: Any) -> Any:
+        return self._saver.load(*args, **options)
+
+    def commit(self, commit: Commit) -> Any:
+        return self._saver.commit(commit)
+
+    def save_results(self, *args: Any, **options: Any) -> Any:
+        return self._saver.save_results(*args, **options)
+
+    def renew(self, thread_id: str, hold: Any) -> Any:
+        return None
+
+    lease = want = history = branches = copy_thread = delete_thread = property(lambda self: None)  # type: ignore
+
+
+def test_a_lease_is_renewed_while_a_node_works(driver: Any, gate: Any) -> None:
+    clock = FakeClock()
+    app = app_of(gate.node, clock=clock)
+    thread, ended = started(driver, app, gate)
+
+    for _ in range(10):
+        clock.advance(20)
+    with pytest.raises(ThreadBusy):
+        driver.invoke(app, {"x": 2}, THREAD)
+    gate.open.set()
+    thread.join(5)
+
+    assert ended == [{"x": 1, "log": ["in", 1]}]
+
+
+def test_an_unknown_policy_is_refused(driver: Any) -> None:
+    with pytest.raises(InvalidConfig, match="enqueue"):
+        driver.invoke(app_of(lambda s: None), {"x": 1}, THREAD, on_busy="enqeue")
