@@ -12,6 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 _HOMES = {
     "statewright.cache": ("InMemoryCache",),
+    "statewright.runtime.functional": (
+        "entrypoint",
+        "task",
+    ),
     "statewright.channels": (
         "AnyValue",
         "AppendReducer",
@@ -51,6 +55,8 @@ _HOMES = {
         "RunControl",
         "StateGraph",
         "interrupt",
+        "sleep",
+        "wait_for_event",
     ),
     "statewright.state": ("IsLastStep", "MessagesState", "RemainingSteps", "StateSchema"),
     "statewright.store": ("InMemoryStore",),
@@ -102,6 +108,12 @@ if TYPE_CHECKING:
         RunControl,
         StateGraph,
         interrupt,
+        sleep,
+        wait_for_event,
+    )
+    from statewright.runtime.functional import (
+        entrypoint,
+        task,
     )
     from statewright.state import IsLastStep, MessagesState, RemainingSteps, StateSchema
     from statewright.store import InMemoryStore

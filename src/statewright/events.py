@@ -16,6 +16,7 @@ EventKind = Literal[
     "task_started",
     "task_finished",
     "attempt_failed",
+    "call_finished",
     "committed",
     "interrupted",
     "message",

@@ -16,6 +16,10 @@ from statewright import CompiledGraph, StateGraph
 
 SOURCE = Path(statewright.__file__).parent
 SURFACE = [
+    "wait_for_event",
+    "sleep",
+    "task",
+    "entrypoint",
     "InMemoryCache",
     "TimeoutPolicy",
     "RetryPolicy",

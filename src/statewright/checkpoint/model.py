@@ -239,7 +239,7 @@ class Pending:
             dict(self.answers),
             {task: error for task, error in self.errors.items() if task in tasks},
             {task: count for task, count in self.attempts.items() if task in tasks},
-            {key: entry for key, entry in self.journal.items() if key[0] in tasks},
+            {key: entry for key, entry in self.journal.items() if key[0].partition(":")[0] in tasks},
             self.paused and bool(tasks),
         )
 

@@ -91,6 +91,8 @@ def _node_problems(graph: Graph, node: Node, has_store: bool) -> Iterator[str]:
 
 def _policy_problems(node: Node) -> Iterator[str]:
     """What is wrong with policies of one node, one by one and together."""
+    if not any(map(node.__getattribute__, _CHECKED)):
+        return
     who = f"Node {node.name!r}"
     for option, kind in _POLICIES.items():
         given: object = getattr(node, option)
@@ -119,6 +121,9 @@ _POLICIES = {
     "rate_limit": RateLimit,
     "circuit_breaker": CircuitBreaker,
 }
+
+
+_CHECKED = (*_POLICIES, "max_concurrency", "inline")
 
 
 def _is_count(value: object) -> bool:

@@ -4,7 +4,7 @@ from statewright.runtime.compiled import CallOptions, CompiledGraph, GraphOutput
 from statewright.runtime.config import Durability, OnUnfinished
 from statewright.runtime.control import RunControl
 from statewright.runtime.instrument import Instrument
-from statewright.runtime.interrupt import interrupt
+from statewright.runtime.interrupt import interrupt, sleep, wait_for_event
 from statewright.runtime.iterate import Step, StepIterator
 from statewright.runtime.program import Validate
 from statewright.runtime.snapshot import StateSnapshot, TaskSnapshot
@@ -30,4 +30,6 @@ __all__ = [
     "Validate",
     "diff",
     "interrupt",
+    "sleep",
+    "wait_for_event",
 ]

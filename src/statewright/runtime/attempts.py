@@ -7,7 +7,6 @@ it with plain calls, `attempts_async.perform_guarded_async` on an event loop. Ta
 from __future__ import annotations
 
 import contextvars
-import random
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -84,7 +83,7 @@ def attempts(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint
         tried: Tried = yield from admitted(scope, guards)
         if isinstance(tried, TaskResult):
             break
-        delay = guards.delay(number, tried, random.random()) if isinstance(tried, Exception) else None
+        delay = guards.chosen_delay(number, tried)
         if delay is None or isinstance(tried, RunCancelled):
             return settle(scope, node, task, tried)
         if scope.run.watch is not None:

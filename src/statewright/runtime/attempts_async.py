@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from concurrent.futures import Future
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from types import TracebackType
 from typing import Any, cast
 
@@ -40,19 +40,31 @@ async def perform_guarded_async(
             if type(effect) is Try:
                 answer = await _tried(scope, node, task, checkpoint, effect.timeout)
             else:
-                answer = await _performed(scope, effect)
+                answer = await perform_waiting(scope, effect)
     finally:
         core.close()
     return outcome if scope.apart is None else scope.apart.ended(scope, outcome)
 
 
-async def _performed(scope: Scope, effect: TaskEffect) -> Any:
+async def perform_waiting(scope: Scope, effect: TaskEffect) -> Any:
+    """Perform what makes a task wait: time, a slot, or an answer."""
     if type(effect) is Wait:
         return await wait_async(scope, effect.seconds)
     if type(effect) is Take:
         return await take_async(effect.slots)
     answer = cast(Ask, effect).answer
     return await asyncio.wrap_future(cast("Future[Any]", answer)) if isinstance(answer, Future) else answer
+
+
+async def tried_value(awaitable: Awaitable[Any], deadline: Deadline | None, wrap: Callable[[Any], Any]) -> Any:
+    """What awaiting brings, wrapped, or what it raises, as a value."""
+    try:
+        with deadline if deadline is not None else nullcontext():
+            return wrap(await awaitable)
+    except asyncio.CancelledError:
+        raise
+    except BaseException as error:
+        return error
 
 
 async def _tried(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, timeout: Timeout | None) -> Tried:

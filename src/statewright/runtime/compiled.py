@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, cast
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, TypeVar, Unpack, cast
 
 from statewright.cache import Cache
 from statewright.checkpoint import Checkpointer, Interrupt, Line
 from statewright.clock import Clock, SystemClock
-from statewright.errors import InternalError, InvalidConfig, suggestion
-from statewright.graph import Budget, Graph, Memory, ParentCommand
+from statewright.errors import InternalError, InvalidConfig, InvalidResume, suggestion
+from statewright.graph import Budget, Command, Graph, Memory, ParentCommand
 from statewright.ids import draw_run_id
 from statewright.runtime.batch import config_at, recorded, run_beside, run_beside_async
 from statewright.runtime.config import DURABILITIES, ON_BUSY, ON_UNFINISHED, Settings, checked_choice, read_settings
@@ -30,7 +31,7 @@ from statewright.runtime.run import Run
 from statewright.runtime.saver_calls import perform_all, resolved
 from statewright.runtime.scope import Scope, current_scope
 from statewright.runtime.snapshot import StateSnapshot, empty_snapshot, snapshot_of
-from statewright.runtime.start import run_to_rest
+from statewright.runtime.start import TIMED_OUT, run_to_rest
 from statewright.runtime.stream import INTERRUPT, StreamView, checked_modes
 from statewright.runtime.subgraph import Pairs, call_line, call_namespace, shared
 from statewright.runtime.thread_state import Update, forked, load_saved, updated
@@ -86,6 +87,8 @@ class GraphOutput:
 class CompiledGraph:
     """A graph that is ready to run. Made by `StateGraph.compile`."""
 
+    program_class: ClassVar[type[Program]] = Program
+
     def __init__(
         self,
         graph: Graph,
@@ -108,7 +111,9 @@ class CompiledGraph:
         self.store = store
         self._clock = clock or SystemClock()
         self._budget = budget
-        self._program = Program(graph, unknown_keys=unknown_keys, validate=validate, debug=debug, clock=self._clock)
+        self._program = self.program_class(
+            graph, unknown_keys=unknown_keys, validate=validate, debug=debug, clock=self._clock
+        )
         self._breaks = (_names(interrupt_before), _names(interrupt_after))
         self._listeners = tuple(instrument_listeners(instruments))
 
@@ -261,6 +266,54 @@ class CompiledGraph:
             return (recorded(run) if return_exceptions else None) or self._result(run)
 
         return await run_beside_async(run_one, len(inputs), options.get("max_concurrency"))
+
+    # -- going on from outside
+
+    def resume_due(self, config: Any = None, *, now: datetime | None = None, **options: Unpack[CallOptions]) -> Any:
+        """Go on where timers have gone off and waits have ended; the result, or None if nothing is due.
+
+        `now` is the present instant by the clock of the graph if it is not given.
+        """
+        due = self._due(config, options, now)
+        return self.invoke(Command(resume=due), config, **options) if due else None
+
+    async def aresume_due(
+        self, config: Any = None, *, now: datetime | None = None, **options: Unpack[CallOptions]
+    ) -> Any:
+        """`resume_due`, on the running event loop."""
+        due = await _in_thread(self._due, config, options, now)
+        return await self.ainvoke(Command(resume=due), config, **options) if due else None
+
+    def send_event(self, name: str, payload: Any = None, config: Any = None, **options: Unpack[CallOptions]) -> Any:
+        """Give an event to every task of the thread that waits for it, and go on; the result.
+
+        Raises InvalidResume if none does, or if the payload does not have the type that they asked for.
+        """
+        return self.invoke(Command(resume=self._waiting(name, payload, config, options)), config, **options)
+
+    async def asend_event(
+        self, name: str, payload: Any = None, config: Any = None, **options: Unpack[CallOptions]
+    ) -> Any:
+        """`send_event`, on the running event loop."""
+        answers = await _in_thread(self._waiting, name, payload, config, options)
+        return await self.ainvoke(Command(resume=answers), config, **options)
+
+    def _due(self, config: Any, options: Any, now: datetime | None) -> dict[str, Any]:
+        instant = now or self._clock.now()
+        waits = self.get_state(config, **_naming(options)).interrupts
+        return {wait.id: TIMED_OUT for wait in waits if wait.due_at is not None and wait.due_at <= instant}
+
+    def _waiting(self, name: str, payload: Any, config: Any, options: Any) -> dict[str, Any]:
+        waits = self.get_state(config, **_naming(options)).interrupts
+        answers: dict[str, Any] = {wait.id: payload for wait in waits if wait.event == name}
+        if not answers:
+            known = sorted({wait.event for wait in waits if wait.event is not None})
+            raise InvalidResume(
+                f"Nobody waits for the event {name!r} on this thread. "
+                + suggestion(name, known, noun="Awaited events"),
+                open_ids=[wait.id for wait in waits],
+            )
+        return answers
 
     # -- threads
 
@@ -572,7 +625,8 @@ class CompiledGraph:
         if version == "v2":
             return GraphOutput(value, rest.interrupts)
         if rest.interrupts:
-            return {**(value if isinstance(value, dict) else {"__root__": value}), INTERRUPT: rest.interrupts}
+            shown: Any = value if isinstance(value, dict) else {} if value is None else {"__root__": value}
+            return {**shown, INTERRUPT: rest.interrupts}
         return value
 
 
@@ -590,6 +644,11 @@ def _to_caller(run: Run, rest: Rest) -> BaseException:
     """What is raised where the run was called: to a calling node, a Command for its graph is no error."""
     error = cast(BaseException, rest.error)
     return ChildCommand(error.command) if run.nested and isinstance(error, ParentCommand) else error
+
+
+def _naming(options: Mapping[str, Any]) -> Any:
+    """Of the keywords of a call, those that name a checkpoint."""
+    return {name: options[name] for name in ("thread_id", "checkpoint_id", "branch") if name in options}
 
 
 def _new_owner(settings: Settings) -> str:

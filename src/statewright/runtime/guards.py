@@ -5,6 +5,7 @@ Limits are shared: by all runs of a compiled graph, and those of a tag by all no
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 
 from statewright.clock import Clock, as_seconds
@@ -54,7 +55,12 @@ class Guards:
                 return policy.delay(attempt, chance) if attempt < policy.max_attempts else None
         return None
 
+    def chosen_delay(self, attempt: int, tried: object) -> float | None:
+        """The delay after what an attempt brought; None if that is no error to try again on."""
+        return self.delay(attempt, tried, random.random()) if isinstance(tried, Exception) else None
 
+
+_POLICIES = ("retry_policy", "timeout", "cache_policy", "max_concurrency", "rate_limit", "circuit_breaker")
 NO_GUARDS = Guards()
 
 
@@ -67,19 +73,17 @@ class SharedLimits:
         self._by_tag = {tag: self._made(limits, f"Tag {tag!r}") for tag, limits in sorted(graph.tag_limits.items())}
 
     def of(self, node: Node) -> Guards | None:
-        """The guards of a node; None if it has none."""
+        """The guards of a node; None if it has none, as nearly all nodes do."""
+        shared = [self._by_tag[tag] for tag in sorted(node.tags) if tag in self._by_tag] if self._by_tag else []
+        if not (shared or any(map(node.__getattribute__, _POLICIES))):
+            return None
         own = TagLimits(
             max_concurrency=node.max_concurrency, rate_limit=node.rate_limit, circuit_breaker=node.circuit_breaker
         )
-        limits = [
-            self._made(own, f"Node {node.name!r}"),
-            *(self._by_tag[t] for t in sorted(node.tags) if t in self._by_tag),
-        ]
+        limits = [self._made(own, f"Node {node.name!r}"), *shared]
         slots = [one for found, _, _ in limits for one in found]
         rates = [one for _, found, _ in limits for one in found]
         circuits = [one for _, _, found in limits for one in found]
-        if not (slots or rates or circuits or node.retry_policy or node.timeout or node.cache_policy):
-            return None
         return Guards(
             retries=node.retry_policy,
             timeout=node.timeout,

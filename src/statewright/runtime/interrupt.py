@@ -1,14 +1,18 @@
 """Pausing from inside a node.
 
-`interrupt()` stops its node; when the answer comes, the node runs again from its first line, and the call returns
-the answer. The signal is a `BaseException`: it is no error, and `except Exception` in a node does not catch it.
+`interrupt()`, `sleep()` and `wait_for_event()` stop their node; when what they wait for comes, the node runs again
+from its first line, and the call returns it. The three are one mechanism and differ in who goes on. The signal is a
+`BaseException`: it is no error, and `except Exception` in a node does not catch it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import datetime, timedelta
 from typing import Any
 
 from statewright.checkpoint import Interrupt
+from statewright.clock import Duration, as_seconds
 from statewright.errors import InvalidUpdateError
 from statewright.graph import Command
 from statewright.ids import interrupt_id
@@ -31,19 +35,65 @@ class ChildCommand(BaseException):
         super().__init__("a Command from a subgraph")
 
 
-def interrupt(value: Any, *, key: str | None = None, schema: Any = None) -> Any:
+def interrupt(value: Any, *, key: str | None = None, schema: Any = None, timeout: Duration | None = None) -> Any:
     """Ask the world outside, and return its answer.
 
     The first call stops the node and the run; `invoke(Command(resume=answer))` on the thread runs the node again,
     and then the call returns. Several calls in one node are told apart by their order, or by `key` where that may
-    change. `schema` is the type that an answer must have; a wrong answer is InvalidResume and changes nothing.
-    Raises InvalidUpdateError outside a node, and for a key that the node has used already.
+    change. `schema` is the type that an answer must have; a wrong answer is InvalidResume and changes nothing. If
+    nobody answers within `timeout`, `resume_due` goes on, and the call returns None. Raises InvalidUpdateError
+    outside a node, and for a key that the node has used already.
     """
+    return _wait_for("interrupt()", key, timeout, lambda: {"value": value, "schema": schema})
+
+
+def sleep(delay: Duration | None = None, *, until: datetime | None = None, key: str | None = None) -> None:
+    """Stop the node and the run for a while, or until an instant, holding nothing meanwhile.
+
+    When the time has come, `resume_due` runs the node again from its first line, and then the call returns. Raises
+    InvalidUpdateError outside a node, and unless exactly one of `delay` and `until` is given.
+    """
+    if (delay is None) == (until is None):
+        raise InvalidUpdateError("sleep() takes a delay, or an instant as until=: give one of them.")
+    if until is not None and until.tzinfo is None:
+        raise InvalidUpdateError(f"sleep(until={until!r}) has no time zone, so it is no instant. Give it one.")
+    _wait_for("sleep()", key, delay, lambda: {"value": None, "kind": "timer"}, until)
+
+
+def wait_for_event(name: str, *, timeout: Duration | None = None, schema: Any = None, key: str | None = None) -> Any:
+    """Stop the node and the run until somebody sends an event of that name to the thread, and return its payload.
+
+    `app.send_event(name, payload, thread_id=...)` runs the node again from its first line, and then the call returns.
+    None if no event comes within `timeout`. `schema` is the type that a payload must have. Raises InvalidUpdateError
+    outside a node.
+    """
+    if not name:
+        raise InvalidUpdateError("wait_for_event() was given an empty name. Name the event.")
+    return _wait_for(
+        "wait_for_event()", key, timeout, lambda: {"value": name, "schema": schema, "kind": "event", "event": name}
+    )
+
+
+def _wait_for(
+    what: str,
+    key: str | None,
+    delay: Duration | None,
+    described: Callable[[], dict[str, Any]],
+    until: datetime | None = None,
+) -> Any:
+    """What came from outside; leaves the node if nothing has come yet."""
     scope = current_scope()
     if scope is None or scope.task is None:
-        raise InvalidUpdateError("interrupt() was called outside a node. Call it in a function that a graph runs.")
+        raise InvalidUpdateError(f"{what} was called outside a node. Call it in a function that a graph runs.")
+    if delay is not None and as_seconds(delay) < 0:
+        raise InvalidUpdateError(f"{what} was given {delay!r}. Time does not go back: give 0 or more.")
+    run = scope.run
     identity = interrupt_id(scope.task.id, scope.next_question(key))
-    answers = scope.run.answers
-    if identity in answers:
-        return answers[identity]
-    raise Paused(Interrupt(id=identity, value=value, schema=schema))
+    if identity in run.answers:
+        return run.answers[identity]
+    known = run.asked.get(identity)
+    if known is not None:  # executed again before its time has come: that does not put it off
+        raise Paused(known)
+    if delay is not None:
+        until = run.clock.now() + timedelta(seconds=as_seconds(delay))
+    raise Paused(Interrupt(id=identity, due_at=until, **described()))

@@ -208,6 +208,13 @@ class Program:
             shown = {key: values[key] for key in keys if key in values}
         return shown if self.validate != "all" else self._typed_output(shown)
 
+    def shown(self, result: TaskResult) -> Any:
+        """What a reader of updates sees of a result: its writes, pair by pair where a field was written twice."""
+        writes = result.writes
+        if isinstance(writes, dict):
+            return dict(writes) or None
+        return [{name: value} for name, value in writes] or None
+
     def _typed_output(self, shown: dict[str, Any]) -> Any:
         """The result as an instance of the output schema, if that is a class that can be made."""
         schema = self.graph.output_schema

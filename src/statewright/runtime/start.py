@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from statewright.checkpoint import (
     NO_ARG,
@@ -251,15 +251,21 @@ def read_answers(resume: Any, open_questions: Sequence[Interrupt]) -> dict[Any, 
     A mapping is read as answers by id only if all its keys have the form of one.
     """
     by_id = {question.id: question for question in open_questions}
+    questions = [question for question in open_questions if question.kind == "question"]
     if isinstance(resume, Mapping) and resume and all(is_interrupt_id(key) for key in cast(Mapping[Any, Any], resume)):
         answers = dict(cast(Mapping[Any, Any], resume))
-    elif len(by_id) == 1:
-        answers = {open_questions[0].id: cast(Any, resume)}
+    elif len(questions) == 1:
+        answers = {questions[0].id: cast(Any, resume)}
     elif not by_id:
         raise InvalidResume("Nothing was asked, so there is nothing to answer. Call invoke(None) to go on.")
+    elif not questions:
+        waits = ", ".join(question.event or f"a timer until {question.due_at}" for question in open_questions)
+        raise InvalidResume(
+            f"Nothing was asked; the thread waits for {waits}. Use send_event or resume_due.", open_ids=list(by_id)
+        )
     else:
         raise InvalidResume(
-            f"{len(by_id)} questions are open, so one answer is ambiguous. Pass Command(resume={{id: answer}}).",
+            f"{len(questions)} questions are open, so one answer is ambiguous. Pass Command(resume={{id: answer}}).",
             open_ids=list(by_id),
         )
     unknown = next((key for key in answers if key not in by_id), None)
@@ -268,8 +274,14 @@ def read_answers(resume: Any, open_questions: Sequence[Interrupt]) -> dict[Any, 
     return {key: _fitting(by_id[key], answer) for key, answer in answers.items()}
 
 
+TIMED_OUT: Final[Any] = object()
+"""As an answer: the time to wait for one is over."""
+
+
 def _fitting(question: Interrupt, answer: Any) -> Any:
     """The answer, if it has the type that the question asked for."""
+    if answer is TIMED_OUT:
+        return None
     if question.schema is None:
         return answer
     try:

@@ -95,9 +95,14 @@ def _interrupted(program: Program, event: Event) -> Any:
 def _update(program: Program, event: Event) -> Any:
     if not isinstance(event.data, TaskResult) or is_handed_over(event.data):
         return SKIP  # an error handler answers for its node, and is shown under the node's name
-    writes = event.data.writes
-    shown = dict(writes) if isinstance(writes, dict) else [{name: value} for name, value in pairs_of(event.data)]
-    return {shown_name(event.data.task): shown or None}
+    shown = program.shown(event.data)
+    update = {shown_name(event.data.task): shown if shown is not None else None}
+    return {**update, "__metadata__": {"cached": True}} if event.attempt == 0 else update
+
+
+def _called(program: Program, event: Event) -> Any:
+    name, value = event.data
+    return {name: value}
 
 
 def _custom(program: Program, event: Event) -> Any:
@@ -138,12 +143,14 @@ def _debugged(kind: str, view: View) -> View:
 
 
 def interrupt_dict(interrupt: Interrupt) -> Mapping[str, Any]:
-    return {"id": interrupt.id, "value": interrupt.value, "kind": interrupt.kind}
+    shown = {"id": interrupt.id, "value": interrupt.value, "kind": interrupt.kind}
+    optional = {"event": interrupt.event, "due_at": interrupt.due_at}
+    return {**shown, **{name: value for name, value in optional.items() if value is not None}}
 
 
 VIEWS: Mapping[StreamMode, Mapping[EventKind, View]] = {
     "values": {"input_applied": _values, "superstep_finished": _values, "interrupted": _interrupted},
-    "updates": {"task_finished": _update, "interrupted": _interrupted},
+    "updates": {"task_finished": _update, "call_finished": _called, "interrupted": _interrupted},
     "custom": {"custom": _custom},
     "tasks": {"task_started": _task_started, "task_finished": _task_finished},
     "checkpoints": {"input_applied": _checkpoint, "superstep_finished": _checkpoint},

@@ -55,6 +55,10 @@ class Watch:
         if "attempt_failed" in self._by_kind:
             self.emit(_of_task("attempt_failed", scope, (error, delay)))
 
+    def call_finished(self, scope: Scope, name: str, value: Any) -> None:
+        if "call_finished" in self._by_kind:
+            self.emit(_of_task("call_finished", scope, (name, value)))
+
     def message(self, scope: Scope, message: Any) -> None:
         if "message" in self._by_kind:
             self.emit(_of_task("message", scope, message))

@@ -1,0 +1,183 @@
+"""Workflows written as one function: `@entrypoint` makes it a graph of one node, `@task` makes its parts durable.
+
+When the function runs again, after an interrupt or a crash, tasks that were done give what they gave; see
+`journal.py`. A task is known by its name and by how often the function has called that name before.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from functools import update_wrapper, wraps
+from typing import Any, Final, Generic, ParamSpec, TypeVar, cast
+
+from statewright.cache import Cache
+from statewright.checkpoint import Checkpointer, TaskResult
+from statewright.clock import Clock, Duration
+from statewright.errors import InvalidGraph
+from statewright.graph import (
+    END,
+    START,
+    CachePolicy,
+    GraphBuilder,
+    RetryPolicy,
+    TimeoutPolicy,
+    is_coroutine_function,
+)
+from statewright.runtime.called_task import CalledFunction, TaskFuture, call_task
+from statewright.runtime.compiled import CompiledGraph
+from statewright.runtime.host import PREVIOUS
+from statewright.runtime.instrument import Instrument
+from statewright.runtime.program import NodeProgram, Program
+from statewright.state import IdSource, UpdateReader
+from statewright.store import Store
+
+INPUT: Final = "__input__"
+RETURN: Final = "__return__"
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Final_(Generic[T]):  # noqa: N801  # users see it as entrypoint.final
+    """What an entrypoint answers when the value for its caller is not what it wants to remember."""
+
+    __slots__ = ("save", "value")
+
+    def __init__(self, *, value: T, save: Any) -> None:
+        self.value = value
+        """What `invoke` returns."""
+        self.save = save
+        """What the next run on the thread gets as `previous`."""
+
+
+class EntrypointProgram(Program):
+    """A graph of one function: any value goes in, and its answer comes out."""
+
+    def output(self, values: Mapping[str, Any]) -> Any:
+        return values.get(RETURN)
+
+    def shown(self, result: TaskResult) -> Any:
+        return dict(cast(Any, result.writes)).get(RETURN)
+
+    def _start(self) -> NodeProgram:
+        start = super()._start()
+        start.updates = _AnyInput(self.channels, closed=True)
+        start.known_plain = None
+        return start
+
+
+class _AnyInput(UpdateReader):
+    """Takes whatever is given as the input, and forgets what the last run returned."""
+
+    def read(self, update: Any, node: str, ids: IdSource) -> dict[str, Any]:
+        return {INPUT: update, RETURN: None}
+
+
+class EntrypointGraph(CompiledGraph):
+    """A function that runs as a graph. Made by `@entrypoint`."""
+
+    program_class = EntrypointProgram
+
+
+class entrypoint:  # noqa: N801  # a decorator
+    """Make a function a graph: `invoke(value)` calls it, durably if there is a checkpointer.
+
+    The function takes the input, and asks for more by parameter, as nodes do; `previous` is what its last run on the
+    thread returned, or what that run saved with `entrypoint.final(value=..., save=...)`. Raises InvalidGraph for what
+    is no function, and for generators.
+    """
+
+    final = Final_
+
+    def __init__(
+        self,
+        checkpointer: Checkpointer | None = None,
+        *,
+        store: Store | None = None,
+        cache: Cache | None = None,
+        context_schema: Any = None,
+        retry_policy: RetryPolicy | Sequence[RetryPolicy] | None = None,
+        cache_policy: CachePolicy | None = None,
+        timeout: TimeoutPolicy | Duration | None = None,
+        name: str | None = None,
+        instruments: Sequence[Instrument] = (),
+        clock: Clock | None = None,
+    ) -> None:
+        self._name = name
+        self._context_schema = context_schema
+        self._policies = {"retry_policy": retry_policy, "cache_policy": cache_policy, "timeout": timeout}
+        self._compiled = {
+            "checkpointer": checkpointer,
+            "store": store,
+            "cache": cache,
+            "instruments": instruments,
+            "clock": clock,
+        }
+
+    def __call__(self, function: Callable[..., Any]) -> EntrypointGraph:
+        name = self._name or getattr(function, "__name__", "entrypoint")
+        if not callable(function) or inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise InvalidGraph([f"{function!r} is no function that returns. Decorate a function or coroutine."])
+        builder = GraphBuilder({INPUT: None, RETURN: None, PREVIOUS: None}, self._context_schema, name=name)
+        builder.add_node(name, _node_of(function), destinations=(), **cast(Any, self._policies))
+        builder.add_edge(START, name).add_edge(name, END)
+        graph = builder.freeze(has_store=self._compiled["store"] is not None)
+        return EntrypointGraph(graph, **cast(Any, self._compiled))
+
+
+def _node_of(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function as a node: the input out of the state, the answer into it."""
+
+    def answered(value: Any) -> dict[str, Any]:
+        if isinstance(value, Final_):
+            final = cast("Final_[Any]", value)
+            return {RETURN: final.value, PREVIOUS: final.save}
+        return {RETURN: value, PREVIOUS: value}
+
+    @wraps(function)
+    def call(state: Any, /, **asked: Any) -> Any:
+        return answered(function(state[INPUT], **asked))
+
+    @wraps(function)
+    async def acall(state: Any, /, **asked: Any) -> Any:
+        return answered(await function(state[INPUT], **asked))
+
+    node = acall if is_coroutine_function(function) else call
+    hints = dict(getattr(function, "__annotations__", {}))
+    first = next(iter(inspect.signature(function).parameters), None)
+    # The types of the input and of the answer are no state and no update.
+    node.__annotations__ = {name: hint for name, hint in hints.items() if name not in (first, "return")}
+    return node
+
+
+class TaskFunction(Generic[P, T]):
+    """A function whose calls in a node are durable and run beside each other. Made by `@task`."""
+
+    def __init__(self, called: CalledFunction) -> None:
+        self._called = called
+        update_wrapper(self, called.function)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> TaskFuture[T]:
+        """Start the function; ask the future for its result, or await it."""
+        return call_task(self._called, args, kwargs)
+
+
+def task(
+    function: Callable[P, Any] | None = None,
+    *,
+    name: str | None = None,
+    retry_policy: RetryPolicy | Sequence[RetryPolicy] | None = None,
+    cache_policy: CachePolicy | None = None,
+    timeout: TimeoutPolicy | Duration | None = None,
+) -> Any:
+    """Make a function a task: called in an entrypoint or a node it starts at once, and gives a future.
+
+    Its result is in the journal of the thread before anybody gets it, so it must be a value that can be saved. What
+    it raises is raised where the result is asked for, and the call counts as not done. Raises NonDeterminismError
+    if a call has other arguments than when it was done.
+    """
+
+    def decorate(function: Callable[P, Any]) -> TaskFunction[P, Any]:
+        return TaskFunction(CalledFunction(function, name, retry_policy, cache_policy, timeout))
+
+    return decorate(function) if function is not None else decorate
