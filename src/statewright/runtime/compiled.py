@@ -33,7 +33,8 @@ from statewright.runtime.scope import Scope, current_scope
 from statewright.runtime.snapshot import StateSnapshot, empty_snapshot, snapshot_of
 from statewright.runtime.start import TIMED_OUT, run_to_rest
 from statewright.runtime.stream import INTERRUPT, StreamView, checked_modes
-from statewright.runtime.subgraph import Pairs, call_line, call_namespace, shared
+from statewright.runtime.subgraph import Pairs, call_line, call_namespace, check_free, shared
+from statewright.runtime.subgraph_state import graph_at, node_path, subgraphs_of, with_subgraphs
 from statewright.runtime.thread_state import Update, forked, load_saved, updated
 from statewright.runtime.watch import Watch, instrument_listeners
 from statewright.state import UnknownKeys, check_value, context_json_schema, json_schema
@@ -56,6 +57,9 @@ class CallOptions(TypedDict, total=False):
     checkpoint_id: str | None
     """The checkpoint to start from instead of the head."""
     branch: str | None
+    namespace: str | None
+    """Of the methods that look at threads and change them: the subgraph to look into, as a config in a snapshot names
+    it."""
     run_id: str | None
     recursion_limit: int | None
     """How many supersteps the call may take; 1000 if not given."""
@@ -65,6 +69,10 @@ class CallOptions(TypedDict, total=False):
     """When supersteps are saved: `sync`, `async`, or `exit` for only at rest."""
     interrupt_before: Names
     interrupt_after: Names
+    call_key: str | None
+    """Inside a node: what tells this call from the others of its task, where their order may change."""
+    memory: Memory | None
+    """Inside a node: what the called graph remembers; `call` if not given."""
     control: RunControl | None
     budget: Budget | None
     """What the call may spend; wins over the budget that the graph was compiled with."""
@@ -102,10 +110,12 @@ class CompiledGraph:
         unknown_keys: UnknownKeys = "warn",
         validate: Validate = "input",
         budget: Budget | None = None,
+        keep_calls: bool = False,
         instruments: Sequence[Instrument] = (),
         clock: Clock | None = None,
     ) -> None:
         self.graph = graph
+        self._keep_calls = keep_calls
         self.checkpointer = checkpointer
         self.cache = cache
         self.store = store
@@ -116,6 +126,11 @@ class CompiledGraph:
         )
         self._breaks = (_names(interrupt_before), _names(interrupt_after))
         self._listeners = tuple(instrument_listeners(instruments))
+
+    @property
+    def program(self) -> Program:
+        """The graph with every question answered that can be answered before it runs."""
+        return self._program
 
     @property
     def name(self) -> str:
@@ -317,13 +332,20 @@ class CompiledGraph:
 
     # -- threads
 
-    def get_state(self, config: Any = None, **options: Unpack[CallOptions]) -> StateSnapshot:
-        """The thread at its head, or at the checkpoint that the config names."""
+    def get_state(
+        self, config: Any = None, *, subgraphs: bool = False, **options: Unpack[CallOptions]
+    ) -> StateSnapshot:
+        """The thread at its head, or at the checkpoint that the config names.
+
+        With `subgraphs` the tasks of subgraphs that have begun hold the state of those in `state`, at any depth. A
+        config with a `namespace`, like those in there, is the state of a subgraph.
+        """
         run = self._thread_run(config, options)
         saved = perform_all(run, load_saved(run))
-        return (
-            snapshot_of(self._program, saved) if saved is not None else empty_snapshot(self._program, run.node_config())
-        )
+        if saved is None:
+            return empty_snapshot(run.program, run.node_config())
+        snapshot = snapshot_of(run.program, saved)
+        return with_subgraphs(run, snapshot) if subgraphs else snapshot
 
     def get_state_history(
         self,
@@ -344,7 +366,7 @@ class CompiledGraph:
         found = saver.history(
             line.thread_id, namespace=line.namespace, branch=run.settings.branch, before=cast(Any, older_than)
         )
-        snapshots = (snapshot_of(self._program, one) for one in resolved(found))
+        snapshots = (snapshot_of(run.program, one) for one in resolved(found))
         wanted = (filter or {}).items()
         kept = (one for one in snapshots if all(one.metadata.get(key) == value for key, value in wanted))
         return itertools.islice(kept, limit)
@@ -387,9 +409,11 @@ class CompiledGraph:
         line, head = perform_all(run, forked(run, branch))
         return checkpoint_config(line, head)
 
-    async def aget_state(self, config: Any = None, **options: Unpack[CallOptions]) -> StateSnapshot:
+    async def aget_state(
+        self, config: Any = None, *, subgraphs: bool = False, **options: Unpack[CallOptions]
+    ) -> StateSnapshot:
         """`get_state`, without blocking the running event loop."""
-        return await _in_thread(self.get_state, config, **options)
+        return await _in_thread(self.get_state, config, subgraphs=subgraphs, **options)
 
     async def aget_state_history(self, config: Any = None, **options: Any) -> AsyncIterator[StateSnapshot]:
         """`get_state_history`, without blocking the running event loop."""
@@ -403,6 +427,15 @@ class CompiledGraph:
         return await _in_thread(self.update_state, config, values, as_node, **options)
 
     # -- looking
+
+    def get_subgraphs(self, namespace: str | None = None, *, recurse: bool = False) -> Iterator[tuple[str, Any]]:
+        """The graphs that are nodes of this one, with the names of their nodes; inside them too if `recurse`.
+
+        Inside, names are paths joined by `|`. With a `namespace` only the graph at that path.
+        """
+        for path, graph in subgraphs_of(self.graph, recurse=recurse or namespace is not None):
+            if namespace is None or path == node_path(namespace):
+                yield path, graph
 
     def get_graph(self, *, xray: bool | int = False) -> Drawing:
         """The graph as a drawing, with the insides of subgraphs if `xray`, down to a depth if it is a number."""
@@ -459,9 +492,13 @@ class CompiledGraph:
     def _run(self, config: Any, options: Mapping[str, Any], watch: Watch | None = None) -> Run:
         """A run with the settings of a call. Inside a node of another graph it belongs to that run."""
         scope = current_scope()
-        if scope is not None and scope.task is not None and watch is None and not _names_thread(config, options):
-            return self._nested_run(scope, options, "call", config)
+        if scope is not None and scope.task is not None and watch is None and not _names_other(scope, config, options):
+            return self._nested_run(scope, options, options.get("memory") or "call", config)
         settings = self._settings(config, options)
+        if settings.namespace is not None:
+            raise InvalidConfig(
+                f"The config names the subgraph {settings.namespace!r}, which goes on with its thread: leave it out."
+            )
         line = self._line(settings)
         if watch is None and self._listeners:
             watch = Watch(self._listeners)
@@ -476,6 +513,7 @@ class CompiledGraph:
             watch=watch,
             slots=(Slots(settings.max_concurrency),) if settings.max_concurrency is not None else (),
             owner=_new_owner(settings) if line is not None else None,
+            keeps_calls=self._keep_calls,
             **self._call_options(options),
         )
 
@@ -487,8 +525,11 @@ class CompiledGraph:
         settings.branch = caller.settings.branch
         own_slots = (Slots(settings.max_concurrency),) if settings.max_concurrency is not None else ()
         settings.max_concurrency = settings.max_concurrency or caller.max_concurrency
-        namespace = call_namespace(scope, memory)
-        line = call_line(scope, namespace, memory)
+        scope.sign_of_life()
+        namespace = call_namespace(scope, memory, options.get("call_key"))
+        line = call_line(scope, namespace, memory, keep=caller.keeps_calls)
+        if memory == "thread":
+            check_free(caller, namespace, task.node if task is not None else "")
         watch = caller.watch
         if self._listeners:
             watch = watch.joined(self._listeners) if watch is not None else Watch(self._listeners)
@@ -514,6 +555,8 @@ class CompiledGraph:
             run_id=caller.run_id,
             namespace=namespace,
             nested=True,
+            live=caller.live,
+            keeps_calls=caller.keeps_calls or self._keep_calls,
             metadata={"parent_task": task.id if task is not None else ""},
             **inherited,
         )
@@ -586,14 +629,17 @@ class CompiledGraph:
         if self.checkpointer is None:
             raise InvalidConfig("Threads need a checkpointer: compile(checkpointer=...).")
         settings = self._settings(config, options)
-        line = self._line(settings)
+        line = cast(Line, self._line(settings))
+        namespace = settings.namespace or ""
+        inside = self if not namespace else cast(CompiledGraph, graph_at(self.graph, namespace))
         return Run(
-            self._program,
+            inside._program,
             settings,
             clock=self._clock,
             saver=self.checkpointer,
-            line=line,
+            line=line._replace(namespace=namespace),
             owner=_new_owner(settings),
+            namespace=namespace,
         )
 
     def _streamed(
@@ -625,18 +671,20 @@ class CompiledGraph:
         if version == "v2":
             return GraphOutput(value, rest.interrupts)
         if rest.interrupts:
-            shown: Any = value if isinstance(value, dict) else {} if value is None else {"__root__": value}
-            return {**shown, INTERRUPT: rest.interrupts}
+            shown = {} if value is None else {"__root__": value}
+            return {**(cast(dict[str, Any], value) if isinstance(value, dict) else shown), INTERRUPT: rest.interrupts}
         return value
 
 
 _OPTIONS = tuple(CallOptions.__annotations__)
-_SETTINGS = ("thread_id", "checkpoint_id", "branch", "recursion_limit", "max_concurrency", "run_id")
+_SETTINGS = ("namespace", "thread_id", "checkpoint_id", "branch", "recursion_limit", "max_concurrency", "run_id")
 
 
 def checkpoint_config(line: Line, checkpoint_id: str) -> dict[str, Any]:
     """The config that names a checkpoint."""
     named = {"thread_id": line.thread_id, "checkpoint_id": checkpoint_id, "branch": line.branch}
+    if line.namespace:
+        named["namespace"] = line.namespace
     return {"configurable": named}
 
 
@@ -684,11 +732,12 @@ def _names(names: Names) -> frozenset[str]:
     return frozenset((names,) if isinstance(names, str) else names or ())
 
 
-def _names_thread(config: Any, options: Mapping[str, Any]) -> bool:
-    """Whether a call names a thread of its own."""
-    if options.get("thread_id") is not None:
-        return True
-    return isinstance(config, Mapping) and read_settings(config).thread_id is not None
+def _names_other(scope: Scope, config: Any, options: Mapping[str, Any]) -> bool:
+    """Whether a call inside a node names another thread than that of the node: users pass their config on."""
+    named = options.get("thread_id")
+    if named is None and isinstance(config, Mapping):
+        named = read_settings(config).thread_id
+    return named is not None and str(named) != scope.run.settings.thread_id
 
 
 async def _in_thread(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:

@@ -17,7 +17,7 @@ ON_BUSY: tuple[OnBusy, ...] = ("reject", "enqueue", "interrupt", "rollback")
 ON_UNFINISHED: tuple[OnUnfinished, ...] = ("discard", "finish")
 DURABILITIES: tuple[Durability, ...] = ("sync", "async", "exit")
 
-_OWN = ("thread_id", "checkpoint_id", "branch", "recursion_limit", "max_concurrency", "run_id")
+_OWN = ("thread_id", "checkpoint_id", "branch", "namespace", "recursion_limit", "max_concurrency", "run_id")
 _PASSED_ON = ("tags", "metadata", "run_name")
 _KNOWN = ("configurable", *_OWN, *_PASSED_ON)
 
@@ -25,13 +25,23 @@ _KNOWN = ("configurable", *_OWN, *_PASSED_ON)
 class Settings:
     """What one call asks for."""
 
-    __slots__ = ("branch", "checkpoint_id", "given", "max_concurrency", "recursion_limit", "run_id", "thread_id")
+    __slots__ = (
+        "branch",
+        "checkpoint_id",
+        "given",
+        "max_concurrency",
+        "namespace",
+        "recursion_limit",
+        "run_id",
+        "thread_id",
+    )
 
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
         self.given: Mapping[str, Any] = config or {}
         self.thread_id: str | None = None
         self.checkpoint_id: str | None = None
         self.branch = "main"
+        self.namespace: str | None = None
         self.run_id: str | None = None
         self.recursion_limit = DEFAULT_RECURSION_LIMIT
         self.max_concurrency: int | None = None

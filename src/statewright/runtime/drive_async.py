@@ -101,7 +101,10 @@ async def drive_held(run: Run, given: Any) -> None:
     caller = current_scope() if run.nested else None
     async with lent_async(caller) if caller is not None and caller.holding else nullcontext():
         if run.owner is None or run.nested:
-            await drive_async(run, run_to_rest(run, given))
+            try:
+                await drive_async(run, run_to_rest(run, given))
+            finally:
+                run.live.pop(run.namespace, None)
             return
         run.control = run.control or RunControl()
         keeper = Keeper(run)

@@ -78,7 +78,10 @@ def parts_of(run: Run, given: Any) -> Parts:
     caller = current_scope() if run.nested else None
     with lent(caller) if caller is not None and caller.holding else nullcontext():
         if run.owner is None or run.nested:
-            yield from drive_sync(run, run_to_rest(run, given))
+            try:
+                yield from drive_sync(run, run_to_rest(run, given))
+            finally:
+                run.live.pop(run.namespace, None)
             return
         run.control = run.control or RunControl()
         keeper = Keeper(run)

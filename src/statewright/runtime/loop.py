@@ -142,7 +142,7 @@ def _save(
     results: Sequence[TaskResult],
     pending: Pending | None,
 ) -> Generator[Effect, Any, None]:
-    if pending:
+    if pending and not run.keeps_calls:
         run.opened |= call_namespaces(run, before.frontier)
     if run.saves_at_rest:
         run.held_back = run.held_back or before

@@ -46,7 +46,9 @@ class Run:
         "control",
         "held_back",
         "journal",
+        "keeps_calls",
         "line",
+        "live",
         "max_concurrency",
         "metadata",
         "namespace",
@@ -90,6 +92,8 @@ class Run:
         run_id: str | None = None,
         namespace: str = "",
         nested: bool = False,
+        live: dict[str, object] | None = None,
+        keeps_calls: bool = False,
         saves_at_rest: bool = False,
         budget: Budget | None = None,
         spent: Spending | None = None,
@@ -142,6 +146,10 @@ class Run:
         """Whether supersteps are saved only when the run comes to rest: durability `exit`."""
         self.held_back: Checkpoint | None = None
         """The last checkpoint that was saved, if the run has moved since."""
+        self.live: dict[str, object] = {} if live is None else live
+        """The namespaces with a memory of their own in which something runs, in the whole tree of calls."""
+        self.keeps_calls = keeps_calls
+        """Whether the checkpoints of subgraph calls stay when their tasks are consumed."""
         self.nested = nested
         """Whether a task of another run has called it."""
         self.metadata = metadata or {}

@@ -127,13 +127,15 @@ class Scope:
 
     def next_question(self, key: str | None) -> int | str:
         """What tells the next question of this task from its others: its ordinal, or its key."""
-        if key is None:
-            return self.next_of("")
+        return self.next_of("") if key is None else self._used_key("interrupt key", key)
+
+    def _used_key(self, what: str, key: str) -> str:
+        """The key, used once. Raises InvalidUpdateError if the task has used it before."""
         self._begin_counts()
-        if key in self._keys:
+        if (what, key) in self._keys:
             node = self.task.node if self.task else None
-            raise InvalidUpdateError(f"Node {node!r} used the interrupt key {key!r} twice. Give each its own key.")
-        self._keys.add(key)
+            raise InvalidUpdateError(f"Node {node!r} used the {what} {key!r} twice. Give each its own key.")
+        self._keys.add((what, key))
         return key
 
     def next_of(self, name: str) -> int:
@@ -143,17 +145,19 @@ class Scope:
         self._ordinals[name] = count + 1
         return count
 
-    def next_call(self) -> int:
-        """How many subgraphs the task has called before."""
+    def next_call(self, key: str | None) -> str:
+        """What tells the next call of a subgraph from the others of this task: empty for the first without a key."""
+        if key is not None:
+            return self._used_key("call_key", key)
         self._begin_counts()
         self._calls += 1
-        return self._calls - 1
+        return str(self._calls - 1) if self._calls > 1 else ""
 
     def _begin_counts(self) -> None:
         if self._asked is not self.task:
             self._asked, self._calls = self.task, 0
             self._ordinals: dict[str, int] = {}
-            self._keys: set[str] = set()
+            self._keys: set[tuple[str, str]] = set()
 
 
 _current: ContextVar[Scope | None] = ContextVar("statewright_scope", default=None)

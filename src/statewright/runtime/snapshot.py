@@ -23,6 +23,8 @@ class TaskSnapshot:
     error: str | None
     interrupts: tuple[Interrupt, ...]
     """Its questions that are still open."""
+    state: StateSnapshot | None = None
+    """Where its subgraph stands, if it is one, has begun, and was asked for."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,6 +84,8 @@ def empty_snapshot(program: Program, config: Mapping[str, Any]) -> StateSnapshot
 def config_of(saved: SavedCheckpoint, checkpoint_id: str) -> dict[str, Any]:
     """The config that names a checkpoint of the same line."""
     named = {"thread_id": saved.line.thread_id, "checkpoint_id": checkpoint_id, "branch": saved.line.branch}
+    if saved.line.namespace:
+        named["namespace"] = saved.line.namespace
     return {"configurable": named}
 
 

@@ -37,16 +37,18 @@ class StateGraph(GraphBuilder):
         unknown_keys: UnknownKeys = "warn",
         validate: Validate = "input",
         budget: Budget | None = None,
+        keep_calls: bool = False,
         instruments: Sequence[Instrument] = (),
         clock: Clock | None = None,
     ) -> CompiledGraph:
         """The graph, ready to run. May be called again; the builder is not changed.
 
         `checkpointer` keeps threads, `cache` the answers of nodes that have a cache policy, `store` is memory across
-        threads. `budget` is what each call may spend. `debug` finds nodes that change state in place.
-        `unknown_keys` says what becomes of update keys that no schema knows: `warn`, `error` or `drop`. `validate`
-        says what is checked against the types: `input`, `all`, or nothing (`off`). Raises InvalidGraph with every
-        problem; with `strict=False` problems of shape are warnings.
+        threads. `budget` is what each call may spend. `keep_calls` keeps the checkpoints of subgraph calls when their
+        task is over. `debug` finds nodes that change state in place. `unknown_keys` says what becomes of update keys
+        that no schema knows: `warn`, `error` or `drop`. `validate` says what is checked against the types: `input`,
+        `all`, or nothing (`off`). Raises InvalidGraph with every problem; with `strict=False` problems of shape are
+        warnings.
         """
         interrupts = [*_listed(interrupt_before), *_listed(interrupt_after)]
         graph = self.freeze(
@@ -74,6 +76,7 @@ class StateGraph(GraphBuilder):
             unknown_keys=unknown_keys,
             validate=validate,
             budget=budget,
+            keep_calls=keep_calls,
             instruments=instruments,
             clock=clock,
         )

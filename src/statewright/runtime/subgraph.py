@@ -12,7 +12,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol, cast
 
 from statewright.checkpoint import Line
+from statewright.errors import NamespaceBusy
 from statewright.graph import Memory, Reported, SubgraphLike
+from statewright.runtime.run import Run
 from statewright.runtime.scope import Scope
 
 
@@ -83,21 +85,28 @@ def shared(result: Any, known: frozenset[str] | None) -> Any:
     return {key: value for key, value in cast(Mapping[str, Any], result).items() if key in known}
 
 
-def call_namespace(scope: Scope, memory: Memory) -> str:
-    """The namespace of the next call that the task of `scope` makes."""
+def call_namespace(scope: Scope, memory: Memory, key: str | None = None) -> str:
+    """The namespace of the next call that the task of `scope` makes: told from its others by its ordinal or key."""
     assert scope.task is not None
-    ordinal = scope.next_call()
+    told = scope.next_call(key)
     segment = scope.task.node if memory == "thread" else f"{scope.task.node}:{scope.task.id}"
-    if ordinal:
-        segment = f"{segment}:{ordinal}"
+    if told:
+        segment = f"{segment}:{told}"
     return f"{scope.run.namespace}|{segment}" if scope.run.namespace else segment
 
 
-def call_line(scope: Scope, namespace: str, memory: Memory) -> Line | None:
-    """The line that a call is saved on; None if it saves nothing."""
+def check_free(caller: Run, namespace: str, node: str) -> None:
+    """Note that something runs in a namespace with a memory of its own. Raises NamespaceBusy if something does."""
+    token = object()
+    if caller.live.setdefault(namespace, token) is not token:
+        raise NamespaceBusy(namespace, node)
+
+
+def call_line(scope: Scope, namespace: str, memory: Memory, *, keep: bool) -> Line | None:
+    """The line that a call is saved on; None if it saves nothing. Unless `keep`, it goes with the task that calls."""
     caller = scope.run
     if caller.saver is None or caller.line is None or memory == "none":
         return None
-    if memory == "call":
+    if memory == "call" and not keep:
         caller.opened.add(namespace)
     return caller.line._replace(namespace=namespace)

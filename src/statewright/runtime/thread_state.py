@@ -60,9 +60,20 @@ def updated(
         done = {result.task.node for result in results}
         gone = [task for task in base.frontier if task.node in done or cancel_pending]
         run.opened |= call_namespaces(run, gone)
-    yield from save_commit(
-        run, commit_of(run, parent, after, results, source="update", expected=expected, pending=pending, releases=True)
+    # A call that goes on must be known as that of the task that called it.
+    notes = {name: saved.metadata[name] for name in ("parent_task",) if saved is not None and name in saved.metadata}
+    commit = commit_of(
+        run,
+        parent,
+        after,
+        results,
+        source="update",
+        expected=expected,
+        pending=pending,
+        metadata=notes,
+        releases=True,
     )
+    yield from save_commit(run, commit)
     assert run.line is not None
     return run.line, CheckpointId(after.id)
 
