@@ -1,33 +1,53 @@
 """What happens in a run, as one type told apart by its kind.
 
-Stream modes and instruments are views of these events. An event is made only where somebody wants its kind.
+*Durable* kinds are part of the run's log: a saver gives them a sequence number in the very commit that causes them.
+*Live* kinds are for those who watch, and are never stored. Stream modes, instruments and the run log are views of
+these events; one is made only where somebody wants it.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from datetime import datetime
+from typing import Any, Final, Literal
 
-EventKind = Literal[
+DurableKind = Literal[
     "run_started",
     "run_finished",
+    "superstep_finished",
+    "task_finished",
+    "interrupted",
+]
+LiveKind = Literal[
     "input_applied",
     "superstep_started",
-    "superstep_finished",
     "task_started",
-    "task_finished",
     "attempt_failed",
     "call_finished",
     "committed",
-    "interrupted",
     "message",
     "custom",
 ]
+EventKind = DurableKind | LiveKind
+DURABLE: Final[frozenset[str]] = frozenset(DurableKind.__args__)  # pyright: ignore  # a Literal has them
 
 
 class Event:
     """Something that happened in a run."""
 
-    __slots__ = ("attempt", "data", "kind", "namespace", "node", "program", "run_id", "step", "thread_id")
+    __slots__ = (
+        "at",
+        "attempt",
+        "data",
+        "kind",
+        "namespace",
+        "node",
+        "program",
+        "run_id",
+        "seq",
+        "step",
+        "task_id",
+        "thread_id",
+    )
 
     def __init__(
         self,
@@ -39,22 +59,30 @@ class Event:
         namespace: str = "",
         step: int = 0,
         node: str | None = None,
+        task_id: str | None = None,
+        at: datetime | None = None,
         program: Any = None,
     ) -> None:
         self.kind: EventKind = kind
         self.data = data
-        """What there is to say about this kind: see `runtime/instrument.py`."""
+        """What there is to say about this kind: see `runtime/instrument.py`. In the log, plain data that is small."""
+        self.at = at
+        """When it was saved; None for an event that is watched live."""
         self.run_id = run_id
         self.thread_id = thread_id
         self.namespace = namespace
         """Empty for the run's own graph; the path of tasks that leads to a subgraph."""
         self.step = step
         self.node = node
+        self.task_id = task_id
         self.attempt = 1
         """Which try of the task; 0 if its result comes from a cache."""
+        self.seq: int | None = None
+        """Its place in the log of the run, from 1; None for an event that is watched live."""
         self.program = program
         """The compiled program of the graph that it happened in: views read the schema off it."""
 
     def __repr__(self) -> str:
         where = f" {self.node!r}" if self.node else ""
-        return f"<{self.kind}{where} step={self.step}>"
+        number = f"#{self.seq} " if self.seq is not None else ""
+        return f"<{number}{self.kind}{where} step={self.step}>"

@@ -241,7 +241,7 @@ class _Deaf:
     def renew(self, thread_id: str, hold: Any) -> Any:
         return None
 
-    lease = want = history = branches = copy_thread = delete_thread = property(lambda self: None)  # type: ignore
+    lease = want = events = history = branches = copy_thread = delete_thread = property(lambda self: None)  # type: ignore
 
 
 def test_a_lease_is_renewed_while_a_node_works(driver: Any, gate: Any) -> None:

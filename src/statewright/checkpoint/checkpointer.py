@@ -11,6 +11,7 @@ from concurrent.futures import Future
 from typing import Protocol, TypeVar, runtime_checkable
 
 from statewright.checkpoint.model import Commit, Hold, Lease, Line, Pending, SavedCheckpoint
+from statewright.events import Event
 from statewright.ids import CheckpointId
 
 T = TypeVar("T")
@@ -40,13 +41,25 @@ class Checkpointer(Protocol):
         ...
 
     def save_results(
-        self, line: Line, checkpoint_id: CheckpointId, pending: Pending, *, hold: Hold | None = None
+        self,
+        line: Line,
+        checkpoint_id: CheckpointId,
+        pending: Pending,
+        *,
+        hold: Hold | None = None,
+        events: Sequence[Event] = (),
     ) -> Answered[None]:
-        """Add to what is known about the frontier of a checkpoint.
+        """Add to what is known about the frontier of a checkpoint, and to the log of the run.
 
         Raises ThreadBusy if `hold` claims a thread that another run holds, Fenced if the hold is lost; saves nothing
         then.
         """
+        ...
+
+    def events(
+        self, thread_id: str, *, run_id: str | None = None, after: int = 0, limit: int | None = None
+    ) -> Answered[Sequence[Event]]:
+        """The log of the runs of a thread, in order; of one run, from the entry after the number `after`."""
         ...
 
     def renew(self, thread_id: str, hold: Hold) -> Answered[Lease | None]:

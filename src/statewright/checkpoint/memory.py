@@ -7,12 +7,14 @@ commit does not depend on the size of the state.
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Self
 
 from statewright.checkpoint.model import Commit, Hold, Lease, Line, Pending, SavedCheckpoint
 from statewright.errors import CheckpointConflict, CheckpointNotFound, Fenced, ThreadBusy
+from statewright.events import Event
 from statewright.ids import CheckpointId
 
 
@@ -24,6 +26,15 @@ class _Thread:
         self.heads: dict[tuple[str, str], CheckpointId] = {}
         self.lease: Lease | None = None
         self.epoch = 0
+        self.log: list[Event] = []
+        self.numbers: Counter[str] = Counter()
+
+    def write(self, events: Sequence[Event]) -> None:
+        """Add to the log, numbered run by run."""
+        for event in events:
+            self.numbers[event.run_id] += 1
+            event.seq = self.numbers[event.run_id]
+            self.log.append(event)
 
     def check(self, thread_id: str, hold: Hold | None) -> None:
         """Raise ThreadBusy or Fenced if a hold is not right."""
@@ -110,20 +121,37 @@ class InMemorySaver:
             identity = CheckpointId(commit.checkpoint.id)
             saved[identity] = _saved(commit)
             thread.heads[line.namespace, line.branch] = identity
+            thread.write(commit.events)
             for namespace in commit.drops:
                 _drop(thread, namespace)
         return identity
 
     def save_results(
-        self, line: Line, checkpoint_id: CheckpointId, pending: Pending, *, hold: Hold | None = None
+        self,
+        line: Line,
+        checkpoint_id: CheckpointId,
+        pending: Pending,
+        *,
+        hold: Hold | None = None,
+        events: Sequence[Event] = (),
     ) -> None:
         with self._lock:
             thread = self._threads[line.thread_id]
             thread.check(line.thread_id, hold)
             thread.take(hold)
+            thread.write(events)
             saved = thread.saved[line.namespace]
             known = saved[checkpoint_id]
             saved[checkpoint_id] = replace(known, pending=known.pending.merged(pending))
+
+    def events(
+        self, thread_id: str, *, run_id: str | None = None, after: int = 0, limit: int | None = None
+    ) -> list[Event]:
+        with self._lock:
+            thread = self._threads.get(thread_id)
+            log = list(thread.log) if thread is not None else []
+        found = [one for one in log if run_id is None or (one.run_id == run_id and (one.seq or 0) > after)]
+        return found[:limit]
 
     def renew(self, thread_id: str, hold: Hold) -> Lease | None:
         with self._lock:

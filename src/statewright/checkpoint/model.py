@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Literal, NamedTuple
 
+from statewright.events import Event
 from statewright.ids import CheckpointId, InterruptId, TaskId, task_id
 
 
@@ -306,6 +307,8 @@ class Commit:
     """What is already known about the new frontier: a fork brings landed results and answers along."""
     hold: Hold | None = None
     """The hold of the run that commits; None asks for nothing."""
+    events: tuple[Event, ...] = ()
+    """What the commit adds to the log of the run; the saver numbers them."""
     drops: tuple[str, ...] = ()
     """Namespaces of subgraph calls whose tasks this commit consumes."""
 

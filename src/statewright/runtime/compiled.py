@@ -15,6 +15,7 @@ from statewright.cache import Cache
 from statewright.checkpoint import Checkpointer, Interrupt, Line
 from statewright.clock import Clock, SystemClock
 from statewright.errors import InternalError, InvalidConfig, InvalidResume, suggestion
+from statewright.events import Event
 from statewright.graph import Budget, Command, Graph, Memory, ParentCommand
 from statewright.ids import draw_run_id
 from statewright.runtime.batch import config_at, recorded, run_beside, run_beside_async
@@ -399,6 +400,14 @@ class CompiledGraph:
         run = self._thread_run(config, options)
         line, head = perform_all(run, updated(run, updates, cancel_pending=cancel_pending))
         return checkpoint_config(line, head)
+
+    def get_events(
+        self, config: Any = None, *, after: int = 0, limit: int | None = None, **options: Unpack[CallOptions]
+    ) -> Sequence[Event]:
+        """The log of the thread's runs, in order; of the one run that is named by `run_id`, after the entry `after`."""
+        run = self._thread_run(config, options)
+        thread_id, run_id = cast(Line, run.line).thread_id, run.settings.run_id
+        return resolved(cast(Checkpointer, run.saver).events(thread_id, run_id=run_id, after=after, limit=limit))
 
     def fork(self, config: Any, *, branch: str | None = None, thread_id: str | None = None) -> dict[str, Any]:
         """Make a checkpoint the head of a new branch, or of its own branch again; the config of that head.

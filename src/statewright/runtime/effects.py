@@ -49,12 +49,15 @@ class Save:
 class Land:
     """Save what became known of tasks of a superstep that cannot be completed now. Sent back: nothing."""
 
-    __slots__ = ("checkpoint_id", "hold", "pending")
+    __slots__ = ("checkpoint_id", "events", "hold", "pending")
 
-    def __init__(self, checkpoint_id: str, pending: Pending, hold: Hold | None = None) -> None:
+    def __init__(
+        self, checkpoint_id: str, pending: Pending, hold: Hold | None = None, events: tuple[Event, ...] = ()
+    ) -> None:
         self.checkpoint_id = checkpoint_id
         self.pending = pending
         self.hold = hold
+        self.events = events
 
 
 class Emit:

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, Literal, TypeGuard
 
 from statewright.checkpoint import NO_ARG, Checkpoint, Commit, Pending, Source, Task, TaskResult
 from statewright.errors import BudgetExceeded, GraphDrained, GraphRecursionError, RunCancelled
+from statewright.events import Event
 from statewright.ids import CheckpointId, TaskId
 from statewright.runtime.apply import apply_results, deltas, with_report
 from statewright.runtime.budget import overrun
 from statewright.runtime.effects import Core, Effect, Emit, Failure, Land, Outcome, Pause, Rest, RunTasks, Save
+from statewright.runtime.log import asked_for, ended, started, stepped
 from statewright.runtime.plan import due_tasks, matches
 from statewright.runtime.run import Run
 from statewright.runtime.saving import saved_form
@@ -68,8 +71,9 @@ def supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Gen
             if nested:
                 with_report(program, checkpoint, following, outcomes)
         except Exception as error:
-            yield from _land(run, checkpoint, outcomes)
-            return Rest("failed", checkpoint, error=error)
+            rest = Rest("failed", checkpoint, error=error)
+            yield from _land(run, rest, outcomes)
+            return rest
         if saves:
             yield from _save(run, checkpoint, following, outcomes, pending)
         if run.journal:
@@ -131,7 +135,7 @@ def _paused(run: Run, rest: Rest) -> Core:
     """Note that the run stops at a breakpoint, so that the next one passes it."""
     if run.saver is not None:
         yield from save_held_back(run, rest.checkpoint)
-        yield from save_pending(run, rest.checkpoint, Pending(paused=True), release=True)
+        yield from save_pending(run, rest.checkpoint, Pending(paused=True), rest)
     return rest
 
 
@@ -183,6 +187,7 @@ def commit_of(
     parent = CheckpointId(before.id) if before is not None else None
     drops, run.opened = tuple(sorted(run.opened)), set[str]()
     assert run.line is not None
+    created_at = run.clock.now()
     return Commit(
         line=run.line,
         expected=parent if expected == "before" else expected,
@@ -191,12 +196,25 @@ def commit_of(
         deltas=deltas(run.program, results, after.values),
         source=source,
         run_id=run.run_id,
-        created_at=run.clock.now(),
+        created_at=created_at,
         metadata={"nodes": [result.task.node for result in results], **run.metadata, **(metadata or {})},
         pending=pending,
         hold=run.hold(release=releases or (source == "loop" and after.at_rest)),
+        events=_logged(run, results, after, source, created_at),
         drops=drops,
     )
+
+
+def _logged(
+    run: Run, results: Sequence[TaskResult], after: Checkpoint, source: Source, at: datetime
+) -> tuple[Event, ...]:
+    """What a commit adds to the log."""
+    entries = () if run.claimed else started(run, at)
+    if source == "loop":
+        entries = (*entries, *stepped(run, results, after.step, at))
+        if after.at_rest:
+            entries = (*entries, *ended(run, "completed", at))
+    return entries
 
 
 def save_held_back(run: Run, checkpoint: Checkpoint) -> Generator[Effect, Any, None]:
@@ -206,18 +224,22 @@ def save_held_back(run: Run, checkpoint: Checkpoint) -> Generator[Effect, Any, N
         yield from save_commit(run, replace(commit_of(run, before, checkpoint, []), deltas=None))
 
 
-def let_go(run: Run, checkpoint: Checkpoint) -> Generator[Effect, Any, None]:
+def let_go(run: Run, rest: Rest) -> Generator[Effect, Any, None]:
     """Let go of the thread, if the run still holds it: it came to rest without writing anything."""
     if run.claimed and not run.nested:
-        yield from save_pending(run, checkpoint, Pending(), release=True)
+        yield from save_pending(run, rest.checkpoint, Pending(), rest)
 
 
 def save_pending(
-    run: Run, checkpoint: Checkpoint, pending: Pending, *, release: bool = False
+    run: Run, checkpoint: Checkpoint, pending: Pending, rest: Rest | None = None
 ) -> Generator[Effect, Any, None]:
-    """Save what became known of the tasks of a checkpoint; `release` lets go of the thread."""
-    hold = run.hold(release=release)
-    yield Land(checkpoint.id, pending, hold)
+    """Save what became known of the tasks of a checkpoint; with the run's `rest` it lets go of its thread."""
+    hold = run.hold(release=rest is not None)
+    at = hold.now if hold is not None else run.clock.now()
+    entries = () if run.claimed else started(run, at)
+    if rest is not None:
+        entries = (*entries, *asked_for(run, rest.interrupts, at), *ended(run, rest.status, at, rest.error))
+    yield Land(checkpoint.id, pending, hold, entries)
     run.holds(hold)
 
 
@@ -241,7 +263,15 @@ def _landed(task: Task, pending: Pending) -> Outcome:
 
 def _interrupted(run: Run, checkpoint: Checkpoint, results: Sequence[Outcome | None]) -> Generator[Effect, Any, Rest]:
     """A superstep that cannot be completed: keep what landed, and come to rest."""
-    yield from _land(run, checkpoint, results)
+    rest = _rest_of(run, checkpoint, results)
+    yield from _land(run, rest, results)
+    if rest.status in ("waiting", "paused") and run.watch is not None and run.watch.wants("interrupted"):
+        yield Emit(run_event("interrupted", run, rest.interrupts, checkpoint.step + 1))
+    return rest
+
+
+def _rest_of(run: Run, checkpoint: Checkpoint, results: Sequence[Outcome | None]) -> Rest:
+    """How a run rests on a superstep that cannot be completed."""
     failure = next((result for result in results if type(result) is Failure), None)
     if failure is not None:
         status = "cancelled" if isinstance(failure.error, RunCancelled) else "failed"
@@ -252,15 +282,13 @@ def _interrupted(run: Run, checkpoint: Checkpoint, results: Sequence[Outcome | N
         return Rest("cancelled", checkpoint)
     asked = tuple(question for result in results if type(result) is Pause for question in result.interrupts)
     still_open = tuple(question for question in asked if question.id not in run.answers)
-    if run.watch is not None and run.watch.wants("interrupted"):
-        yield Emit(run_event("interrupted", run, still_open, checkpoint.step + 1))
     return Rest("waiting" if still_open else "paused", checkpoint, interrupts=still_open)
 
 
-def _land(run: Run, checkpoint: Checkpoint, results: Sequence[Outcome | None]) -> Generator[Effect, Any, None]:
+def _land(run: Run, rest: Rest, results: Sequence[Outcome | None]) -> Generator[Effect, Any, None]:
     if run.saver is None:
         return
-    yield from save_held_back(run, checkpoint)
+    yield from save_held_back(run, rest.checkpoint)
     known = Pending()
     for result in results:
         if type(result) is TaskResult:
@@ -270,7 +298,7 @@ def _land(run: Run, checkpoint: Checkpoint, results: Sequence[Outcome | None]) -
         elif type(result) is Failure:
             known.errors[TaskId(result.task.id)] = f"{type(result.error).__name__}: {result.error}"
             known.attempts[TaskId(result.task.id)] = 0  # who runs it again begins to count anew
-    yield from save_pending(run, checkpoint, known, release=True)
+    yield from save_pending(run, rest.checkpoint, known, rest)
 
 
 def saved_form_of_result(result: TaskResult) -> TaskResult:

@@ -171,6 +171,7 @@ class Program:
         }
         self.subscribers = _subscribers(graph)
         self.waiting_nodes = frozenset(node.name for node in graph.nodes.values() if node.join != "any")
+        self.subgraphs = frozenset(node.name for node in graph.nodes.values() if node.is_subgraph)
         self.targets = frozenset((*graph.nodes, END, STOP))
         """Where a node that declares nothing may go."""
         self.lean = not (debug or self.managed or any(node.error_handler for node in graph.nodes.values()))

@@ -43,7 +43,8 @@ def ask_saver(run: Run, effect: Effect) -> Any:
     if type(effect) is Save:
         return saver.commit(effect.commit)
     if type(effect) is Land:
-        return saver.save_results(line, CheckpointId(effect.checkpoint_id), effect.pending, hold=effect.hold)
+        checkpoint_id = CheckpointId(effect.checkpoint_id)
+        return saver.save_results(line, checkpoint_id, effect.pending, hold=effect.hold, events=effect.events)
     load = cast(Load, effect)
     wanted = CheckpointId(load.checkpoint_id) if load.checkpoint_id else None
     return saver.load(line.thread_id, namespace=line.namespace, branch=load.branch, checkpoint_id=wanted)

@@ -67,7 +67,7 @@ def run_to_rest(run: Run, given: Any) -> Core:
     if run.held_back is not None:
         yield from save_held_back(run, rest.checkpoint)
     if run.claimed:
-        yield from let_go(run, rest.checkpoint)
+        yield from let_go(run, rest)
     if run.watch is not None and run.watch.wants("run_finished"):
         yield Emit(run_event("run_finished", run, rest, rest.checkpoint.step))
     return rest

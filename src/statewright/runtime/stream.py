@@ -2,6 +2,7 @@
 
     values       the state after the input and after each superstep
     updates      {node: update} when a task ends
+    messages     (message or piece of one, where it comes from), as models make them and nodes answer them
     custom       what nodes gave to their stream writer
     tasks        one part when a task starts, one when it ends
     checkpoints  one part for each superstep, as a snapshot
@@ -16,18 +17,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, cast
 
+from statewright.channels import MessageBatch
 from statewright.checkpoint import Checkpoint, Interrupt, Task, TaskResult
 from statewright.errors import InvalidConfig, suggestion
 from statewright.events import Event, EventKind
 from statewright.ids import task_id
+from statewright.messages import Message
 from statewright.runtime.effects import Failure, Pause
 from statewright.runtime.fold import pairs_of
 from statewright.runtime.program import Program, is_handed_over, shown_name
 from statewright.runtime.watch import Listener, StreamBuffer
 
-StreamMode = Literal["values", "updates", "custom", "tasks", "checkpoints", "debug"]
+StreamMode = Literal["values", "updates", "messages", "custom", "tasks", "checkpoints", "debug"]
 StreamVersion = Literal["v1", "v2"]
-MODES: tuple[StreamMode, ...] = ("values", "updates", "custom", "tasks", "checkpoints", "debug")
+MODES: tuple[StreamMode, ...] = ("values", "updates", "messages", "custom", "tasks", "checkpoints", "debug")
 INTERRUPT = "__interrupt__"
 """The key under which results and parts carry the open questions."""
 
@@ -56,12 +59,12 @@ class StreamView:
         self._several = several
         self._subgraphs = subgraphs
         self._version: StreamVersion = version
-        self.buffer = StreamBuffer(live="custom" in modes)
+        self.buffer = StreamBuffer(live="custom" in modes or "messages" in modes)
 
     def listeners(self) -> Iterable[tuple[EventKind, Listener]]:
         """What the reader wants to be told, in the order of the modes."""
         for mode in self._modes:
-            for kind, view in VIEWS[mode].items():
+            for kind, view in (VIEWS[mode] if mode != "messages" else MessagesView().views()).items():
                 yield kind, self._listener(mode, view)
 
     def _listener(self, mode: StreamMode, view: View) -> Listener:
@@ -69,18 +72,64 @@ class StreamView:
             if event.namespace and not self._subgraphs:
                 return
             part = view(event.program or self._program, event)
-            if part is not SKIP:
-                self.buffer.add(self._shaped(mode, event.namespace, part))
+            if part is SKIP:
+                return
+            is_live = event.kind in ("custom", "message")
+            for one in part if type(part) is Several else (part,):
+                self.buffer.add(self._shaped(mode, event.namespace, one), may_drop=is_live)
 
         return listen
 
     def _shaped(self, mode: StreamMode, namespace: str, part: Any) -> Any:
         path = tuple(namespace.split("|")) if namespace else ()
         if self._version == "v2":
-            return {"type": mode, "ns": path, "data": part}
+            typed = {"type": mode, "ns": path, "data": part}
+            asks = isinstance(part, dict) and INTERRUPT in part
+            return {**typed, "interrupts": cast(dict[str, Any], part)[INTERRUPT]} if asks else typed
         if self._subgraphs:
             return (path, mode, part) if self._several else (path, part)
         return (mode, part) if self._several else part
+
+
+class Several(list[Any]):
+    """Parts that come of one event."""
+
+
+class MessagesView:
+    """Messages as they come: pieces while a model speaks, the whole when nobody has seen pieces of it."""
+
+    def __init__(self) -> None:
+        self._seen: set[str] = set()
+
+    def views(self) -> Mapping[EventKind, View]:
+        return {"message": self._piece, "task_finished": self._answered}
+
+    def _piece(self, program: Program, event: Event) -> Any:
+        if isinstance(event.data, Message) and event.data.id is not None:
+            self._seen.add(event.data.id)
+        return event.data, _origin(program, event)
+
+    def _answered(self, program: Program, event: Event) -> Any:
+        if not isinstance(event.data, TaskResult) or event.node in program.subgraphs:
+            return SKIP  # a subgraph's own tasks have told of theirs
+        batches = [update for _, update in pairs_of(event.data) if type(update) is MessageBatch]
+        messages = [one for batch in batches for one in batch.items if isinstance(one, Message)]
+        fresh = [one for one in messages if one.id not in self._seen]
+        self._seen.update(one.id for one in fresh if one.id is not None)
+        return Several((one, _origin(program, event)) for one in fresh) if fresh else SKIP
+
+
+def _origin(program: Program, event: Event) -> Mapping[str, Any]:
+    """Where a message comes from."""
+    node = program.graph.nodes.get(event.node or "")
+    return {
+        "node": event.node,
+        "step": event.step,
+        "run_id": event.run_id,
+        "thread_id": event.thread_id,
+        "namespace": event.namespace,
+        "tags": list(node.tags) if node is not None else [],
+    }
 
 
 def _values(program: Program, event: Event) -> Any:
@@ -148,7 +197,7 @@ def interrupt_dict(interrupt: Interrupt) -> Mapping[str, Any]:
     return {**shown, **{name: value for name, value in optional.items() if value is not None}}
 
 
-VIEWS: Mapping[StreamMode, Mapping[EventKind, View]] = {
+VIEWS: Mapping[str, Mapping[EventKind, View]] = {
     "values": {"input_applied": _values, "superstep_finished": _values, "interrupted": _interrupted},
     "updates": {"task_finished": _update, "call_finished": _called, "interrupted": _interrupted},
     "custom": {"custom": _custom},

@@ -6,7 +6,7 @@ A run without a watch makes no events; a watch makes only the kinds that somebod
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from statewright.events import Event, EventKind
 from statewright.runtime.instrument import METHOD_BY_KIND, Instrument
@@ -68,6 +68,10 @@ class Watch:
             self.emit(_of_task("custom", scope, value))
 
 
+LIVE_PARTS: Final = 10_000
+"""How many parts may wait for the reader before live ones are dropped."""
+
+
 class StreamBuffer:
     """Parts on their way to the reader. Filled from any thread, emptied by one; the lists are swapped, not locked."""
 
@@ -75,11 +79,17 @@ class StreamBuffer:
         self.live = live
         """Whether parts should reach the reader while tasks still run."""
         self.parts: list[Any] = []
+        self.dropped = 0
+        """How many live parts came too fast for the reader."""
         self.wake: Callable[[], object] | None = None
         """Called after each part that is added, to wake whoever waits for one."""
         self._waiters: list[Callable[[], object]] = []
 
-    def add(self, part: Any) -> None:
+    def add(self, part: Any, *, may_drop: bool = False) -> None:
+        """Keep a part for the reader. One that `may_drop` is dropped if the reader is far behind."""
+        if may_drop and len(self.parts) >= LIVE_PARTS:
+            self.dropped += 1
+            return
         self.parts.append(part)
         wake = self.wake
         if wake is not None:

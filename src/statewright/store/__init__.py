@@ -1,7 +1,32 @@
 """The port of memory across threads, and its in-memory implementation."""
 
 from statewright.store.memory import InMemoryStore
-from statewright.store.model import Item, Namespace, SearchItem
-from statewright.store.port import Store
+from statewright.store.model import (
+    GetOp,
+    Index,
+    Item,
+    ListNamespacesOp,
+    Namespace,
+    Operation,
+    PutOp,
+    SearchItem,
+    SearchOp,
+    TimeToLive,
+)
+from statewright.store.port import Store, StoreFace
 
-__all__ = ["InMemoryStore", "Item", "Namespace", "SearchItem", "Store"]
+__all__ = [
+    "GetOp",
+    "InMemoryStore",
+    "Index",
+    "Item",
+    "ListNamespacesOp",
+    "Namespace",
+    "Operation",
+    "PutOp",
+    "SearchItem",
+    "SearchOp",
+    "Store",
+    "StoreFace",
+    "TimeToLive",
+]

@@ -4,100 +4,195 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from statewright.clock import Clock, SystemClock
+from statewright.clock import Clock, Duration, SystemClock, Timer, as_seconds
 from statewright.errors import InvalidUpdateError
-from statewright.store.model import Item, Namespace, SearchItem, checked_namespace
+from statewright.store.filters import matches
+from statewright.store.model import Index, Item, Namespace, SearchItem, TimeToLive, checked_namespace
+from statewright.store.port import StoreFace
+from statewright.store.vectors import Vector, embedded, similarity, texts_at
 
-_OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
-    "$eq": lambda found, wanted: found == wanted,
-    "$ne": lambda found, wanted: found != wanted,
-    "$gt": lambda found, wanted: found > wanted,
-    "$gte": lambda found, wanted: found >= wanted,
-    "$lt": lambda found, wanted: found < wanted,
-    "$lte": lambda found, wanted: found <= wanted,
-}
+Place = tuple[Namespace, str]
 
 
-class InMemoryStore:
-    """Keeps copies in a dict; safe to use from several threads."""
+class _Kept:
+    """An item, with what the store needs to find it and to let it go."""
 
-    def __init__(self, *, clock: Clock | None = None) -> None:
+    __slots__ = ("item", "ttl", "until", "vectors")
+
+    def __init__(self, item: Item, vectors: Sequence[Vector], ttl: float | None, now: float) -> None:
+        self.item = item
+        self.vectors = vectors
+        self.ttl = ttl
+        self.until = None if ttl is None else now + ttl
+
+    def is_over(self, now: float) -> bool:
+        return self.until is not None and now >= self.until
+
+    def refresh(self, now: float) -> None:
+        if self.ttl is not None:
+            self.until = now + self.ttl
+
+
+class InMemoryStore(StoreFace):
+    """Keeps copies in a dict; safe to use from several threads. Search by meaning compares every vector."""
+
+    def __init__(
+        self, *, index: Index | None = None, ttl: TimeToLive | None = None, clock: Clock | None = None
+    ) -> None:
         self._clock = clock or SystemClock()
-        self._items: dict[tuple[Namespace, str], Item] = {}
+        self._index = index
+        self._ttl = ttl or TimeToLive()
+        self._kept: dict[Place, _Kept] = {}
         self._lock = threading.Lock()
+        self._sweeper: Timer | None = None
 
-    def get(self, namespace: Namespace, key: str) -> Item | None:
-        return copy.deepcopy(self._items.get((namespace, key)))
+    def get(self, namespace: Namespace, key: str, *, refresh_ttl: bool | None = None) -> Item | None:
+        now = self._clock.monotonic()
+        with self._lock:
+            kept = self._kept.get((namespace, key))
+            if kept is None or kept.is_over(now):
+                return None
+            self._read(kept, now, refresh_ttl)
+            return copy.deepcopy(kept.item)
 
-    def put(self, namespace: Namespace, key: str, value: Mapping[str, Any]) -> None:
+    def put(
+        self,
+        namespace: Namespace,
+        key: str,
+        value: Mapping[str, Any],
+        *,
+        index: bool | Sequence[str] | None = None,
+        ttl: Duration | None = None,
+    ) -> None:
+        place = (checked_namespace(namespace), key)
+        own = copy.deepcopy(dict(value))
+        vectors = self._vectors(own, index)  # before the lock: it may ask a model
+        lives = self._ttl.default if ttl is None else ttl
         now = self._clock.now()
         with self._lock:
-            former = self._items.pop((namespace, key), None)  # popped: the last updated stands last
-            self._items[checked_namespace(namespace), key] = Item(
-                namespace=namespace,
-                key=key,
-                value=copy.deepcopy(dict(value)),
-                created_at=former.created_at if former else now,
-                updated_at=now,
-            )
+            former = self._kept.pop(place, None)  # popped: the last updated stands last
+            created_at = former.item.created_at if former is not None else now
+            item = Item(namespace=namespace, key=key, value=own, created_at=created_at, updated_at=now)
+            seconds = None if lives is None else as_seconds(lives)
+            self._kept[place] = _Kept(item, vectors, seconds, self._clock.monotonic())
 
     def delete(self, namespace: Namespace, key: str) -> None:
         with self._lock:
-            self._items.pop((namespace, key), None)
+            self._kept.pop((namespace, key), None)
 
     def search(
         self,
         prefix: Namespace,
         *,
+        query: str | None = None,
         filter: Mapping[str, Any] | None = None,  # noqa: A002  # the field's word
         limit: int = 10,
         offset: int = 0,
+        refresh_ttl: bool | None = None,
     ) -> list[SearchItem]:
+        wanted = self._wanted(query)
+        now = self._clock.monotonic()
         with self._lock:
-            newest_first = list(reversed(self._items.values()))
-        found = [
-            item
-            for item in newest_first
-            if item.namespace[: len(prefix)] == prefix and _matches(item.value, filter or {})
-        ]
-        return [_search_item(item) for item in found[offset : offset + limit]]
+            newest_first = [kept for kept in reversed(self._kept.values()) if not kept.is_over(now)]
+            found = [
+                (_score(kept, wanted), kept)
+                for kept in newest_first
+                if _fits(kept.item.namespace[: len(prefix)], prefix) and matches(kept.item.value, filter or {})
+            ]
+            if wanted is not None:
+                found = sorted((one for one in found if one[0] is not None), key=_nearest_first)
+            shown = found[offset : offset + limit]
+            for _, kept in shown:
+                self._read(kept, now, refresh_ttl)
+            return [_search_item(kept.item, score) for score, kept in shown]
 
     def list_namespaces(
-        self, *, prefix: Namespace = (), max_depth: int | None = None, limit: int = 100, offset: int = 0
+        self,
+        *,
+        prefix: Namespace = (),
+        suffix: Namespace = (),
+        max_depth: int | None = None,
+        limit: int = 100,
+        offset: int = 0,
     ) -> list[Namespace]:
+        now = self._clock.monotonic()
         with self._lock:
-            namespaces = {namespace[:max_depth] for namespace, _ in self._items}
-        return sorted(one for one in namespaces if one[: len(prefix)] == prefix)[offset : offset + limit]
+            used = {namespace for (namespace, _), kept in self._kept.items() if not kept.is_over(now)}
+        found = {
+            namespace[:max_depth]
+            for namespace in used
+            if _fits(namespace[: len(prefix)], prefix) and _fits(namespace[len(namespace) - len(suffix) :], suffix)
+        }
+        return sorted(found)[offset : offset + limit]
+
+    def sweep(self) -> int:
+        """Remove the items whose time is over; how many there were."""
+        now = self._clock.monotonic()
+        with self._lock:
+            over = [place for place, kept in self._kept.items() if kept.is_over(now)]
+            for place in over:
+                del self._kept[place]
+        return len(over)
+
+    def start_sweeper(self) -> None:
+        """Sweep from time to time, until `close()`."""
+        self._sweeper = self._clock.call_later(as_seconds(self._ttl.sweep_every), self._sweep_again)
+
+    def _sweep_again(self) -> None:
+        self.sweep()
+        self.start_sweeper()
+
+    def close(self) -> None:
+        """Stop sweeping."""
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            self._sweeper = None
+
+    def _read(self, kept: _Kept, now: float, refresh: bool | None) -> None:
+        if self._ttl.refresh_on_read if refresh is None else refresh:
+            kept.refresh(now)
+
+    def _vectors(self, value: Mapping[str, Any], index: bool | Sequence[str] | None) -> Sequence[Vector]:
+        if self._index is None or index is False:
+            return ()
+        paths = self._index.fields if index is None or index is True else index
+        return embedded(self._index, texts_at(value, paths))
+
+    def _wanted(self, query: str | None) -> Vector | None:
+        if query is None:
+            return None
+        if self._index is None:
+            raise InvalidUpdateError(
+                "A search by meaning needs an index: InMemoryStore(index=Index(dims=..., embed=...))."
+            )
+        return embedded(self._index, [query])[0]
 
 
-def _search_item(item: Item) -> SearchItem:
+def _score(kept: _Kept, wanted: Vector | None) -> float | None:
+    """How near the nearest part of an item is; None where nothing is asked, or nothing can be compared."""
+    if wanted is None or not kept.vectors:
+        return None
+    return max(similarity(vector, wanted) for vector in kept.vectors)
+
+
+def _nearest_first(found: tuple[float | None, _Kept]) -> float:
+    return -(found[0] or 0.0)
+
+
+def _fits(labels: Namespace, pattern: Namespace) -> bool:
+    """Whether labels are as a pattern says; `"*"` stands for any."""
+    return len(labels) == len(pattern) and all(p in ("*", label) for p, label in zip(pattern, labels, strict=True))
+
+
+def _search_item(item: Item, score: float | None) -> SearchItem:
     return SearchItem(
         namespace=item.namespace,
         key=item.key,
         value=copy.deepcopy(item.value),
         created_at=item.created_at,
         updated_at=item.updated_at,
+        score=score,
     )
-
-
-def _matches(value: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    return all(key in value and _fits(value[key], condition) for key, condition in wanted.items())
-
-
-def _fits(found: Any, condition: Any) -> bool:
-    """Whether a value meets a condition: `{"$gt": 3}`, or a value to equal."""
-    if not (isinstance(condition, dict) and any(str(key).startswith("$") for key in condition)):  # pyright: ignore
-        return bool(found == condition)
-    return all(_operator(str(name))(found, wanted) for name, wanted in condition.items())  # pyright: ignore
-
-
-def _operator(name: str) -> Callable[[Any, Any], bool]:
-    try:
-        return _OPERATORS[name]
-    except KeyError:
-        raise InvalidUpdateError(
-            f"Unknown operator {name!r} in a search filter. Operators: {', '.join(_OPERATORS)}."
-        ) from None

@@ -2,14 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from statewright.errors import InvalidUpdateError
+from statewright.clock import Duration
+from statewright.errors import InvalidConfig, InvalidUpdateError
 
 Namespace = tuple[str, ...]
 """Labels from the general to the particular: `("users", "42", "memories")`."""
+
+
+Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
+"""Texts to vectors, all of one length."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Index:
+    """How the items of a store are found by what they mean."""
+
+    dims: int
+    """The length of a vector."""
+    embed: Embed
+    fields: tuple[str, ...] = ("$",)
+    """What of a value is searched: paths like `text`, `author.name` or `parts[*].text`; `$` is all of it."""
+
+    def __post_init__(self) -> None:
+        if self.dims < 1:
+            raise InvalidConfig(f"Index(dims={self.dims!r}): give the length of the vectors, at least 1.")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TimeToLive:
+    """How long the items of a store live."""
+
+    default: Duration | None = None
+    """For items that are put without a ttl; for ever if not given."""
+    refresh_on_read: bool = True
+    """Whether reading an item begins its time anew."""
+    sweep_every: Duration = 300.0
+    """How often `start_sweeper()` removes what is over; until then it is there, but nobody is shown it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,3 +73,49 @@ def checked_namespace(namespace: Namespace) -> Namespace:
             f"The namespace {namespace!r} has {found}. Give at least one label; labels are not empty and hold no dot."
         )
     return namespace
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GetOp:
+    """In a batch: `Store.get`."""
+
+    namespace: Namespace
+    key: str
+    refresh_ttl: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PutOp:
+    """In a batch: `Store.put`, or `Store.delete` if the value is None."""
+
+    namespace: Namespace
+    key: str
+    value: Mapping[str, Any] | None
+    index: bool | tuple[str, ...] | None = None
+    ttl: Duration | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SearchOp:
+    """In a batch: `Store.search`."""
+
+    prefix: Namespace
+    query: str | None = None
+    filter: Mapping[str, Any] | None = None
+    limit: int = 10
+    offset: int = 0
+    refresh_ttl: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ListNamespacesOp:
+    """In a batch: `Store.list_namespaces`."""
+
+    prefix: Namespace = ()
+    suffix: Namespace = ()
+    max_depth: int | None = None
+    limit: int = 100
+    offset: int = 0
+
+
+Operation = GetOp | PutOp | SearchOp | ListNamespacesOp

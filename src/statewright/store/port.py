@@ -1,21 +1,38 @@
-"""The port that every store obeys: memory across threads."""
+"""The port that every store obeys: memory across threads.
+
+`Store` is what runs and adapters need. `StoreFace` adds what users of a store expect besides: batches, and the same
+methods for coroutines.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from statewright.store.model import Item, Namespace, SearchItem
+from statewright.clock import Duration
+from statewright.store.model import GetOp, Item, ListNamespacesOp, Namespace, Operation, PutOp, SearchItem, SearchOp
 
 
 @runtime_checkable
 class Store(Protocol):
     """Values by namespace and key. Writes take effect at once: they are no part of a superstep."""
 
-    def get(self, namespace: Namespace, key: str) -> Item | None: ...
+    def get(self, namespace: Namespace, key: str, *, refresh_ttl: bool | None = None) -> Item | None: ...
 
-    def put(self, namespace: Namespace, key: str, value: Mapping[str, Any]) -> None:
-        """Keep a copy of `value`, replacing what was there. Raises InvalidUpdateError for a bad namespace."""
+    def put(
+        self,
+        namespace: Namespace,
+        key: str,
+        value: Mapping[str, Any],
+        *,
+        index: bool | Sequence[str] | None = None,
+        ttl: Duration | None = None,
+    ) -> None:
+        """Keep a copy of `value`, replacing what was there, for `ttl` if given.
+
+        `index` says whether the item is found by meaning, or by which of its fields. Raises InvalidUpdateError for a
+        bad namespace.
+        """
         ...
 
     def delete(self, namespace: Namespace, key: str) -> None:
@@ -26,15 +43,86 @@ class Store(Protocol):
         self,
         prefix: Namespace,
         *,
+        query: str | None = None,
         filter: Mapping[str, Any] | None = None,  # noqa: A002  # the field's word
         limit: int = 10,
         offset: int = 0,
+        refresh_ttl: bool | None = None,
     ) -> list[SearchItem]:
-        """Items under `prefix` whose values hold what `filter` says, the last updated first."""
+        """Items under `prefix` whose values hold what `filter` says: the last updated first, or the nearest to `query`.
+
+        Raises InvalidUpdateError for a query where there is no index, and for an unknown operator.
+        """
         ...
 
     def list_namespaces(
-        self, *, prefix: Namespace = (), max_depth: int | None = None, limit: int = 100, offset: int = 0
+        self,
+        *,
+        prefix: Namespace = (),
+        suffix: Namespace = (),
+        max_depth: int | None = None,
+        limit: int = 100,
+        offset: int = 0,
     ) -> Sequence[Namespace]:
-        """Namespaces in use, sorted, cut to `max_depth` labels."""
+        """Namespaces in use, sorted, cut to `max_depth` labels. In `prefix` and `suffix` a `"*"` stands for any label."""
         ...
+
+
+class StoreFace:
+    """What a store offers to its users besides the port. Adapters derive from it."""
+
+    def batch(self: Any, operations: Iterable[Operation]) -> list[Any]:
+        """The answers to several operations, done in their order."""
+        return [perform(self, operation) for operation in operations]
+
+    async def abatch(self: Any, operations: Iterable[Operation]) -> list[Any]:
+        """`batch`, for coroutines."""
+        return self.batch(operations)
+
+    async def aget(self: Any, namespace: Namespace, key: str, **options: Any) -> Item | None:
+        """`get`, for coroutines."""
+        return self.get(namespace, key, **options)
+
+    async def aput(self: Any, namespace: Namespace, key: str, value: Mapping[str, Any], **options: Any) -> None:
+        """`put`, for coroutines."""
+        self.put(namespace, key, value, **options)
+
+    async def adelete(self: Any, namespace: Namespace, key: str) -> None:
+        """`delete`, for coroutines."""
+        self.delete(namespace, key)
+
+    async def asearch(self: Any, prefix: Namespace, **options: Any) -> list[SearchItem]:
+        """`search`, for coroutines."""
+        return self.search(prefix, **options)
+
+    async def alist_namespaces(self: Any, **options: Any) -> Sequence[Namespace]:
+        """`list_namespaces`, for coroutines."""
+        return self.list_namespaces(**options)
+
+
+def perform(store: Store, operation: Operation) -> Any:
+    """The answer of a store to one operation."""
+    match operation:
+        case GetOp():
+            return store.get(operation.namespace, operation.key, refresh_ttl=operation.refresh_ttl)
+        case PutOp(value=None):
+            return store.delete(operation.namespace, operation.key)
+        case PutOp(value=value):
+            return store.put(operation.namespace, operation.key, value, index=operation.index, ttl=operation.ttl)
+        case SearchOp():
+            return store.search(
+                operation.prefix,
+                query=operation.query,
+                filter=operation.filter,
+                limit=operation.limit,
+                offset=operation.offset,
+                refresh_ttl=operation.refresh_ttl,
+            )
+        case ListNamespacesOp():
+            return store.list_namespaces(
+                prefix=operation.prefix,
+                suffix=operation.suffix,
+                max_depth=operation.max_depth,
+                limit=operation.limit,
+                offset=operation.offset,
+            )

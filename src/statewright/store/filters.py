@@ -1,0 +1,58 @@
+"""Which values meet a filter: `{"field": value}`, or `{"field": {"$gte": 3}}`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+from statewright.errors import InvalidUpdateError, suggestion
+
+OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
+    "$eq": lambda found, wanted: found == wanted,
+    "$ne": lambda found, wanted: found != wanted,
+    "$gt": lambda found, wanted: found > wanted,
+    "$gte": lambda found, wanted: found >= wanted,
+    "$lt": lambda found, wanted: found < wanted,
+    "$lte": lambda found, wanted: found <= wanted,
+    "$in": lambda found, wanted: found in wanted,
+    "$nin": lambda found, wanted: found not in wanted,
+    "$contains": lambda found, wanted: wanted in found,
+    "$exists": lambda found, wanted: bool(wanted),
+}
+
+
+def matches(value: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Whether a value meets every condition. Raises InvalidUpdateError for an unknown operator."""
+    return all(_holds(value, path, condition) for path, condition in wanted.items())
+
+
+def _holds(value: Mapping[str, Any], path: str, condition: Any) -> bool:
+    found, is_there = _at(value, path)
+    conditions = cast(dict[Any, Any], condition) if isinstance(condition, dict) else {}
+    if not any(str(name).startswith("$") for name in conditions):
+        return is_there and bool(found == condition)
+    if not is_there:
+        return conditions.get("$exists") is False or conditions.keys() <= {"$ne", "$nin"}
+    return all(_compared(str(name), found, wanted) for name, wanted in conditions.items())
+
+
+def _at(value: Any, path: str) -> tuple[Any, bool]:
+    """What stands at a path like `author.name`, and whether anything does."""
+    if isinstance(value, Mapping) and path in value:
+        return cast(Mapping[str, Any], value)[path], True
+    for part in path.split("."):
+        if not isinstance(value, Mapping) or part not in value:
+            return None, False
+        value = cast(Mapping[str, Any], value)[part]
+    return value, True
+
+
+def _compared(name: str, found: Any, wanted: Any) -> bool:
+    operator = OPERATORS.get(name)
+    if operator is None:
+        hint = suggestion(name, OPERATORS, noun="Operators")
+        raise InvalidUpdateError(f"Unknown operator {name!r} in a search filter. {hint}")
+    try:
+        return operator(found, wanted)
+    except TypeError:  # values of different kinds are in no order
+        return False
