@@ -40,11 +40,12 @@ def _at(value: Any, path: str) -> tuple[Any, bool]:
     """What stands at a path like `author.name`, and whether anything does."""
     if isinstance(value, Mapping) and path in value:
         return cast(Mapping[str, Any], value)[path], True
+    found: Any = value
     for part in path.split("."):
-        if not isinstance(value, Mapping) or part not in value:
+        if not isinstance(found, Mapping) or part not in found:
             return None, False
-        value = cast(Mapping[str, Any], value)[part]
-    return value, True
+        found = cast(Mapping[str, Any], found)[part]
+    return cast(Any, found), True
 
 
 def _compared(name: str, found: Any, wanted: Any) -> bool:

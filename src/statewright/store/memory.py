@@ -166,7 +166,7 @@ class InMemoryStore(StoreFace):
             return None
         if self._index is None:
             raise InvalidUpdateError(
-                "A search by meaning needs an index: InMemoryStore(index=Index(dims=..., embed=...))."
+                "A search by meaning needs an index: give the store index=Index(dims=..., embed=...)."
             )
         return embedded(self._index, [query])[0]
 

@@ -64,7 +64,7 @@ class Store(Protocol):
         limit: int = 100,
         offset: int = 0,
     ) -> Sequence[Namespace]:
-        """Namespaces in use, sorted, cut to `max_depth` labels. In `prefix` and `suffix` a `"*"` stands for any label."""
+        """Namespaces in use, sorted, cut to `max_depth` labels. In `prefix` and `suffix` `"*"` stands for any label."""
         ...
 
 
@@ -100,15 +100,20 @@ class StoreFace:
         return self.list_namespaces(**options)
 
 
+def _put(store: Store, operation: PutOp) -> None:
+    value = operation.value
+    if value is None:
+        return store.delete(operation.namespace, operation.key)
+    return store.put(operation.namespace, operation.key, value, index=operation.index, ttl=operation.ttl)
+
+
 def perform(store: Store, operation: Operation) -> Any:
     """The answer of a store to one operation."""
     match operation:
         case GetOp():
             return store.get(operation.namespace, operation.key, refresh_ttl=operation.refresh_ttl)
-        case PutOp(value=None):
-            return store.delete(operation.namespace, operation.key)
-        case PutOp(value=value):
-            return store.put(operation.namespace, operation.key, value, index=operation.index, ttl=operation.ttl)
+        case PutOp():
+            return _put(store, operation)
         case SearchOp():
             return store.search(
                 operation.prefix,

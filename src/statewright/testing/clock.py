@@ -6,6 +6,7 @@ import asyncio
 import heapq
 import itertools
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
@@ -13,15 +14,17 @@ from typing import TypeVar
 from statewright.clock import Alarm, Duration, as_seconds
 
 T = TypeVar("T")
+QUIET = 0.001
+"""Seconds of the machine without a question after which a clock that jumps does so."""
 TURNS = 20
 """How often `run` lets the loop turn before it takes it that everything waits for the clock."""
 
 
 class FakeClock:
-    """Obeys the port `Clock`; time passes only in `advance`, in `run`, or at once with `jumps=True`.
+    """Obeys the port `Clock`; time passes only in `advance`, in `run`, or by itself with `jumps=True`.
 
-    With `jumps=True` a wait that would block a thread is over at once, and the clock has gone on by its length:
-    for plain calls of `invoke`. For coroutines there is `run`.
+    With `jumps=True` it goes on to the next call that is due whenever nobody has asked it anything for a moment, so
+    that waits are over at once. That suits nodes that take no time of their own; timeouts are tested with `advance`.
     """
 
     def __init__(self, start: datetime = datetime(2026, 1, 1, tzinfo=UTC), *, jumps: bool = False) -> None:
@@ -31,6 +34,8 @@ class FakeClock:
         self._alarms: list[Alarm] = []
         self._order = itertools.count()
         self._lock = threading.RLock()
+        self._jumper: threading.Thread | None = None
+        self._asked = 0
 
     def now(self) -> datetime:
         return self._start + timedelta(seconds=self._passed)
@@ -42,13 +47,26 @@ class FakeClock:
         with self._lock:
             alarm = Alarm(self._passed + max(seconds, 0.0), next(self._order), callback)
             heapq.heappush(self._alarms, alarm)
+            self._asked += 1
+            if self._jumps and self._jumper is None:
+                self._jumper = threading.Thread(target=self._jump_when_quiet, name="fake-clock", daemon=True)
+                self._jumper.start()
         return alarm
+
+    def _jump_when_quiet(self) -> None:
+        while True:
+            with self._lock:
+                asked, waiting = self._asked, any(alarm.callback is not None for alarm in self._alarms)
+                if not waiting:
+                    self._jumper = None
+                    return
+            time.sleep(QUIET)
+            if asked == self._asked:
+                self._jump()
 
     def wait(self, woken: threading.Event, seconds: float) -> None:
         over = threading.Event()
         alarm = self.call_later(seconds, over.set)
-        while self._jumps and not (over.is_set() or woken.is_set()):
-            self._jump()
         while not (over.is_set() or woken.wait(0.001)):
             pass  # somebody else lets time pass
         alarm.cancel()

@@ -1,0 +1,563 @@
+"""Part I section 5.3 to 5.5 and 5.7: attempts at a node, what ends them, and what keeps their results."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Annotated, Any, TypedDict
+
+import pytest
+
+from statewright import (
+    START,
+    CachePolicy,
+    CircuitBreaker,
+    Command,
+    InMemoryCache,
+    InMemorySaver,
+    NodeError,
+    RateLimit,
+    RetryPolicy,
+    Runtime,
+    Send,
+    StateGraph,
+    TimeoutPolicy,
+    append,
+    interrupt,
+)
+from statewright.errors import CircuitOpen, InvalidGraph, NodeTimeoutError, RateLimited
+from statewright.testing import FakeClock, RecordingInstrument
+
+THREAD = {"thread_id": "1"}
+QUIET = RetryPolicy(jitter=False)
+
+
+class State(TypedDict, total=False):
+    x: int
+    log: Annotated[list[Any], append]
+
+
+class Flaky:
+    """Fails a few times, and then answers."""
+
+    __name__ = "flaky"
+
+    def __init__(self, failures: int, error: type[Exception] = ConnectionError) -> None:
+        self.calls = 0
+        self._failures = failures
+        self._error = error
+
+    def __call__(self, state: State) -> dict[str, Any]:
+        self.calls += 1
+        if self.calls <= self._failures:
+            raise self._error(f"failure {self.calls}")
+        return {"log": [self.calls]}
+
+
+def one(node: Any, *, clock: Any = None, compiled: Any = None, **options: Any) -> Any:
+    graph = StateGraph(State).add_node("node", node, **options).add_edge(START, "node")
+    return graph.compile(clock=clock, **(compiled or {}))
+
+
+def run(driver: Any, app: Any, clock: FakeClock, given: Any = None, **options: Any) -> Any:
+    """The result of a run, with the clock going on whenever everything waits for it."""
+    given = {"x": 1} if given is None else given
+    if driver.name == "async":
+        return asyncio.run(clock.run(app.ainvoke(given, **options)))
+    return app.invoke(given, **options)
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock(jumps=True)
+
+
+# -- 5.3 retries
+
+
+def test_5_3_a_failed_node_is_tried_again_after_a_growing_while(driver: Any, paint: Any, clock: FakeClock) -> None:
+    flaky = Flaky(2)
+    app = one(paint(flaky), clock=clock, retry_policy=QUIET)
+
+    assert run(driver, app, clock)["log"] == [3]
+    assert clock.monotonic() == 0.5 + 1.0
+
+
+def test_5_3_no_more_attempts_than_the_policy_allows(driver: Any, paint: Any, clock: FakeClock) -> None:
+    flaky = Flaky(9)
+    app = one(paint(flaky), clock=clock, retry_policy=RetryPolicy(max_attempts=4, jitter=False))
+
+    with pytest.raises(ConnectionError, match="failure 4") as raised:
+        run(driver, app, clock)
+    assert raised.value.__notes__ == ["in node 'node', step 1, attempt 4"]
+    assert clock.monotonic() == 0.5 + 1.0 + 2.0
+
+
+def test_5_3_of_several_policies_the_first_that_matches_decides(driver: Any, clock: FakeClock) -> None:
+    errors = iter([KeyError("a"), ConnectionError("b"), KeyError("c")])
+
+    def node(state: State) -> dict[str, Any]:
+        raise next(errors)
+
+    policies = [
+        RetryPolicy(retry_on=KeyError, max_attempts=2, initial_interval=7, jitter=False),
+        RetryPolicy(retry_on=(KeyError, ConnectionError), max_attempts=9, initial_interval=1, jitter=False),
+    ]
+    app = one(node, clock=clock, retry_policy=policies)
+
+    with pytest.raises(KeyError, match="c"):
+        run(driver, app, clock)
+    assert clock.monotonic() == 7 + 2
+
+
+def test_5_3_what_says_that_the_program_is_wrong_is_not_tried_again(driver: Any, clock: FakeClock) -> None:
+    flaky = Flaky(1, ValueError)
+
+    with pytest.raises(ValueError, match="failure 1"):
+        run(driver, one(flaky, clock=clock, retry_policy=QUIET), clock)
+    assert flaky.calls == 1
+
+
+def test_5_3_a_function_may_decide_what_is_tried_again(driver: Any, clock: FakeClock) -> None:
+    policy = RetryPolicy(retry_on=lambda error: "2" not in str(error), jitter=False)
+
+    with pytest.raises(ValueError, match="failure 2"):
+        run(driver, one(Flaky(5, ValueError), clock=clock, retry_policy=policy), clock)
+
+
+def test_5_3_an_interrupt_is_no_failure(driver: Any, clock: FakeClock) -> None:
+    app = one(
+        lambda s: {"log": [interrupt("?")]}, clock=clock, compiled={"checkpointer": InMemorySaver()}, retry_policy=QUIET
+    )
+
+    run(driver, app, clock, **THREAD)
+    assert run(driver, app, clock, Command(resume="yes"), **THREAD)["log"] == ["yes"]
+
+
+def test_5_3_questions_keep_their_ids_over_attempts(driver: Any, clock: FakeClock) -> None:
+    calls: list[int] = []
+
+    def node(state: State) -> dict[str, Any]:
+        first = interrupt("first?")
+        calls.append(1)
+        if len(calls) == 1:
+            raise ConnectionError
+        return {"log": [first, interrupt("second?")]}
+
+    app = one(node, clock=clock, compiled={"checkpointer": InMemorySaver()}, retry_policy=QUIET)
+    run(driver, app, clock, **THREAD)
+    run(driver, app, clock, Command(resume=1), **THREAD)
+
+    assert run(driver, app, clock, Command(resume=2), **THREAD)["log"] == [1, 2]
+
+
+def test_5_3_attempts_survive_a_crash_where_there_is_a_saver(driver: Any, clock: FakeClock) -> None:
+    class Crash(BaseException):
+        """Ends the process, as far as the run is concerned."""
+
+    attempts: list[int] = []
+
+    def node(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
+        attempts.append(runtime.execution_info.attempt)
+        if len(attempts) == 2:
+            raise Crash
+        raise ConnectionError
+
+    app = one(node, clock=clock, compiled={"checkpointer": InMemorySaver()}, retry_policy=QUIET)
+    with pytest.raises(Crash):
+        run(driver, app, clock, **THREAD)
+    with pytest.raises(ConnectionError):
+        driver.invoke(app, None, **THREAD)
+
+    assert attempts == [1, 2, 2, 3]
+
+
+def test_5_3_siblings_are_tried_each_for_itself(driver: Any, paint: Any, clock: FakeClock) -> None:
+    nodes = {f"n{number}": Flaky(number) for number in range(4)}
+    graph = StateGraph(State)
+    for name, node in nodes.items():
+        graph.add_node(name, paint(node), retry_policy=RetryPolicy(max_attempts=5, jitter=False)).add_edge(START, name)
+
+    if driver.name == "sync":
+        clock = FakeClock(jumps=True)
+    assert run(driver, graph.compile(clock=clock), clock)["log"] == [1, 2, 3, 4]
+
+
+# -- 5.3 timeouts
+
+
+def test_5_3_an_attempt_that_takes_too_long_is_given_up(driver: Any) -> None:
+    clock, gate = FakeClock(), threading.Event()
+
+    def slow(state: State) -> dict[str, Any]:
+        clock.advance(6)
+        gate.wait(5)
+        return {"log": ["late"]}
+
+    with pytest.raises(NodeTimeoutError, match="longer than 5 s") as raised:
+        driver.invoke(one(slow, clock=clock, timeout=5), {"x": 1})
+    gate.set()
+    assert (raised.value.kind, raised.value.seconds) == ("run", 5)
+
+
+def test_5_3_a_coroutine_that_takes_too_long_is_cancelled(driver: Any) -> None:
+    ended: list[str] = []
+
+    async def slow(state: State) -> None:
+        try:
+            await asyncio.sleep(30)
+        finally:
+            ended.append("cleaned up")
+
+    with pytest.raises(NodeTimeoutError):
+        driver.invoke(one(slow, timeout=0.01), {"x": 1})
+    assert ended == ["cleaned up"]
+
+
+def test_5_3_what_a_coroutine_brings_after_its_time_is_ignored(driver: Any) -> None:
+    async def stubborn(state: State) -> dict[str, Any]:
+        try:
+            await asyncio.sleep(30)
+        except asyncio.CancelledError:
+            return {"log": ["late"]}
+        return {}
+
+    with pytest.raises(NodeTimeoutError):
+        driver.invoke(one(stubborn, timeout=0.01), {"x": 1})
+
+
+def test_5_3_a_sign_of_life_puts_the_idle_timeout_off(driver: Any) -> None:
+    clock = FakeClock()
+
+    def node(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
+        for _ in range(5):
+            clock.advance(4)
+            runtime.heartbeat()
+        return {"log": ["alive"]}
+
+    app = one(node, clock=clock, timeout=TimeoutPolicy(idle_timeout=5))
+    assert driver.invoke(app, {"x": 1})["log"] == ["alive"]
+
+
+@pytest.mark.parametrize("sign", ["writer", "step"])
+def test_5_3_only_heartbeats_count_if_the_policy_says_so(driver: Any, sign: str) -> None:
+    clock, gate = FakeClock(), threading.Event()
+
+    def node(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
+        clock.advance(4)
+        if sign == "writer":
+            runtime.stream_writer("working")
+        else:
+            runtime.step("work", int)
+        clock.advance(4)
+        gate.wait(0.2)
+        return {"log": ["alive"]}
+
+    auto = one(node, clock=clock, timeout=TimeoutPolicy(idle_timeout=5))
+    strict = one(node, clock=clock, timeout=TimeoutPolicy(idle_timeout=5, refresh_on="heartbeat"))
+    assert driver.invoke(auto, {"x": 1})["log"] == ["alive"]
+    with pytest.raises(NodeTimeoutError, match="no sign of life for 5 s"):
+        driver.invoke(strict, {"x": 1})
+    gate.set()
+
+
+def test_5_3_a_timeout_may_be_tried_again_and_late_writes_are_fenced_off(driver: Any) -> None:
+    clock, late = FakeClock(), threading.Event()
+    calls: list[int] = []
+    refused: list[BaseException] = []
+
+    def node(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
+        calls.append(1)
+        if len(calls) == 1:
+            clock.advance(2)
+            late.wait(5)
+            runtime.stream_writer("late")
+            try:
+                runtime.step("charge", calls.append, 2)
+            except BaseException as error:
+                refused.append(error)
+                raise
+            return {"log": ["late"]}
+        return {"log": ["in time"]}
+
+    app = one(node, clock=clock, timeout=1, retry_policy=RetryPolicy(initial_interval=0, jitter=False))
+    parts = driver.stream(app, {"x": 1}, stream_mode=["custom", "updates"])
+    late.set()
+    while not refused:
+        pass
+
+    assert parts == [("updates", {"node": {"log": ["in time"]}})]
+    assert calls == [1, 1]
+
+
+def test_5_3_policies_of_a_node_do_not_reach_into_its_subgraph(driver: Any, clock: FakeClock) -> None:
+    inner = Flaky(1)
+    child = one(inner)
+    app = one(child, clock=clock, retry_policy=QUIET)
+
+    assert run(driver, app, clock)["log"] == [2]
+    assert inner.calls == 2
+
+
+# -- 5.3 circuit breakers and rate limits
+
+
+def test_5_3_a_circuit_opens_after_failures_in_a_row_and_closes_after_a_success(driver: Any) -> None:
+    clock, flaky = FakeClock(), Flaky(3)
+    app = one(flaky, clock=clock, circuit_breaker=CircuitBreaker(failure_threshold=2, reset_after=30))
+
+    for _ in range(2):
+        with pytest.raises(ConnectionError):
+            driver.invoke(app, {"x": 1})
+    with pytest.raises(CircuitOpen, match="30 s"):
+        driver.invoke(app, {"x": 1})
+    assert flaky.calls == 2
+    clock.advance(31)
+    with pytest.raises(ConnectionError):
+        driver.invoke(app, {"x": 1})
+    with pytest.raises(CircuitOpen):
+        driver.invoke(app, {"x": 1})
+    clock.advance(31)
+    assert driver.invoke(app, {"x": 1})["log"] == [4]
+    assert driver.invoke(app, {"x": 1})["log"] == [5]
+
+
+def test_5_3_a_rate_limit_makes_attempts_wait_their_turn(driver: Any, paint: Any, clock: FakeClock) -> None:
+    starts: list[float] = []
+
+    def node(state: State) -> dict[str, Any]:
+        starts.append(clock.monotonic())
+        return {"log": [1]}
+
+    app = one(paint(node), clock=clock, rate_limit=RateLimit(limit=1, per=10))
+    for _ in range(3):
+        run(driver, app, clock)
+
+    assert starts == [0, 10, 20]
+
+
+def test_5_3_a_rate_limit_may_refuse(driver: Any) -> None:
+    clock = FakeClock()
+    app = one(lambda s: {"log": [1]}, clock=clock, rate_limit=RateLimit(limit=2, per=10, on_limit="refuse"))
+
+    driver.invoke(app, {"x": 1})
+    driver.invoke(app, {"x": 1})
+    with pytest.raises(RateLimited, match="2 times in 10 s"):
+        driver.invoke(app, {"x": 1})
+    clock.advance(5)
+    assert driver.invoke(app, {"x": 1})["log"] == [1]
+
+
+def test_5_3_nodes_with_a_tag_share_its_limits(driver: Any, clock: FakeClock) -> None:
+    starts: list[float] = []
+
+    def node(state: State) -> dict[str, Any]:
+        starts.append(clock.monotonic())
+        return {"log": [1]}
+
+    graph = StateGraph(State).add_node("a", node, tags=["api"]).add_node("b", node, tags=["api"])
+    graph.add_edge(START, "a").add_edge("a", "b").set_tag_limits("api", rate_limit=RateLimit(limit=1, per=3))
+
+    run(driver, graph.compile(clock=clock), clock)
+    assert starts == [0, 3]
+
+
+# -- 5.4 error handlers
+
+
+@pytest.mark.parametrize("siblings", [0, 1, 3])
+def test_5_4_a_handler_runs_once_with_the_failed_input_and_the_error(
+    driver: Any, paint: Any, clock: FakeClock, siblings: int
+) -> None:
+    told: list[NodeError] = []
+
+    def bad(state: State) -> None:
+        raise ConnectionError("down")
+
+    def handler(state: State, error: NodeError) -> dict[str, Any]:
+        told.append(error)
+        return {"log": [f"handled {error.node}: {error.error}, x={state['x']}"]}
+
+    graph = StateGraph(State).add_node("bad", paint(bad), error_handler=handler, retry_policy=QUIET)
+    graph.add_edge(START, "bad")
+    for number in range(siblings):
+        graph.add_node(f"s{number}", paint(lambda s: {"log": ["ok"]})).add_edge(START, f"s{number}")
+
+    result = run(driver, graph.compile(clock=clock), clock)
+    assert result["log"] == ["ok"] * siblings + ["handled bad: down, x=1"]
+    assert len(told) == 1
+
+
+def test_5_4_a_default_handler_serves_nodes_that_have_none_of_their_own(driver: Any) -> None:
+    def bad(state: State) -> None:
+        raise KeyError("x")
+
+    graph = StateGraph(State).set_node_defaults(error_handler=lambda s, error: {"log": [f"default {error.node}"]})
+    graph.add_node("a", bad).add_node("b", bad, error_handler=lambda s: {"log": ["own"]})
+    graph.add_edge(START, "a").add_edge(START, "b")
+
+    for _ in range(2):  # compiling twice changes nothing
+        assert sorted(driver.invoke(graph.compile(), {"x": 1})["log"]) == ["default a", "own"]
+
+
+def test_5_4_a_handler_is_tried_again_like_its_node(driver: Any, clock: FakeClock) -> None:
+    handler = Flaky(1)
+    app = one(Flaky(9), clock=clock, retry_policy=QUIET, error_handler=lambda s: handler(s))
+
+    assert run(driver, app, clock)["log"] == [2]
+
+
+# -- 5.7 caches
+
+
+def cached(node: Any, cache: InMemoryCache, **options: Any) -> Any:
+    return one(node, compiled={"cache": cache}, **{"cache_policy": CachePolicy(), **options})
+
+
+def test_5_7_a_cached_answer_is_given_again_for_the_same_input(driver: Any, paint: Any) -> None:
+    calls: list[int] = []
+
+    def node(state: State) -> dict[str, Any]:
+        calls.append(state["x"])
+        return {"log": [state["x"] * 2]}
+
+    app = cached(paint(node), InMemoryCache())
+    results = [driver.invoke(app, {"x": x})["log"] for x in (1, 2, 1)]
+
+    assert results == [[2], [4], [2]]
+    assert calls == [1, 2]
+
+
+def test_5_7_where_a_cached_answer_goes_is_kept_too(driver: Any) -> None:
+    calls: list[int] = []
+
+    def plan(state: State) -> Any:
+        calls.append(1)
+        return Command(goto=[Send("work", {"n": n}) for n in range(3)])
+
+    graph = StateGraph(State).add_node("plan", plan, destinations=["work"], cache_policy=CachePolicy())
+    graph.add_node("work", lambda s: {"log": [s["n"]]}).add_edge(START, "plan")
+    app = graph.compile(cache=InMemoryCache())
+
+    assert [driver.invoke(app, {"x": 1})["log"] for _ in range(2)] == [[0, 1, 2]] * 2
+    assert calls == [1]
+
+
+def test_5_7_a_cached_answer_lives_as_long_as_its_policy_says(driver: Any) -> None:
+    clock, calls = FakeClock(), []
+    app = cached(
+        lambda s: calls.append(1) or {"log": [1]}, InMemoryCache(clock=clock), cache_policy=CachePolicy(ttl=60)
+    )
+
+    for seconds in (0, 59, 2):
+        clock.advance(seconds)
+        driver.invoke(app, {"x": 1})
+    assert len(calls) == 2
+
+
+def test_5_7_a_key_function_says_what_counts(driver: Any) -> None:
+    calls: list[int] = []
+    policy = CachePolicy(key_func=lambda state: state["x"] % 2)
+    app = cached(lambda s: calls.append(s["x"]) or {"log": [s["x"]]}, InMemoryCache(), cache_policy=policy)
+
+    assert [driver.invoke(app, {"x": x})["log"] for x in (1, 3, 2)] == [[1], [1], [2]]
+
+
+def test_5_7_another_version_of_the_code_is_another_key(driver: Any) -> None:
+    cache, calls = InMemoryCache(), []
+    for version in ("1", "2", "2"):
+        driver.invoke(cached(lambda s: calls.append(1) or {"log": [1]}, cache, version=version), {"x": 1})
+
+    assert len(calls) == 2
+
+
+def test_5_7_a_failure_is_not_kept(driver: Any) -> None:
+    flaky = Flaky(1)
+    app = cached(flaky, InMemoryCache())
+
+    with pytest.raises(ConnectionError):
+        driver.invoke(app, {"x": 1})
+    assert driver.invoke(app, {"x": 1})["log"] == [2]
+
+
+def test_5_7_a_stream_tells_what_came_from_the_cache(driver: Any) -> None:
+    app = cached(lambda s: {"log": [1]}, InMemoryCache())
+
+    parts = [driver.stream(app, {"x": 1}) for _ in range(2)]
+    assert parts == [
+        [{"node": {"log": [1]}}],
+        [{"node": {"log": [1]}, "__metadata__": {"cached": True}}],
+    ]
+
+
+def test_a_cache_may_be_cleared_by_node() -> None:
+    cache = InMemoryCache()
+    app = cached(lambda s: {"log": [1]}, cache)
+    app.invoke({"x": 1})
+    cache.clear(["Graph/other"])
+    assert app.stream({"x": 1}) is not None
+    assert list(app.stream({"x": 1}))[0]["__metadata__"] == {"cached": True}
+    cache.clear(["Graph/node"])
+    assert "__metadata__" not in list(app.stream({"x": 1}))[0]
+
+
+# -- what can be seen from outside
+
+
+def test_a_task_that_is_tried_again_starts_and_ends_once_for_those_who_watch(driver: Any, clock: FakeClock) -> None:
+    seen = RecordingInstrument()
+    app = one(Flaky(2), clock=clock, compiled={"instruments": [seen]}, retry_policy=QUIET)
+
+    run(driver, app, clock)
+    tasks = [event for event in seen.events if event.kind in ("task_started", "task_finished")]
+    assert [(event.kind, event.attempt) for event in tasks] == [("task_started", 1), ("task_finished", 3)]
+
+
+def test_wrong_policies_are_found_when_they_are_made() -> None:
+    makers: list[tuple[Callable[[], object], str]] = [
+        (lambda: RetryPolicy(max_attempts=0), "max_attempts is 0"),
+        (lambda: RetryPolicy(initial_interval=-1), "initial_interval is -1"),
+        (lambda: RetryPolicy(backoff_factor=0.5), "backoff_factor is 0.5"),
+        (lambda: RetryPolicy(retry_on="x"), "retry_on is 'x'"),  # type: ignore[arg-type]
+        (lambda: RetryPolicy(retry_on=int), "retry_on"),  # type: ignore[arg-type]
+        (lambda: TimeoutPolicy(), "neither run_timeout nor idle_timeout"),
+        (lambda: TimeoutPolicy(run_timeout=0), "run_timeout is 0"),
+        (lambda: TimeoutPolicy(run_timeout=1, refresh_on="x"), "refresh_on is 'x'"),  # type: ignore[arg-type]
+        (lambda: CachePolicy(ttl=-1), "ttl is -1"),
+        (lambda: CachePolicy(key_func=3), "key_func is 3"),  # type: ignore[arg-type]
+        (lambda: RateLimit(limit=0), "limit is 0"),
+        (lambda: RateLimit(limit=1, per=0), "per is 0"),
+        (lambda: RateLimit(limit=1, on_limit="drop"), "on_limit is 'drop'"),  # type: ignore[arg-type]
+        (lambda: CircuitBreaker(failure_threshold=0), "failure_threshold is 0"),
+        (lambda: CircuitBreaker(reset_after=0), "reset_after is 0"),
+    ]
+    for make, expected in makers:
+        with pytest.raises(InvalidGraph, match=expected):
+            make()
+
+
+def test_policies_that_contradict_each_other_are_found_together() -> None:
+    graph = StateGraph(State)
+    graph.add_node("a", lambda s: None, inline=True, timeout=3)
+    graph.add_node("b", lambda s: None, timeout=TimeoutPolicy(run_timeout=1, idle_timeout=2))
+    graph.add_node("c", lambda s: None, max_concurrency=0, retry_policy="often", cache_policy=CachePolicy)  # type: ignore
+    graph.add_node("d", lambda s: None, reads=["y"], writes=["lgo"])
+    graph.add_node("e", lambda s: None, writes=["x"]).add_node("f", lambda s: None, writes=["x"])
+    graph.set_tag_limits("api", max_concurrency=-1)
+    for name in "abcdef":
+        graph.add_edge(START, name)
+
+    with pytest.raises(InvalidGraph) as raised:
+        graph.compile()
+    text = str(raised.value)
+    for expected in (
+        "Node 'a' has a timeout and inline=True",
+        "Node 'b': idle_timeout is longer than run_timeout",
+        "Node 'c': retry_policy= is 'often'",
+        "Node 'c': cache_policy= is <class",
+        "Node 'c': max_concurrency is 0",
+        "Node 'd' reads 'y'",
+        "Did you mean 'log'?",
+        "Tag 'api': max_concurrency is -1",
+        "Nodes 'e' and 'f' both follow '__start__' and both write 'x'",
+    ):
+        assert expected in text
