@@ -103,11 +103,11 @@ def attempts(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint
 
 def admitted(scope: Scope, guards: Guards) -> Generator[TaskEffect, Any, Tried]:
     """One try, within the limits: what came of it."""
-    entered = 0
+    entered, clock = 0, scope.run.clock
     tried: Any = None
     try:
         for rate in guards.rates:
-            seconds = rate.reserve()
+            seconds = rate.reserve(clock.monotonic())
             if seconds > 0 and not (yield Wait(seconds)):
                 return _cancelled(scope)
         for slots in (*scope.run.slots, *guards.slots):
@@ -115,14 +115,14 @@ def admitted(scope: Scope, guards: Guards) -> Generator[TaskEffect, Any, Tried]:
                 return _cancelled(scope)
             scope.holding = (*scope.holding, slots)
         for circuit in guards.circuits:
-            circuit.enter()
+            circuit.enter(clock.monotonic())
             entered += 1
         tried = yield Try(guards.timeout)
     except Exception as error:  # refused by a limit
         return error
     finally:
         for circuit in guards.circuits[:entered]:
-            circuit.record(tried if isinstance(tried, Exception) else None)
+            circuit.record(tried if isinstance(tried, Exception) else None, clock.monotonic())
         holding, scope.holding = scope.holding, ()
         for slots in holding:
             slots.give()

@@ -122,9 +122,7 @@ class CompiledGraph:
         self.store = store
         self._clock = clock or SystemClock()
         self._budget = budget
-        self._program = self.program_class(
-            graph, unknown_keys=unknown_keys, validate=validate, debug=debug, clock=self._clock
-        )
+        self._program = self.program_class(graph, unknown_keys=unknown_keys, validate=validate, debug=debug)
         self._breaks = (_names(interrupt_before), _names(interrupt_after))
         self._listeners = tuple(instrument_listeners(instruments))
 
@@ -552,7 +550,7 @@ class CompiledGraph:
         return Run(
             self._program,
             settings,
-            clock=self._clock,
+            clock=caller.clock,
             saver=caller.saver if line is not None else None,
             line=line,
             store=self.store or caller.store,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from statewright.clock import Clock, as_seconds
+from statewright.clock import as_seconds
 from statewright.graph import CachePolicy, Graph, Node, RetryPolicy, TagLimits, TimeoutPolicy
 from statewright.runtime.limits import Circuit, Rate, Slots
 
@@ -67,8 +67,7 @@ NO_GUARDS = Guards()
 class SharedLimits:
     """The limits of a compiled graph, each made once."""
 
-    def __init__(self, graph: Graph, clock: Clock) -> None:
-        self._clock = clock
+    def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._by_tag = {tag: self._made(limits, f"Tag {tag!r}") for tag, limits in sorted(graph.tag_limits.items())}
 
@@ -96,6 +95,6 @@ class SharedLimits:
     def _made(self, limits: TagLimits, who: str) -> tuple[list[Slots], list[Rate], list[Circuit]]:
         return (
             [Slots(limits.max_concurrency)] if limits.max_concurrency is not None else [],
-            [Rate(limits.rate_limit, self._clock, who)] if limits.rate_limit is not None else [],
-            [Circuit(limits.circuit_breaker, self._clock, who)] if limits.circuit_breaker is not None else [],
+            [Rate(limits.rate_limit, who)] if limits.rate_limit is not None else [],
+            [Circuit(limits.circuit_breaker, who)] if limits.circuit_breaker is not None else [],
         )

@@ -10,7 +10,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-from statewright.clock import Clock, as_seconds
+from statewright.clock import as_seconds
 from statewright.errors import CircuitOpen, RateLimited
 from statewright.graph import CircuitBreaker, RateLimit
 
@@ -52,24 +52,26 @@ class Slots:
 class Rate:
     """A token bucket: `limit` tokens flow in every `per` seconds, and at most `burst` lie ready."""
 
-    __slots__ = ("_clock", "_lock", "_policy", "_seen", "_tokens", "_who")
+    __slots__ = ("_lock", "_policy", "_seen", "_tokens", "_who")
 
-    def __init__(self, policy: RateLimit, clock: Clock, who: str) -> None:
+    def __init__(self, policy: RateLimit, who: str) -> None:
         self._policy = policy
-        self._clock = clock
         self._who = who
         self._tokens = float(policy.burst or policy.limit)
-        self._seen = clock.monotonic()
+        self._seen: float | None = None
         self._lock = threading.Lock()
 
-    def reserve(self) -> float:
-        """Take a token; how many seconds until it is there. Raises RateLimited if the policy refuses to wait."""
+    def reserve(self, now: float) -> float:
+        """Take a token; how many seconds until it is there. Raises RateLimited if the policy refuses to wait.
+
+        `now` is in seconds of a clock that never goes back.
+        """
         policy = self._policy
         per = as_seconds(policy.per)
         with self._lock:
-            now = self._clock.monotonic()
             flow = policy.limit / per
-            self._tokens = min(float(policy.burst or policy.limit), self._tokens + (now - self._seen) * flow)
+            passed = now - self._seen if self._seen is not None else 0.0
+            self._tokens = min(float(policy.burst or policy.limit), self._tokens + passed * flow)
             self._seen = now
             missing = max(0.0, (1.0 - self._tokens) / flow)
             if missing > 0 and policy.on_limit == "refuse":
@@ -81,28 +83,27 @@ class Rate:
 class Circuit:
     """Counts failures in a row; open after too many, then let one through to see whether things are better."""
 
-    __slots__ = ("_clock", "_failures", "_lock", "_opened_at", "_policy", "_probing", "_who")
+    __slots__ = ("_failures", "_lock", "_opened_at", "_policy", "_probing", "_who")
 
-    def __init__(self, policy: CircuitBreaker, clock: Clock, who: str) -> None:
+    def __init__(self, policy: CircuitBreaker, who: str) -> None:
         self._policy = policy
-        self._clock = clock
         self._who = who
         self._failures = 0
         self._opened_at: float | None = None
         self._probing = False
         self._lock = threading.Lock()
 
-    def enter(self) -> None:
+    def enter(self, now: float) -> None:
         """Ask to make an attempt. Raises CircuitOpen."""
         with self._lock:
             if self._opened_at is None:
                 return
-            remaining = self._opened_at + as_seconds(self._policy.reset_after) - self._clock.monotonic()
+            remaining = self._opened_at + as_seconds(self._policy.reset_after) - now
             if remaining > 0 or self._probing:
                 raise CircuitOpen(self._who, self._failures, max(remaining, 0.0))
             self._probing = True
 
-    def record(self, error: BaseException | None) -> None:
+    def record(self, error: BaseException | None, now: float) -> None:
         """Say how an attempt ended; None for well, or for no fault of what was called."""
         with self._lock:
             self._probing = False
@@ -111,4 +112,4 @@ class Circuit:
                 return
             self._failures += 1
             if self._failures >= self._policy.failure_threshold:
-                self._opened_at = self._clock.monotonic()
+                self._opened_at = now

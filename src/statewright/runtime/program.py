@@ -12,7 +12,6 @@ from typing import Any, Literal, cast
 
 from statewright.channels import MISSING, Channel, Ephemeral, LastValue
 from statewright.checkpoint import Task, TaskResult
-from statewright.clock import Clock, SystemClock
 from statewright.graph import (
     END,
     START,
@@ -151,10 +150,9 @@ class Program:
         unknown_keys: UnknownKeys = "warn",
         validate: Validate = "input",
         debug: bool = False,
-        clock: Clock | None = None,
     ) -> None:
         self.graph = graph
-        self._limits = SharedLimits(graph, clock or SystemClock())
+        self._limits = SharedLimits(graph)
         self.debug = debug
         self.order = graph.order
         self.channels: Mapping[str, Channel] = graph.channels

@@ -40,12 +40,13 @@ def _at(value: Any, path: str) -> tuple[Any, bool]:
     """What stands at a path like `author.name`, and whether anything does."""
     if isinstance(value, Mapping) and path in value:
         return cast(Mapping[str, Any], value)[path], True
-    found: Any = value
+    found: list[Any] = [value]
     for part in path.split("."):
-        if not isinstance(found, Mapping) or part not in found:
+        inside = cast("Mapping[str, Any] | None", found[-1] if isinstance(found[-1], Mapping) else None)
+        if inside is None or part not in inside:
             return None, False
-        found = cast(Mapping[str, Any], found)[part]
-    return cast(Any, found), True
+        found.append(inside[part])
+    return found[-1], True
 
 
 def _compared(name: str, found: Any, wanted: Any) -> bool:

@@ -1,0 +1,214 @@
+"""Part I section 5.2: side effects that are done once."""
+
+import asyncio
+from typing import Annotated, Any, TypedDict
+
+import pytest
+
+from statewright import START, Command, InMemorySaver, RetryPolicy, Runtime, StateGraph, append, interrupt
+from statewright.errors import InvalidUpdateError, NonDeterminismError
+from statewright.testing import FakeClock
+
+THREAD = {"thread_id": "1"}
+
+
+class State(TypedDict, total=False):
+    x: int
+    log: Annotated[list[Any], append]
+
+
+class Service:
+    """Counts how often it was really called."""
+
+    def __init__(self) -> None:
+        self.calls: list[Any] = []
+
+    def charge(self, amount: int) -> str:
+        self.calls.append(amount)
+        return f"receipt {len(self.calls)}"
+
+    async def charge_async(self, amount: int) -> str:
+        await asyncio.sleep(0)
+        return self.charge(amount)
+
+
+@pytest.fixture
+def service() -> Service:
+    return Service()
+
+
+def one(node: Any, saver: Any = None, **options: Any) -> Any:
+    clock = options.pop("clock", None)
+    return StateGraph(State).add_node("node", node, **options).add_edge(START, "node").compile(saver, clock=clock)
+
+
+@pytest.mark.parametrize("colour", ["plain", "coroutine"])
+def test_5_2_a_step_is_done_once_however_often_its_node_runs(driver: Any, service: Service, colour: str) -> None:
+    def plain(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
+        receipt = runtime.step("charge", service.charge, 10)
+        return {"log": [receipt, interrupt("ok?"), interrupt("sure?")]}
+
+    async def coroutine(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
+        receipt = await runtime.step("charge", service.charge_async, 10)
+        return {"log": [receipt, interrupt("ok?"), interrupt("sure?")]}
+
+    app = one(plain if colour == "plain" else coroutine, InMemorySaver())
+    driver.invoke(app, {"x": 1}, THREAD)
+    driver.invoke(app, Command(resume="yes"), THREAD)
+
+    assert driver.invoke(app, Command(resume="really"), THREAD)["log"] == ["receipt 1", "yes", "really"]
+    assert service.calls == [10]
+
+
+def test_5_2_calls_of_one_name_are_told_apart_by_their_order(driver: Any, service: Service) -> None:
+    def node(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
+        receipts = [runtime.step("charge", service.charge, amount) for amount in (1, 2, 2)]
+        interrupt("ok?")
+        return {"log": receipts}
+
+    app = one(node, InMemorySaver())
+    driver.invoke(app, {"x": 1}, THREAD)
+
+    assert driver.invoke(app, Command(resume=1), THREAD)["log"] == ["receipt 1", "receipt 2", "receipt 3"]
+    assert service.calls == [1, 2, 2]
+
+
+def test_5_2_a_changed_argument_is_an_error(driver: Any, service: Service) -> None:
+    amounts = iter([10, 11])
+
+    def node(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
+        runtime.step("charge", service.charge, next(amounts))
+        return {"log": [interrupt("ok?")]}
+
+    app = one(node, InMemorySaver())
+    driver.invoke(app, {"x": 1}, THREAD)
+
+    with pytest.raises(NonDeterminismError, match="'charge'"):
+        driver.invoke(app, Command(resume=1), THREAD)
+    assert service.calls == [10]
+
+
+@pytest.mark.parametrize("saved", [True, False])
+def test_5_2_an_attempt_finds_what_the_one_before_has_done(driver: Any, service: Service, saved: bool) -> None:
+    attempts: list[int] = []
+
+    def node(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
+        receipt = runtime.step("charge", service.charge, 10)
+        attempts.append(1)
+        if len(attempts) < 3:
+            raise ConnectionError
+        return {"log": [receipt]}
+
+    policy = RetryPolicy(jitter=False)
+    app = one(node, InMemorySaver() if saved else None, retry_policy=policy, clock=FakeClock(jumps=True))
+
+    assert driver.invoke(app, {"x": 1}, THREAD if saved else None)["log"] == ["receipt 1"]
+    assert service.calls == [10]
+
+
+@pytest.mark.parametrize("durability", ["sync", "async", "exit"])
+def test_5_2_an_entry_is_saved_before_the_step_returns(driver: Any, service: Service, durability: str) -> None:
+    saver, seen = InMemorySaver(), []
+
+    def first(state: State) -> dict[str, Any]:
+        return {"log": ["first"]}
+
+    def node(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
+        runtime.step("charge", service.charge, 10)
+        saved = saver.load("1")
+        assert saved is not None
+        seen.append([entry.value for entry in saved.pending.journal.values()])
+        return {}
+
+    graph = StateGraph(State).add_node(first).add_node(node).add_edge(START, "first").add_edge("first", "node")
+    driver.invoke(graph.compile(saver), {"x": 1}, THREAD, durability=durability)
+
+    assert seen == [["receipt 1"]]
+
+
+def test_5_2_a_step_that_fails_is_not_done(driver: Any) -> None:
+    calls: list[int] = []
+
+    def fails(n: int) -> str:
+        calls.append(n)
+        if len(calls) == 1:
+            raise KeyError("first")
+        return "done"
+
+    app = one(lambda s, runtime: {"log": [runtime.step("f", fails, 1)]}, InMemorySaver())
+    with pytest.raises(KeyError):
+        driver.invoke(app, {"x": 1}, THREAD)
+
+    assert driver.invoke(app, None, THREAD)["log"] == ["done"]
+
+
+def test_5_2_rows_go_when_their_task_is_consumed(driver: Any, service: Service) -> None:
+    saver = InMemorySaver()
+    app = one(lambda s, runtime: {"log": [runtime.step("charge", service.charge, s["x"])]}, saver)
+
+    for x in (1, 2):
+        driver.invoke(app, {"x": x}, THREAD)
+    assert [one.pending.journal for one in saver.history("1")] == [{}] * 4
+    assert service.calls == [1, 2]
+
+
+def test_5_2_a_fork_brings_the_entries_of_unfinished_tasks_along(driver: Any, service: Service) -> None:
+    def node(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
+        return {"log": [runtime.step("charge", service.charge, 10), interrupt("ok?")]}
+
+    app = one(node, InMemorySaver())
+    driver.invoke(app, {"x": 1}, THREAD)
+    app.fork(THREAD, branch="other")
+
+    for branch in ("main", "other"):
+        result = driver.invoke(app, Command(resume=branch), THREAD, branch=branch)
+        assert result["log"] == ["receipt 1", branch]
+    assert service.calls == [10]
+
+
+def test_5_2_steps_in_subgraphs_have_a_journal_too(driver: Any, service: Service) -> None:
+    def inner(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
+        return {"log": [runtime.step("charge", service.charge, 10), interrupt("ok?")]}
+
+    app = one(one(inner), InMemorySaver())
+    driver.invoke(app, {"x": 1}, THREAD)
+
+    assert driver.invoke(app, Command(resume="yes"), THREAD)["log"] == ["receipt 1", "yes"]
+    assert service.calls == [10]
+
+
+def test_5_2_the_idempotency_key_is_the_same_for_every_attempt_and_execution(driver: Any) -> None:
+    keys: list[str] = []
+
+    def node(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
+        keys.append(runtime.idempotency_key)
+        if len(keys) == 1:
+            raise ConnectionError
+        return {"log": [interrupt("ok?")]}
+
+    app = one(node, InMemorySaver(), retry_policy=RetryPolicy(jitter=False), clock=FakeClock(jumps=True))
+    driver.invoke(app, {"x": 1}, THREAD)
+    driver.invoke(app, Command(resume=1), THREAD)
+
+    assert len(keys) == 3
+    assert len(set(keys)) == 1
+
+
+def test_5_2_arguments_that_have_no_fingerprint_are_refused(driver: Any) -> None:
+    app = one(lambda s, runtime: {"log": [runtime.step("f", len, (x for x in ()))]})
+
+    with pytest.raises(InvalidUpdateError, match="generator"):
+        driver.invoke(app, {"x": 1})
+
+
+def test_a_runtime_outlives_its_task_without_doing_harm(driver: Any, service: Service) -> None:
+    kept: list[Runtime[Any]] = []
+
+    def first(state: State, runtime: Runtime[Any]) -> None:
+        kept.append(runtime)
+
+    def second(state: State) -> dict[str, Any]:
+        return {"log": [kept[0].execution_info.node]}
+
+    graph = StateGraph(State).add_node(first).add_node(second).add_edge(START, "first").add_edge("first", "second")
+    assert driver.invoke(graph.compile(), {"x": 1})["log"] == ["first"]

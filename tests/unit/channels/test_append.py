@@ -1,0 +1,99 @@
+"""The channel of growing lists."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from statewright.channels import MISSING, Append, Conflict, Overwrite
+from statewright.errors import InvalidUpdateError
+
+
+@pytest.mark.parametrize(
+    ("current", "updates", "new"),
+    [
+        (["a"], [["b"], "c", ("d",)], ["a", "b", "c", "d"]),
+        (MISSING, ["a"], ["a"]),
+        (MISSING, [["a", "b"]], ["a", "b"]),
+        (["a"], [[]], ["a"]),
+        (["a"], [()], ["a"]),
+        ([], [None, 0, "", False], [None, 0, "", False]),
+        ([], [{"k": 1}], [{"k": 1}]),
+        ([], [{1}], [{1}]),
+        ([], [[["b"]], (("c",),)], [["b"], ("c",)]),
+        (["a"], [Overwrite(["z"]), ["b"]], ["z"]),
+        (["a"], [["b"], {"__overwrite__": []}], []),
+    ],
+)
+def test_updates_are_appended_in_task_order(current: Any, updates: list[Any], new: list[Any]) -> None:
+    assert Append().apply(current, updates) == new
+
+
+@pytest.mark.parametrize(
+    ("current", "updates", "new"),
+    [(MISSING, [["a"], ["b"]], ["a", "b"]), (["a"], [("b",), []], ["a", "b"]), (["a"], [Overwrite(["z"])], ["z"])],
+)
+def test_a_list_of_lists_alone_takes_lists(current: Any, updates: list[Any], new: list[Any]) -> None:
+    assert Append(items=False).apply(current, updates) == new
+
+
+@pytest.mark.parametrize("update", ["x", 3, None, {"a": 1}, {1}])
+def test_a_list_that_takes_lists_refuses_a_bare_item_and_says_how_to_write_it(update: Any) -> None:
+    with pytest.raises(InvalidUpdateError, match=r"takes lists of items, found .* Write \["):
+        Append(items=False).apply([], [update])
+
+
+@pytest.mark.parametrize("current", ["text", None, ("a",), 3, {"a": 1}])
+def test_only_a_list_can_be_appended_to(current: Any) -> None:
+    with pytest.raises(InvalidUpdateError, match="Only a list can be appended to, found"):
+        Append().apply(current, ["x"])
+
+
+@pytest.mark.parametrize("updates", [[Overwrite([1]), {"__overwrite__": [2]}], [Overwrite([1]), Overwrite([1])]])
+def test_two_overwrites_conflict(updates: list[Any]) -> None:
+    with pytest.raises(Conflict):
+        Append().apply(MISSING, updates)
+
+
+@pytest.mark.parametrize("updates", [[["b"]], [[]], ["b"]])
+def test_the_old_list_stays_as_it_was_and_the_new_one_is_another(updates: list[Any]) -> None:
+    old = ["a"]
+    new = Append().apply(old, updates)
+
+    new.append("later")
+    assert old == ["a"]
+
+
+def test_a_written_list_is_not_changed_by_later_updates() -> None:
+    written = ["a"]
+    new = Append().apply(MISSING, [written, ["b"]])
+
+    assert (written, new) == (["a"], ["a", "b"])
+
+
+@pytest.mark.parametrize(("start", "value"), [(None, []), (list, []), (lambda: ["first"], ["first"])])
+def test_the_start_value_is_made_afresh(start: Any, value: list[Any]) -> None:
+    channel = Append(start=start)
+    assert channel.start() == value
+    assert channel.start() is not channel.start()
+
+
+@pytest.mark.parametrize(
+    ("updates", "new", "stored"),
+    [
+        ([["b"], "c"], ["a", "b", "c"], ["b", "c"]),
+        ([[]], ["a"], []),
+        ([Overwrite(["z"])], ["z"], ["z"]),
+        ([["b"], Overwrite(["z"])], ["z"], ["z"]),
+    ],
+)
+def test_what_was_appended_is_all_that_has_to_be_stored(updates: list[Any], new: list[Any], stored: Any) -> None:
+    assert Append().delta(updates, new) == stored
+
+
+def test_appending_what_was_stored_gives_the_value_again() -> None:
+    channel, old, updates = Append(), [1], [[2], 3, (4,)]
+    new = channel.apply(old, updates)
+
+    assert channel.apply(old, [channel.delta(updates, new)]) == new == [1, 2, 3, 4]

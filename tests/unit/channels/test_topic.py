@@ -1,0 +1,57 @@
+"""The channel that collects what was published, for one superstep or for good."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from statewright.channels import MISSING, Conflict, Overwrite, Topic
+
+
+@pytest.mark.parametrize(
+    ("accumulate", "current", "updates", "new"),
+    [
+        (False, ["old"], ["a", ["b", "c"]], ["a", "b", "c"]),
+        (False, MISSING, ["a"], ["a"]),
+        (False, ["old"], [[]], []),
+        (False, ["old"], [None, 0, ""], [None, 0, ""]),
+        (False, ["old"], [("a", "b")], [("a", "b")]),
+        (False, ["old"], [[["a"], "b"]], [["a"], "b"]),
+        (False, ["old"], ["a", Overwrite(["z"])], ["z"]),
+        (True, ["old"], ["a"], ["old", "a"]),
+        (True, MISSING, ["a", ["b"]], ["a", "b"]),
+        (True, ["old"], [[]], ["old"]),
+        (True, ["old"], [Overwrite([]), "a"], []),
+    ],
+)
+def test_what_was_published_is_a_list_in_task_order(
+    accumulate: bool, current: Any, updates: list[Any], new: list[Any]
+) -> None:
+    assert Topic(accumulate=accumulate).apply(current, updates) == new
+
+
+@pytest.mark.parametrize("accumulate", [True, False])
+def test_the_old_list_and_the_updates_stay_as_they_were(accumulate: bool) -> None:
+    old, update = ["old"], ["a"]
+    new = Topic(accumulate=accumulate).apply(old, [update, "b"])
+
+    assert (old, update) == (["old"], ["a"])
+    assert new is not old
+    assert new is not update
+
+
+def test_two_overwrites_conflict() -> None:
+    with pytest.raises(Conflict):
+        Topic().apply([], [Overwrite([1]), Overwrite([1])])
+
+
+def test_it_starts_as_an_empty_list_made_afresh() -> None:
+    channel = Topic()
+    channel.start().append("a")
+    assert channel.start() == []
+
+
+def test_items_that_accumulate_outlast_the_next_superstep() -> None:
+    assert Topic().transient
+    assert not Topic(accumulate=True).transient

@@ -1,0 +1,110 @@
+"""The command line called in this process: a file of graphs, and what a command prints and how it ends."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from statewright.cli.main import main
+
+GRAPHS = """
+from typing import TypedDict
+
+from statewright import START, InMemorySaver, StateGraph, interrupt
+
+class State(TypedDict, total=False):
+    n: int
+    seen: list[str]
+
+def double(state):
+    return {"n": state["n"] * 2}
+
+def fail(state):
+    raise ValueError("no luck")
+
+def ask(state):
+    return {"n": interrupt("how many?")}
+
+def again(state):
+    return {"n": state["n"] + 1}
+
+def built(fn):
+    graph = StateGraph(State, name=fn.__name__)
+    graph.add_node(fn.__name__, fn)
+    graph.add_edge(START, fn.__name__)
+    return graph
+
+graph = built(double)
+failing = built(fail)
+asking = built(ask).compile(checkpointer=InMemorySaver())
+kept = built(double).compile(checkpointer=InMemorySaver())
+endless = built(again)
+endless.add_edge("again", "again")
+outer = StateGraph(State, name="outer")
+outer.add_node("inner", graph.compile())
+outer.add_edge(START, "inner")
+wrong = StateGraph(State)
+wrong.add_node("a", double)
+wrong.add_edge(START, "a")
+wrong.add_edge("a", "bb")
+wrong.add_edge("a", "cc")
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a command ended, and what it said."""
+
+    code: int
+    out: str
+    err: str
+
+
+Command = Callable[..., Ended]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty working folder. What is imported from it is forgotten afterwards."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    before = dict(sys.modules)
+    yield tmp_path
+    for name, module in list(sys.modules.items()):
+        if str(getattr(module, "__file__", None) or "").startswith(str(tmp_path)):
+            if name in before:
+                sys.modules[name] = before[name]
+            else:
+                del sys.modules[name]
+
+
+@pytest.fixture
+def flow(folder: Path) -> Path:
+    """A file with one graph for each way in which a run can end."""
+    file = folder / "flow.py"
+    file.write_text(GRAPHS, encoding="utf-8")
+    return file
+
+
+@pytest.fixture
+def statewright(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Calls the command line as the installed script does."""
+
+    def call(*args: object) -> Ended:
+        monkeypatch.setattr(sys, "argv", ["statewright", *map(str, args)])
+        capsys.readouterr()
+        try:
+            main()
+        except SystemExit as ended:
+            code = ended.code or 0
+        else:
+            code = 0
+        assert isinstance(code, int)
+        said = capsys.readouterr()
+        return Ended(code, said.out, said.err)
+
+    return call

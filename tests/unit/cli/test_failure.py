@@ -1,0 +1,28 @@
+"""How commands end: exit codes that scripts can tell apart, and one sentence."""
+
+from __future__ import annotations
+
+import pytest
+
+from statewright.cli import failure
+from statewright.cli.failure import WrongUse, end
+
+
+def test_exit_codes_are_those_that_the_documents_name() -> None:
+    codes = (failure.DONE, failure.FAILED, failure.WRONG_USE, failure.WAITING, failure.CANCELLED)
+    assert codes == (0, 1, 2, 3, 130)
+
+
+@pytest.mark.parametrize("code", [failure.FAILED, failure.WAITING, failure.CANCELLED])
+def test_ending_says_why_on_standard_error_and_leaves(code: int, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        end("That is why.", code)
+    assert left.value.code == code
+    assert capsys.readouterr() == ("", "That is why.\n")
+
+
+def test_wrong_use_is_no_error_of_the_library() -> None:
+    from statewright.errors import StatewrightError
+
+    assert not issubclass(WrongUse, StatewrightError)
+    assert str(WrongUse("Give a file.")) == "Give a file."
