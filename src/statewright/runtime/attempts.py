@@ -244,15 +244,13 @@ def take(slots: Slots) -> bool:
 @contextmanager
 def lent(scope: Scope) -> Generator[None]:
     """Give back the slots of a task while it waits for its own children: no limit can deadlock."""
-    slots, scope.holding = scope.holding, ()
-    for one in slots:
-        one.give()
+    scope.lend()
     try:
         yield
     finally:
-        for one in slots:
-            take(one)
-        scope.holding = slots
+        for slots in scope.wanted_back():
+            take(slots)
+            scope.holding = (*scope.holding, slots)
 
 
 def _tried_in_time(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, timeout: Timeout) -> Tried:

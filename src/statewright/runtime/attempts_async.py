@@ -205,15 +205,13 @@ async def wait_async(scope: Scope, seconds: float) -> bool:
 @asynccontextmanager
 async def lent_async(scope: Scope) -> AsyncGenerator[None]:
     """`lent`, on the event loop."""
-    slots, scope.holding = scope.holding, ()
-    for one in slots:
-        one.give()
+    scope.lend()
     try:
         yield
     finally:
-        for one in slots:
-            await take_async(one)
-            scope.holding = (*scope.holding, one)
+        for slots in scope.wanted_back():
+            await take_async(slots)
+            scope.holding = (*scope.holding, slots)
 
 
 async def take_async(slots: Slots) -> bool:

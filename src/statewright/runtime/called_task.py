@@ -88,20 +88,24 @@ class TaskFuture(Generic[T]):
         """The result, waited for. Raises what the task raised, TimeoutError after `timeout` seconds."""
         if not self._future.done():
             self._check_loop()
-            if timeout is None and self._begin is not None and self._begin.claim():
-                self._begin.run()
-            else:
-                with lent(self._caller):
-                    return self._future.result(timeout)
+            with lent(self._caller):
+                self._help(timeout)
+                return self._future.result(timeout)
         return self._future.result()
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """What the task raised, waited for; None if it gave a result."""
         if not self._future.done():
             self._check_loop()
-            if self._begin is not None and self._begin.claim():
-                self._begin.run()
-        return self._future.exception(timeout)
+            with lent(self._caller):
+                self._help(timeout)
+                return self._future.exception(timeout)
+        return self._future.exception()
+
+    def _help(self, timeout: float | None) -> None:
+        """Do the work here, if nobody has begun to and there is time."""
+        if timeout is None and self._begin is not None and self._begin.claim():
+            self._begin.run()
 
     def add_done_callback(self, callback: Callable[[TaskFuture[T]], object]) -> None:
         """Call back when the result is there."""
@@ -112,11 +116,15 @@ class TaskFuture(Generic[T]):
 
     async def _wait(self) -> T:
         import asyncio
+        from contextlib import nullcontext
 
-        if self._running is not None:
-            await self._running
-        elif not self._future.done():
-            return await asyncio.wrap_future(self._future)
+        from statewright.runtime.attempts_async import lent_async
+
+        if self._future.done():
+            return self._future.result()
+        caller = self._caller
+        async with lent_async(caller) if caller.holding or caller.lending else nullcontext():
+            await (self._running if self._running is not None else asyncio.wrap_future(self._future))
         return self._future.result()
 
     def _check_loop(self) -> None:

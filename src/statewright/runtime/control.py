@@ -17,7 +17,7 @@ class RunControl:
         """Why the run should stop before its next superstep; None while it should not."""
         self.cancel_reason: str | None = None
         """Why the run should stop at once; None while it should not."""
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
         self._calls: dict[int, Callable[[], object]] = {}
 
     def request_drain(self, reason: str = "drain requested") -> None:
@@ -56,3 +56,9 @@ class RunControl:
         finally:
             with self._lock:
                 self._calls.pop(id(callback), None)
+                self._lock.notify_all()
+
+    def wait_until_stopped(self) -> None:
+        """Wait until everything that a cancellation stops has cleaned up; all of it ends by itself."""
+        with self._lock:
+            self._lock.wait_for(lambda: not self._calls)

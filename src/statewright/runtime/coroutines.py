@@ -11,19 +11,21 @@ from statewright.runtime.private_loop import borrow_loop, give_back
 from statewright.runtime.superstep import Superstep
 
 
-def start_coroutines(step: Superstep, places: Sequence[int], limit: int | None) -> Callable[[], object]:
+def start_coroutines(step: Superstep, places: Sequence[int], limit: int | None) -> Callable[[bool], object]:
     """Start tasks on a private loop, in copies of the caller's context; what ends the loan of the loop.
 
-    Ending it cancels what still runs, without waiting: it may happen in a finaliser.
+    Ending it cancels what still runs, and waits until it has cleaned up if told so: not in a finaliser.
     """
     loop = borrow_loop()
     executor = LoopExecutor(loop)
     context = contextvars.copy_context()
     loop.call_soon_threadsafe(executor.start, step, places, limit or DEFAULT_IN_FLIGHT, context=context)
 
-    def end() -> None:
+    def end(waits: bool) -> None:
         if executor.has_running:
-            asyncio.run_coroutine_threadsafe(executor.cancel(), loop)
+            cancelling = asyncio.run_coroutine_threadsafe(executor.cancel(), loop)
+            if waits:
+                cancelling.result()
         give_back(loop, idle=not executor.has_running)
 
     return end

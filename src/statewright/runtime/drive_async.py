@@ -81,6 +81,10 @@ async def drive_async(run: Run, core: Core) -> None:
         core.close()
         if cancelling is not None:
             cancelling.end()
+    if cancelling is not None and cancelled is None:
+        cancelled = await cancelling.late_signal()
+    if run.control is not None and run.rest is not None and run.rest.status == "cancelled" and not run.nested:
+        await call_in_thread(run.control.wait_until_stopped)
     if cancelled is not None and not (cancelling is not None and cancelling.was_mine()):
         raise cancelled
 
@@ -99,7 +103,7 @@ async def _run_one(scope: Scope, node: NodeProgram, task: Task, checkpoint: Chec
 async def drive_held(run: Run, given: Any) -> None:
     """Take a run to rest from its input, in its turn. A task that calls it gives back its slots meanwhile."""
     caller = current_scope() if run.nested else None
-    async with lent_async(caller) if caller is not None and caller.holding else nullcontext():
+    async with lent_async(caller) if caller is not None and (caller.holding or caller.lending) else nullcontext():
         if run.owner is None or run.nested:
             try:
                 await drive_async(run, run_to_rest(run, given))
@@ -155,12 +159,29 @@ class _Cancelling:
         self._control = run.control
         self._task = cast("asyncio.Task[Any]", asyncio.current_task())
         self._before = self._task.cancelling()
+        self._ended = self._control.cancel_requested  # then the core will not even begin
+        self._struck = False
         loop = asyncio.get_running_loop()
-        self._calling = self._control.calling(lambda: loop.call_soon_threadsafe(self._task.cancel))
+        self._calling = self._control.calling(lambda: loop.call_soon_threadsafe(self._strike))
         self._calling.__enter__()
 
+    def _strike(self) -> None:
+        if not self._ended:
+            self._struck = True
+            self._task.cancel()
+
     def end(self) -> None:
+        self._ended = True
         self._calling.__exit__(None, None, None)
+
+    async def late_signal(self) -> asyncio.CancelledError | None:
+        """The cancellation, if it was sent but has not arrived: it must not arrive at somebody else."""
+        if self._struck:
+            try:
+                await asyncio.sleep(0)
+            except asyncio.CancelledError as signal:
+                return signal
+        return None
 
     def was_mine(self) -> bool:
         """Whether the cancellation came from the control, and from nobody else."""

@@ -69,6 +69,8 @@ def drive_sync(run: Run, core: Core) -> Parts:
     finally:
         _leave(token)
         core.close()
+    if run.control is not None and run.rest is not None and run.rest.status == "cancelled" and not run.nested:
+        run.control.wait_until_stopped()
     if buffer is not None:
         yield from buffer.take()
 
@@ -76,7 +78,7 @@ def drive_sync(run: Run, core: Core) -> Parts:
 def parts_of(run: Run, given: Any) -> Parts:
     """Take a run to rest from its input, in its turn. A task that calls it gives back its slots meanwhile."""
     caller = current_scope() if run.nested else None
-    with lent(caller) if caller is not None and caller.holding else nullcontext():
+    with lent(caller) if caller is not None and (caller.holding or caller.lending) else nullcontext():
         if run.owner is None or run.nested:
             try:
                 yield from drive_sync(run, run_to_rest(run, given))
@@ -128,17 +130,20 @@ def _run_many(run: Run, effect: RunTasks, buffer: StreamBuffer | None) -> Genera
     step = Superstep(run, effect, wake.set)
     if buffer is not None:
         buffer.wake = wake.set if buffer.live else None
-    stop = _start(run, step)
-    try:
-        with run.control.calling(_closing(step, wake)) if run.control is not None else nullcontext():
+    stop, waits = _start(run, step), True
+    with run.control.calling(_closing(step, wake)) if run.control is not None else nullcontext():
+        try:
             while not step.closed:
                 wake.wait()
                 wake.clear()
                 if buffer is not None and not step.closed:
                     yield from buffer.take()
-    finally:
-        step.close()
-        stop()
+        except GeneratorExit:  # the stream was abandoned, maybe in a finaliser
+            waits = False
+            raise
+        finally:
+            step.close()
+            stop(waits)
     return step.outcomes
 
 
@@ -152,10 +157,10 @@ def _closing(step: Superstep, wake: threading.Event) -> Callable[[], object]:
     return close
 
 
-def _start(run: Run, step: Superstep) -> Callable[[], object]:
-    """Start the tasks of a superstep, each where it runs; what stops those that can be stopped."""
+def _start(run: Run, step: Superstep) -> Callable[[bool], object]:
+    """Start the tasks of a superstep, each where it runs; what stops those that can be stopped, and waits if told."""
     lanes = lanes_of(step, [node.beside_lane for node in step.task_nodes()], run.max_concurrency)
-    stop: Callable[[], object] = _nothing
+    stop: Callable[[bool], object] = _nothing
     if "loop" in lanes:
         from statewright.runtime.coroutines import start_coroutines  # loads asyncio
 
@@ -182,5 +187,5 @@ def lanes_of(step: Superstep, lane_by_place: Sequence[Lane], limit: int | None) 
     return {kind: [place for place, lane in enumerate(lane_by_place) if lane == kind] for kind in sorted(kinds)}
 
 
-def _nothing() -> None:
+def _nothing(waits: bool) -> None:
     """Plain functions can't be stopped."""

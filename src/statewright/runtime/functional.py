@@ -69,6 +69,10 @@ class EntrypointProgram(Program):
 class _AnyInput(UpdateReader):
     """Takes whatever is given as the input, and forgets what the last run returned."""
 
+    @property
+    def takes_lists(self) -> bool:
+        return True
+
     def read(self, update: Any, node: str, ids: IdSource) -> dict[str, Any]:
         return {INPUT: update, RETURN: None}
 

@@ -69,6 +69,8 @@ class Scope:
         "checkpoint",
         "holding",
         "input",
+        "lending",
+        "lent",
         "picture",
         "place",
         "plain",
@@ -92,8 +94,11 @@ class Scope:
         """What the state looked like before the node ran, where changes in place are looked for."""
         self.attempt: Attempt | None = None
         """Which try this is, of a task that has a policy."""
+        self.lending = 0
+        """For how many of its children the task waits."""
         self.holding: Sequence[Slots] = ()
         """The places of limits that the task takes up; it gives them back while it waits for its own children."""
+        self.lent: Sequence[Slots] = ()
         self._asked: Task | None = None
         """The task to which the counts belong: they begin anew when another one asks."""
 
@@ -109,6 +114,22 @@ class Scope:
         scope = Scope(self.run, self.task, self.checkpoint)
         scope.attempt, scope.holding = self.attempt, self.holding
         return scope
+
+    def lend(self) -> None:
+        """Give back the slots of the task: it is about to wait for a child."""
+        self.lending += 1
+        if self.holding:
+            self.lent, self.holding = self.holding, ()
+            for slots in self.lent:
+                slots.give()
+
+    def wanted_back(self) -> Sequence[Slots]:
+        """The slots to take again, now that a child has ended: none while the task waits for another one."""
+        self.lending -= 1
+        if self.lending:
+            return ()
+        slots, self.lent = self.lent, ()
+        return slots
 
     def begin_attempt(self, attempt: Attempt) -> None:
         """Begin a try of the task: what it counts is counted anew."""

@@ -36,17 +36,17 @@ def _holds(value: Mapping[str, Any], path: str, condition: Any) -> bool:
     return all(_compared(str(name), found, wanted) for name, wanted in conditions.items())
 
 
-def _at(value: Any, path: str) -> tuple[Any, bool]:
+def _at(value: Mapping[str, Any], path: str) -> tuple[Any, bool]:
     """What stands at a path like `author.name`, and whether anything does."""
-    if isinstance(value, Mapping) and path in value:
-        return cast(Mapping[str, Any], value)[path], True
+    if path in value:
+        return value[path], True
     found: list[Any] = [value]
     for part in path.split("."):
         inside = cast("Mapping[str, Any] | None", found[-1] if isinstance(found[-1], Mapping) else None)
         if inside is None or part not in inside:
             return None, False
         found.append(inside[part])
-    return found[-1], True
+    return cast(Any, found[-1]), True
 
 
 def _compared(name: str, found: Any, wanted: Any) -> bool:

@@ -1,0 +1,215 @@
+"""Part I sections 5.5 and 8.3: runs that are cancelled, drained or abandoned, with all that they have started."""
+
+import asyncio
+import threading
+import time
+from typing import Annotated, Any, TypedDict
+
+import pytest
+
+from statewright import START, InMemorySaver, RetryPolicy, RunControl, StateGraph, append, task
+from statewright.errors import GraphDrained, RunCancelled
+from statewright.testing import FakeClock, RecordingInstrument
+
+THREAD = {"thread_id": "1"}
+
+
+class State(TypedDict, total=False):
+    x: int
+    log: Annotated[list[Any], append]
+
+
+class Long:
+    """Coroutine nodes that run until they are cancelled, and note what became of them."""
+
+    def __init__(self) -> None:
+        self.begun = threading.Event()
+        self.running: list[str] = []
+        self.ended: list[str] = []
+
+    def node(self, name: str) -> Any:
+        async def long(state: State) -> dict[str, Any]:
+            self.running.append(name)
+            self.begun.set()
+            try:
+                await asyncio.sleep(30)
+            except asyncio.CancelledError:
+                self.ended.append(name)
+                raise
+            return {"log": [name]}
+
+        return long
+
+
+def graph_of(*nodes: tuple[str, Any]) -> StateGraph:
+    graph = StateGraph(State)
+    for name, node in nodes:
+        graph.add_node(name, node).add_edge(START, name)
+    return graph
+
+
+def quick(state: State) -> dict[str, Any]:
+    return {"log": ["quick"]}
+
+
+def cancel_soon(control: RunControl, long: Long, *, running: int = 1) -> threading.Thread:
+    """Cancel when so many nodes run."""
+
+    def cancel() -> None:
+        while len(long.running) < running:
+            time.sleep(0.001)
+        time.sleep(0.02)
+        control.request_cancel("no longer needed")
+
+    thread = threading.Thread(target=cancel, daemon=True)
+    thread.start()
+    return thread
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_5_5_a_cancelled_run_stops_at_once_and_keeps_what_had_landed(driver: Any, beside: bool) -> None:
+    long, control, saver = Long(), RunControl(), InMemorySaver()
+    nodes = [("long", long.node("long")), *([("quick", quick)] if beside else [])]
+    app = graph_of(*nodes).compile(saver)
+    cancel_soon(control, long)
+
+    with pytest.raises(RunCancelled, match="no longer needed"):
+        driver.invoke(app, {"x": 1}, THREAD, control=control)
+    assert long.ended == ["long"]
+    snapshot = app.get_state(THREAD)
+    assert snapshot.next == ("long",)
+    assert [one.result for one in snapshot.tasks if one.name == "quick"] == ([{"log": ["quick"]}] if beside else [])
+
+
+def test_5_5_cancellation_reaches_inner_graphs_at_any_depth(driver: Any) -> None:
+    long, control = Long(), RunControl()
+    app: Any = graph_of(("long", long.node("inner")), ("other", long.node("other"))).compile()
+    for _ in range(3):
+        app = graph_of(("deeper", app), ("beside", long.node("beside"))).compile()
+    cancel_soon(control, long, running=5)
+
+    with pytest.raises(RunCancelled):
+        driver.invoke(app, {"x": 1}, control=control)
+    assert sorted(long.ended) == ["beside"] * 3 + ["inner", "other"]
+
+
+def test_5_5_a_cancelled_run_ends_as_cancelled_for_those_who_watch(driver: Any) -> None:
+    long, control, seen = Long(), RunControl(), RecordingInstrument()
+    saver = InMemorySaver()
+    app = graph_of(("long", long.node("long"))).compile(saver, instruments=[seen])
+    cancel_soon(control, long)
+
+    with pytest.raises(RunCancelled):
+        driver.invoke(app, {"x": 1}, THREAD, control=control)
+    (finished,) = seen.of_kind("run_finished")
+    assert finished.data.status == "cancelled"
+    assert app.get_events(THREAD)[-1].data["status"] == "cancelled"
+
+
+def test_5_5_a_cancelled_asyncio_task_saves_what_had_landed_before_it_ends() -> None:
+    long, saver, seen = Long(), InMemorySaver(), RecordingInstrument()
+    app = graph_of(("long", long.node("long")), ("quick", quick)).compile(saver, instruments=[seen])
+
+    async def main() -> None:
+        running = asyncio.ensure_future(app.ainvoke({"x": 1}, THREAD))
+        while not long.begun.is_set():
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(0.02)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert len(asyncio.all_tasks()) == 1
+
+    asyncio.run(main())
+    assert long.ended == ["long"]
+    assert [one.name for one in app.get_state(THREAD).tasks if one.result] == ["quick"]
+    assert seen.of_kind("run_finished")[0].data.status == "cancelled"
+    assert asyncio.run(_finished(app)) == ["quick"]
+
+
+async def _finished(app: Any) -> Any:
+    """The log when the thread starts anew: results that had landed are applied."""
+    control = RunControl()
+    control.request_drain()
+    with pytest.raises(GraphDrained):
+        await app.ainvoke({"x": 2}, THREAD, control=control)
+    return (await app.aget_state(THREAD)).values["log"]
+
+
+def test_5_5_a_wait_for_the_next_attempt_ends_with_the_run(driver: Any) -> None:
+    control, clock = RunControl(), FakeClock()
+
+    def fails(state: State) -> None:
+        threading.Timer(0.02, control.request_cancel).start()
+        raise ConnectionError
+
+    graph = StateGraph(State).add_node("fails", fails, retry_policy=RetryPolicy(initial_interval=1000))
+    with pytest.raises(RunCancelled):
+        driver.invoke(graph.add_edge(START, "fails").compile(clock=clock), {"x": 1}, control=control)
+
+
+def test_5_5_plain_functions_are_not_waited_for_and_their_late_writes_are_ignored(driver: Any, within: Any) -> None:
+    gate, control, late = threading.Event(), RunControl(), []
+
+    def slow(state: State) -> dict[str, Any]:
+        threading.Timer(0.02, control.request_cancel).start()
+        gate.wait(5)
+        late.append(1)
+        return {"log": ["late"]}
+
+    app = graph_of(("slow", slow), ("quick", quick)).compile(InMemorySaver())
+    with pytest.raises(RunCancelled):
+        within(lambda: driver.invoke(app, {"x": 1}, THREAD, control=control), 3)
+    gate.set()
+    while not late:
+        time.sleep(0.001)
+    assert [one.result for one in app.get_state(THREAD).tasks] == [None, {"log": ["quick"]}]
+
+
+def test_5_5_a_control_that_was_cancelled_before_stops_the_run_before_its_first_step(driver: Any) -> None:
+    control = RunControl()
+    control.request_cancel()
+
+    with pytest.raises(RunCancelled):
+        driver.invoke(graph_of(("quick", quick)).compile(), {"x": 1}, control=control)
+
+
+def test_5_5_tasks_of_a_cancelled_node_are_cancelled_too() -> None:
+    long = Long()
+    call = task(long.node("called"))
+
+    async def caller(state: State) -> None:
+        await call(state)
+
+    async def main() -> None:
+        running = asyncio.ensure_future(graph_of(("caller", caller)).compile().ainvoke({"x": 1}))
+        while not long.begun.is_set():
+            await asyncio.sleep(0.001)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        await asyncio.sleep(0.01)
+        assert len(asyncio.all_tasks()) == 1
+
+    asyncio.run(main())
+    assert long.ended == ["called"]
+
+
+def test_8_3_an_abandoned_stream_stops_its_run_promptly(driver: Any, within: Any) -> None:
+    long = Long()
+    app = graph_of(("quick", quick), ("long", long.node("long"))).compile()
+
+    def abandon() -> Any:
+        return driver.take(app, {"x": 1}, 1)
+
+    if driver.name == "async":
+        assert within(abandon, 3) == [{"quick": {"log": ["quick"]}}]
+    else:
+        parts = app.stream({"x": 1}, stream_mode=["updates", "custom"])
+        assert within(lambda: next(parts), 3) == ("updates", {"quick": {"log": ["quick"]}})
+        assert long.begun.wait(3)
+        within(parts.close, 1)
+    deadline = time.monotonic() + 3
+    while not long.ended and time.monotonic() < deadline:
+        time.sleep(0.001)
+    assert long.ended == ["long"]
