@@ -17,7 +17,7 @@ from statewright import (
     append,
     interrupt,
 )
-from statewright.errors import InvalidResume, UnknownTarget
+from statewright.errors import InvalidConfig, InvalidResume, InvalidUpdateError, NamespaceBusy, UnknownTarget
 
 
 class State(TypedDict, total=False):
@@ -559,3 +559,145 @@ def test_invoke_works_inside_a_running_loop(within: Any) -> None:
         return app.invoke({"x": 1})["log"]
 
     assert within(lambda: asyncio.run(main())) == [1] * 4
+
+
+# -- calls told apart, and memory chosen by call
+
+
+def test_4_5_calls_with_keys_may_change_their_order(driver: Any) -> None:
+    child = beside(ask("a")).compile()
+    order = ["first", "second"]
+
+    def caller(state: Any) -> dict[str, Any]:
+        for key in order:
+            child.invoke({"x": 1}, call_key=key)
+        return {"log": ["through"]}
+
+    app = StateGraph(State).add_node(caller).add_edge(START, "caller").compile(InMemorySaver())
+    (first,) = driver.invoke(app, {"x": 1}, thread_id="1")["__interrupt__"]
+    order.reverse()
+    (second,) = driver.invoke(app, Command(resume={first.id: 1}), thread_id="1")["__interrupt__"]
+    assert second.id != first.id
+    assert driver.invoke(app, Command(resume={second.id: 2}), thread_id="1")["log"] == ["through"]
+
+
+def test_4_5_a_key_tells_one_call_apart(driver: Any) -> None:
+    child = beside(say("inner")).compile()
+
+    def caller(state: Any) -> None:
+        child.invoke({"x": 1}, call_key="same")
+        child.invoke({"x": 1}, call_key="same")
+
+    app = StateGraph(State).add_node(caller).add_edge(START, "caller").compile()
+    with pytest.raises(InvalidUpdateError, match="call_key 'same' twice"):
+        driver.invoke(app, {"x": 1})
+
+
+def test_4_5_a_call_may_choose_its_memory(driver: Any) -> None:
+    child = beside(say("inner")).compile()
+
+    def caller(state: Any) -> dict[str, Any]:
+        return {"log": [len(child.invoke({"x": 1}, memory="thread", call_key="k")["log"])]}
+
+    app = StateGraph(State).add_node(caller).add_edge(START, "caller").compile(InMemorySaver())
+    assert [driver.invoke(app, {"x": 1}, thread_id="1")["log"][-1] for _ in range(3)] == [1, 2, 3]
+
+
+def test_4_5_two_live_calls_that_share_a_memory_are_refused(driver: Any) -> None:
+    async def slow(state: Any) -> dict[str, Any]:
+        await asyncio.sleep(0.02)
+        return {"log": ["inner"]}
+
+    child = StateGraph(State).add_node(slow).add_edge(START, "slow").compile()
+    graph = StateGraph(State).add_node("child", child, memory="thread")
+    graph.add_node("s", lambda s: [Send("child", {"x": n}) for n in range(2)], destinations=["child"])
+    app = graph.add_edge(START, "s").compile(InMemorySaver())
+
+    with pytest.raises(NamespaceBusy, match="call_key"):
+        driver.invoke(app, {"x": 1}, thread_id="1")
+
+
+def test_4_5_a_memory_is_free_again_when_its_call_has_ended(driver: Any) -> None:
+    failing = [True]
+
+    def inner(state: Any) -> dict[str, Any]:
+        if failing[0]:
+            raise KeyError("x")
+        return {"log": ["ok"]}
+
+    child = StateGraph(State).add_node(inner).add_edge(START, "inner").compile()
+    app = holding(child, memory="thread").compile(InMemorySaver())
+    with pytest.raises(KeyError):
+        driver.invoke(app, {"x": 1}, thread_id="1")
+    failing[0] = False
+    assert driver.invoke(app, None, thread_id="1")["log"] == ["ok"]
+
+
+def test_4_5_calls_go_with_the_task_that_made_them_unless_they_are_kept(driver: Any) -> None:
+    child = beside(say("inner")).compile()
+    for keep, kept in ((False, 0), (True, 1)):
+        saver = InMemorySaver()
+        app = holding(child).compile(saver, keep_calls=keep)
+        driver.invoke(app, {"x": 1}, thread_id="1")
+        assert len([space for space in saver._threads["1"].saved if space]) == kept
+
+
+# -- the states of subgraphs
+
+
+def two_deep(saver: Any) -> Any:
+    inner = beside(ask("deep")).compile()
+    middle = StateGraph(State).add_node("inner", inner).add_edge(START, "inner").compile()
+    return StateGraph(State).add_node("middle", middle).add_edge(START, "middle").compile(saver)
+
+
+def test_4_5_the_state_of_subgraphs_can_be_seen_at_any_depth(driver: Any) -> None:
+    app = two_deep(InMemorySaver())
+    driver.invoke(app, {"x": 5}, thread_id="1")
+
+    assert app.get_state(thread_id="1").tasks[0].state is None
+    middle = app.get_state(thread_id="1", subgraphs=True).tasks[0].state
+    inner = middle.tasks[0].state
+    assert (middle.next, inner.next, inner.values["x"]) == (("inner",), ("deep",), 5)
+    assert app.get_state(inner.config).values == inner.values
+    named = {"thread_id": "1", "namespace": inner.config["configurable"]["namespace"]}
+    assert [one.next for one in app.get_state_history(named)] == [("deep",)]
+
+
+def test_4_5_the_state_of_a_subgraph_can_be_changed_before_it_goes_on(driver: Any) -> None:
+    app = two_deep(InMemorySaver())
+    driver.invoke(app, {"x": 5}, thread_id="1")
+    inner = app.get_state(thread_id="1", subgraphs=True).tasks[0].state.tasks[0].state
+    latest = {"configurable": {k: v for k, v in inner.config["configurable"].items() if k != "checkpoint_id"}}
+    app.update_state(latest, {"log": ["by hand"]}, as_node="deep")
+
+    assert driver.invoke(app, None, thread_id="1")["log"] == ["by hand"]
+
+
+def test_4_5_subgraphs_can_be_listed(driver: Any) -> None:
+    app = two_deep(None)
+
+    assert [path for path, _ in app.get_subgraphs()] == ["middle"]
+    assert [path for path, _ in app.get_subgraphs(recurse=True)] == ["middle", "middle|inner"]
+    assert [path for path, _ in app.get_subgraphs("middle:abc|inner")] == ["middle|inner"]
+
+
+def test_4_5_a_namespace_that_leads_nowhere_is_refused(driver: Any) -> None:
+    app = two_deep(InMemorySaver())
+    driver.invoke(app, {"x": 5}, thread_id="1")
+
+    with pytest.raises(InvalidConfig, match=r"'midle'.*Did you mean 'middle'"):
+        app.get_state(thread_id="1", namespace="midle")
+    with pytest.raises(InvalidConfig, match="goes on with its thread"):
+        driver.invoke(app, None, thread_id="1", namespace="middle")
+
+
+def test_4_5_a_node_may_pass_its_config_on(driver: Any) -> None:
+    child = beside(ask("a")).compile()
+
+    def caller(state: Any, config: Any) -> dict[str, Any]:
+        return {"log": child.invoke({"x": 1}, config)["log"]}
+
+    app = StateGraph(State).add_node(caller).add_edge(START, "caller").compile(InMemorySaver())
+    driver.invoke(app, {"x": 1}, thread_id="1")
+    assert driver.invoke(app, Command(resume="yes"), thread_id="1")["log"] == [("a", "yes")]

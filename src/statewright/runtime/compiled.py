@@ -35,7 +35,7 @@ from statewright.runtime.snapshot import StateSnapshot, empty_snapshot, snapshot
 from statewright.runtime.start import TIMED_OUT, run_to_rest
 from statewright.runtime.stream import INTERRUPT, StreamView, checked_modes
 from statewright.runtime.subgraph import Pairs, call_line, call_namespace, check_free, shared
-from statewright.runtime.subgraph_state import graph_at, node_path, subgraphs_of, with_subgraphs
+from statewright.runtime.subgraph_state import callers_run_again, graph_at, node_path, subgraphs_of, with_subgraphs
 from statewright.runtime.thread_state import Update, forked, load_saved, updated
 from statewright.runtime.watch import Watch, instrument_listeners
 from statewright.state import UnknownKeys, check_value, context_json_schema, json_schema
@@ -397,6 +397,8 @@ class CompiledGraph:
         """Several updates `(values, as_node)` as one superstep, in their order."""
         run = self._thread_run(config, options)
         line, head = perform_all(run, updated(run, updates, cancel_pending=cancel_pending))
+        if line.namespace:
+            callers_run_again(run)
         return checkpoint_config(line, head)
 
     def get_events(

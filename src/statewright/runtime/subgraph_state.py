@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Protocol, cast
 
-from statewright.checkpoint import Checkpointer, Line, SavedCheckpoint
+from statewright.checkpoint import Checkpointer, Line, Pending, SavedCheckpoint
 from statewright.errors import InvalidConfig, suggestion
 from statewright.graph import Graph
 from statewright.runtime.program import Program
@@ -49,6 +49,23 @@ def graph_at(graph: Graph, namespace: str) -> Any:
             f"The namespace {namespace!r} leads to no subgraph that is a node. " + suggestion(path, known, noun="Paths")
         )
     return known[path]
+
+
+def callers_run_again(run: Run) -> None:
+    """Let the tasks that wait for a subgraph run again: it was changed from outside, and may not ask any more."""
+    saver, line = cast(Checkpointer, run.saver), cast(Line, run.line)
+    segments = line.namespace.split("|")
+    for depth in range(len(segments)):
+        outer = line._replace(namespace="|".join(segments[:depth]))
+        node, _, identity = segments[depth].partition(":")
+        head: SavedCheckpoint | None = resolved(
+            saver.load(outer.thread_id, namespace=outer.namespace, branch=outer.branch)
+        )
+        if head is not None:
+            callers = [
+                one.id for one in head.checkpoint.frontier if one.node == node and one.id in (identity or one.id)
+            ]
+            resolved(saver.save_results(outer, head.id, Pending(interrupts=dict.fromkeys(callers, ()))))
 
 
 def with_subgraphs(run: Run, snapshot: StateSnapshot) -> StateSnapshot:
