@@ -6,7 +6,7 @@ Updates go through `state/update.py`; this module takes the rest apart.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 from statewright.errors import InvalidUpdateError
@@ -38,7 +38,7 @@ class Reported:
 
     __slots__ = ("update", "written")
 
-    def __init__(self, update: Mapping[str, Any], written: Sequence[tuple[str, Any]]) -> None:
+    def __init__(self, update: dict[str, Any], written: Sequence[tuple[str, Any]]) -> None:
         self.update = update
         self.written = written
 
@@ -64,7 +64,7 @@ def read_answer(answer: Any, reader: UpdateReader, node: str, ids: IdSource) -> 
     if type(answer) is Send:
         return Answer({}, [answer])
     if type(answer) is Reported:
-        return Answer(_joined(reader.read(answer.update, node, ids), answer.written), None)
+        return Answer(_joined(reader.read_fields(answer.update, node, ids), answer.written), None)
     if isinstance(answer, list | tuple) and _is_several(cast(Sequence[Any], answer), reader):
         return _from_list(cast(Iterable[Any], answer), reader, node, ids)
     return Answer(reader.read(answer, node, ids), None)

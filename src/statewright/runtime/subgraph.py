@@ -16,6 +16,7 @@ from statewright.errors import NamespaceBusy
 from statewright.graph import Memory, Reported, SubgraphLike
 from statewright.runtime.run import Run
 from statewright.runtime.scope import Scope
+from statewright.state import ROOT
 
 
 class Callee(Protocol):
@@ -38,9 +39,15 @@ def subgraph_calls(
 ) -> Calls:
     """How a node calls its subgraph, from either driver.
 
-    `known` are the caller's fields, None if it takes any; `merging` are those of them that merge.
+    `known` are the caller's fields, None if it takes any; `merging` are those of them that merge. Where the caller's
+    state is one bare value, so is what the subgraph answers.
     """
     callee = cast(Callee, subgraph)
+    if known == {ROOT}:
+        return (
+            lambda state: callee.call_within(state, memory)[0],
+            lambda state: _first(callee.acall_within(state, memory)),
+        )
     both_merge = merging & callee.reported
 
     def call(state: Any) -> Any:
@@ -52,6 +59,10 @@ def subgraph_calls(
         return news(shared(result, known), state, written, both_merge)
 
     return call, acall
+
+
+async def _first(answer: Awaitable[tuple[Any, Pairs]]) -> Any:
+    return (await answer)[0]
 
 
 def news(result: Any, given: Any, written: Pairs, both_merge: frozenset[str]) -> Any:

@@ -67,7 +67,10 @@ class UpdateReader:
         Raises InvalidUpdateError for what is no update.
         """
         usual = type(update) is dict and not self._root and not self._bare_messages
-        mapping = cast(dict[str, Any], update) if usual else self._mapping(update, node)
+        return self.read_fields(cast(dict[str, Any], update) if usual else self._mapping(update, node), node, ids)
+
+    def read_fields(self, mapping: dict[str, Any], node: str, ids: IdSource) -> dict[str, Any]:
+        """The writes that a mapping of fields means, which is neither a message nor a bare value."""
         if self._closed and not mapping.keys() <= self._known:
             mapping = self._without_unknown(mapping, node)
         return mapping if self._plain else self._finished(mapping, ids)
