@@ -12,6 +12,7 @@ from benchmarks.cases import (
     instruction_count,
     loop,
     messages,
+    nesting,
     short_runs,
     task_memory,
     worker_threads,
@@ -28,6 +29,7 @@ _CASES = (
     concurrent_runs,
     short_runs,
     worker_threads,
+    nesting,
     importing,
     compiling,
 )

@@ -17,39 +17,44 @@ _ATOMS = (str, bytes, int, float, bool, complex, type(None), type(...))
 
 def fingerprint(value: Any) -> str:
     """32 hexadecimal digits that depend on every part of the value. Raises InvalidUpdateError for what has none."""
-    digest = hashlib.blake2b(digest_size=16)
-    seen: set[int] = set()
-    for part in _parts(value, seen):
-        digest.update(part.encode(errors="surrogatepass"))
-        digest.update(b"\x1f")
-    return digest.hexdigest()
+    parts: list[str] = []
+    _take_apart(value, parts, set())
+    return hashlib.blake2b("\x1f".join(parts).encode(errors="surrogatepass"), digest_size=16).hexdigest()
 
 
-def _parts(value: Any, above: set[int]) -> Iterable[str]:
+def _take_apart(value: Any, parts: list[str], above: set[int]) -> None:
+    """Add the parts of a value. `above` are the objects that hold it."""
     kind = cast("type[Any]", type(value))
     if kind in _ATOMS:
-        yield f"{kind.__name__}:{value!r}"
+        parts.append(f"{kind.__name__}:{value!r}")
         return
     if isinstance(value, type) or (callable(value) and hasattr(value, "__qualname__")):
-        yield f"name:{value.__module__}.{cast(Any, value).__qualname__}"
+        parts.append(f"name:{value.__module__}.{cast(Any, value).__qualname__}")
         return
     identity = id(value)
     if identity in above:
         raise InvalidUpdateError(f"A value of type {kind.__name__} contains itself, so it has no fingerprint.")
     above.add(identity)
-    yield f"{kind.__module__}.{kind.__qualname__}("
-    if isinstance(value, Mapping):
-        pairs = cast(Mapping[Any, Any], value).items()
-        yield from sorted(f"{fingerprint(key)}={fingerprint(content)}" for key, content in pairs)
-    elif isinstance(value, set | frozenset):
-        yield from sorted(map(fingerprint, cast(Iterable[Any], value)))
-    elif isinstance(value, list | tuple):
+    parts.append(f"{kind.__module__}.{kind.__qualname__}(")
+    if kind is tuple or isinstance(value, list | tuple):
         for item in cast(Iterable[Any], value):
-            yield from _parts(item, above)
+            _take_apart(item, parts, above)
+    elif isinstance(value, Mapping):
+        pairs = cast(Mapping[Any, Any], value).items()
+        parts.extend(sorted(f"{_whole(key, above)}={_whole(content, above)}" for key, content in pairs))
+    elif isinstance(value, set | frozenset):
+        parts.extend(sorted(_whole(item, above) for item in cast(Iterable[Any], value)))
     else:
-        yield from _parts(_made_from(value), above)
-    yield ")"
+        _take_apart(_made_from(value), parts, above)
+    parts.append(")")
     above.discard(identity)
+
+
+def _whole(value: Any, above: set[int]) -> str:
+    """A value as one part."""
+    parts: list[str] = []
+    _take_apart(value, parts, above)
+    return "\x1e".join(parts)
 
 
 def _made_from(value: Any) -> list[Any]:

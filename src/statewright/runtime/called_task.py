@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
 from typing import Any, Generic, TypeVar, cast
+from weakref import WeakKeyDictionary, WeakSet
 
 from statewright.cache import CacheKey
 from statewright.checkpoint import NO_ARG, JournalEntry, JournalKey, Task
@@ -59,9 +60,10 @@ class CalledTask(Task):
 
     __slots__ = ("_id",)
 
-    def __init__(self, caller: Task, name: str, ordinal: int) -> None:
+    def __init__(self, caller: Task, key: JournalKey) -> None:
         super().__init__(caller.node, NO_ARG, caller.origin, caller.position)
-        self._id = TaskId(f"{caller.id}:{name}.{ordinal}")
+        caller_id, name, ordinal = key
+        self._id = TaskId(f"{caller_id}:{name}.{ordinal}")
 
     @property
     def id(self) -> TaskId:
@@ -201,7 +203,7 @@ def call_task(called: CalledFunction, args: tuple[Any, ...], kwargs: dict[str, A
         future.settle(entry.value, None)
         return future
     scope = caller.copy()
-    scope.task = CalledTask(caller.task, called.name, key[2])
+    scope.task = CalledTask(caller.task, key)
     scope.holding = ()
     call = _Call(called, args, kwargs, scope, key, given, future)
     if called.is_coroutine:
@@ -316,9 +318,7 @@ class _Call:
         else:
             running = loop.create_task(self._run_async())
             self._future._running = running  # pyright: ignore[reportPrivateUsage]
-            caller = asyncio.current_task()
-            if caller is not None:  # whoever calls and does not wait takes it along when it ends
-                caller.add_done_callback(lambda _: running.cancel())
+            _children_of(asyncio.current_task()).add(running)
 
     async def _run_async(self) -> None:
         enter_scope(self._scope)
@@ -387,6 +387,19 @@ class _Call:
         watch = self._scope.run.watch
         if watch is not None and not self._scope.abandoned:
             watch.call_finished(self._scope, self._called.name, value)
+
+
+_children: WeakKeyDictionary[Any, WeakSet[Any]] = WeakKeyDictionary()
+"""The asyncio tasks that an asyncio task has started: when it ends, it takes along those that it did not wait for."""
+
+
+def _children_of(caller: Any) -> WeakSet[Any]:
+    children = _children.get(caller)
+    if children is None:
+        started: WeakSet[Any] = WeakSet()
+        children = _children[caller] = started
+        caller.add_done_callback(lambda _: [child.cancel() for child in started])
+    return children
 
 
 class _Value:

@@ -43,7 +43,7 @@ def subgraph_calls(
     state is one bare value, so is what the subgraph answers.
     """
     callee = cast(Callee, subgraph)
-    if known == {ROOT}:
+    if known is not None and ROOT in known:
         return (
             lambda state: callee.call_within(state, memory)[0],
             lambda state: _first(callee.acall_within(state, memory)),
