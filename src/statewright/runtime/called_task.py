@@ -398,8 +398,13 @@ def _children_of(caller: Any) -> WeakSet[Any]:
     if children is None:
         started: WeakSet[Any] = WeakSet()
         children = _children[caller] = started
-        caller.add_done_callback(lambda _: [child.cancel() for child in started])
+        caller.add_done_callback(lambda _ended: _cancel_all(started))  # pyright: ignore[reportUnknownLambdaType]
     return children
+
+
+def _cancel_all(tasks: WeakSet[Any]) -> None:
+    for one in tasks:
+        one.cancel()
 
 
 class _Value:

@@ -58,6 +58,11 @@ class RunControl:
                 self._calls.pop(id(callback), None)
                 self._lock.notify_all()
 
+    @property
+    def has_stopped(self) -> bool:
+        """Whether nothing is under way that a cancellation would stop."""
+        return not self._calls
+
     def wait_until_stopped(self) -> None:
         """Wait until everything that a cancellation stops has cleaned up; all of it ends by itself."""
         with self._lock:

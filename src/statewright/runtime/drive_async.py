@@ -83,10 +83,14 @@ async def drive_async(run: Run, core: Core) -> None:
             cancelling.end()
     if cancelling is not None and cancelled is None:
         cancelled = await cancelling.late_signal()
-    if run.control is not None and run.rest is not None and run.rest.status == "cancelled" and not run.nested:
+    if _is_cancelled_root(run) and run.control is not None and not run.control.has_stopped:
         await call_in_thread(run.control.wait_until_stopped)
     if cancelled is not None and not (cancelling is not None and cancelling.was_mine()):
         raise cancelled
+
+
+def _is_cancelled_root(run: Run) -> bool:
+    return not run.nested and run.rest is not None and run.rest.status == "cancelled"
 
 
 async def _run_one(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Outcome:
