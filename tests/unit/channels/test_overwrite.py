@@ -19,7 +19,7 @@ def test_any_value_can_be_set_in_any_form(value: Any, form: str) -> None:
         "long": {"type": "__overwrite__", "value": value},
     }
     assert overwritten([forms[form]]) is value
-    assert overwritten(["before", forms[form], "after"]) is value
+    assert overwritten(["before", {"a": 1}, forms[form], {"a": 1}, "after"]) is value
 
 
 @pytest.mark.parametrize(

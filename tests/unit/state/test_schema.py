@@ -1,0 +1,334 @@
+"""A class, or a dict of reducers, read as channels."""
+
+import operator
+from dataclasses import KW_ONLY, InitVar, dataclass, field
+from typing import Annotated, Any, ClassVar, NotRequired, Required, TypedDict
+
+import pytest
+import typing_extensions
+from pydantic import BaseModel, ConfigDict, PrivateAttr
+from pydantic import Field as Described
+
+from statewright.channels import (
+    AnyValue,
+    Append,
+    Channel,
+    Ephemeral,
+    LastValue,
+    Messages,
+    Reduced,
+    Topic,
+    add_messages,
+    append,
+    overwrite,
+)
+from statewright.errors import InvalidSchema
+from statewright.state import (
+    ROOT,
+    IsLastStep,
+    RemainingSteps,
+    SchemaKind,
+    StateSchema,
+    is_pydantic,
+    merge_fields,
+    read_schema,
+)
+
+
+class Typed(TypedDict):
+    log: Annotated[list[str], append]
+    count: int
+    note: NotRequired[str]
+
+
+class Partial(TypedDict, total=False):
+    log: Required[Annotated[list[str], append]]
+    count: int
+
+
+class Longer(Typed):
+    total: Annotated[int, operator.add]
+
+
+class Foreign(typing_extensions.TypedDict):
+    log: Annotated[list[str], append]
+    seen: typing_extensions.ReadOnly[int]
+
+
+class Steps(TypedDict):
+    last: IsLastStep
+    count: int
+    left: RemainingSteps
+
+
+@dataclass
+class Data:
+    title: str
+    log: Annotated[list[str], append] = field(default_factory=lambda: ["made"])
+    count: int = 3
+    note: str | None = None
+    kind: ClassVar[str] = "data"
+    seed: InitVar[int] = 0
+    _: KW_ONLY
+    last: float = 0.5
+
+
+@dataclass
+class MoreData(Data):
+    count: int = 4
+    extra: list[int] = field(default_factory=list)
+
+
+class Model(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+    title: str
+    log: Annotated[list[str], append] = []
+    count: Annotated[int, Described(ge=0)] = 3
+    note: str | None = None
+    made: list[int] = Described(default_factory=lambda: [1])
+    shown: int = Described(default=1, alias="Shown")
+    kind: ClassVar[str] = "model"
+    _private: int = PrivateAttr(default=1)
+
+
+class MoreModel(Model):
+    total: Annotated[int, operator.add] = 1
+
+
+class Annotations:
+    x: int
+
+
+class Bare:
+    """A class without fields: a value like any other."""
+
+
+class Unresolved(TypedDict):
+    x: "Nowhere"  # noqa: F821  # that is the point
+
+
+class Empty(TypedDict):
+    pass
+
+
+def first(schema: StateSchema) -> dict[str, Any]:
+    """The declared defaults, made."""
+    return {name: one.start() for name, one in schema.fields.items() if one.start is not None}
+
+
+# -- classes
+
+
+@pytest.mark.parametrize(
+    ("source", "kind", "names"),
+    [
+        (Typed, SchemaKind.MAPPING, ["log", "count", "note"]),
+        (Partial, SchemaKind.MAPPING, ["log", "count"]),
+        (Longer, SchemaKind.MAPPING, ["log", "count", "note", "total"]),
+        (Foreign, SchemaKind.MAPPING, ["log", "seen"]),
+        (Empty, SchemaKind.MAPPING, []),
+        (Data, SchemaKind.DATACLASS, ["title", "log", "count", "note", "last"]),
+        (MoreData, SchemaKind.DATACLASS, ["title", "log", "count", "note", "last", "extra"]),
+        (Model, SchemaKind.PYDANTIC, ["title", "log", "count", "note", "made", "shown"]),
+        (MoreModel, SchemaKind.PYDANTIC, ["title", "log", "count", "note", "made", "shown", "total"]),
+    ],
+)
+def test_the_fields_of_a_class_are_read_in_their_order(source: type, kind: SchemaKind, names: list[str]) -> None:
+    schema = read_schema(source)
+    assert (schema.kind, list(schema.fields)) == (kind, names)
+    assert (schema.source, schema.name, schema.closed) == (source, source.__name__, True)
+
+
+@pytest.mark.parametrize("source", [Typed, Partial, Longer, Foreign, Data, MoreData, Model, MoreModel])
+def test_an_annotated_reducer_is_found_in_every_kind_of_class(source: type) -> None:
+    fields = read_schema(source).fields
+    assert type(fields["log"].channel) is Append
+    assert fields["log"].hint == list[str]
+    assert [name for name, one in fields.items() if not one.plain] == [n for n in ("log", "total") if n in fields]
+
+
+@pytest.mark.parametrize(
+    ("source", "values"),
+    [
+        (Typed, {}),
+        (Data, {"log": ["made"], "count": 3, "note": None, "last": 0.5}),
+        (MoreData, {"log": ["made"], "count": 4, "note": None, "last": 0.5, "extra": []}),
+        (Model, {"log": [], "count": 3, "note": None, "made": [1], "shown": 1}),
+        (MoreModel, {"log": [], "count": 3, "note": None, "made": [1], "shown": 1, "total": 1}),
+    ],
+)
+def test_a_default_is_a_first_value_and_a_factory_makes_one(source: type, values: dict[str, Any]) -> None:
+    schema = read_schema(source)
+    assert first(schema) == values
+    again = first(schema)
+    assert not any(again[name] is value for name, value in first(schema).items() if isinstance(value, list))
+
+
+@pytest.mark.parametrize(("source", "start"), [(Typed, []), (Data, ["made"]), (Model, [])])
+def test_a_reduced_field_starts_with_its_default_else_empty(source: type, start: list[str]) -> None:
+    assert read_schema(source).channels["log"].start() == start
+
+
+def test_changing_a_first_value_changes_no_default() -> None:
+    schema = read_schema(Model)
+    first(schema)["log"].append("x")
+    assert first(schema)["log"] == []
+
+
+def test_computed_fields_are_kept_apart_and_named_last() -> None:
+    schema = read_schema(Steps)
+    assert list(schema.fields) == list(schema.channels) == ["count"]
+    assert list(schema.managed) == ["last", "left"]
+    assert schema.keys == ("count", "last", "left")
+
+
+@pytest.mark.parametrize(
+    ("source", "values"),
+    [
+        (Data, {"title": "t", "count": 1}),
+        (Model, {"title": "t", "count": 1}),
+        (Typed, {"log": [], "count": 1}),
+    ],
+)
+def test_an_instance_is_one_of_the_users_class(source: Any, values: dict[str, Any]) -> None:
+    made = read_schema(source).instance(values)
+    assert made == source(**values)
+    assert type(made) is type(source(**values))
+
+
+def test_a_class_with_annotations_that_is_no_schema_is_refused() -> None:
+    with pytest.raises(InvalidSchema, match=r"Annotations has annotations but is neither.*@dataclass"):
+        read_schema(Annotations)
+
+
+def test_an_annotation_that_cannot_be_resolved_is_named() -> None:
+    with pytest.raises(InvalidSchema, match=r"Unresolved cannot be resolved.*Nowhere"):
+        read_schema(Unresolved)
+
+
+# -- a bare value
+
+
+@pytest.mark.parametrize(
+    ("source", "hint", "channel"),
+    [
+        (int, int, LastValue()),
+        (list, list, LastValue()),
+        (list[str], list[str], LastValue()),
+        (int | None, int | None, LastValue()),
+        (Any, Any, LastValue()),
+        (Bare, Bare, LastValue()),
+        (Annotated[list[str], append], list[str], Append(start=list)),
+        (Annotated[int, operator.add], int, Reduced(operator.add, start=int)),
+        (Annotated[list[Any], add_messages], list[Any], Messages()),
+    ],
+)
+def test_any_other_type_is_a_state_of_one_bare_value(source: Any, hint: Any, channel: Channel) -> None:
+    schema = read_schema(source)
+    assert (schema.kind, schema.closed, list(schema.fields)) == (SchemaKind.ROOT, True, [ROOT])
+    assert (schema.fields[ROOT].hint, schema.channels[ROOT]) == (hint, channel)
+
+
+# -- dicts
+
+
+@pytest.mark.parametrize(
+    ("entry", "hint", "channel"),
+    [
+        (append, Any, Append()),
+        (max, Any, Reduced(max)),
+        (operator.add, Any, Reduced(operator.add)),
+        (overwrite, Any, LastValue()),
+        (add_messages, Any, Messages()),
+        (Topic(accumulate=True), Any, Topic(accumulate=True)),
+        (Ephemeral, Any, Ephemeral()),
+        (AnyValue, Any, AnyValue()),
+        (int, int, LastValue()),
+        (list, list, LastValue()),
+        (Bare, Bare, LastValue()),
+        (int | None, int | None, LastValue()),
+        (Any, Any, LastValue()),
+        (None, None, LastValue()),
+    ],
+)
+def test_an_entry_is_a_reducer_a_channel_or_a_type(entry: object, hint: Any, channel: Channel) -> None:
+    schema = read_schema({"x": entry})
+    assert (schema.fields["x"].hint, schema.channels) == (hint, {"x": channel})
+
+
+@pytest.mark.parametrize("entry", ["append", 3, [append], {"a": append}, 0, ""])
+def test_an_entry_that_is_nothing_of_these_is_refused(entry: object) -> None:
+    with pytest.raises(InvalidSchema, match=rf"Field 'x'.*type {type(entry).__name__}.*reducer, a channel or a type"):
+        StateSchema({"x": entry})
+
+
+def test_a_dict_is_open_unless_told_otherwise() -> None:
+    assert not read_schema({"x": int}).closed
+    assert not StateSchema().closed
+    assert StateSchema({"x": int}, closed=True).closed
+
+
+def test_a_schema_written_by_hand_is_read_as_itself() -> None:
+    schema = StateSchema({"x": append})
+    assert read_schema(schema) is schema
+
+
+def test_a_reducer_can_be_registered_later_and_replaces_the_former() -> None:
+    schema = StateSchema({"x": int})
+    assert schema.register_reducer("x", append).register_reducer("y", max) is schema
+    assert schema.channels == {"x": Append(), "y": Reduced(max)}
+
+
+def test_a_mapping_need_not_be_a_dict_and_may_be_empty() -> None:
+    assert read_schema({}).fields == {}
+    assert StateSchema().keys == ()
+
+
+def test_a_schema_shows_its_name_and_keys() -> None:
+    assert repr(read_schema(Steps)) == "StateSchema(Steps: count, last, left)"
+    assert repr(StateSchema({"a": int})) == "StateSchema(State: a)"
+
+
+# -- several schemas of one graph
+
+
+def test_a_plain_declaration_gives_way_to_one_that_says_how_to_merge() -> None:
+    plain, merging = StateSchema({"x": list}), StateSchema({"x": append})
+    assert merge_fields([plain, merging])["x"].channel == Append()
+    assert merge_fields([merging, plain])["x"].channel == Append()
+
+
+def test_of_two_plain_declarations_the_first_stands() -> None:
+    assert merge_fields([StateSchema({"x": int}), StateSchema({"x": str})])["x"].hint is int
+
+
+def test_one_reducer_may_be_declared_twice() -> None:
+    merged = merge_fields([read_schema(Typed), read_schema(Longer), StateSchema({"other": int})])
+    assert list(merged) == ["log", "count", "note", "total", "other"]
+
+
+@pytest.mark.parametrize(("one", "other"), [(append, max), (max, min), (Topic(), Topic(accumulate=True))])
+def test_two_reducers_for_one_field_are_refused_and_both_shown(one: object, other: object) -> None:
+    with pytest.raises(InvalidSchema, match=r"Field 'x' is declared twice, as .* and as .*Use one reducer"):
+        merge_fields([StateSchema({"x": one}), StateSchema({"x": other})])
+
+
+def test_no_schemas_have_no_fields() -> None:
+    assert merge_fields([]) == {}
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        (Model, True),
+        (BaseModel, True),
+        (Model(title="t"), False),
+        (Data, False),
+        (Typed, False),
+        (int, False),
+        (None, False),
+    ],
+)
+def test_a_pydantic_model_class_is_told_from_everything_else(source: Any, told: bool) -> None:
+    assert is_pydantic(source) is told

@@ -1,0 +1,409 @@
+"""The store in memory: what it keeps, for how long, and how it is found."""
+
+import operator
+from collections import UserDict
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from statewright.errors import InvalidUpdateError
+from statewright.store import Index, InMemoryStore, Item, TimeToLive
+from statewright.testing import FakeClock
+
+NAMES = ("users", "42")
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def embed(texts: Sequence[str]) -> list[list[float]]:
+    """How often a text says cat, and how often dog."""
+    return [[float(text.count("cat")), float(text.count("dog"))] for text in texts]
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock(START)
+
+
+@pytest.fixture
+def store(clock: FakeClock) -> InMemoryStore:
+    return InMemoryStore(clock=clock)
+
+
+def there(store: InMemoryStore, key: str = "k", **options: Any) -> bool:
+    return store.get(NAMES, key, **options) is not None
+
+
+def keys(found: Sequence[Item]) -> list[str]:
+    return [item.key for item in found]
+
+
+# -- values
+
+
+def test_an_item_knows_its_place_its_value_and_its_times(store: InMemoryStore, clock: FakeClock) -> None:
+    store.put(NAMES, "k", {"n": 1})
+    clock.advance(60)
+    store.put(NAMES, "k", {"n": 2})
+
+    later = START + timedelta(seconds=60)
+    assert store.get(NAMES, "k") == Item(namespace=NAMES, key="k", value={"n": 2}, created_at=START, updated_at=later)
+
+
+@pytest.mark.parametrize(("namespace", "key"), [(NAMES, "other"), (("users",), "k"), (("users", "42", "x"), "k")])
+def test_what_was_not_put_is_not_there(store: InMemoryStore, namespace: tuple[str, ...], key: str) -> None:
+    store.put(NAMES, "k", {})
+    assert store.get(namespace, key) is None
+    assert store.get(NAMES, "k") is not None
+
+
+@pytest.mark.parametrize("value", [{}, {"a": None}, {"a": {"b": [1]}}, UserDict(a=1)])
+def test_any_mapping_is_kept_as_a_dict(store: InMemoryStore, value: Any) -> None:
+    store.put(NAMES, "k", value)
+    item = store.get(NAMES, "k")
+    assert item is not None
+    assert item.value == dict(value)
+    assert type(item.value) is dict
+
+
+def test_what_was_given_and_what_was_found_are_copies(store: InMemoryStore) -> None:
+    value = {"inner": {"list": [1]}}
+    store.put(NAMES, "k", value)
+    value["inner"]["list"].append(2)
+    for item in (store.get(NAMES, "k"), *store.search(NAMES)):
+        assert item is not None
+        assert item.value == {"inner": {"list": [1]}}
+        item.value["inner"]["list"].append(3)
+    assert [item.value for item in store.search(NAMES)] == [{"inner": {"list": [1]}}]
+
+
+def test_a_key_may_stand_in_several_namespaces(store: InMemoryStore) -> None:
+    store.put(("a",), "k", {"n": 1})
+    store.put(("b",), "k", {"n": 2})
+    store.delete(("a",), "k")
+    assert store.get(("a",), "k") is None
+    assert store.get(("b",), "k") is not None
+
+
+def test_an_item_that_was_deleted_is_created_anew(store: InMemoryStore, clock: FakeClock) -> None:
+    store.put(NAMES, "k", {})
+    store.delete(NAMES, "k")
+    store.delete(NAMES, "k")
+    clock.advance(1)
+    store.put(NAMES, "k", {})
+    item = store.get(NAMES, "k")
+    assert item is not None
+    assert item.created_at == START + timedelta(seconds=1)
+
+
+@pytest.mark.parametrize("namespace", [(), ("",), ("a.b",)])
+def test_a_bad_namespace_is_refused_and_nothing_kept(store: InMemoryStore, namespace: tuple[str, ...]) -> None:
+    with pytest.raises(InvalidUpdateError, match="namespace"):
+        store.put(namespace, "k", {})
+    assert store.search(()) == []
+
+
+def test_a_store_needs_no_clock_of_its_own() -> None:
+    store = InMemoryStore()
+    store.put(NAMES, "k", {"n": 1}, ttl=3600)
+    item = store.get(NAMES, "k")
+    assert item is not None
+    assert item.created_at.tzinfo is not None
+    store.close()
+
+
+# -- search
+
+
+@pytest.fixture
+def filled(store: InMemoryStore) -> InMemoryStore:
+    places = [("users", "1"), ("users", "2"), ("users", "1", "notes"), ("teams", "1"), ("users", "10")]
+    for number, namespace in enumerate(places):
+        store.put(namespace, f"k{number}", {"n": number, "even": number % 2 == 0})
+    return store
+
+
+@pytest.mark.parametrize(
+    ("prefix", "found"),
+    [
+        ((), ["k4", "k3", "k2", "k1", "k0"]),
+        (("users",), ["k4", "k2", "k1", "k0"]),
+        (("users", "1"), ["k2", "k0"]),
+        (("users", "1", "notes"), ["k2"]),
+        (("users", "1", "notes", "more"), []),
+        (("nobody",), []),
+        (("*", "1"), ["k3", "k2", "k0"]),
+        (("users", "*"), ["k4", "k2", "k1", "k0"]),
+        (("users", "*", "notes"), ["k2"]),
+        (("*", "*", "*"), ["k2"]),
+    ],
+)
+def test_a_search_finds_what_stands_under_a_prefix(
+    filled: InMemoryStore, prefix: tuple[str, ...], found: list[str]
+) -> None:
+    assert keys(filled.search(prefix)) == found
+
+
+@pytest.mark.parametrize(
+    ("limit", "offset", "found"),
+    [(2, 0, ["k4", "k3"]), (2, 3, ["k1", "k0"]), (2, 4, ["k0"]), (2, 9, []), (0, 0, []), (99, 3, ["k1", "k0"])],
+)
+def test_a_search_can_be_cut(filled: InMemoryStore, limit: int, offset: int, found: list[str]) -> None:
+    assert keys(filled.search((), limit=limit, offset=offset)) == found
+
+
+def test_a_search_shows_ten_items_unless_told_otherwise(store: InMemoryStore) -> None:
+    for number in range(12):
+        store.put(NAMES, str(number), {})
+    assert len(store.search(NAMES)) == 10
+
+
+def test_what_is_put_again_comes_first(filled: InMemoryStore) -> None:
+    filled.put(("users", "1"), "k0", {"n": 0})
+    assert keys(filled.search(("users",))) == ["k0", "k4", "k2", "k1"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [(None, 5), ({}, 5), ({"even": True}, 3), ({"n": {"$gte": 1, "$lt": 3}}, 2), ({"n": 9}, 0), ({"missing": None}, 0)],
+)
+def test_a_search_can_be_filtered(filled: InMemoryStore, wanted: Any, found: int) -> None:
+    assert len(filled.search((), filter=wanted)) == found
+
+
+def test_a_cut_is_made_after_filtering(filled: InMemoryStore) -> None:
+    assert keys(filled.search((), filter={"even": True}, limit=1, offset=1)) == ["k2"]
+
+
+def test_an_unknown_operator_in_a_filter_is_refused(filled: InMemoryStore) -> None:
+    with pytest.raises(InvalidUpdateError, match="operator"):
+        filled.search((), filter={"n": {"$near": 1}})
+
+
+def test_without_a_query_there_is_no_score(filled: InMemoryStore) -> None:
+    assert {item.score for item in filled.search(())} == {None}
+
+
+# -- namespaces
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        ({}, ["teams/1", "users/1", "users/1/notes", "users/10", "users/2"]),
+        ({"prefix": ("users",)}, ["users/1", "users/1/notes", "users/10", "users/2"]),
+        ({"prefix": ("*", "1")}, ["teams/1", "users/1", "users/1/notes"]),
+        ({"suffix": ("1",)}, ["teams/1", "users/1"]),
+        ({"suffix": ("*", "notes")}, ["users/1/notes"]),
+        ({"suffix": ("a", "users", "1")}, []),
+        ({"prefix": ("users",), "suffix": ("2",)}, ["users/2"]),
+        ({"max_depth": 1}, ["teams", "users"]),
+        ({"max_depth": 2}, ["teams/1", "users/1", "users/10", "users/2"]),
+        ({"suffix": ("notes",), "max_depth": 1}, ["users"]),
+        ({"prefix": ("users", "1"), "max_depth": 1}, ["users"]),
+        ({"limit": 2}, ["teams/1", "users/1"]),
+        ({"limit": 2, "offset": 4}, ["users/2"]),
+        ({"limit": 0}, []),
+        ({"prefix": ("nobody",)}, []),
+    ],
+)
+def test_namespaces_in_use_are_sorted_and_can_be_chosen(
+    filled: InMemoryStore, options: dict[str, Any], found: list[str]
+) -> None:
+    assert ["/".join(namespace) for namespace in filled.list_namespaces(**options)] == found
+
+
+def test_a_namespace_is_in_use_while_it_has_an_item(store: InMemoryStore) -> None:
+    store.put(NAMES, "k", {})
+    store.put(NAMES, "l", {})
+    assert store.list_namespaces() == [NAMES]
+    store.delete(NAMES, "k")
+    assert store.list_namespaces() == [NAMES]
+    store.delete(NAMES, "l")
+    assert store.list_namespaces() == []
+
+
+# -- time to live
+
+
+@pytest.mark.parametrize("ttl", [10, 10.0, timedelta(seconds=10)])
+def test_an_item_is_there_for_its_time(store: InMemoryStore, clock: FakeClock, ttl: Any) -> None:
+    store.put(NAMES, "k", {}, ttl=ttl)
+    clock.advance(9.9)
+    assert there(store, refresh_ttl=False)
+    clock.advance(0.1)
+    assert not there(store)
+
+
+def test_what_is_over_is_shown_to_nobody(store: InMemoryStore, clock: FakeClock) -> None:
+    store.put(NAMES, "k", {}, ttl=10)
+    clock.advance(10)
+    assert store.search(()) == []
+    assert store.list_namespaces() == []
+
+
+def test_without_a_ttl_an_item_stays(store: InMemoryStore, clock: FakeClock) -> None:
+    store.put(NAMES, "k", {})
+    clock.advance(timedelta(days=10_000))
+    assert there(store)
+    assert store.sweep() == 0
+
+
+@pytest.mark.parametrize("reading", [operator.methodcaller("get", NAMES, "k"), operator.methodcaller("search", NAMES)])
+def test_reading_an_item_begins_its_time_anew(store: InMemoryStore, clock: FakeClock, reading: Any) -> None:
+    store.put(NAMES, "k", {}, ttl=10)
+    clock.advance(8)
+    reading(store)
+    clock.advance(8)
+    assert there(store)
+
+
+@pytest.mark.parametrize(
+    ("refresh_on_read", "refresh", "stays"),
+    [(True, None, True), (True, False, False), (False, None, False), (False, True, True)],
+)
+@pytest.mark.parametrize("method", ["get", "search"])
+def test_whether_reading_refreshes_is_said_for_the_store_and_for_the_call(
+    clock: FakeClock, method: str, refresh_on_read: bool, refresh: bool | None, stays: bool
+) -> None:
+    store = InMemoryStore(clock=clock, ttl=TimeToLive(default=10, refresh_on_read=refresh_on_read))
+    store.put(NAMES, "k", {})
+    clock.advance(8)
+    store.get(NAMES, "k", refresh_ttl=refresh) if method == "get" else store.search(NAMES, refresh_ttl=refresh)
+    clock.advance(8)
+    assert there(store) is stays
+
+
+def test_a_search_refreshes_what_it_shows_alone(store: InMemoryStore, clock: FakeClock) -> None:
+    for key in ("first", "second"):
+        store.put(NAMES, key, {}, ttl=10)
+    clock.advance(8)
+    assert keys(store.search(NAMES, limit=1)) == ["second"]
+    clock.advance(8)
+    assert (there(store, "first"), there(store, "second")) == (False, True)
+
+
+def test_a_ttl_of_the_item_counts_more_than_that_of_the_store(clock: FakeClock) -> None:
+    store = InMemoryStore(clock=clock, ttl=TimeToLive(default=10))
+    store.put(NAMES, "default", {})
+    store.put(NAMES, "longer", {}, ttl=20)
+    store.put(NAMES, "none", {}, ttl=0)
+    assert not there(store, "none")
+    clock.advance(15)
+    assert (there(store, "default"), there(store, "longer")) == (False, True)
+
+
+def test_putting_again_begins_the_time_anew_and_may_end_it(store: InMemoryStore, clock: FakeClock) -> None:
+    for key in ("again", "for ever"):
+        store.put(NAMES, key, {}, ttl=10)
+    clock.advance(8)
+    store.put(NAMES, "again", {}, ttl=10)
+    store.put(NAMES, "for ever", {})
+    clock.advance(8)
+    assert (there(store, "again"), there(store, "for ever")) == (True, True)
+    clock.advance(100)
+    assert (there(store, "again"), there(store, "for ever")) == (False, True)
+
+
+def test_a_sweep_removes_what_is_over_and_counts_it(store: InMemoryStore, clock: FakeClock) -> None:
+    for key, ttl in [("a", 10), ("b", 10), ("c", 20), ("d", None)]:
+        store.put(NAMES, key, {}, ttl=ttl)
+    assert store.sweep() == 0
+    clock.advance(10)
+    assert store.sweep() == 2
+    assert store.sweep() == 0
+    assert keys(store.search(NAMES)) == ["d", "c"]
+
+
+def test_a_sweeper_sweeps_from_time_to_time_until_the_store_is_closed(clock: FakeClock) -> None:
+    store = InMemoryStore(clock=clock, ttl=TimeToLive(default=1, sweep_every=timedelta(seconds=5)))
+    store.start_sweeper()
+    for _ in range(2):
+        store.put(NAMES, "k", {})
+        clock.advance(5)
+        assert store.sweep() == 0
+
+    store.close()
+    store.close()
+    store.put(NAMES, "k", {})
+    clock.advance(50)
+    assert store.sweep() == 1
+
+
+# -- search by meaning
+
+
+@pytest.fixture
+def indexed(clock: FakeClock) -> InMemoryStore:
+    store = InMemoryStore(index=Index(dims=2, embed=embed, fields=("text",)), clock=clock)
+    for key, text in [("dogs", "dog dog"), ("both", "cat dog"), ("cats", "cat cat cat")]:
+        store.put(NAMES, key, {"text": text, "long": len(text) > 7})
+    return store
+
+
+def test_the_nearest_item_comes_first_with_its_score(indexed: InMemoryStore) -> None:
+    found = indexed.search(NAMES, query="cat")
+    assert keys(found) == ["cats", "both", "dogs"]
+    assert [item.score for item in found] == pytest.approx([1, 0.5**0.5, 0])
+
+
+def test_of_equally_near_items_the_last_updated_comes_first(indexed: InMemoryStore) -> None:
+    indexed.put(NAMES, "again", {"text": "cat"})
+    assert keys(indexed.search(NAMES, query="cat", limit=2)) == ["again", "cats"]
+
+
+def test_a_query_can_be_filtered_and_cut(indexed: InMemoryStore) -> None:
+    assert keys(indexed.search(NAMES, query="dog", filter={"long": False})) == ["dogs", "both"]
+    assert keys(indexed.search(NAMES, query="dog", limit=1, offset=1)) == ["both"]
+    assert keys(indexed.search(("others",), query="dog")) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "index", "found"),
+    [
+        ({"text": "dog", "note": "cat"}, None, 0),
+        ({"text": "dog", "note": "cat"}, True, 0),
+        ({"text": "dog", "note": "cat"}, ["note"], 1),
+        ({"text": "dog", "note": "cat"}, ["text", "note"], 1),
+        ({"text": "cat"}, False, None),
+        ({"text": "cat"}, [], None),
+        ({"note": "cat"}, None, None),
+        ({"text": None}, None, None),
+    ],
+)
+def test_what_of_an_item_is_found_by_meaning(clock: FakeClock, value: Any, index: Any, found: float | None) -> None:
+    store = InMemoryStore(index=Index(dims=2, embed=embed, fields=("text",)), clock=clock)
+    store.put(NAMES, "k", value, index=index)
+    scores = [item.score for item in store.search(NAMES, query="cat")]
+    assert scores == ([] if found is None else [pytest.approx(found)])
+    assert keys(store.search(NAMES)) == ["k"]
+
+
+def test_the_nearest_part_of_an_item_counts(clock: FakeClock) -> None:
+    store = InMemoryStore(index=Index(dims=2, embed=embed, fields=("parts[*].text",)), clock=clock)
+    store.put(NAMES, "k", {"parts": [{"text": "dog"}, {"text": "cat"}]})
+    for query in ("cat", "dog"):
+        assert [item.score for item in store.search(NAMES, query=query)] == [pytest.approx(1)]
+
+
+def test_putting_again_changes_what_an_item_means(indexed: InMemoryStore) -> None:
+    indexed.put(NAMES, "cats", {"text": "dog"})
+    assert keys(indexed.search(NAMES, query="cat", limit=1)) == ["both"]
+
+
+def test_a_query_without_an_index_is_refused(store: InMemoryStore) -> None:
+    with pytest.raises(InvalidUpdateError, match="needs an index"):
+        store.search((), query="cat")
+
+
+def test_an_item_whose_vectors_are_wrong_is_not_kept(clock: FakeClock) -> None:
+    store = InMemoryStore(index=Index(dims=3, embed=embed), clock=clock)
+    with pytest.raises(InvalidUpdateError, match="one of 3 for each"):
+        store.put(NAMES, "k", {"text": "cat"})
+    assert not there(store)
+
+
+def test_without_an_index_it_does_not_matter_what_should_be_indexed(store: InMemoryStore) -> None:
+    store.put(NAMES, "k", {"text": "cat"}, index=["text"])
+    assert there(store)

@@ -1,0 +1,147 @@
+"""Search by meaning: texts of a value, their vectors, and how near these are."""
+
+import json
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from statewright.errors import InvalidUpdateError
+from statewright.store import Index
+from statewright.store.vectors import embedded, similarity, texts_at
+
+VALUE: dict[str, Any] = {
+    "title": "T",
+    "empty": "",
+    "number": 3,
+    "zero": 0,
+    "flag": False,
+    "none": None,
+    "author": {"name": "Anna", "home": {"town": "Ulm"}},
+    "parts": [{"text": "one"}, {"text": "two"}, {"other": 1}],
+    "tags": ["a", "b"],
+    "nothing": [],
+}
+
+
+def embed(texts: Sequence[str]) -> list[list[float]]:
+    """How often a text holds an a, and how often a b."""
+    return [[float(text.count("a")), float(text.count("b"))] for text in texts]
+
+
+@pytest.mark.parametrize(
+    ("path", "texts"),
+    [
+        ("title", ["T"]),
+        ("empty", [""]),
+        ("number", ["3"]),
+        ("zero", ["0"]),
+        ("flag", ["false"]),
+        ("author.name", ["Anna"]),
+        ("author.home.town", ["Ulm"]),
+        ("author.home", ['{"town": "Ulm"}']),
+        ("parts[*].text", ["one", "two"]),
+        ("parts[0].text", ["one"]),
+        ("parts[-1].other", ["1"]),
+        ("parts[-2].text", ["two"]),
+        ("tags[*]", ["a", "b"]),
+        ("tags[1]", ["b"]),
+        ("tags", ['["a", "b"]']),
+    ],
+)
+def test_a_path_leads_to_texts(path: str, texts: list[str]) -> None:
+    assert texts_at(VALUE, [path]) == texts
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "none",
+        "missing",
+        "author.missing",
+        "title.inside",
+        "tags[2]",
+        "tags[-3]",
+        "nothing[*]",
+        "nothing[0]",
+        "title[0]",
+    ],
+)
+def test_a_path_that_leads_nowhere_gives_no_text(path: str) -> None:
+    assert texts_at(VALUE, [path]) == []
+
+
+@pytest.mark.parametrize("path", ["$", ""])
+def test_the_whole_value_is_its_json(path: str) -> None:
+    (text,) = texts_at(VALUE, [path])
+    assert json.loads(text) == VALUE
+
+
+def test_the_json_of_a_value_does_not_depend_on_the_order_of_its_keys() -> None:
+    assert texts_at({"a": 1, "b": 2}, ["$"]) == texts_at({"b": 2, "a": 1}, ["$"])
+
+
+def test_what_json_does_not_know_is_written_as_text() -> None:
+    assert texts_at({"place": 1 + 2j}, ["place"]) == ['"(1+2j)"']
+
+
+def test_the_texts_of_several_paths_are_in_their_order() -> None:
+    assert texts_at(VALUE, ["tags[*]", "missing", "title", "title"]) == ["a", "b", "T", "T"]
+    assert texts_at(VALUE, []) == []
+
+
+def test_vectors_have_length_one_and_keep_their_direction() -> None:
+    (first, second) = embedded(Index(dims=2, embed=embed), ["aaabbbb", "b"])
+    assert first == pytest.approx([0.6, 0.8])
+    assert second == pytest.approx([0, 1])
+
+
+def test_a_vector_without_direction_stays_as_it_is() -> None:
+    assert embedded(Index(dims=2, embed=embed), ["xyz"]) == [[0.0, 0.0]]
+
+
+def test_where_there_are_no_texts_nobody_is_asked() -> None:
+    def fail(texts: Sequence[str]) -> list[list[float]]:
+        raise AssertionError("there was nothing to embed")
+
+    assert embedded(Index(dims=2, embed=fail), []) == []
+
+
+def test_vectors_may_be_of_whole_numbers_and_any_sequence() -> None:
+    assert embedded(Index(dims=2, embed=lambda texts: tuple((3, 4) for _ in texts)), ["a"]) == [[0.6, 0.8]]
+
+
+@pytest.mark.parametrize(
+    ("vectors", "said"),
+    [
+        ([[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]], "2 vectors of 3 numbers for 2 texts.*one of 2 for each"),
+        ([[1.0, 2.0], [1.0]], "of 1 numbers"),
+        ([[1.0, 2.0]], "1 vectors .*for 2 texts"),
+        ([[1.0, 2.0]] * 3, "3 vectors .*for 2 texts"),
+        ([], "0 vectors .*for 2 texts"),
+    ],
+)
+def test_an_embedding_of_another_shape_is_refused(vectors: list[list[float]], said: str) -> None:
+    with pytest.raises(InvalidUpdateError, match=said):
+        embedded(Index(dims=2, embed=lambda texts: vectors), ["a", "b"])
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "near"),
+    [
+        ([1.0, 0.0], [1.0, 0.0], 1),
+        ([1.0, 0.0], [0.0, 1.0], 0),
+        ([1.0, 0.0], [-1.0, 0.0], -1),
+        ([1.0, 0.0], [math.sqrt(0.5), math.sqrt(0.5)], math.sqrt(0.5)),
+        ([0.0, 0.0], [1.0, 0.0], 0),
+    ],
+)
+def test_nearness_is_the_cosine_of_the_angle(first: list[float], second: list[float], near: float) -> None:
+    assert similarity(first, second) == pytest.approx(near)
+    assert similarity(second, first) == pytest.approx(near)
+
+
+def test_vectors_of_different_lengths_cannot_be_compared() -> None:
+    with pytest.raises(ValueError, match="zip"):
+        similarity([1.0], [1.0, 0.0])
