@@ -32,6 +32,6 @@ def test_checkpoint_ids_are_uuids_of_version_7_in_order() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_a_forked_process_draws_other_ids() -> None:
-    code = "import os; from statewright.ids import draw_run_id; os.fork(); print(draw_run_id(), flush=True)"
+    code = "import os; from statewright.ids import draw_run_id; os.fork(); os.write(1, f'{draw_run_id()}\\n'.encode())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert len(set(done.stdout.split())) == 2

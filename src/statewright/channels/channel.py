@@ -18,6 +18,9 @@ class _Missing:
     def __bool__(self) -> bool:
         return False
 
+    def __reduce__(self) -> str:
+        return "MISSING"  # a copy is the same object
+
 
 MISSING: Final[Any] = _Missing()
 """Stands for a value that has never been written. Typed Any: it travels where values travel."""

@@ -23,7 +23,7 @@ class Overwrite:
         return isinstance(other, Overwrite) and bool(self.value == other.value)
 
     def __hash__(self) -> int:
-        return hash((Overwrite, id(self.value)))
+        return hash(Overwrite)  # its value may be unhashable
 
 
 def overwritten(updates: Sequence[Any]) -> Any:

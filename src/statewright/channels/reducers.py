@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import operator
+import typing
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -38,7 +39,9 @@ Start = Callable[[], Any]
 
 
 def is_reducer(candidate: object) -> bool:
-    """Whether an annotation means a channel: a channel, a channel class, or a function."""
+    """Whether an annotation means a channel: a channel, a channel class, or a function. `list[str]` is a type."""
+    if typing.get_origin(candidate) is not None:
+        return False
     if isinstance(candidate, type):
         return issubclass(candidate, Channel)
     return isinstance(candidate, Channel) or callable(candidate)

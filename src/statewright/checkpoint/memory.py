@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Self
 
@@ -59,6 +60,11 @@ class _Thread:
     def copy(self, to: str) -> _Thread:
         copied = _Thread()
         copied.heads = dict(self.heads)
+        copied.numbers = Counter(self.numbers)
+        for event in self.log:
+            own = copy(event)
+            own.thread_id = to
+            copied.log.append(own)
         copied.saved = {
             namespace: {
                 key: replace(one, line=one.line._replace(thread_id=to), pending=one.pending.merged(Pending()))
@@ -107,11 +113,12 @@ class InMemorySaver:
     def commit(self, commit: Commit) -> CheckpointId:
         line = commit.line
         with self._lock:
-            thread = self._threads.setdefault(line.thread_id, _Thread())
+            thread = self._threads.get(line.thread_id) or _Thread()
             head = thread.heads.get((line.namespace, line.branch))
             thread.check(line.thread_id, commit.hold)
             if head != commit.expected:
                 raise CheckpointConflict(line.thread_id, commit.expected, head)
+            self._threads[line.thread_id] = thread
             thread.take(commit.hold)
             saved = thread.saved.setdefault(line.namespace, {})
             parent = saved.get(commit.parent_id) if commit.parent_id is not None else None
@@ -136,11 +143,15 @@ class InMemorySaver:
         events: Sequence[Event] = (),
     ) -> None:
         with self._lock:
-            thread = self._threads[line.thread_id]
+            thread = self._threads.get(line.thread_id) or _Thread()
             thread.check(line.thread_id, hold)
+            saved = thread.saved.get(line.namespace, {})
+            if checkpoint_id not in saved:
+                raise CheckpointNotFound(
+                    f"Thread {line.thread_id!r} has no checkpoint {checkpoint_id!r} to which results could be added."
+                )
             thread.take(hold)
             thread.write(events)
-            saved = thread.saved[line.namespace]
             known = saved[checkpoint_id]
             saved[checkpoint_id] = replace(known, pending=known.pending.merged(pending))
 
@@ -155,7 +166,7 @@ class InMemorySaver:
 
     def renew(self, thread_id: str, hold: Hold) -> Lease | None:
         with self._lock:
-            thread = self._threads.setdefault(thread_id, _Thread())
+            thread = self._threads.get(thread_id) or _Thread()
             thread.check(thread_id, hold)
             thread.take(hold)
             return thread.lease

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Mapping
 from typing import Any
 
 from statewright.channels import Messages
 from statewright.state.fields import Field
 from statewright.state.schema import ROOT, SchemaKind, StateSchema
-from statewright.state.validate import modern_typeddict, type_adapter
+from statewright.state.validate import is_required, modern_typeddict, type_adapter, unqualified, with_any_type
 
 
 def json_schema(schema: StateSchema, fields: Mapping[str, Field], *, title: str) -> dict[str, Any]:
@@ -22,32 +23,47 @@ def json_schema(schema: StateSchema, fields: Mapping[str, Field], *, title: str)
 
 def _object(schema: StateSchema, fields: Mapping[str, Field], title: str) -> dict[str, Any]:
     """An object with a property a field. One adapter for all of them, so that definitions are shared."""
-    from pydantic import ConfigDict, create_model
+    from typing import NotRequired
 
-    definitions: dict[str, Any] = {
-        name: (_hint(fields.get(name, field)), ... if _required(schema, field) else None)
-        for name, field in schema.fields.items()
-    }
-    model = create_model(title, __config__=ConfigDict(arbitrary_types_allowed=True), **definitions)
-    described = model.model_json_schema()
-    for name in definitions:
-        described["properties"][name].pop("default", None)
-    return described
+    from typing_extensions import TypedDict
+
+    hints = {name: _hint(fields.get(name, field)) for name, field in schema.fields.items()}
+    required = [name for name, field in schema.fields.items() if _required(schema, field)]
+    entries = {name: hint if name in required else NotRequired[hint] for name, hint in hints.items()}
+    described = _of_hint(with_any_type(TypedDict(title, entries)))  # pyright: ignore  # built at run time
+    for name, shown in described.get("properties", {}).items():
+        shown.setdefault("title", name.replace("_", " ").strip().title())
+    return {**described, "title": title}
 
 
 def _required(schema: StateSchema, field: Field) -> bool:
-    optional: frozenset[str] = getattr(schema.source, "__optional_keys__", frozenset[str]())
-    return schema.closed and field.start is None and field.name not in optional
+    if not schema.closed or field.start is not None:
+        return False
+    if schema.kind is not SchemaKind.MAPPING or schema.source is None:
+        return True
+    hints = typing.get_type_hints(schema.source, include_extras=True)
+    return is_required(schema.source, field.name, hints.get(field.name))
 
 
 def _hint(field: Field) -> Any:
     if type(field.channel) is Messages:
         return list[dict[str, Any]]  # the form in which messages travel as JSON
-    return modern_typeddict(field.hint)
+    return modern_typeddict(unqualified(field.hint))
 
 
 def _of_hint(hint: Any) -> dict[str, Any]:
-    return type_adapter(hint).json_schema()
+    return type_adapter(hint).json_schema(schema_generator=_tolerant())
+
+
+def _tolerant() -> Any:
+    """A generator that shows classes which pydantic does not know as anything."""
+    from pydantic.json_schema import GenerateJsonSchema
+
+    class Tolerant(GenerateJsonSchema):
+        def handle_invalid_for_json_schema(self, schema: Any, error_info: str) -> Any:
+            return {}
+
+    return Tolerant
 
 
 def context_json_schema(source: Any) -> dict[str, Any] | None:

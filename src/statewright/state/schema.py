@@ -179,7 +179,9 @@ def _pydantic_fields(source: Any) -> _Fields:
         if info.is_required():
             yield name, hints[name], None
         else:
-            yield name, hints[name], info.default_factory or Constant(info.default)
+            takes_data = getattr(info, "default_factory_takes_validated_data", False)
+            # A default made from the other fields is made when the model is: there is no start value to be had.
+            yield name, hints[name], None if takes_data else info.default_factory or Constant(info.default)
 
 
 def plain_field(name: str) -> Field:

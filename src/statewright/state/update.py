@@ -152,7 +152,8 @@ def _pairs(update: Any) -> dict[str, Any] | None:
     if not isinstance(update, list | tuple):
         return None
     items = cast(list[Any], update)
-    if not items or not all(isinstance(item, tuple) and len(cast(tuple[Any, ...], item)) == 2 for item in items):
+    pairs = [cast(tuple[Any, ...], item) for item in items if isinstance(item, tuple)]
+    if not items or len(pairs) < len(items) or not all(len(pair) == 2 and isinstance(pair[0], str) for pair in pairs):
         return None
     return dict(cast(Iterable[tuple[str, Any]], items))
 

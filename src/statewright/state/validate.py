@@ -108,18 +108,63 @@ def type_adapter(annotation: Any) -> Any:
 
 
 def modern_typeddict(annotation: Any) -> Any:
-    """A `typing.TypedDict` as one of typing_extensions: pydantic refuses the former below Python 3.12."""
-    if not (isinstance(annotation, type) and typing.is_typeddict(annotation)):
-        return annotation
+    """A hint with each `typing.TypedDict` in it as one of typing_extensions: pydantic refuses those below Python 3.12.
+
+    A TypedDict that contains itself is any mapping where it comes up again.
+    """
+    return _modern(annotation, ())
+
+
+def _modern(hint: Any, above: tuple[Any, ...]) -> Any:
+    if isinstance(hint, type) and typing.is_typeddict(hint):
+        return _modern_class(hint, above)
+    arguments = typing.get_args(hint)
+    origin: Any = typing.get_origin(hint)
+    if not arguments or origin is Literal:
+        return hint
+    if origin is typing.Annotated:
+        return typing.Annotated[(_modern(arguments[0], above), *arguments[1:])]  # pyright: ignore  # built at run time
+    modern = tuple(_modern(one, above) if one is not ... else one for one in arguments)
+    if all(new is old for new, old in zip(modern, arguments, strict=True)):
+        return hint
+    if origin in (typing.Union, types.UnionType):
+        return typing.Union[modern]  # pyright: ignore  # noqa: UP007  # built at run time
+    return cast(Any, origin)[modern] if isinstance(origin, type) else hint
+
+
+def _modern_class(annotation: Any, above: tuple[Any, ...]) -> Any:
     from typing_extensions import TypedDict
 
-    required = cast(frozenset[str], annotation.__required_keys__)  # pyright: ignore  # TypedDict has it
-    hints = typing.get_type_hints(annotation)
-    entries = {
-        name: modern_typeddict(hint) if name in required else typing.NotRequired[modern_typeddict(hint)]
-        for name, hint in hints.items()
-    }
-    return TypedDict(annotation.__name__, entries)  # pyright: ignore  # built at run time
+    if annotation in above:
+        return dict[str, Any]
+    entries: dict[str, Any] = {}
+    for name, hint in typing.get_type_hints(annotation, include_extras=True).items():
+        modern = _modern(unqualified(hint), (*above, annotation))
+        entries[name] = modern if is_required(annotation, name, hint) else typing.NotRequired[modern]
+    return with_any_type(TypedDict(annotation.__name__, entries))  # pyright: ignore  # built at run time
+
+
+def with_any_type(typeddict: Any) -> Any:
+    """The TypedDict, whose fields may be of classes that pydantic does not know."""
+    from pydantic import ConfigDict
+
+    typeddict.__pydantic_config__ = ConfigDict(arbitrary_types_allowed=True)
+    return typeddict
+
+
+def unqualified(hint: Any) -> Any:
+    """A hint without Required, NotRequired or Final around it."""
+    while typing.get_origin(hint) in (typing.Required, typing.NotRequired, typing.Final):
+        hint = typing.get_args(hint)[0]
+    return hint
+
+
+def is_required(source: Any, name: str, hint: Any) -> bool:
+    """Whether a key of a TypedDict must be there. The resolved hint knows, also where annotations are texts."""
+    origin = typing.get_origin(hint)
+    if origin in (typing.Required, typing.NotRequired):
+        return origin is typing.Required
+    return name in source.__required_keys__
 
 
 def glance_for(hint: Any) -> Glance | None:
@@ -138,7 +183,8 @@ def glance_for(hint: Any) -> Glance | None:
     if origin is Literal:
         return _one_of(typing.get_args(hint))
     if origin in (list, set, dict):
-        return _collection(origin, [glance_for(part) for part in typing.get_args(hint)])
+        parts = [glance_for(part) for part in typing.get_args(hint)]
+        return _collection(origin, parts) if parts else _exactly(origin)
     if isinstance(hint, type) and not hasattr(hint, "__required_keys__"):
         return _exactly(hint)
     return None

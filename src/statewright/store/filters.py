@@ -31,8 +31,10 @@ def _holds(value: Mapping[str, Any], path: str, condition: Any) -> bool:
     conditions = cast(dict[Any, Any], condition) if isinstance(condition, dict) else {}
     if not any(str(name).startswith("$") for name in conditions):
         return is_there and bool(found == condition)
+    for name in conditions:
+        _operator(str(name))
     if not is_there:
-        return conditions.get("$exists") is False or conditions.keys() <= {"$ne", "$nin"}
+        return all(name in ("$ne", "$nin") or (name == "$exists" and not wanted) for name, wanted in conditions.items())
     return all(_compared(str(name), found, wanted) for name, wanted in conditions.items())
 
 
@@ -49,12 +51,16 @@ def _at(value: Mapping[str, Any], path: str) -> tuple[Any, bool]:
     return cast(Any, found[-1]), True
 
 
-def _compared(name: str, found: Any, wanted: Any) -> bool:
+def _operator(name: str) -> Callable[[Any, Any], bool]:
     operator = OPERATORS.get(name)
     if operator is None:
         hint = suggestion(name, OPERATORS, noun="Operators")
         raise InvalidUpdateError(f"Unknown operator {name!r} in a search filter. {hint}")
+    return operator
+
+
+def _compared(name: str, found: Any, wanted: Any) -> bool:
     try:
-        return operator(found, wanted)
-    except TypeError:  # values of different kinds are in no order
-        return False
+        return _operator(name)(found, wanted)
+    except TypeError:  # values of different kinds are in no order, and what is no collection holds nothing
+        return name == "$nin"

@@ -74,7 +74,8 @@ class InMemoryStore(StoreFace):
         now = self._clock.now()
         with self._lock:
             former = self._kept.pop(place, None)  # popped: the last updated stands last
-            created_at = former.item.created_at if former is not None else now
+            lived = former is not None and not former.is_over(self._clock.monotonic())
+            created_at = former.item.created_at if former is not None and lived else now
             item = Item(namespace=namespace, key=key, value=own, created_at=created_at, updated_at=now)
             seconds = None if lives is None else as_seconds(lives)
             self._kept[place] = _Kept(item, vectors, seconds, self._clock.monotonic())
@@ -139,6 +140,7 @@ class InMemoryStore(StoreFace):
 
     def start_sweeper(self) -> None:
         """Sweep from time to time, until `close()`."""
+        self.close()
         self._sweeper = self._clock.call_later(as_seconds(self._ttl.sweep_every), self._sweep_again)
 
     def _sweep_again(self) -> None:

@@ -66,7 +66,9 @@ class SearchItem(Item):
 
 def checked_namespace(namespace: Namespace) -> Namespace:
     """The namespace. Raises InvalidUpdateError for an empty one, and for labels that are empty or hold a dot."""
-    bad = [label for label in namespace if not label or "." in label]
+    if not isinstance(namespace, tuple):  # pyright: ignore[reportUnnecessaryIsInstance]  # users give anything
+        raise InvalidUpdateError(f"The namespace is {namespace!r}. Give a tuple of labels, e.g. ('users', '42').")
+    bad = [label for label in namespace if not isinstance(label, str) or not label or "." in label]  # pyright: ignore
     if not namespace or bad:
         found = f"the label {bad[0]!r}" if bad else "no label"
         raise InvalidUpdateError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
@@ -16,10 +17,10 @@ Vector = Sequence[float]
 def embedded(index: Index, texts: Sequence[str]) -> list[Vector]:
     """The vectors of texts, each of length 1. Raises InvalidUpdateError if they do not have the index's dimensions."""
     vectors = [list(map(float, vector)) for vector in index.embed(texts)] if texts else []
-    wrong = next((len(vector) for vector in vectors if len(vector) != index.dims), None)
-    if wrong is not None or len(vectors) != len(texts):
+    wrong = next((len(vector) for vector in vectors if len(vector) != index.dims), index.dims)
+    if wrong != index.dims or len(vectors) != len(texts):
         raise InvalidUpdateError(
-            f"The embedding gave {len(vectors)} vectors of {wrong or index.dims} numbers for {len(texts)} texts. "
+            f"The embedding gave {len(vectors)} vectors of {wrong} numbers for {len(texts)} texts. "
             f"The index wants one of {index.dims} for each."
         )
     return [_unit(vector) for vector in vectors]
@@ -38,23 +39,40 @@ def similarity(first: Vector, second: Vector) -> float:
 def texts_at(value: Mapping[str, Any], paths: Iterable[str]) -> list[str]:
     """The texts that stand at some paths of a value; what is no text as JSON."""
     found = (one for path in paths for one in _at(value, path))
-    return [one if isinstance(one, str) else json.dumps(one, default=str, sort_keys=True) for one in found]
+    return [one if isinstance(one, str) else _as_text(one) for one in found]
+
+
+def _as_text(value: Any) -> str:
+    try:
+        return json.dumps(value, default=str, sort_keys=True)
+    except TypeError:  # keys of different kinds are in no order
+        return json.dumps(value, default=str)
 
 
 def _at(value: Any, path: str) -> list[Any]:
     if path in ("$", ""):
         return [value]
-    head, _, rest = path.partition(".")
-    name, bracket, place = head.partition("[")
-    inside = cast(Mapping[str, Any], value).get(name) if isinstance(value, Mapping) else None
-    if inside is None:
+    if path.startswith("["):
+        place, _, rest = path[1:].partition("]")
+        return [one for item in _chosen(value, place) for one in _at(item, rest.removeprefix("."))]
+    if not isinstance(value, Mapping):
         return []
-    if not bracket:
-        return _at(inside, rest)
-    items = cast(list[Any], inside) if isinstance(inside, list) else []
-    chosen = items if place == "*]" else [items[int(place[:-1])]] if _has(items, place[:-1]) else []
-    return [one for item in chosen for one in _at(item, rest)]
+    inside = cast(Mapping[str, Any], value)
+    if path in inside:
+        return [inside[path]] if inside[path] is not None else []
+    name, rest = _STEP.match(path).groups()  # pyright: ignore  # every text matches
+    return _at(inside[name], rest.removeprefix(".")) if inside.get(name) is not None else []
 
 
-def _has(items: Sequence[Any], place: str) -> bool:
-    return place.lstrip("-").isdigit() and -len(items) <= int(place) < len(items)
+_STEP = re.compile(r"([^.\[]*)(.*)", re.DOTALL)
+_PLACE = re.compile(r"-?[0-9]+")
+
+
+def _chosen(value: Any, place: str) -> Sequence[Any]:
+    """The items of a list that a place names: all of them for `*`."""
+    items = cast(list[Any], value) if isinstance(value, list) else []
+    if place == "*":
+        return items
+    if not _PLACE.fullmatch(place) or not -len(items) <= int(place) < len(items):
+        return []
+    return [items[int(place)]]
