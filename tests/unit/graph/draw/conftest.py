@@ -1,0 +1,99 @@
+"""Drawings of many shapes: what holds of a form holds for each of them."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from statewright.graph.draw import Drawing, DrawnEdge, DrawnNode
+
+
+def of(nodes: str, *edges: str) -> Drawing:
+    """A drawing from names, and edges such as `a-b`."""
+    ends = (edge.split("-") for edge in edges)
+    drawn = tuple(DrawnEdge(source, target) for source, target in ends)
+    return Drawing("shape", tuple(DrawnNode(name, name) for name in nodes.split()), drawn)
+
+
+def random_shape(seed: int) -> Drawing:
+    """A drawing with loops, parallel edges and nodes that hang on nothing."""
+    drawn = random.Random(seed)
+    names = [f"node{number}{'x' * drawn.randrange(8)}" for number in range(drawn.randrange(2, 14))]
+    edges = [f"{drawn.choice(names)}-{drawn.choice(names)}" for _ in range(drawn.randrange(1, 24))]
+    return of(" ".join(names), *edges)
+
+
+SHAPES = {
+    "one node": of("a"),
+    "chain": of("a b c d", "a-b", "b-c", "c-d"),
+    "diamond": of("a b c d", "a-b", "a-c", "b-d", "c-d"),
+    "self loop": of("a b", "a-a", "a-b"),
+    "lone self loop": of("a", "a-a"),
+    "circle": of("a b c", "a-b", "b-c", "c-a"),
+    "two circles": of("a b c", "a-b", "b-a", "b-c", "c-b"),
+    "skipped layers": of("a b c d e", "a-b", "b-c", "c-d", "d-e", "a-e", "a-d", "b-e"),
+    "twice the same": of("a b", "a-b", "a-b"),
+    "crossing": of("a b c d", "a-d", "b-c"),
+    "each to each": of("a b c d e f", *(f"{one}-{other}" for one in "abc" for other in "def")),
+    "two parts": of("a b c d", "a-b", "c-d"),
+    "fan": of("root " + " ".join(f"leaf{n}" for n in range(9)), *(f"root-leaf{n}" for n in range(9))),
+    "different widths": of("a looooooooooooong b c", "a-looooooooooooong", "a-b", "a-c", "b-c"),
+    **{f"random {seed}": random_shape(seed) for seed in range(12)},
+}
+
+
+@pytest.fixture(params=SHAPES.values(), ids=list(SHAPES))
+def shape(request: pytest.FixtureRequest) -> Drawing:
+    """A drawing whose names are its labels."""
+    return request.param
+
+
+@pytest.fixture
+def kinds() -> Drawing:
+    """A drawing with each kind of node and each kind of edge, told apart by their ends."""
+    return Drawing(
+        "kinds",
+        (
+            DrawnNode("__start__", "start", "start"),
+            DrawnNode("plain", "plain", "node"),
+            DrawnNode("waiting", "waiting", "waiting"),
+            DrawnNode("inner", "inner", "subgraph"),
+            DrawnNode("__end__", "end", "end"),
+        ),
+        (
+            DrawnEdge("__start__", "plain", "plain"),
+            DrawnEdge("plain", "waiting", "conditional", "if so"),
+            DrawnEdge("plain", "inner", "declared"),
+            DrawnEdge("inner", "__end__", "join"),
+            DrawnEdge("waiting", "plain", "conditional", "once more"),
+        ),
+    )
+
+
+@pytest.fixture(
+    params=[
+        "end",
+        "graph",
+        "two words",
+        'quo"ted',
+        "<b>bold</b>",
+        "a&b",
+        "a&amp;b",
+        "back\\slash",
+        "ends in \\",
+        "semi;colon",
+        "[brackets] (and) {more}",
+        "--> x",
+        "%% comment",
+        "grüße",
+        "世界",
+        "🙂",
+        "'single'",
+        "`ticks`",
+        "class",
+    ]
+)
+def odd(request: pytest.FixtureRequest) -> str:
+    """A name that means something else to one of the forms."""
+    return request.param

@@ -1,0 +1,281 @@
+"""The tree of errors: as it is drawn, with a code for each, and sentences that say what, where, found and do."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import pickle
+import re
+from datetime import UTC, datetime
+
+import pytest
+
+from statewright import errors
+from statewright.errors import (
+    BudgetExceeded,
+    CheckpointConflict,
+    CheckpointNotFound,
+    CircuitOpen,
+    ConflictingWrites,
+    EmptyInputError,
+    Fenced,
+    GraphDrained,
+    GraphError,
+    GraphRecursionError,
+    InternalError,
+    InvalidConfig,
+    InvalidGraph,
+    InvalidResume,
+    InvalidSchema,
+    InvalidUpdateError,
+    MutatedState,
+    NamespaceBusy,
+    NodeCancelledError,
+    NodeFailed,
+    NodeTimeoutError,
+    NonDeterminismError,
+    RateLimited,
+    RunCancelled,
+    RunError,
+    StatewrightError,
+    StorageError,
+    ThreadBusy,
+    UnansweredInterrupts,
+    UnknownKeyWarning,
+    UnknownTarget,
+    nearest,
+    suggestion,
+)
+
+LINE = re.compile(r"(?P<indent>[│├└─ ]*)(?P<name>[A-Z]\w+)(?: +|$)(?:\((?P<also>\w+)\) )?")
+
+
+def drawn() -> list[tuple[str, str | None, str | None]]:
+    """Each line of the tree in the docstring: a name, its parent, and a built-in exception that it also is."""
+    assert errors.__doc__
+    text = errors.__doc__.split("\n\n")[1]
+    found: list[tuple[str, str | None, str | None]] = []
+    above: list[str] = []
+    for line in text.splitlines():
+        match = LINE.match(line)
+        assert match, line
+        depth = len(match["indent"]) // 4 - 1
+        del above[depth:]
+        found.append((match["name"], above[-1] if above else None, match["also"]))
+        above.append(match["name"])
+    return found
+
+
+def defined() -> dict[str, type[StatewrightError]]:
+    kinds = (one for one in vars(errors).values() if isinstance(one, type) and issubclass(one, StatewrightError))
+    return {kind.__name__: kind for kind in kinds}
+
+
+def test_the_tree_names_every_error_once() -> None:
+    names = [name for name, _, _ in drawn()]
+    assert sorted(names) == sorted(defined())
+
+
+@pytest.mark.parametrize(("name", "parent", "also"), drawn(), ids=lambda part: str(part))
+def test_every_error_stands_where_the_tree_shows_it(name: str, parent: str | None, also: str | None) -> None:
+    kind = defined()[name]
+    builtin = [base.__name__ for base in kind.__bases__ if not issubclass(base, StatewrightError)]
+    assert builtin == ([also] if also else ["Exception"] if parent is None else [])
+    assert [base.__name__ for base in kind.__bases__ if issubclass(base, StatewrightError)] == (
+        [parent] if parent else []
+    )
+
+
+@pytest.mark.parametrize("kind", defined().values(), ids=list(defined()))
+def test_every_error_has_a_code_in_kebab_case(kind: type[StatewrightError]) -> None:
+    assert re.fullmatch(r"SW-[a-z]+(-[a-z]+)*", kind.code)
+    assert kind.code.removeprefix("SW-").replace("-", "") == kind.__name__.lower()
+
+
+def test_codes_tell_errors_apart() -> None:
+    assert len({kind.code for kind in defined().values()}) == len(defined())
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [
+        (StatewrightError, "SW-statewright-error"),
+        (InvalidGraph, "SW-invalid-graph"),
+        (NonDeterminismError, "SW-non-determinism-error"),
+        (Fenced, "SW-fenced"),
+    ],
+)
+def test_the_code_is_the_name(kind: type[StatewrightError], code: str) -> None:
+    assert kind.code == code
+
+
+def test_an_error_of_somebody_else_gets_a_code_too() -> None:
+    class OutOfPaper(StatewrightError):
+        pass
+
+    assert OutOfPaper.code == "SW-out-of-paper"
+
+
+def test_everything_that_is_exported_is_there_and_listed_in_order() -> None:
+    assert errors.__all__ == sorted(errors.__all__)
+    assert set(defined()) <= set(errors.__all__)
+    assert [name for name in errors.__all__ if not hasattr(errors, name)] == []
+
+
+def test_an_unknown_key_is_a_warning_and_no_error() -> None:
+    assert issubclass(UnknownKeyWarning, UserWarning)
+
+
+AT = datetime(2026, 1, 2, tzinfo=UTC)
+EXAMPLES: list[tuple[StatewrightError, list[str]]] = [
+    (InvalidGraph(["one.", "two."], graph="triage"), ["triage has 2 problems", "1. one.", "2. two."]),
+    (InvalidGraph(["one."]), ["graph has 1 problem:"]),
+    (ConflictingWrites("x", ["a", "b"]), ["'x'", "'a' and 'b'", "same superstep", "reducer"]),
+    (ConflictingWrites("x", ["a", "b"], what="was replaced"), ["but was replaced."]),
+    (
+        UnknownTarget("a", "reveiw", ["draft", "review"], via="Command"),
+        ["'a'", "Command", "'reveiw'", "Did you mean 'review'", "draft, review"],
+    ),
+    (
+        GraphRecursionError(50, [["plan"], ["act", "check"]]),
+        ["50 supersteps", "last 2", "'plan', 'act'+'check'", "Raise recursion_limit"],
+    ),
+    (GraphRecursionError(50, [["plan"]], thread_id="acme-12"), ["on thread 'acme-12'"]),
+    (BudgetExceeded("tokens", 10, 12), ["tokens 12 of 10", "Raise it", "on_budget"]),
+    (BudgetExceeded("steps", 3, 3, last_steps=[["a"], ["b", "c"]]), ["the last superstep ran 'b', 'c'"]),
+    (NodeFailed("a", ValueError("no luck"), step=2, attempt=3), ["'a'", "step 2", "attempt 3", "ValueError: no luck"]),
+    (NodeTimeoutError("a", "run", 1.5), ["'a'", "longer than 1.5 s", "run_timeout", "retry policy"]),
+    (NodeTimeoutError("a", "idle", 2), ["'a'", "no sign of life for 2 s", "heartbeat", "idle_timeout"]),
+    (RateLimited("Node 'a'", 2, 60, 1.25), ["Node 'a'", "2 times in 60 s", "1.25 s", "on_limit='wait'"]),
+    (CircuitOpen("Node 'a'", 5, 30), ["Node 'a'", "5 times", "30 s", "try again later"]),
+    (NonDeterminismError("a", "pay", 1), ["'a'", "'pay'", "call 2", "other arguments"]),
+    (NodeCancelledError("a", asyncio.CancelledError()), ["'a'", "nobody cancelled it", "Catch it there"]),
+    (
+        InvalidResume("There is no question 'x'.", open_ids=["1", "2"]),
+        ["There is no question 'x'.", "Open questions: 1, 2."],
+    ),
+    (InvalidResume("Nothing is asked."), ["Open questions: none."]),
+    (
+        UnansweredInterrupts("t", [("1", "how many?"), ("2", None)]),
+        ["'t'", "1: 'how many?'; 2: None", "Command(resume=", "on_unfinished='discard'"],
+    ),
+    (MutatedState("a", ["x", "y"]), ["'a'", "'x', 'y'", "in place", "copy"]),
+    (RunCancelled("time is up"), ["cancelled: time is up", "invoke(None)"]),
+    (GraphDrained("a new release"), ["drained: a new release", "invoke(None)"]),
+    (
+        CheckpointConflict("t", "1", "2"),
+        ["'t'", "is at checkpoint 2", "goes on from 1", "Nothing was written", "load the thread"],
+    ),
+    (CheckpointConflict("t", None, "2"), ["goes on from none"]),
+    (CheckpointConflict("t", "1", None), ["is at checkpoint none"]),
+    (ThreadBusy("t", "run-1", AT), ["'t'", "'run-1'", str(AT), "on_busy='enqueue'"]),
+    (Fenced("t", "run-1", "run-2"), ["'run-1'", "'t'", "run 'run-2' has taken it over", "refused"]),
+    (Fenced("t", "run-1", None), ["nobody does"]),
+    (NamespaceBusy("a:1", "a"), ["'a'", "'a:1'", "call_key", "memory='call'"]),
+]
+PLAIN = (
+    StatewrightError,
+    GraphError,
+    InvalidSchema,
+    RunError,
+    InvalidUpdateError,
+    EmptyInputError,
+    InvalidConfig,
+    StorageError,
+    CheckpointNotFound,
+    InternalError,
+)
+"""The errors whose sentence is written where they are raised."""
+
+
+def test_there_is_an_example_of_every_error() -> None:
+    assert {type(error) for error, _ in EXAMPLES} | set(PLAIN) == set(defined().values())
+
+
+@pytest.mark.parametrize(("error", "parts"), EXAMPLES, ids=lambda part: getattr(part, "code", ""))
+def test_a_message_says_what_where_what_was_found_and_what_to_do(error: StatewrightError, parts: list[str]) -> None:
+    said = str(error)
+    assert [part for part in parts if part not in said] == []
+
+
+@pytest.mark.parametrize(("error", "parts"), EXAMPLES, ids=lambda part: getattr(part, "code", ""))
+def test_a_message_is_made_of_whole_sentences(error: StatewrightError, parts: list[str]) -> None:
+    said = str(error)
+    assert "  " not in said.replace("\n  ", "\n")
+    assert isinstance(error, NodeFailed | InvalidGraph) or said.endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("error", "facts"),
+    [
+        (InvalidGraph(["one.", "two."]), {"problems": ("one.", "two.")}),
+        (ConflictingWrites("x", ["a", "b"]), {"channel": "x", "nodes": ("a", "b")}),
+        (UnknownTarget("a", "b", ["c"], via="Send"), {"source": "a", "target": "b"}),
+        (GraphRecursionError(5, [["a"], ["b", "c"]]), {"limit": 5, "last_steps": (("a",), ("b", "c"))}),
+        (BudgetExceeded("cost", 1.0, 1.5), {"what": "cost", "limit": 1.0, "spent": 1.5}),
+        (NodeTimeoutError("a", "idle", 2.0), {"node": "a", "kind": "idle", "seconds": 2.0}),
+        (RateLimited("a", 1, 2.0, 3.0), {"retry_after": 3.0}),
+        (CircuitOpen("a", 1, 2.0), {"retry_after": 2.0}),
+        (NonDeterminismError("a", "pay", 0), {"node": "a", "step": "pay"}),
+        (InvalidResume("No.", open_ids=["1"]), {"open_ids": ("1",)}),
+        (UnansweredInterrupts("t", [("1", "?")]), {"thread_id": "t", "open_ids": ("1",)}),
+        (MutatedState("a", ["x"]), {"node": "a", "channels": ("x",)}),
+        (RunCancelled("why"), {"reason": "why"}),
+        (GraphDrained("why"), {"reason": "why"}),
+        (CheckpointConflict("t", None, "2"), {"thread_id": "t", "expected": None, "found": "2"}),
+        (ThreadBusy("t", "run", AT), {"thread_id": "t", "owner": "run"}),
+        (Fenced("t", "run", None), {"thread_id": "t", "owner": "run", "found": None}),
+        (NamespaceBusy("a:1", "a"), {"namespace": "a:1"}),
+    ],
+    ids=lambda part: getattr(part, "code", ""),
+)
+def test_what_an_error_was_told_can_be_read_off_it(error: StatewrightError, facts: dict[str, object]) -> None:
+    assert {name: getattr(error, name) for name in facts} == facts
+
+
+@pytest.mark.parametrize("kind", [NodeFailed, NodeCancelledError])
+def test_what_a_node_raised_is_the_cause(kind: type[StatewrightError]) -> None:
+    raised = ValueError("no luck")
+    error = NodeFailed("a", raised, step=1) if kind is NodeFailed else NodeCancelledError("a", raised)
+    assert error.__cause__ is raised
+
+
+def test_those_who_catch_the_builtin_error_catch_ours() -> None:
+    with pytest.raises(RecursionError):
+        raise GraphRecursionError(1, [])
+    with pytest.raises(TimeoutError):
+        raise NodeTimeoutError("a", "run", 1)
+
+
+@pytest.mark.parametrize("kind", PLAIN, ids=lambda kind: kind.__name__)
+def test_an_error_that_is_told_its_sentence_survives_pickling_and_copying(kind: type[StatewrightError]) -> None:
+    error = kind("What went wrong. What to do.")
+    for again in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
+        assert (type(again), str(again), again.args) == (kind, str(error), error.args)
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "guess"),
+    [
+        ("reveiw", ["draft", "review"], "review"),
+        ("review", ["review", "reviews"], "review"),
+        ("Review", ["review", "draft"], "review"),
+        ("xyz", ["draft", "review"], None),
+        ("draft", [], None),
+        ("", ["draft"], None),
+    ],
+)
+def test_the_nearest_name_is_one_that_is_close(name: str, known: list[str], guess: str | None) -> None:
+    assert nearest(name, known) == guess
+
+
+@pytest.mark.parametrize(
+    ("known", "said"),
+    [
+        (["review", "draft", "draft"], "Did you mean 'review'? Nodes: draft, review."),
+        (["draft"], "Nodes: draft."),
+        ([], "Nodes: none."),
+    ],
+)
+def test_a_suggestion_lists_what_there_is(known: list[str], said: str) -> None:
+    assert suggestion("reveiw", known, noun="Nodes") == said

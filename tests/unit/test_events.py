@@ -1,0 +1,85 @@
+"""Events: one type told apart by its kind, durable or live."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, TypedDict, get_args
+
+import pytest
+
+from statewright import START, InMemorySaver, Instrument, StateGraph
+from statewright.events import DURABLE, DurableKind, Event, LiveKind
+from statewright.runtime.instrument import METHOD_BY_KIND
+from statewright.runtime.stream import VIEWS
+
+
+class State(TypedDict, total=False):
+    n: int
+
+
+def test_a_kind_is_durable_or_live() -> None:
+    assert frozenset(get_args(DurableKind)) == DURABLE
+    assert DURABLE.isdisjoint(get_args(LiveKind))
+
+
+@pytest.mark.parametrize("kind", [*METHOD_BY_KIND, *(kind for views in VIEWS.values() for kind in views)])
+def test_what_instruments_and_modes_listen_to_are_kinds_of_events(kind: str) -> None:
+    assert kind in DURABLE | set(get_args(LiveKind))
+
+
+def test_an_event_knows_what_it_was_told() -> None:
+    at = datetime(2026, 1, 2, tzinfo=UTC)
+    given: dict[str, Any] = {
+        "run_id": "run",
+        "thread_id": "thread",
+        "namespace": "a:1",
+        "step": 3,
+        "node": "b",
+        "task_id": "task",
+        "at": at,
+        "program": None,
+    }
+    event = Event("task_finished", {"n": 1}, **given)
+    assert (event.kind, event.data) == ("task_finished", {"n": 1})
+    assert {name: getattr(event, name) for name in given} == given
+
+
+def test_an_event_that_nobody_has_saved_has_no_number_and_no_time() -> None:
+    event = Event("custom", "said")
+    assert (event.seq, event.at, event.attempt) == (None, None, 1)
+    assert (event.namespace, event.thread_id, event.node) == ("", None, None)
+
+
+@pytest.mark.parametrize(
+    ("event", "number", "shown"),
+    [
+        (Event("run_started"), None, "<run_started step=0>"),
+        (Event("task_finished", node="plan", step=2), None, "<task_finished 'plan' step=2>"),
+        (Event("task_finished", node="plan", step=2), 7, "<#7 task_finished 'plan' step=2>"),
+    ],
+)
+def test_an_event_is_shown_in_short(event: Event, number: int | None, shown: str) -> None:
+    event.seq = number
+    assert repr(event) == shown
+
+
+def test_an_event_takes_nothing_else() -> None:
+    with pytest.raises(AttributeError):
+        Event("custom").colour = "red"  # type: ignore[attr-defined]
+
+
+def test_a_log_holds_durable_kinds_and_an_instrument_hears_live_ones_too() -> None:
+    heard: list[str] = []
+
+    class Hearing(Instrument):
+        def on_superstep(self, event: Event) -> None:
+            heard.append(event.kind)
+
+    graph = StateGraph(State).add_node("a", lambda state: {"n": 1}).add_edge(START, "a")
+    app = graph.compile(InMemorySaver(), instruments=[Hearing()])
+    app.invoke({}, thread_id="1")
+    log = app.get_events(thread_id="1")
+    assert heard == ["superstep_started"]
+    assert {event.kind for event in log} <= DURABLE
+    assert [event.seq for event in log] == list(range(1, len(log) + 1))
+    assert (log[0].kind, log[-1].kind) == ("run_started", "run_finished")

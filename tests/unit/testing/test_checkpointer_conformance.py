@@ -1,0 +1,335 @@
+"""The suite for checkpointers: it passes savers that keep the promises of the port, and finds those that do not."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from statewright.checkpoint import Commit, InMemorySaver, Pending, SavedCheckpoint
+from statewright.errors import CheckpointConflict, CheckpointNotFound, StatewrightError
+from statewright.ids import CheckpointId
+from statewright.testing import CheckpointerConformance
+
+Make = Callable[[], Any]
+
+
+def broken_promises(make: Make) -> set[str]:
+    """The names of the tests of the suite that a saver fails."""
+
+    class Suite(CheckpointerConformance):
+        def make_saver(self) -> Any:
+            return make()
+
+    failed: set[str] = set()
+    for name in [name for name in dir(Suite) if name.startswith("test_")]:
+        try:
+            getattr(Suite(), name)()
+        except (AssertionError, KeyError, StatewrightError):  # anything else is a mistake of this file
+            failed.add(name)
+    return failed
+
+
+def head_of(saver: InMemorySaver, commit: Commit) -> CheckpointId | None:
+    """The head of the line that a commit is for."""
+    line = commit.line
+    head = saver.load(line.thread_id, namespace=line.namespace, branch=line.branch)
+    return head.id if head is not None else None
+
+
+class NeverEmpty(InMemorySaver):
+    def branches(self, thread_id: str, *, namespace: str = "") -> list[str]:
+        return super().branches(thread_id, namespace=namespace) or ["main"]
+
+
+class Forgetful(InMemorySaver):
+    def load(self, thread_id: str, **options: Any) -> None:
+        return None
+
+
+class LoadsOnlyTheHead(InMemorySaver):
+    def load(self, thread_id: str, **options: Any) -> SavedCheckpoint | None:
+        options.pop("checkpoint_id", None)
+        return super().load(thread_id, **options)
+
+
+class TakesEveryCommit(InMemorySaver):
+    def commit(self, commit: Commit) -> Any:
+        return super().commit(replace(commit, expected=head_of(self, commit)))
+
+
+class SavesWhatItRefuses(InMemorySaver):
+    def commit(self, commit: Commit) -> Any:
+        try:
+            return super().commit(commit)
+        except CheckpointConflict:
+            super().commit(replace(commit, expected=head_of(self, commit)))
+            raise
+
+
+class ChecksBeforeItLocks(InMemorySaver):
+    """Of several that look at one head at the same time, all see the same."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._looked = threading.Barrier(8, timeout=5.0)
+        self._writing = threading.Lock()
+
+    def commit(self, commit: Commit) -> Any:
+        if head_of(self, commit) != commit.expected:
+            return super().commit(commit)
+        if threading.current_thread() is not threading.main_thread():
+            self._looked.wait()
+        with self._writing:
+            return super().commit(replace(commit, expected=head_of(self, commit)))
+
+
+class ForgetsMetadata(InMemorySaver):
+    def commit(self, commit: Commit) -> Any:
+        return super().commit(replace(commit, metadata={}))
+
+
+class ForgetsParents(InMemorySaver):
+    def commit(self, commit: Commit) -> Any:
+        return super().commit(replace(commit, parent_id=None))
+
+
+class ReplacesResults(InMemorySaver):
+    def save_results(self, line: Any, checkpoint_id: Any, pending: Pending, **options: Any) -> None:
+        saved = self._threads[line.thread_id].saved[line.namespace]
+        saved[checkpoint_id] = replace(saved[checkpoint_id], pending=pending)
+
+
+class TakesNoneForNoAnswer(InMemorySaver):
+    def save_results(self, line: Any, checkpoint_id: Any, pending: Pending, **options: Any) -> None:
+        answers = {key: value for key, value in pending.answers.items() if value is not None}
+        super().save_results(line, checkpoint_id, replace(pending, answers=answers), **options)
+
+
+class OldestFirst(InMemorySaver):
+    def history(self, thread_id: str, **options: Any) -> Sequence[SavedCheckpoint]:
+        return super().history(thread_id, **options)[::-1]
+
+
+class NeverCutsAtTheEnd(InMemorySaver):
+    def history(self, thread_id: str, *, limit: int | None = None, **options: Any) -> Sequence[SavedCheckpoint]:
+        return super().history(thread_id, **options)
+
+
+class NeverCutsAtTheFront(InMemorySaver):
+    def history(self, thread_id: str, *, before: Any = None, **options: Any) -> Sequence[SavedCheckpoint]:
+        return super().history(thread_id, **options)
+
+
+class CutsIncludingTheOneNamed(InMemorySaver):
+    def history(self, thread_id: str, *, before: Any = None, **options: Any) -> Sequence[SavedCheckpoint]:
+        found = super().history(thread_id, **options)
+        if before is None:
+            return found
+        places = [place for place, one in enumerate(found) if one.id == before]
+        if not places:
+            raise CheckpointNotFound("There is none.")
+        return found[places[0] :]
+
+
+class ListsNothingBeforeTheUnknown(InMemorySaver):
+    def history(self, thread_id: str, **options: Any) -> Sequence[SavedCheckpoint]:
+        try:
+            return super().history(thread_id, **options)
+        except CheckpointNotFound:
+            return []
+
+
+class KnowsNoBranches(InMemorySaver):
+    def commit(self, commit: Commit) -> Any:
+        return super().commit(replace(commit, line=commit.line._replace(branch="main")))
+
+
+class ListsBranchesAsTheyCame(InMemorySaver):
+    def branches(self, thread_id: str, *, namespace: str = "") -> list[str]:
+        return super().branches(thread_id, namespace=namespace)[::-1]
+
+
+class CutsBranchesOff(InMemorySaver):
+    def history(self, thread_id: str, *, branch: str | None = None, **options: Any) -> Sequence[SavedCheckpoint]:
+        found = super().history(thread_id, branch=branch, **options)
+        return [one for one in found if branch is None or one.line.branch == branch]
+
+
+class DropsNothing(InMemorySaver):
+    def commit(self, commit: Commit) -> Any:
+        return super().commit(replace(commit, drops=()))
+
+
+class DropsWithoutWhatIsInside(InMemorySaver):
+    def commit(self, commit: Commit) -> Any:
+        identity = super().commit(replace(commit, drops=()))
+        for namespace in commit.drops:
+            self._forget({namespace})
+        return identity
+
+    def _forget(self, spaces: set[str]) -> None:
+        thread = self._threads["thread"]
+        for space in spaces:
+            thread.saved.pop(space, None)
+        thread.heads = {key: head for key, head in thread.heads.items() if key[0] not in spaces}
+
+
+class DropsWhatOnlyBeginsAlike(DropsWithoutWhatIsInside):
+    def commit(self, commit: Commit) -> Any:
+        identity = InMemorySaver.commit(self, replace(commit, drops=()))
+        for namespace in commit.drops:
+            self._forget({space for space in self._threads["thread"].saved if space.startswith(namespace)})
+        return identity
+
+
+class SharesCopies(InMemorySaver):
+    def copy_thread(self, thread_id: str, to: str) -> None:
+        super().copy_thread(thread_id, to)
+        self._threads[to] = self._threads[thread_id]
+
+
+class CopiesOverOthers(InMemorySaver):
+    def copy_thread(self, thread_id: str, to: str) -> None:
+        self.delete_thread(to)
+        super().copy_thread(thread_id, to)
+
+
+class CopiesNobody(InMemorySaver):
+    def copy_thread(self, thread_id: str, to: str) -> None:
+        if thread_id in self._threads:
+            super().copy_thread(thread_id, to)
+
+
+class CopiesUnderTheOldName(InMemorySaver):
+    def copy_thread(self, thread_id: str, to: str) -> None:
+        super().copy_thread(thread_id, to)
+        for saved in self._threads[to].saved.values():
+            for key, one in saved.items():
+                saved[key] = replace(one, line=one.line._replace(thread_id=thread_id))
+
+
+class DeletesNothing(InMemorySaver):
+    def delete_thread(self, thread_id: str) -> None:
+        pass
+
+
+class DeletesAll(InMemorySaver):
+    def delete_thread(self, thread_id: str) -> None:
+        self._threads.clear()
+
+
+class DeletesOnlyWhatIsThere(InMemorySaver):
+    def delete_thread(self, thread_id: str) -> None:
+        del self._threads[thread_id]
+
+
+BROKEN: dict[type[InMemorySaver], str] = {
+    NeverEmpty: "test_nothing_is_there_at_first",
+    Forgetful: "test_the_head_is_what_was_committed_last",
+    LoadsOnlyTheHead: "test_an_older_checkpoint_is_loaded_by_its_id",
+    TakesEveryCommit: "test_a_commit_on_an_old_head_is_refused_and_changes_nothing",
+    SavesWhatItRefuses: "test_a_commit_on_an_old_head_is_refused_and_changes_nothing",
+    ChecksBeforeItLocks: "test_of_many_commits_on_one_head_one_wins",
+    ForgetsMetadata: "test_the_head_is_what_was_committed_last",
+    ForgetsParents: "test_the_head_is_what_was_committed_last",
+    ReplacesResults: "test_results_are_added_to_what_is_known",
+    TakesNoneForNoAnswer: "test_results_are_added_to_what_is_known",
+    OldestFirst: "test_history_is_newest_first_and_can_be_cut",
+    NeverCutsAtTheEnd: "test_history_is_newest_first_and_can_be_cut",
+    NeverCutsAtTheFront: "test_history_is_newest_first_and_can_be_cut",
+    CutsIncludingTheOneNamed: "test_history_is_newest_first_and_can_be_cut",
+    ListsNothingBeforeTheUnknown: "test_history_is_newest_first_and_can_be_cut",
+    KnowsNoBranches: "test_a_branch_has_its_own_head_and_the_history_of_its_ancestors",
+    ListsBranchesAsTheyCame: "test_a_branch_has_its_own_head_and_the_history_of_its_ancestors",
+    CutsBranchesOff: "test_a_branch_has_its_own_head_and_the_history_of_its_ancestors",
+    DropsNothing: "test_namespaces_are_lines_of_their_own_and_are_dropped_with_those_inside",
+    DropsWithoutWhatIsInside: "test_namespaces_are_lines_of_their_own_and_are_dropped_with_those_inside",
+    DropsWhatOnlyBeginsAlike: "test_namespaces_are_lines_of_their_own_and_are_dropped_with_those_inside",
+    SharesCopies: "test_a_copied_thread_goes_its_own_way",
+    CopiesOverOthers: "test_a_copied_thread_goes_its_own_way",
+    CopiesNobody: "test_a_copied_thread_goes_its_own_way",
+    CopiesUnderTheOldName: "test_a_copied_thread_goes_its_own_way",
+    DeletesNothing: "test_a_deleted_thread_is_forgotten_and_another_one_is_not",
+    DeletesAll: "test_a_deleted_thread_is_forgotten_and_another_one_is_not",
+    DeletesOnlyWhatIsThere: "test_a_deleted_thread_is_forgotten_and_another_one_is_not",
+}
+
+
+class AnswersLater(InMemorySaver):
+    """Gives futures, as a saver does that talks to a server."""
+
+    def __getattribute__(self, name: str) -> Any:
+        found = super().__getattribute__(name)
+        if name.startswith("_") or not callable(found):
+            return found
+
+        def later(*args: Any, **options: Any) -> Future[Any]:
+            answer: Future[Any] = Future()
+            try:
+                answer.set_result(found(*args, **options))
+            except Exception as error:
+                answer.set_exception(error)
+            return answer
+
+        return later
+
+
+@pytest.mark.parametrize("saver", [InMemorySaver, AnswersLater], ids=lambda kind: kind.__name__)
+def test_a_saver_that_keeps_the_promises_passes(saver: Make) -> None:
+    assert broken_promises(saver) == set()
+
+
+@pytest.mark.parametrize(("saver", "promise"), BROKEN.items(), ids=[kind.__name__ for kind in BROKEN])
+def test_a_saver_that_breaks_a_promise_fails_the_test_of_that_promise(saver: Make, promise: str) -> None:
+    assert promise in broken_promises(saver)
+
+
+def test_every_test_of_the_suite_finds_a_broken_saver() -> None:
+    tests = {name for name in dir(CheckpointerConformance) if name.startswith("test_")}
+    assert tests - set(BROKEN.values()) == set()
+
+
+def test_a_saver_has_to_be_made_by_those_who_derive_the_suite() -> None:
+    with pytest.raises(NotImplementedError):
+        CheckpointerConformance().make_saver()
+
+
+class IgnoresHolds(InMemorySaver):
+    """Lets everybody write to a thread that somebody holds."""
+
+    def commit(self, commit: Commit) -> Any:
+        return super().commit(replace(commit, hold=None))
+
+    def save_results(self, line: Any, checkpoint_id: Any, pending: Pending, **options: Any) -> None:
+        super().save_results(line, checkpoint_id, pending, **{**options, "hold": None})
+
+    def renew(self, thread_id: str, hold: Any) -> None:
+        return None
+
+
+class KeepsNoLog(InMemorySaver):
+    def events(self, thread_id: str, **options: Any) -> list[Any]:
+        return []
+
+
+class ForgetsWhatIsWanted(InMemorySaver):
+    def want(self, thread_id: str, what: str) -> Any:
+        return self.lease(thread_id)
+
+
+class ForgetsBreakpoints(InMemorySaver):
+    def save_results(self, line: Any, checkpoint_id: Any, pending: Pending, **options: Any) -> None:
+        super().save_results(line, checkpoint_id, replace(pending, paused=False, journal={}, attempts={}), **options)
+
+
+@pytest.mark.xfail(strict=True, raises=AssertionError, reason="the suite asks for nothing of the kind")
+@pytest.mark.parametrize(
+    "saver", [IgnoresHolds, KeepsNoLog, ForgetsWhatIsWanted, ForgetsBreakpoints], ids=lambda kind: kind.__name__
+)
+def test_a_saver_that_breaks_any_other_promise_of_the_port_is_found(saver: Make) -> None:
+    assert broken_promises(saver) != set()

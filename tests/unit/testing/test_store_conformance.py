@@ -1,0 +1,254 @@
+"""The suite for stores: it passes stores that keep the promises of the port, and finds those that do not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from statewright.errors import InvalidUpdateError, StatewrightError
+from statewright.store import InMemoryStore, Item
+from statewright.store.model import Namespace, SearchItem
+from statewright.testing import StoreConformance
+
+Make = Callable[[], Any]
+
+
+def broken_promises(make: Make) -> set[str]:
+    """The names of the tests of the suite that a store fails."""
+
+    class Suite(StoreConformance):
+        def make_store(self) -> Any:
+            return make()
+
+    failed: set[str] = set()
+    for name in [name for name in dir(Suite) if name.startswith("test_")]:
+        try:
+            getattr(Suite(), name)()
+        except (AssertionError, KeyError, StatewrightError):  # anything else is a mistake of this file
+            failed.add(name)
+    return failed
+
+
+class Forgetful(InMemoryStore):
+    def get(self, namespace: Namespace, key: str, **options: Any) -> Item | None:
+        return None
+
+
+class Shares(InMemoryStore):
+    """Hands out the very object that it keeps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.values: dict[Any, Any] = {}
+
+    def get(self, namespace: Namespace, key: str, **options: Any) -> Item | None:
+        item = super().get(namespace, key, **options)
+        if item is None:
+            return None
+        value = self.values.setdefault((namespace, key), item.value)
+        return replace(item, value=value)
+
+
+class KeepsWhatItIsGiven(Shares):
+    def put(self, namespace: Namespace, key: str, value: Mapping[str, Any], **options: Any) -> None:
+        super().put(namespace, key, value, **options)
+        self.values[namespace, key] = value
+
+
+class Merges(InMemoryStore):
+    def put(self, namespace: Namespace, key: str, value: Mapping[str, Any], **options: Any) -> None:
+        known = self.get(namespace, key)
+        super().put(namespace, key, {**(known.value if known else {}), **value}, **options)
+
+
+class CreatesAnew(InMemoryStore):
+    def put(self, namespace: Namespace, key: str, value: Mapping[str, Any], **options: Any) -> None:
+        self.delete(namespace, key)
+        super().put(namespace, key, value, **options)
+
+
+class DeletesNothing(InMemoryStore):
+    def delete(self, namespace: Namespace, key: str) -> None:
+        pass
+
+
+class DeletesOnlyWhatIsThere(InMemoryStore):
+    def delete(self, namespace: Namespace, key: str) -> None:
+        if self.get(namespace, key) is None:
+            raise KeyError(key)
+        super().delete(namespace, key)
+
+
+class FindsTheFirstFirst(InMemoryStore):
+    def search(self, prefix: Namespace, *, limit: int = 10, offset: int = 0, **options: Any) -> list[SearchItem]:
+        return super().search(prefix, limit=1000, **options)[::-1][offset : offset + limit]
+
+
+class FindsEverywhere(InMemoryStore):
+    def search(self, prefix: Namespace, **options: Any) -> list[SearchItem]:
+        return super().search((), **options)
+
+
+class FindsOnlyRightThere(InMemoryStore):
+    def search(self, prefix: Namespace, **options: Any) -> list[SearchItem]:
+        return [item for item in super().search(prefix, **options) if item.namespace == prefix]
+
+
+class NeverSkips(InMemoryStore):
+    def search(self, prefix: Namespace, *, offset: int = 0, **options: Any) -> list[SearchItem]:
+        return super().search(prefix, **options)
+
+
+class NeverStops(InMemoryStore):
+    def search(self, prefix: Namespace, *, limit: int = 10, **options: Any) -> list[SearchItem]:
+        return super().search(prefix, limit=1000, **options)
+
+
+class FiltersNothing(InMemoryStore):
+    def search(self, prefix: Namespace, *, filter: Any = None, **options: Any) -> list[SearchItem]:  # noqa: A002
+        return super().search(prefix, **options)
+
+
+class KnowsNoOperators(InMemoryStore):
+    def search(self, prefix: Namespace, *, filter: Any = None, **options: Any) -> list[SearchItem]:  # noqa: A002
+        found = super().search(prefix, **options)
+        return [item for item in found if all(item.value.get(key) == value for key, value in (filter or {}).items())]
+
+
+class ListsEachAgain(InMemoryStore):
+    def list_namespaces(self, *, max_depth: int | None = None, **options: Any) -> list[Namespace]:
+        return [namespace[:max_depth] for namespace in super().list_namespaces(**options)]
+
+
+class ListsInAnyOrder(InMemoryStore):
+    def list_namespaces(self, **options: Any) -> list[Namespace]:
+        return super().list_namespaces(**options)[::-1]
+
+
+class ListsThemWhole(InMemoryStore):
+    def list_namespaces(self, *, max_depth: int | None = None, **options: Any) -> list[Namespace]:
+        return super().list_namespaces(**options)
+
+
+class ListsThemAll(InMemoryStore):
+    def list_namespaces(self, *, prefix: Namespace = (), **options: Any) -> list[Namespace]:
+        return super().list_namespaces(**options)
+
+
+class TakesAnyNamespace(InMemoryStore):
+    def put(self, namespace: Namespace, key: str, value: Mapping[str, Any], **options: Any) -> None:
+        try:
+            super().put(namespace, key, value, **options)
+        except InvalidUpdateError:
+            super().put(("any",), key, value, **options)
+
+
+BROKEN: dict[type[InMemoryStore], str] = {
+    Forgetful: "test_what_is_put_is_there",
+    Shares: "test_values_are_copies",
+    KeepsWhatItIsGiven: "test_values_are_copies",
+    Merges: "test_putting_again_replaces_and_keeps_the_time_of_creation",
+    CreatesAnew: "test_putting_again_replaces_and_keeps_the_time_of_creation",
+    DeletesNothing: "test_deleting_is_forgetting_once_or_twice",
+    DeletesOnlyWhatIsThere: "test_deleting_is_forgetting_once_or_twice",
+    FindsTheFirstFirst: "test_search_finds_under_a_prefix_the_last_updated_first",
+    FindsEverywhere: "test_search_finds_under_a_prefix_the_last_updated_first",
+    FindsOnlyRightThere: "test_search_finds_under_a_prefix_the_last_updated_first",
+    NeverSkips: "test_search_finds_under_a_prefix_the_last_updated_first",
+    FiltersNothing: "test_search_filters_by_value_and_by_operator",
+    KnowsNoOperators: "test_search_filters_by_value_and_by_operator",
+    ListsEachAgain: "test_namespaces_are_listed_and_cut",
+    ListsInAnyOrder: "test_namespaces_are_listed_and_cut",
+    ListsThemWhole: "test_namespaces_are_listed_and_cut",
+    ListsThemAll: "test_namespaces_are_listed_and_cut",
+    TakesAnyNamespace: "test_a_bad_namespace_is_refused",
+}
+
+
+def test_a_store_that_keeps_the_promises_passes() -> None:
+    assert broken_promises(InMemoryStore) == set()
+
+
+@pytest.mark.parametrize(("store", "promise"), BROKEN.items(), ids=[kind.__name__ for kind in BROKEN])
+def test_a_store_that_breaks_a_promise_fails_the_test_of_that_promise(store: Make, promise: str) -> None:
+    assert promise in broken_promises(store)
+
+
+def test_every_test_of_the_suite_finds_a_broken_store() -> None:
+    tests = {name for name in dir(StoreConformance) if name.startswith("test_")}
+    assert tests - set(BROKEN.values()) == set()
+
+
+def test_a_store_has_to_be_made_by_those_who_derive_the_suite() -> None:
+    with pytest.raises(NotImplementedError):
+        StoreConformance().make_store()
+
+
+class PutsOffUpdates(InMemoryStore):
+    """An item that is put again stays where it was in the order of updates."""
+
+    def put(self, namespace: Namespace, key: str, value: Mapping[str, Any], **options: Any) -> None:
+        place = list(self._kept)
+        super().put(namespace, key, value, **options)
+        kept = {one: self._kept[one] for one in place if one in self._kept}
+        self._kept = {**kept, **self._kept}
+
+
+class FindsWhatOnlyBeginsAlike(InMemoryStore):
+    def search(self, prefix: Namespace, *, limit: int = 10, offset: int = 0, **options: Any) -> list[SearchItem]:
+        found = super().search((), limit=1000, **options)
+        alike = [item for item in found if ".".join(item.namespace).startswith(".".join(prefix))]
+        return alike[offset : offset + limit]
+
+
+class ListsWhateverTheEnd(InMemoryStore):
+    def list_namespaces(self, *, suffix: Namespace = (), **options: Any) -> list[Namespace]:
+        return super().list_namespaces(**options)
+
+
+class TakesLabelsAtTheirWord(InMemoryStore):
+    """A star stands for itself."""
+
+    def list_namespaces(self, *, prefix: Namespace = (), **options: Any) -> list[Namespace]:
+        return [] if "*" in prefix else super().list_namespaces(prefix=prefix, **options)
+
+
+class ListsWithoutLimit(InMemoryStore):
+    def list_namespaces(self, *, limit: int = 100, offset: int = 0, **options: Any) -> list[Namespace]:
+        return super().list_namespaces(limit=1000, **options)
+
+
+class TakesAnyOperator(InMemoryStore):
+    def search(self, prefix: Namespace, **options: Any) -> list[SearchItem]:
+        try:
+            return super().search(prefix, **options)
+        except InvalidUpdateError:
+            return []
+
+
+class SharesInSearches(InMemoryStore):
+    def search(self, prefix: Namespace, **options: Any) -> list[SearchItem]:
+        found = super().search(prefix, **options)
+        return [replace(item, value=self._kept[item.namespace, item.key].item.value) for item in found]
+
+
+@pytest.mark.xfail(strict=True, raises=AssertionError, reason="the suite asks for nothing of the kind")
+@pytest.mark.parametrize(
+    "store",
+    [
+        NeverStops,
+        PutsOffUpdates,
+        FindsWhatOnlyBeginsAlike,
+        ListsWhateverTheEnd,
+        TakesLabelsAtTheirWord,
+        ListsWithoutLimit,
+        TakesAnyOperator,
+        SharesInSearches,
+    ],
+    ids=lambda kind: kind.__name__,
+)
+def test_a_store_that_breaks_any_other_promise_of_the_port_is_found(store: Make) -> None:
+    assert broken_promises(store) != set()
