@@ -41,6 +41,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 __all__ = [
     "BudgetExceeded",
@@ -94,10 +95,21 @@ def suggestion(name: str, known: Iterable[str], *, noun: str) -> str:
     return (f"Did you mean {guess!r}? " if guess else "") + f"{noun}: {listed}."
 
 
+def _again(kind: type[StatewrightError], args: tuple[Any, ...], parts: dict[str, Any]) -> StatewrightError:
+    """The same error once more: a copy, or one that was sent to another process. It wrote its sentence already."""
+    error = kind.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(parts)
+    return error
+
+
 class StatewrightError(Exception):
     """The root of the tree."""
 
     code: str = "SW-statewright-error"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _again, (type(self), self.args, self.__dict__)
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)

@@ -495,9 +495,9 @@ def test_a_cache_may_be_cleared_by_node() -> None:
     app.invoke({"x": 1})
     cache.clear(["Graph/other"])
     assert app.stream({"x": 1}) is not None
-    assert list(app.stream({"x": 1}))[0]["__metadata__"] == {"cached": True}
+    assert next(iter(app.stream({"x": 1})))["__metadata__"] == {"cached": True}
     cache.clear(["Graph/node"])
-    assert "__metadata__" not in list(app.stream({"x": 1}))[0]
+    assert "__metadata__" not in next(iter(app.stream({"x": 1})))
 
 
 # -- what can be seen from outside

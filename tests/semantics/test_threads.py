@@ -1,6 +1,5 @@
 """Part I section 6.4: looking at threads, changing them, forking and replaying, and who may go on."""
 
-import threading
 from typing import Annotated, Any, TypedDict
 
 import pytest

@@ -48,6 +48,8 @@ def _parsed(text: str, what: str) -> Any:
             f"{what} is no JSON: {error.msg} at line {error.lineno}, column {error.colno}. "
             f"Give a JSON object, @file, or key=value."
         ) from error
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, or thousands of brackets
+        raise WrongUse(f"{what} is JSON that cannot be read: {error}. Give something smaller.") from error
 
 
 def _value(text: str) -> Any:
@@ -56,3 +58,5 @@ def _value(text: str) -> Any:
         return json.loads(text)
     except json.JSONDecodeError:
         return text
+    except (ValueError, RecursionError) as error:
+        raise WrongUse(f"A value of --input cannot be read: {error}. Give something smaller.") from error

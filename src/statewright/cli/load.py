@@ -61,5 +61,6 @@ def _where(error: Exception, path: Path) -> str:
     """The line of the file at which importing it failed."""
     if isinstance(error, SyntaxError):
         return ""
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+    own = path.resolve()
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == own]
     return f" (line {lines[-1]})" if lines else ""

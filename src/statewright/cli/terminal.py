@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from rich.console import Console
 from rich.live import Live
+from rich.markup import escape
 from rich.table import Table
 
 
@@ -60,5 +61,5 @@ class Progress:
         table = Table.grid(padding=(0, 2))
         for name, node in self.nodes.items():
             sign = "[red]✗" if node.failed else "[yellow]…" if node.running else "[green]✓"
-            table.add_row(sign, name, f"{node.finished}×", f"{node.seconds:.2f} s")
+            table.add_row(sign, escape(name), f"{node.finished}×", f"{node.seconds:.2f} s")
         return table

@@ -116,7 +116,9 @@ def _is_several(parts: Sequence[Any], reader: UpdateReader) -> bool:
 
 
 def _checked_target(target: object, node: str) -> str | Send:
-    if isinstance(target, str | Send):
+    if isinstance(target, str):
+        return target if type(target) is str else str.__str__(target)  # a member of an enumeration of names, say
+    if isinstance(target, Send):
         return target
     raise InvalidUpdateError(
         f"Node {node!r} answered goto={target!r} of type {type(target).__name__}. Name a node, or give a Send."

@@ -304,8 +304,8 @@ class GraphBuilder:
         """Every schema of the graph: the state's, the input's, the output's, and those of nodes that have one."""
         state = read_schema(self.state_schema if self.state_schema is not None else {})
         schemas = {"state": state}
-        schemas["input"] = state if self.input_schema is None else read_schema(self.input_schema)
-        schemas["output"] = state if self.output_schema is None else read_schema(self.output_schema)
+        schemas["input"] = state if self.input_schema is None else read_schema(_closed(self.input_schema))
+        schemas["output"] = state if self.output_schema is None else read_schema(_closed(self.output_schema))
         by_source: dict[int, StateSchema] = {id(self.state_schema): state}
         for node in self.nodes.values():
             source = node.input_schema
@@ -338,6 +338,11 @@ class GraphBuilder:
             fields=fields,
             bare_messages=self.bare_messages,
         )
+
+
+def _closed(schema: Any) -> Any:
+    """A dict of what goes in or comes out says what does, and nothing else; as a state it would be open."""
+    return StateSchema(cast(Mapping[str, object], schema), closed=True) if isinstance(schema, Mapping) else schema
 
 
 def _name_of(action: object) -> str:

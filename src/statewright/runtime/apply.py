@@ -75,6 +75,7 @@ def deltas(program: Program, results: Sequence[TaskResult], new: Values) -> Mapp
             if name not in program.unsaved:
                 updates.setdefault(name, []).append(update)
     return {
-        name: program.channels[name].delta(written, new.get(name)) if name in program.channels else new.get(name)
+        name: program.channels[name].delta(written, new[name]) if name in program.channels else new[name]
         for name, written in updates.items()
+        if name in new  # a signal that only conditional edges see is gone already
     }

@@ -235,6 +235,8 @@ def _meant(program: Program, node: NodeProgram, route: Route, choice: Any) -> st
                 return route.targets[choice]
         except TypeError:  # unhashable: a Send, or a mistake
             pass
+    if isinstance(choice, str):  # a member of an enumeration of names, say
+        choice = str.__str__(choice)
     if type(choice) is Send and choice.node in program.graph.nodes:
         return choice
     if route.targets is None and type(choice) is str and choice in program.targets:

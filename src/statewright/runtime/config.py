@@ -72,14 +72,21 @@ def read_settings(config: Any, **keywords: Any) -> Settings:
     given = cast(Mapping[str, Any], config or {})
     unknown = next((key for key in given if key not in _KNOWN), None)
     if unknown is not None:
-        raise InvalidConfig(f"config holds the unknown key {unknown!r}. " + suggestion(unknown, _KNOWN, noun="Keys"))
+        hint = suggestion(str(unknown), _KNOWN, noun="Keys")
+        raise InvalidConfig(f"config holds the unknown key {unknown!r}. {hint}")
     settings = Settings(given)
-    configurable = cast(Mapping[str, Any], given.get("configurable") or {})
+    configurable: Any = given.get("configurable") or {}
+    if not isinstance(configurable, Mapping):
+        raise InvalidConfig(f"configurable is {configurable!r}. Pass a mapping such as {{'thread_id': '1'}}.")
     for name in _OWN:
-        value = next((v for v in (keywords.get(name), given.get(name), configurable.get(name)) if v is not None), None)
+        value = _first_given(name, keywords, given, cast(Mapping[str, Any], configurable))
         if value is not None:
             setattr(settings, name, _checked(name, value))
     return settings
+
+
+def _first_given(name: str, *sources: Mapping[str, Any]) -> Any:
+    return next((source[name] for source in sources if source.get(name) is not None), None)
 
 
 def _checked(name: str, value: Any) -> Any:
@@ -87,7 +94,7 @@ def _checked(name: str, value: Any) -> Any:
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise InvalidConfig(f"{name} is {value!r}. Give a whole number of at least 1.")
         return value
-    if name == "thread_id" and isinstance(value, int):
+    if name == "thread_id" and isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     if not isinstance(value, str) or not value:
         raise InvalidConfig(f"{name} is {value!r} of type {type(value).__name__}. Give a text that is not empty.")

@@ -92,9 +92,9 @@ def _arrivals(program: Program, joins: Joins, results: Sequence[TaskResult]) -> 
         reached = () if result.goto else source.joins
         for target in result.targets:
             if type(target) is str:
-                join = source.joined_to(target) if result.goto else None
-                reached = (*reached, join) if join is not None else reached
-                if join is None:
+                joins_there = source.joined_to(target) if result.goto else ()
+                reached = (*reached, *joins_there)
+                if not joins_there:
                     nodes.add(target)
         for join in reached:
             arrived[join.key] = arrived.get(join.key, frozenset()) | {source.reach_as}

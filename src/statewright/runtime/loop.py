@@ -22,7 +22,7 @@ from statewright.runtime.effects import Core, Effect, Emit, Failure, Land, Outco
 from statewright.runtime.log import asked_for, ended, started, stepped
 from statewright.runtime.plan import due_tasks, matches
 from statewright.runtime.run import Run
-from statewright.runtime.saving import saved_form
+from statewright.runtime.saving import saved_form, saved_form_of_result
 from statewright.runtime.watch import run_event
 
 LAST_STEPS = 5
@@ -292,18 +292,13 @@ def _land(run: Run, rest: Rest, results: Sequence[Outcome | None]) -> Generator[
     known = Pending()
     for result in results:
         if type(result) is TaskResult:
-            known.landed[result.task.id] = saved_form_of_result(result)
+            known.landed[result.task.id] = saved_form_of_result(run.program, result)
         elif type(result) is Pause:
             known.interrupts[result.task.id] = result.interrupts
         elif type(result) is Failure:
             known.errors[TaskId(result.task.id)] = f"{type(result.error).__name__}: {result.error}"
             known.attempts[TaskId(result.task.id)] = 0  # who runs it again begins to count anew
     yield from save_pending(run, rest.checkpoint, known, rest)
-
-
-def saved_form_of_result(result: TaskResult) -> TaskResult:
-    """A result without what only the present superstep needs."""
-    return TaskResult(result.task, result.writes, result.targets, goto=result.goto)
 
 
 def _too_long(run: Run, last_steps: Sequence[tuple[Task, ...]]) -> GraphRecursionError:

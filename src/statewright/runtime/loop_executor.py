@@ -35,7 +35,7 @@ class LoopExecutor:
 
     @property
     def has_running(self) -> bool:
-        return not all(task.done() for task in self._running)
+        return not all(task.done() for task in tuple(self._running))
 
     def start(self, step: Superstep, places: Sequence[int], limit: int) -> None:
         self._step = step

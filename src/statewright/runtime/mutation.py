@@ -39,4 +39,6 @@ def _look(value: Any, inside: tuple[int, ...]) -> Any:
     kind = cast(Any, type(cast(object, value)))
     if hasattr(kind, "model_fields"):
         return (kind, tuple(_look(one, inside) for one in vars(value).values()))
-    return value if isinstance(value, str | bytes | int | float | complex | bool | None) else id(value)
+    if isinstance(value, float | complex):
+        return repr(value)  # NaN is not equal to itself, but looks the same
+    return value if isinstance(value, str | bytes | int | bool | None) else id(value)

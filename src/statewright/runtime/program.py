@@ -133,11 +133,11 @@ class NodeProgram:
         self.handler: str | None = None
         """The hidden node that takes over when it fails."""
 
-    def joined_to(self, target: str) -> JoinEdge | None:
-        """The join edge by which a goto to `target` counts as an arrival, if there is one."""
+    def joined_to(self, target: str) -> tuple[JoinEdge, ...]:
+        """The join edges at which a goto to `target` counts as an arrival."""
         if target in self.successors:
-            return None
-        return next((join for join in self.joins if join.end == target), None)
+            return ()
+        return tuple(join for join in self.joins if join.end == target)
 
 
 class Program:
@@ -217,7 +217,9 @@ class Program:
     def _typed_output(self, shown: dict[str, Any]) -> Any:
         """The result as an instance of the output schema, if that is a class that can be made."""
         schema = self.graph.output_schema
-        return schema.instance(shown) if schema.kind.name in ("DATACLASS", "PYDANTIC") else shown
+        if schema.kind.name not in ("DATACLASS", "PYDANTIC") or not shown:
+            return shown  # nothing was written yet
+        return schema.instance(shown)
 
     def _output_keys(self) -> tuple[str, ...] | None:
         """The keys of results; None if they are all keys of an open state."""

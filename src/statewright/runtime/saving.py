@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from statewright.checkpoint import Checkpoint, Held, Task
+from statewright.checkpoint import Checkpoint, Held, Task, TaskResult
+from statewright.graph import Send
 from statewright.runtime.program import Program
 
 
@@ -25,9 +26,34 @@ def saved_form(program: Program, checkpoint: Checkpoint) -> Checkpoint:
     )
 
 
+def saved_form_of_result(program: Program, result: TaskResult) -> TaskResult:
+    """A result without what only the present superstep needs, and without what its channels do not want kept."""
+    unsaved = program.unsaved
+    writes = result.writes
+    if not unsaved:
+        return TaskResult(result.task, writes, result.targets, goto=result.goto)
+    kept = (
+        {name: update for name, update in writes.items() if name not in unsaved}
+        if isinstance(writes, dict)
+        else [(name, update) for name, update in writes if name not in unsaved]
+    )
+    targets = [_stripped_send(target, unsaved) if isinstance(target, Send) else target for target in result.targets]
+    return TaskResult(_stripped(result.task, unsaved), kept, targets, goto=result.goto)
+
+
+def _stripped_send(send: Send, unsaved: frozenset[str]) -> Send:
+    return Send(send.node, _kept(send.arg, unsaved), gather=send.gather)
+
+
 def _stripped(task: Task, unsaved: frozenset[str]) -> Task:
-    if not isinstance(task.arg, Mapping):
-        return task
-    arg = cast(Mapping[str, Any], task.arg)  # pyright: ignore[reportUnknownMemberType]
-    kept = {name: value for name, value in arg.items() if name not in unsaved}
-    return Task(task.node, kept, task.origin, task.position)
+    kept = _kept(task.arg, unsaved)
+    return task if kept is task.arg else Task(task.node, kept, task.origin, task.position)
+
+
+def _kept(arg: Any, unsaved: frozenset[str]) -> Any:
+    """The argument of a Send, or a list of gathered ones, without untracked values."""
+    if isinstance(arg, Mapping):
+        return {name: value for name, value in cast(Mapping[str, Any], arg).items() if name not in unsaved}
+    if type(arg) is list:
+        return [_kept(one, unsaved) for one in cast(list[Any], arg)]
+    return arg

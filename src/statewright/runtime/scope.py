@@ -172,7 +172,7 @@ class Scope:
             return self._used_key("call_key", key)
         self._begin_counts()
         self._calls += 1
-        return str(self._calls - 1) if self._calls > 1 else ""
+        return f"#{self._calls - 1}" if self._calls > 1 else ""
 
     def _begin_counts(self) -> None:
         if self._asked is not self.task:

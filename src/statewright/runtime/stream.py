@@ -41,11 +41,13 @@ SKIP: Any = object()
 
 def checked_modes(mode: Any) -> tuple[StreamMode, ...]:
     """The modes asked for. Raises InvalidConfig for one that does not exist."""
-    modes = (mode,) if isinstance(mode, str) else tuple(mode)
-    unknown = next((one for one in modes if one not in MODES), None)
-    if unknown is not None or not modes:
-        raise InvalidConfig(f"Unknown stream_mode {unknown!r}. " + suggestion(str(unknown), MODES, noun="Modes"))
-    return cast("tuple[StreamMode, ...]", modes)
+    several = isinstance(mode, list | tuple | set | frozenset)
+    modes = tuple(cast("list[Any]", mode)) if several else (mode,)
+    unknown = [one for one in modes if one not in MODES]
+    if unknown or not modes:
+        found: Any = unknown[0] if unknown else "nothing"
+        raise InvalidConfig(f"Unknown stream_mode {found!r}. " + suggestion(str(found), MODES, noun="Modes"))
+    return modes
 
 
 class StreamView:

@@ -119,7 +119,7 @@ def instrument_listeners(instruments: Sequence[Instrument]) -> list[tuple[Any, L
         (kind, getattr(instrument, method))
         for instrument in instruments
         for kind, method in METHOD_BY_KIND.items()
-        if getattr(type(instrument), method, None) is not getattr(Instrument, method)
+        if getattr(type(instrument), method, getattr(Instrument, method)) is not getattr(Instrument, method)
     ]
 
 

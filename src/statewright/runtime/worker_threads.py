@@ -36,9 +36,11 @@ class WorkerThreads:
         if self._idle.acquire(blocking=False):
             self._jobs.put(job)
         else:
-            threading.Thread(target=self._work, args=(job,), name="statewright-worker", daemon=True).start()
+            first = [job]  # a thread keeps its arguments until it ends: they must not keep the job
+            threading.Thread(target=self._work, args=(first,), name="statewright-worker", daemon=True).start()
 
-    def _work(self, job: Job | None) -> None:
+    def _work(self, first: list[Job]) -> None:
+        job: Job | None = first.pop()
         while job is not None:
             job()
             del job  # a waiting thread must not keep the last run alive

@@ -10,7 +10,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar, cast
 
 from statewright.checkpoint import (
@@ -19,14 +20,17 @@ from statewright.checkpoint import (
     Checkpoint,
     Checkpointer,
     Commit,
+    Hold,
     Interrupt,
+    JournalEntry,
     Line,
     Pending,
     SavedCheckpoint,
     Task,
     TaskResult,
 )
-from statewright.errors import CheckpointConflict, CheckpointNotFound
+from statewright.errors import CheckpointConflict, CheckpointNotFound, Fenced, ThreadBusy
+from statewright.events import Event
 from statewright.ids import CheckpointId, InterruptId, draw_checkpoint_id
 
 T = TypeVar("T")
@@ -135,6 +139,107 @@ class CheckpointerConformance:
         assert (pending.open, pending.answers) == ((), {question.id: None})
         assert (pending.landed[task.id].writes, list(pending.landed[task.id].targets)) == ({"n": 1}, ["b"])
 
+    def test_everything_that_is_known_of_a_frontier_is_kept(self) -> None:
+        saver = self.make_saver()
+        (head,) = self.chain(saver, 1)
+        task = _loaded(saver).checkpoint.frontier[0]
+        entry = JournalEntry("given", ["value"])
+        known = Pending(attempts={task.id: 2}, journal={(task.id, "step", 0): entry}, errors={task.id: "E: why"})
+        answer(saver.save_results(LINE, head, known))
+        answer(saver.save_results(LINE, head, Pending(paused=True)))
+        pending = _loaded(saver).pending
+        assert (pending.attempts, pending.errors, pending.paused) == ({task.id: 2}, {task.id: "E: why"}, True)
+        assert pending.journal == {(task.id, "step", 0): entry}
+
+    def test_a_journal_goes_with_the_commit_that_consumes_its_tasks_but_not_with_a_fork(self) -> None:
+        saver = self.make_saver()
+        (head,) = self.chain(saver, 1)
+        task = _loaded(saver).checkpoint.frontier[0]
+        answer(saver.save_results(LINE, head, Pending(journal={(task.id, "step", 0): JournalEntry("", 1)})))
+        fork = replace(commit_after(head, line=LINE._replace(branch="b"), expected=None), source="fork")
+        answer(saver.commit(fork))
+        kept = answer(saver.load("thread", checkpoint_id=head))
+        assert kept is not None
+        assert kept.pending.journal != {}
+        answer(saver.commit(commit_after(head)))
+        gone = answer(saver.load("thread", checkpoint_id=head))
+        assert gone is not None
+        assert gone.pending.journal == {}
+
+    def test_results_for_a_checkpoint_that_is_not_there_are_refused(self) -> None:
+        saver = self.make_saver()
+        self.chain(saver, 1)
+        unknown = CheckpointId("nothing")
+        _raises(CheckpointNotFound, lambda: answer(saver.save_results(LINE, unknown, Pending(paused=True))))
+        _raises(CheckpointNotFound, lambda: answer(saver.save_results(Line("nobody"), unknown, Pending())))
+
+    # -- holds
+
+    def test_a_thread_that_is_held_takes_no_other_owner(self) -> None:
+        saver = self.make_saver()
+        head = answer(saver.commit(replace(commit_after(None), hold=_hold("first", claims=True))))
+        other = _hold("second", claims=True)
+        refused = _raises(ThreadBusy, lambda: answer(saver.commit(replace(commit_after(head), hold=other))))
+        assert refused.owner == "first"
+        _raises(ThreadBusy, lambda: answer(saver.save_results(LINE, head, Pending(paused=True), hold=other)))
+        _raises(ThreadBusy, lambda: answer(saver.renew("thread", other)))
+        assert _loaded(saver).id == head
+        assert not _loaded(saver).pending.paused
+        lease = answer(saver.lease("thread"))
+        assert lease is not None
+        assert lease.owner == "first"
+
+    def test_an_owner_goes_on_until_it_lets_go(self) -> None:
+        saver = self.make_saver()
+        head = answer(saver.commit(replace(commit_after(None), hold=_hold("first", claims=True))))
+        head = answer(saver.commit(replace(commit_after(head), hold=_hold("first"))))
+        answer(saver.save_results(LINE, head, Pending(paused=True), hold=_hold("first", seconds=None)))
+        assert answer(saver.lease("thread")) is None
+        _raises(Fenced, lambda: answer(saver.commit(replace(commit_after(head), hold=_hold("first")))))
+        answer(saver.commit(replace(commit_after(head), hold=_hold("second", claims=True))))
+
+    def test_a_hold_that_has_lapsed_is_taken_over_with_a_higher_epoch(self) -> None:
+        saver = self.make_saver()
+        head = answer(saver.commit(replace(commit_after(None), hold=_hold("first", claims=True))))
+        before = answer(saver.lease("thread"))
+        head = answer(saver.commit(replace(commit_after(head), hold=_hold("second", after=61, claims=True))))
+        after = answer(saver.lease("thread"))
+        assert before is not None
+        assert after is not None
+        assert (after.owner, after.epoch > before.epoch) == ("second", True)
+        _raises(Fenced, lambda: answer(saver.save_results(LINE, head, Pending(), hold=_hold("first", after=62))))
+        _raises(Fenced, lambda: answer(saver.renew("thread", _hold("first", after=62))))
+
+    def test_a_holder_can_be_told_what_is_wanted_of_it(self) -> None:
+        saver = self.make_saver()
+        assert answer(saver.want("thread", "interrupt")) is None
+        answer(saver.commit(replace(commit_after(None), hold=_hold("first", claims=True))))
+        answer(saver.want("thread", "rollback"))
+        renewed = answer(saver.renew("thread", _hold("first")))
+        assert renewed is not None
+        assert renewed.wanted == "rollback"
+
+    def test_a_refused_first_write_leaves_no_thread_behind(self) -> None:
+        saver = self.make_saver()
+        _raises(CheckpointConflict, lambda: answer(saver.commit(commit_after(None, expected="other"))))
+        _raises(CheckpointNotFound, lambda: answer(saver.copy_thread("thread", "copy")))
+
+    # -- logs
+
+    def test_events_are_numbered_run_by_run_with_the_write_that_brings_them(self) -> None:
+        saver = self.make_saver()
+        head = answer(saver.commit(replace(commit_after(None), events=(_event("a"), _event("a")))))
+        refused = replace(commit_after("elsewhere"), events=(_event("a"),))
+        _raises(CheckpointConflict, lambda: answer(saver.commit(refused)))
+        answer(saver.save_results(LINE, head, Pending(), events=(_event("b"), _event("a"))))
+        log = answer(saver.events("thread"))
+        assert [(one.run_id, one.seq) for one in log] == [("a", 1), ("a", 2), ("b", 1), ("a", 3)]
+        assert [one.seq for one in answer(saver.events("thread", run_id="a", after=1))] == [2, 3]
+        assert [one.seq for one in answer(saver.events("thread", run_id="a", limit=1))] == [1]
+        assert list(answer(saver.events("nobody"))) == []
+
+    # -- histories, branches, threads
+
     def test_history_is_newest_first_and_can_be_cut(self) -> None:
         saver = self.make_saver()
         ids = self.chain(saver, 4)
@@ -181,6 +286,19 @@ class CheckpointerConformance:
         answer(saver.delete_thread("nobody"))
         assert answer(saver.load("thread")) is None
         assert answer(saver.load("other")) is not None
+
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def _hold(owner: str, *, after: float = 0.0, seconds: float | None = 60.0, claims: bool = False) -> Hold:
+    """A hold that is written `after` so many seconds, for so many; None lets go."""
+    now = NOW + timedelta(seconds=after)
+    return Hold(owner, now, None if seconds is None else now + timedelta(seconds=seconds), claims)
+
+
+def _event(run_id: str) -> Event:
+    return Event("task_finished", run_id=run_id, thread_id="thread", at=NOW)
 
 
 def _loaded(saver: Checkpointer, branch: str = "main") -> SavedCheckpoint:

@@ -60,6 +60,35 @@ class StoreConformance:
         assert [item.value["n"] for item in store.search(("users",))] == [2, 1, 0]
         assert [item.value["n"] for item in store.search(("users", "1"), limit=1, offset=1)] == [0]
 
+    def test_search_keeps_to_its_limits_and_hands_out_copies(self) -> None:
+        store = self.make_store()
+        for n in range(4):
+            store.put(NAMES, str(n), {"n": n, "inside": []})
+        store.put(NAMES, "0", {"n": 0, "inside": []})
+        assert [item.value["n"] for item in store.search(NAMES, limit=2)] == [0, 3]
+        assert [item.value["n"] for item in store.search(NAMES, limit=2, offset=2)] == [2, 1]
+        store.search(NAMES, limit=1)[0].value["inside"].append(1)
+        assert store.search(NAMES, limit=1)[0].value["inside"] == []
+
+    def test_a_prefix_is_of_labels_and_may_leave_some_open(self) -> None:
+        store = self.make_store()
+        for namespace in (("users", "1", "notes"), ("users", "10", "notes"), ("users", "1", "mail")):
+            store.put(namespace, "k", {"of": "/".join(namespace)})
+        assert {item.value["of"] for item in store.search(("users", "1"))} == {"users/1/notes", "users/1/mail"}
+        assert len(store.search(("users", "*", "notes"))) == 2
+        assert list(store.list_namespaces(prefix=("users", "*", "mail"))) == [("users", "1", "mail")]
+        assert list(store.list_namespaces(suffix=("notes",))) == [("users", "1", "notes"), ("users", "10", "notes")]
+        assert list(store.list_namespaces(limit=1, offset=1)) == [("users", "1", "notes")]
+
+    def test_an_unknown_operator_is_refused(self) -> None:
+        store = self.make_store()
+        store.put(NAMES, "k", {"n": 1})
+        try:
+            store.search(NAMES, filter={"n": {"$near": 1}})
+        except InvalidUpdateError:
+            return
+        raise AssertionError("the operator '$near' was taken")
+
     def test_search_filters_by_value_and_by_operator(self) -> None:
         store = self.make_store()
         for n in range(4):

@@ -124,7 +124,6 @@ def test_the_line_that_failed_is_that_of_the_file_and_not_of_what_it_calls(folde
         load_graph(str(failing(folder)))
 
 
-@pytest.mark.xfail(strict=True, reason="frames carry the absolute path, which is compared with the relative one")
 def test_the_line_that_failed_is_named_for_a_relative_path_too(folder: Path) -> None:
     with pytest.raises(WrongUse, match=r"no luck \(line 5\)"):
         load_graph(failing(folder).name)

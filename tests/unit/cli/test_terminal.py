@@ -67,7 +67,6 @@ def test_a_terminal_shows_each_node_with_how_often_it_ran(
     assert "1×" in said.err
 
 
-@pytest.mark.xfail(strict=True, reason="names are read as markup of rich")
 def test_a_node_named_like_markup_is_shown_by_its_name(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -78,7 +77,6 @@ def test_a_node_named_like_markup_is_shown_by_its_name(
     assert "odd [red] name" in capsys.readouterr().err
 
 
-@pytest.mark.xfail(strict=True, reason="names are read as markup of rich")
 @pytest.mark.parametrize("name", ["[/red]", "a[/]b"])
 def test_a_name_that_closes_no_markup_ends_nothing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str

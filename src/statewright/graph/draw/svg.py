@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape
+from html import escape as escape_html
 from itertools import pairwise
 
 from statewright.graph.draw.drawing import Drawing, DrawnEdge, DrawnNode
@@ -30,13 +31,22 @@ _TIP = (
 )
 
 
+_UNWRITABLE = re.compile("[^\\t\\n\\r\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
+
+
+def escape(text: str) -> str:
+    """A text as XML can hold it; signs that XML does not know are shown as a box."""
+    return escape_html(_UNWRITABLE.sub("\N{WHITE SQUARE}", text))
+
+
 def svg(drawing: Drawing) -> str:
     """The drawing as one SVG element."""
     layout = lay_out(drawing)
     nodes = {node.id: node for node in drawing.nodes}
     points, inner = _points(layout, nodes)
     lanes = 26 * len(layout.loops)
-    width, height = inner + lanes + 2 * MARGIN, LAYER * (len(layout.layers) - 1) + HEIGHT + 2 * MARGIN
+    labels = max((len(drawing.edges[number].label or "") for number in layout.loops), default=0) * LETTER / 2
+    width, height = inner + lanes + labels + 2 * MARGIN, LAYER * (len(layout.layers) - 1) + HEIGHT + 2 * MARGIN
     lines = [_edge(drawing.edges[number], [points[slot] for slot in path]) for number, path in layout.paths.items()]
     loops = [
         _loop(drawing.edges[number], points, nodes, inner + MARGIN + 26 * lane)

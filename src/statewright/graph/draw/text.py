@@ -42,9 +42,9 @@ class _Canvas:
 
     def __init__(self, drawing: Drawing, layout: Layout) -> None:
         self._nodes = {node.id: node for node in drawing.nodes}
-        self._edges = drawing.edges
         self._layout = layout
-        self._columns = _columns(layout, self._nodes)
+        self._labels = _labels(drawing, layout)
+        self._columns = _columns(layout, self._nodes, self._labels)
         self._letters: dict[tuple[int, int], str] = {}
         self._lines: dict[tuple[int, int], int] = {}
 
@@ -63,15 +63,10 @@ class _Canvas:
         bent = [step for step in steps if self._columns[step[0]] != self._columns[step[1]]]
         rows = {step: row + 1 + place for place, step in enumerate(self._in_turn(bent))}
         last = row + 1 + len(rows)
-        labels: dict[Slot, list[str]] = {}
         for upper, lower, number in steps:
             self._bend(self._columns[upper], self._columns[lower], row, rows.get((upper, lower, number)), last)
-            label = self._edges[number].label
-            if label and isinstance(lower, str):
-                labels.setdefault(lower, []).append(label)
-        for slot, found in labels.items():
-            self._write(self._columns[slot] + 2, last, ", ".join(dict.fromkeys(found)))
         for lower in {step[1] for step in steps if isinstance(step[1], str)}:
+            self._write(self._columns[lower] + 2, last, self._labels.get(lower, ""))
             self._letters[last, self._columns[lower]] = "▼"
         return last + 1
 
@@ -130,7 +125,7 @@ class _Canvas:
         corners = "╭╮╰╯" if node.kind in ("start", "end") else "┌┐└┘"
         side = "║" if node.kind == "subgraph" else "┆" if node.kind == "waiting" else "│"
         self._write(left, row, corners[0] + "─" * inside + corners[1])
-        self._write(left, row + 1, f"{side}{node.label.center(inside)}{side}")
+        self._write(left, row + 1, f"{side}{_line(node.label).center(inside)}{side}")
         self._write(left, row + 2, corners[2] + "─" * inside + corners[3])
 
     def _write(self, column: int, row: int, letters: str) -> None:
@@ -138,14 +133,35 @@ class _Canvas:
             self._letters[row, column + place] = letter
 
 
+def _line(label: str) -> str:
+    """A label on one line."""
+    return " ".join(label.split())
+
+
+def _labels(drawing: Drawing, layout: Layout) -> dict[Slot, str]:
+    """What stands beside the arrow that leads to a node: the labels of all edges that do."""
+    found: dict[Slot, dict[str, None]] = {}
+    for number, path in layout.paths.items():
+        label = drawing.edges[number].label
+        if label:
+            found.setdefault(path[-1], {})[_line(label)] = None
+    return {slot: ", ".join(labels) for slot, labels in found.items()}
+
+
 def _width(node: DrawnNode) -> int:
     """The width of a box, odd so that it has a middle."""
-    return (len(node.label) + 4) | 1
+    return (len(_line(node.label)) + 4) | 1
 
 
-def _columns(layout: Layout, nodes: Mapping[str, DrawnNode]) -> dict[Slot, int]:
-    """The middle column of everything: each layer is centred under the widest."""
-    widths = [[_width(nodes[slot]) if isinstance(slot, str) else 1 for slot in layer] for layer in layout.layers]
+def _columns(layout: Layout, nodes: Mapping[str, DrawnNode], labels: Mapping[Slot, str]) -> dict[Slot, int]:
+    """The middle column of everything: each layer is centred under the widest, with room for labels."""
+
+    def room(slot: Slot) -> int:
+        if not isinstance(slot, str):
+            return 1
+        return max(_width(nodes[slot]), 2 * len(labels.get(slot, "")) + 3)
+
+    widths = [[room(slot) for slot in layer] for layer in layout.layers]
     totals = [sum(layer) + GAP * (len(layer) - 1) for layer in widths]
     columns: dict[Slot, int] = {}
     for layer, own, total in zip(layout.layers, widths, totals, strict=True):
@@ -157,10 +173,10 @@ def _columns(layout: Layout, nodes: Mapping[str, DrawnNode]) -> dict[Slot, int]:
 
 
 def _loops(drawing: Drawing, layout: Layout) -> Iterable[str]:
-    names = {node.id: node.label for node in drawing.nodes}
+    names = {node.id: _line(node.label) for node in drawing.nodes}
     edges: list[DrawnEdge] = [drawing.edges[number] for number in layout.loops]
     if edges:
         yield ""
     for edge in edges:
-        label = f"  ({edge.label})" if edge.label else ""
+        label = f"  ({_line(edge.label)})" if edge.label else ""
         yield f"↺ {names[edge.source]} → {names[edge.target]}{label}"

@@ -123,14 +123,12 @@ def test_nothing_is_an_empty_picture() -> None:
     assert groups(Drawing("nothing", (), ())) == []
 
 
-@pytest.mark.xfail(strict=True, reason="signs that XML does not allow are written as they are")
 @pytest.mark.parametrize("sign", ["\x07", "\x1b", "\x00"])
 def test_signs_that_xml_does_not_allow_break_nothing(sign: str) -> None:
     name = f"a{sign}b"
     parsed(Drawing(name, (DrawnNode(name, name),), ()))
 
 
-@pytest.mark.xfail(strict=True, reason="the picture is as wide as its boxes, whatever its labels need")
 def test_labels_of_loops_stand_inside_the_picture() -> None:
     nodes = (DrawnNode("a", "a"), DrawnNode("b", "b"))
     drawing = Drawing(

@@ -167,7 +167,6 @@ def test_nothing_is_an_empty_line() -> None:
     assert text(Drawing("nothing", (), ())).strip() == ""
 
 
-@pytest.mark.xfail(strict=True, reason="labels beside each other are written over one another and over arrows")
 def test_labels_beside_each_other_can_be_read() -> None:
     nodes = tuple(DrawnNode(name, name) for name in "abc")
     reasons = ("approved by the boss", "rejected by nobody")
@@ -176,7 +175,6 @@ def test_labels_beside_each_other_can_be_read() -> None:
     assert [why for why in reasons if why not in drawn] == []
 
 
-@pytest.mark.xfail(strict=True, reason="a line break in a name is written as it is, and breaks the box")
 def test_a_name_of_several_lines_stays_in_its_box() -> None:
     drawn = text(Drawing("lines", (DrawnNode("a", "one\ntwo"),), ()))
     assert len(drawn.splitlines()) == 3

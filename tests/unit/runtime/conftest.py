@@ -1,0 +1,194 @@
+"""What the tests of the runtime share: programs, runs and scopes, all built here, and a hand that drives a core."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Generator, Iterator, Sequence
+from typing import Annotated, Any, TypedDict
+
+import pytest
+
+from statewright import InMemorySaver, StateGraph, append
+from statewright.checkpoint import NO_ARG, Checkpoint, Held, Line, Pending, SavedCheckpoint, Task, TaskResult
+from statewright.events import EventKind
+from statewright.runtime.config import Settings
+from statewright.runtime.effects import Effect, Outcome, Rest, RunTasks
+from statewright.runtime.loop import supersteps
+from statewright.runtime.program import Program
+from statewright.runtime.run import Run
+from statewright.runtime.saver_calls import perform_effect
+from statewright.runtime.scope import Scope
+from statewright.runtime.start import run_to_rest
+from statewright.runtime.watch import Watch
+from statewright.testing import FakeClock
+
+Answer = Callable[[Task], Outcome | None]
+"""What a test says of a task: its outcome, or None if it was stopped."""
+
+
+class State(TypedDict, total=False):
+    log: Annotated[list[Any], append]
+    x: Any
+    y: Any
+
+
+def nothing(state: Any) -> None:
+    """What the nodes do whose results the tests send by hand."""
+
+
+class Hand:
+    """Drives a core: performs what concerns storage and watchers, and answers supersteps with what a test says."""
+
+    def __init__(self, run: Run, core: Generator[Effect, Any, Any], commits: Iterator[int]) -> None:
+        self.run = run
+        self.commits = commits
+        """Numbers the commits of a test."""
+        self.core = core
+        self.effects: list[Effect] = []
+        """Everything that the core asked for."""
+        self.steps: list[tuple[Task, ...]] = []
+        """The tasks of each superstep."""
+
+    def finish(self, answer: Answer | None = None) -> Any:
+        """Drive the core to its end; what it returns. Tasks answer with their names, and go along their edges."""
+        answers = answer or self.along_edges
+        sent: Any = None
+        while True:
+            try:
+                effect = self.core.send(sent)
+            except StopIteration as stopped:
+                return stopped.value
+            self.effects.append(effect)
+            if isinstance(effect, RunTasks):
+                self.steps.append(effect.tasks)
+                sent = [answers(task) for task in effect.tasks], f"commit-{next(self.commits)}"
+            else:
+                sent = perform_effect(self.run, effect)
+
+    def along_edges(self, task: Task) -> TaskResult:
+        """The result of a node that logs its name and goes along its plain edges."""
+        return TaskResult(task, {"log": [task.node]}, self.run.program.nodes[task.node].successors)
+
+    @property
+    def nodes(self) -> list[list[str]]:
+        """The nodes of each superstep."""
+        return [[task.node for task in tasks] for tasks in self.steps]
+
+    def of(self, kind: type) -> list[Any]:
+        """The effects of one kind, in order."""
+        return [effect for effect in self.effects if type(effect) is kind]
+
+
+class Maker:
+    """Builds what the modules under test are given."""
+
+    state = State
+
+    def __init__(self) -> None:
+        self.commits = itertools.count(1)
+
+    def graph(self, *names: str, schema: Any = State, **options: Any) -> StateGraph:
+        """A builder with nodes that do nothing; `options` of a node by its name."""
+        graph = StateGraph(schema)
+        for name in names:
+            graph.add_node(name, nothing, **options.get(name, {}))
+        return graph
+
+    def program(self, graph: StateGraph, **options: Any) -> Program:
+        """A builder made ready to run."""
+        return Program(graph.freeze(), **options)
+
+    def task(self, node: str, arg: Any = NO_ARG, origin: str = "before", position: int = 0) -> Task:
+        return Task(node, arg, origin, position)
+
+    def tasks(self, *nodes: str, origin: str = "before") -> tuple[Task, ...]:
+        """Tasks of nodes that one commit made due."""
+        return tuple(Task(node, NO_ARG, origin, position) for position, node in enumerate(nodes))
+
+    def result(
+        self,
+        node: str | Task,
+        writes: dict[str, Any] | list[tuple[str, Any]] | None = None,
+        targets: Sequence[Any] = (),
+        *,
+        goto: bool = False,
+    ) -> TaskResult:
+        task = node if isinstance(node, Task) else self.task(node)
+        return TaskResult(task, {} if writes is None else writes, targets, goto=goto)
+
+    def checkpoint(
+        self,
+        values: dict[str, Any] | None = None,
+        frontier: Sequence[Task] = (),
+        held: Sequence[Held] = (),
+        *,
+        identity: str = "before",
+        step: int = 3,
+        **parts: Any,
+    ) -> Checkpoint:
+        return Checkpoint(identity, step, {} if values is None else values, tuple(frontier), tuple(held), **parts)
+
+    def saved(self, checkpoint: Checkpoint, pending: Pending | None = None, **parts: Any) -> SavedCheckpoint:
+        """A checkpoint as a saver gives it."""
+        known: dict[str, Any] = {
+            "line": Line("thread"),
+            "parent_id": None,
+            "source": "loop",
+            "run_id": "run",
+            "created_at": FakeClock().now(),
+            "metadata": {},
+        }
+        return SavedCheckpoint(checkpoint=checkpoint, pending=pending or Pending(), **{**known, **parts})
+
+    def run(
+        self,
+        program: Program,
+        *,
+        saver: InMemorySaver | None = None,
+        watched: Sequence[EventKind] = (),
+        seen: list[Any] | None = None,
+        recursion_limit: int = 1000,
+        checkpoint_id: str | None = None,
+        branch: str = "main",
+        clock: Any = None,
+        **options: Any,
+    ) -> Run:
+        """One invocation, on the thread `thread` if there is a saver. What is watched is added to `seen`."""
+        settings = Settings()
+        settings.recursion_limit, settings.checkpoint_id, settings.branch = recursion_limit, checkpoint_id, branch
+        settings.thread_id = "thread" if saver is not None else None
+        events: list[Any] = [] if seen is None else seen
+        return Run(
+            program,
+            settings,
+            clock=clock or FakeClock(),
+            saver=saver,
+            line=Line("thread", options.get("namespace", ""), branch) if saver is not None else None,
+            watch=Watch([(kind, events.append) for kind in watched]) if watched else None,
+            **{"run_id": "run", **options},
+        )
+
+    def scope(self, run: Run, task: Task | None = None, checkpoint: Checkpoint | None = None) -> Scope:
+        return Scope(run, task, checkpoint)
+
+    def loop(self, run: Run, checkpoint: Checkpoint, pending: Pending | None = None) -> Hand:
+        """A hand on the loop of a run."""
+        run.stop = checkpoint.step + run.settings.recursion_limit
+        return self.hand(run, supersteps(run, checkpoint, pending))
+
+    def call(self, run: Run, given: Any) -> Hand:
+        """A hand on a run from its input to rest."""
+        return self.hand(run, run_to_rest(run, given))
+
+    def hand(self, run: Run, core: Generator[Effect, Any, Any]) -> Hand:
+        return Hand(run, core, self.commits)
+
+    def rest_of(self, run: Run, given: Any, answer: Answer | None = None) -> Rest:
+        """How a run comes to rest."""
+        return self.call(run, given).finish(answer)
+
+
+@pytest.fixture
+def make() -> Maker:
+    """Builds programs, tasks, runs and scopes, and drives cores by hand."""
+    return Maker()

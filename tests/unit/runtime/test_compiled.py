@@ -1,0 +1,581 @@
+"""The public face of the runtime: what each method takes, gives and refuses."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, TypedDict
+
+import pytest
+
+from statewright import (
+    END,
+    START,
+    Budget,
+    Command,
+    CompiledGraph,
+    InMemorySaver,
+    Runtime,
+    StateGraph,
+    append,
+    interrupt,
+    sleep,
+    wait_for_event,
+)
+from statewright.errors import (
+    BudgetExceeded,
+    CheckpointNotFound,
+    EmptyInputError,
+    GraphRecursionError,
+    InvalidConfig,
+    InvalidResume,
+    InvalidUpdateError,
+    StatewrightError,
+)
+from statewright.runtime.compiled import CallOptions, GraphOutput
+from statewright.testing import FakeClock
+
+SCHEMA = {"log": append, "x": int}
+
+
+class Shown(TypedDict, total=False):
+    x: int
+
+
+def say(word: str) -> Callable[[Any], dict[str, Any]]:
+    return lambda state: {"log": [word]}
+
+
+def chain(*words: str, **options: Any) -> StateGraph:
+    built = StateGraph(SCHEMA, **options)
+    for word in words:
+        built.add_node(word, say(word))
+    return built.add_sequence([START, *words])
+
+
+def alone(function: Callable[..., Any], **options: Any) -> StateGraph:
+    return StateGraph(SCHEMA, **options).add_node("a", function).add_edge(START, "a")
+
+
+def asking() -> CompiledGraph:
+    return alone(lambda state: {"x": interrupt("how many?")}).compile(InMemorySaver())
+
+
+def kept(*words: str) -> CompiledGraph:
+    return chain(*words).compile(InMemorySaver())
+
+
+@pytest.fixture(params=["invoke", "ainvoke"])
+def call(request: pytest.FixtureRequest) -> Callable[..., Any]:
+    """Runs a graph by a plain call, or on an event loop."""
+
+    def run(app: CompiledGraph, *args: Any, **options: Any) -> Any:
+        found = getattr(app, request.param)(*args, **options)
+        return found if request.param == "invoke" else asyncio.run(found)
+
+    return run
+
+
+# -- what a call gives
+
+
+def test_a_call_gives_the_state_at_rest(call: Any) -> None:
+    assert call(chain("a", "b").compile(), {"x": 1}) == {"x": 1, "log": ["a", "b"]}
+
+
+def test_a_call_gives_what_the_output_schema_shows(call: Any) -> None:
+    assert call(chain("a", output_schema=Shown).compile(), {"x": 1}) == {"x": 1}
+
+
+def test_a_waiting_run_gives_its_questions_beside_the_state(call: Any) -> None:
+    found = call(asking(), {"x": 1}, thread_id="1")
+    assert (found["x"], [one.value for one in found["__interrupt__"]]) == (1, ["how many?"])
+
+
+def test_a_bare_state_that_waits_is_given_under_a_name(call: Any) -> None:
+    built = StateGraph(int).add_node("a", lambda state: interrupt("how many?")).add_edge(START, "a")
+    found = call(built.compile(InMemorySaver()), 3, thread_id="1")
+    assert (found["__root__"], [one.value for one in found["__interrupt__"]]) == (3, ["how many?"])
+
+
+def test_version_two_keeps_state_and_questions_apart(call: Any) -> None:
+    found = call(asking(), {"x": 1}, thread_id="1", version="v2")
+    assert isinstance(found, GraphOutput)
+    assert (found.value["x"], [one.value for one in found.interrupts]) == (1, ["how many?"])
+    done = call(chain("a").compile(), {"x": 1}, version="v2")
+    assert (done.value, done.interrupts) == ({"x": 1, "log": ["a"]}, ())
+
+
+def test_with_another_stream_mode_a_call_gives_all_parts(call: Any) -> None:
+    assert call(chain("a", "b").compile(), {"x": 1}, stream_mode="updates") == [
+        {"a": {"log": ["a"]}},
+        {"b": {"log": ["b"]}},
+    ]
+
+
+def test_a_call_raises_what_a_node_raised_with_where(call: Any) -> None:
+    error = LookupError("no luck")
+
+    def fail(state: Any) -> None:
+        raise error
+
+    with pytest.raises(LookupError) as caught:
+        call(alone(fail).compile(), {"x": 1})
+    assert caught.value is error
+    assert caught.value.__notes__ == ["in node 'a', step 1, attempt 1"]
+
+
+def test_a_result_is_the_callers_to_change(call: Any) -> None:
+    app = kept("a")
+    call(app, {"x": 1}, thread_id="1")["x"] = "changed"
+    assert app.get_state(thread_id="1").values["x"] == 1
+
+
+def test_a_graph_may_be_run_from_many_threads_at_once() -> None:
+    app, results = chain("a", "b").compile(), list[Any]()
+    threads = [threading.Thread(target=lambda n=n: results.append(app.invoke({"x": n}))) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(one["x"] for one in results) == list(range(8))
+    assert all(one["log"] == ["a", "b"] for one in results)
+
+
+# -- what a call takes
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "said"),
+    [
+        ({"recursion_limt": 3}, InvalidConfig, "Unknown keyword 'recursion_limt'. Did you mean 'recursion_limit'"),
+        ({"config": {"recursionlimit": 3}}, InvalidConfig, "unknown key 'recursionlimit'"),
+        ({"config": 5}, InvalidConfig, "config is 5"),
+        ({"recursion_limit": 0}, InvalidConfig, "recursion_limit is 0"),
+        ({"recursion_limit": True}, InvalidConfig, "recursion_limit is True"),
+        ({"max_concurrency": -1}, InvalidConfig, "max_concurrency is -1"),
+        ({"thread_id": ""}, InvalidConfig, "thread_id is ''"),
+        ({"durability": "never"}, InvalidConfig, "durability is 'never'"),
+        ({"on_busy": "wait"}, InvalidConfig, "on_busy is 'wait'"),
+        ({"on_unfinished": "forget"}, InvalidConfig, "on_unfinished is 'forget'"),
+        ({"interrupt_before": "b"}, InvalidConfig, "interrupt_before names 'b'"),
+        ({"interrupt_after": ["b"]}, InvalidConfig, "interrupt_after names 'b'"),
+        ({"budget": Budget(max_steps=1, on_budget="b")}, InvalidConfig, "budget names 'b'"),
+        ({"thread_id": "1", "checkpoint_id": "2"}, InvalidConfig, "needs a checkpointer"),
+        ({"namespace": "a:1", "thread_id": "1"}, InvalidConfig, "names the subgraph 'a:1'"),
+        ({"stream_mode": "value"}, InvalidConfig, "Did you mean 'values'"),
+        ({"stream_mode": "updates", "version": "v3"}, InvalidConfig, "version is 'v3'"),
+    ],
+)
+def test_what_a_call_refuses(call: Any, options: dict[str, Any], error: type[StatewrightError], said: str) -> None:
+    with pytest.raises(error) as caught:
+        call(chain("a").compile(), {"x": 1}, **options)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("given", [5, "text", ["x"], object()], ids=repr)
+def test_input_of_the_wrong_shape_is_refused(call: Any, given: Any) -> None:
+    with pytest.raises(InvalidUpdateError):
+        call(chain("a").compile(), given)
+
+
+def test_nothing_to_start_with_is_refused(call: Any) -> None:
+    with pytest.raises(EmptyInputError):
+        call(chain("a").compile(), None)
+
+
+def test_a_graph_that_keeps_threads_needs_to_know_which(call: Any) -> None:
+    with pytest.raises(InvalidConfig, match="needs a thread_id"):
+        call(kept("a"), {"x": 1})
+
+
+def test_a_thread_without_a_checkpointer_is_only_a_name(call: Any) -> None:
+    app = alone(lambda state, runtime: {"log": [runtime.execution_info.thread_id]}).compile()
+    assert call(app, {"x": 1}, thread_id="t")["log"] == ["t"]
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"configurable": {"thread_id": "t"}},
+        {"thread_id": "t"},
+        {"configurable": {"thread_id": "other"}, "thread_id": "t"},
+    ],
+)
+def test_a_thread_is_named_in_several_ways(config: dict[str, Any]) -> None:
+    app = kept("a")
+    app.invoke({"x": 1}, config)
+    assert app.get_state(thread_id="t").values == {"x": 1, "log": ["a"]}
+
+
+def test_a_keyword_wins_over_the_same_key_in_the_config(call: Any) -> None:
+    with pytest.raises(GraphRecursionError, match="after 1 supersteps"):
+        call(chain("a", "b").compile(), {"x": 1}, {"recursion_limit": 100}, recursion_limit=1)
+
+
+def test_a_context_given_as_a_mapping_becomes_an_instance_of_its_schema(call: Any) -> None:
+    @dataclass
+    class Context:
+        user: str
+        age: int = 0
+
+    def node(state: Any, runtime: Runtime[Context]) -> dict[str, Any]:
+        return {"log": [runtime.context.user, runtime.context.age]}
+
+    app = alone(node, context_schema=Context).compile()
+    assert call(app, {"x": 1}, context={"user": "Ada"})["log"] == ["Ada", 0]
+    assert call(app, {"x": 1}, context=Context("Bob", 3))["log"] == ["Bob", 3]
+    with pytest.raises(StatewrightError):
+        call(app, {"x": 1}, context={"age": "old"})
+
+
+def test_the_budget_of_a_call_wins_over_that_of_the_graph(call: Any) -> None:
+    app = chain("a", "b", "c").compile(budget=Budget(max_steps=1))
+    with pytest.raises(BudgetExceeded, match="of 1"):
+        call(app, {"x": 1})
+    assert call(app, {"x": 1}, budget=Budget(max_steps=10))["log"] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("compiled", "given", "due"),
+    [
+        ({"interrupt_before": "b"}, {}, ("b",)),
+        ({}, {"interrupt_before": ["b"]}, ("b",)),
+        ({}, {"interrupt_after": "b"}, ("c",)),
+        ({"interrupt_before": "c"}, {"interrupt_before": "b"}, ("b",)),
+        ({}, {"interrupt_before": "*"}, ("a",)),
+    ],
+)
+def test_a_run_stops_at_breakpoints(
+    call: Any, compiled: dict[str, Any], given: dict[str, Any], due: tuple[str, ...]
+) -> None:
+    app = chain("a", "b", "c").compile(InMemorySaver(), **compiled)
+    call(app, {"x": 1}, thread_id="1", **given)
+    assert app.get_state(thread_id="1").next == due
+    while app.get_state(thread_id="1").next:
+        call(app, None, thread_id="1")
+    assert app.get_state(thread_id="1").values["log"] == ["a", "b", "c"]
+
+
+# -- from outside
+
+
+def test_what_is_due_is_gone_on_with_when_its_time_has_come() -> None:
+    clock = FakeClock()
+    built = alone(lambda state: sleep(60) or {"log": ["awake"]})
+    app = built.compile(InMemorySaver(), clock=clock)
+    app.invoke({"x": 1}, thread_id="1")
+    assert app.resume_due(thread_id="1") is None
+    assert asyncio.run(app.aresume_due(thread_id="1")) is None
+    assert app.get_state(thread_id="1").next == ("a",)
+    assert app.resume_due(thread_id="1", now=clock.now() + timedelta(seconds=60))["log"] == ["awake"]
+    app.invoke({"x": 1}, thread_id="2")
+    clock.advance(60)
+    assert asyncio.run(app.aresume_due(thread_id="2"))["log"] == ["awake"]
+
+
+@pytest.mark.parametrize("colour", ["sync", "async"])
+def test_an_event_goes_to_whoever_waits_for_it(colour: str) -> None:
+    app = alone(lambda state: {"log": [wait_for_event("paid")]}).compile(InMemorySaver())
+    app.invoke({"x": 1}, thread_id="1")
+
+    def send(name: str, payload: Any) -> Any:
+        if colour == "sync":
+            return app.send_event(name, payload, thread_id="1")
+        return asyncio.run(app.asend_event(name, payload, thread_id="1"))
+
+    with pytest.raises(InvalidResume, match="Did you mean 'paid'"):
+        send("payed", 5)
+    assert send("paid", 5)["log"] == [5]
+    with pytest.raises(InvalidResume, match="Nobody waits for the event 'paid'"):
+        send("paid", 5)
+
+
+# -- threads
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda app: app.get_state(thread_id="1"),
+        lambda app: list(app.get_state_history(thread_id="1")),
+        lambda app: app.update_state({"thread_id": "1"}, {"x": 1}, "a"),
+        lambda app: app.fork({"thread_id": "1"}),
+        lambda app: app.get_events(thread_id="1"),
+        lambda app: asyncio.run(app.aget_state(thread_id="1")),
+    ],
+)
+def test_threads_need_a_checkpointer(look: Callable[[CompiledGraph], Any]) -> None:
+    with pytest.raises(InvalidConfig, match="compile\\(checkpointer="):
+        look(chain("a").compile())
+
+
+def test_a_thread_that_nobody_has_begun_is_empty() -> None:
+    state = kept("a").get_state(thread_id="1")
+    assert (state.next, state.tasks, state.interrupts, state.created_at, state.parent_config) == (
+        (),
+        (),
+        (),
+        None,
+        None,
+    )
+    assert state.values == {}
+    assert list(kept("a").get_state_history(thread_id="1")) == []
+
+
+def test_the_state_of_a_thread_says_where_it_stands() -> None:
+    app = asking()
+    app.invoke({"x": 1}, thread_id="1", run_id="r")
+    state = app.get_state(thread_id="1")
+    assert (state.values["x"], state.next) == (1, ("a",))
+    assert [one.value for one in state.interrupts] == ["how many?"]
+    assert [(task.name, len(task.interrupts)) for task in state.tasks] == [("a", 1)]
+    assert (state.metadata["source"], state.metadata["step"], state.metadata["run_id"]) == ("input", 0, "r")
+    assert asyncio.run(app.aget_state(thread_id="1")) == state
+
+
+def test_a_checkpoint_that_is_not_there_is_not_found() -> None:
+    app = kept("a")
+    app.invoke({"x": 1}, thread_id="1")
+    with pytest.raises(CheckpointNotFound, match="'nowhere'"):
+        app.get_state(thread_id="1", checkpoint_id="nowhere")
+
+
+def history(app: CompiledGraph, **options: Any) -> list[tuple[Any, ...]]:
+    return [(one.metadata["source"], one.next) for one in app.get_state_history(thread_id="1", **options)]
+
+
+def test_the_history_of_a_thread_is_the_newest_first() -> None:
+    app = kept("a", "b")
+    app.invoke({"x": 1}, thread_id="1")
+    assert history(app) == [("loop", ()), ("loop", ("b",)), ("input", ("a",))]
+
+    async def read() -> list[Any]:
+        return [one async for one in app.aget_state_history(thread_id="1")]
+
+    assert asyncio.run(read()) == list(app.get_state_history(thread_id="1"))
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        ({"limit": 1}, [("loop", ())]),
+        ({"limit": 0}, []),
+        ({"filter": {"source": "input"}}, [("input", ("a",))]),
+        ({"filter": {"source": "loop"}, "limit": 1}, [("loop", ())]),
+        ({"filter": {"source": "loop", "step": 1}}, [("loop", ("b",))]),
+        ({"filter": {"nothing": 1}}, []),
+    ],
+)
+def test_the_history_can_be_cut_and_filtered(options: dict[str, Any], found: list[Any]) -> None:
+    app = kept("a", "b")
+    app.invoke({"x": 1}, thread_id="1")
+    assert history(app, **options) == found
+
+
+def test_the_history_before_a_checkpoint_is_named_by_its_config() -> None:
+    app = kept("a", "b")
+    app.invoke({"x": 1}, thread_id="1")
+    newest, *older = app.get_state_history(thread_id="1")
+    assert list(app.get_state_history(thread_id="1", before=newest.config)) == older
+
+
+def test_every_config_in_the_history_leads_to_its_checkpoint() -> None:
+    app = kept("a", "b")
+    app.invoke({"x": 1}, thread_id="1")
+    for one in app.get_state_history(thread_id="1"):
+        assert app.get_state(one.config) == one
+        if one.parent_config is not None:
+            assert app.get_state(one.parent_config).metadata["step"] == one.metadata["step"] - 1
+
+
+def test_a_state_is_updated_as_if_a_node_had_answered() -> None:
+    app = kept("a", "b", "c")
+    app.invoke({"x": 1}, thread_id="1", interrupt_before="b")
+    config = app.update_state({"thread_id": "1"}, {"log": ["by hand"]}, as_node="b")
+    state = app.get_state(config)
+    assert (state.values["log"], state.next, state.metadata["source"]) == (["a", "by hand"], ("c",), "update")
+    assert app.invoke(None, thread_id="1")["log"] == ["a", "by hand", "c"]
+
+
+def test_an_update_without_a_node_is_that_of_the_one_that_ran_last() -> None:
+    app = kept("a", "b", "c")
+    app.invoke({"x": 1}, thread_id="1", interrupt_after="b")
+    asyncio.run(app.aupdate_state({"thread_id": "1"}, {"x": 5}))
+    assert app.get_state(thread_id="1").next == ("c",)
+    assert app.get_state(thread_id="1").values["x"] == 5
+
+
+@pytest.mark.parametrize(
+    ("updates", "log", "due"),
+    [
+        ([({"log": ["one"]}, "a"), ({"log": ["two"]}, "b")], ["one", "two"], ("b", "c")),
+        ([({"log": ["end"]}, END)], ["end"], ()),
+    ],
+)
+def test_several_updates_are_one_superstep(updates: Any, log: list[str], due: tuple[str, ...]) -> None:
+    app = kept("a", "b", "c")
+    app.invoke({"x": 1}, thread_id="1", interrupt_before="a")
+    app.bulk_update_state({"thread_id": "1"}, updates)
+    state = app.get_state(thread_id="1")
+    assert (state.values["log"], state.next, state.metadata["step"]) == (log, due, 1)
+
+
+@pytest.mark.parametrize(
+    ("updates", "said"),
+    [
+        ([({"x": 1}, "z")], "as_node is 'z'"),
+        ([({"x": 1}, None), ({"x": 2}, None)], "each need as_node"),
+        ([(5, "a")], "'a'"),
+    ],
+)
+def test_what_no_update_is(updates: Any, said: str) -> None:
+    app = kept("a", "b")
+    app.invoke({"x": 1}, thread_id="1")
+    before = app.get_state(thread_id="1")
+    with pytest.raises(InvalidUpdateError, match=said):
+        app.bulk_update_state({"thread_id": "1"}, updates)
+    assert app.get_state(thread_id="1") == before
+
+
+def test_a_fork_begins_a_branch_at_a_checkpoint() -> None:
+    app = kept("a", "b")
+    app.invoke({"x": 1}, thread_id="1")
+    _, middle, _ = app.get_state_history(thread_id="1")
+    config = app.fork(middle.config, branch="other")
+    assert (app.get_state(config).next, app.get_state(config).metadata["branch"]) == (("b",), "other")
+    assert app.invoke(None, config)["log"] == ["a", "b"]
+    assert app.get_state(thread_id="1").next == ()
+    with pytest.raises(InvalidUpdateError, match="branch 'other' already"):
+        app.fork(middle.config, branch="other")
+
+
+def test_the_log_of_a_thread_is_read_run_by_run() -> None:
+    app = kept("a")
+    app.invoke({"x": 1}, thread_id="1", run_id="one")
+    app.invoke({"x": 1}, thread_id="1", run_id="two")
+    everything = app.get_events(thread_id="1")
+    assert [event.run_id for event in everything] == sorted(event.run_id for event in everything)
+    one = app.get_events(thread_id="1", run_id="one")
+    assert {event.run_id for event in one} == {"one"}
+    assert [event.seq for event in one] == list(range(1, len(one) + 1))
+    assert app.get_events(thread_id="1", run_id="one", after=1) == one[1:]
+    assert app.get_events(thread_id="1", run_id="one", after=1, limit=1) == one[1:2]
+
+
+# -- looking
+
+
+def nested() -> CompiledGraph:
+    deep = chain("x", name="deep").compile()
+    middle = chain("m", name="middle").add_node("deep", deep).add_edge("m", "deep").compile()
+    return chain("a").add_node("middle", middle).add_edge("a", "middle").compile()
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        ({}, ["middle"]),
+        ({"recurse": True}, ["middle", "middle|deep"]),
+        ({"namespace": "middle"}, ["middle"]),
+        ({"namespace": "middle|deep"}, ["middle|deep"]),
+        ({"namespace": "middle:123|deep:456"}, ["middle|deep"]),
+        ({"namespace": "nowhere"}, []),
+    ],
+)
+def test_the_graphs_inside_a_graph_are_found(options: dict[str, Any], found: list[str]) -> None:
+    graphs = dict(nested().get_subgraphs(**options))
+    assert list(graphs) == found
+    assert all(graph.name == path.rpartition("|")[2] for path, graph in graphs.items())
+
+
+def test_a_graph_shows_itself() -> None:
+    app = chain("a", "b", name="mine").compile()
+    assert (app.name, repr(app)) == ("mine", "CompiledGraph('mine', 2 nodes)")
+    shown = app._repr_mimebundle_(include=None, exclude=None)
+    assert shown["text/plain"] == repr(app)
+    assert shown["image/svg+xml"].startswith("<svg")
+    assert app.get_graph().name == "mine"
+
+
+def test_what_goes_in_and_what_comes_out_is_described() -> None:
+    class Given(TypedDict):
+        question: str
+
+    class State(Given, total=False):
+        x: int
+
+    @dataclass
+    class Context:
+        user: str
+
+    built = StateGraph(State, Context, input_schema=Given, output_schema=Shown, name="mine")
+    app = built.add_node("a", lambda state: {"x": 1}).add_edge(START, "a").compile()
+    assert app.get_input_jsonschema()["title"] == "mineInput"
+    assert set(app.get_input_jsonschema()["properties"]) == {"question"}
+    assert set(app.get_output_jsonschema()["properties"]) == {"x"}
+    assert set(app.get_state_jsonschema()["properties"]) == {"question", "x"}
+    context = app.get_context_jsonschema()
+    assert context is not None
+    assert set(context["properties"]) == {"user"}
+    assert chain("a").compile().get_context_jsonschema() is None
+
+
+# -- inside a node
+
+
+def test_a_call_inside_a_node_belongs_to_the_run_of_the_node() -> None:
+    seen: list[Any] = []
+
+    def look(state: Any, runtime: Runtime[Any]) -> None:
+        info = runtime.execution_info
+        seen.append((info.thread_id, info.run_id, runtime.context, bool(info.namespace)))
+
+    inner = alone(look).compile()
+    app = alone(lambda state: inner.invoke({"x": 1}) and None).compile(InMemorySaver())
+    app.invoke({"x": 1}, thread_id="t", run_id="r", context="dependencies")
+    assert seen == [("t", "r", "dependencies", True)]
+
+
+def test_a_question_of_a_graph_that_a_node_calls_is_a_question_of_the_thread() -> None:
+    inner = alone(lambda state: {"x": interrupt("how many?")}).compile()
+    app = alone(lambda state: {"log": [inner.invoke({"x": 1})["x"]]}).compile(InMemorySaver())
+    assert [one.value for one in app.invoke({"x": 1}, thread_id="1")["__interrupt__"]] == ["how many?"]
+    assert app.invoke(Command(resume=7), thread_id="1")["log"] == [7]
+
+
+def test_a_call_inside_a_node_that_names_another_thread_is_a_run_of_its_own() -> None:
+    saver = InMemorySaver()
+    inner = chain("inner").compile(saver)
+    app = alone(lambda state: inner.invoke({"x": 1}, thread_id="other") and None).compile(InMemorySaver())
+    app.invoke({"x": 1}, thread_id="1")
+    assert inner.get_state(thread_id="other").values["log"] == ["inner"]
+
+
+def test_options_of_a_call_are_those_that_are_documented() -> None:
+    from statewright.runtime.config import ON_BUSY
+
+    known = set(CallOptions.__annotations__)
+    assert {"thread_id", "checkpoint_id", "recursion_limit", "max_concurrency", "durability", "on_busy"} <= known
+    for choice in ON_BUSY:
+        assert kept("a").invoke({"x": 1}, thread_id="1", on_busy=choice)["log"] == ["a"]
+
+
+@pytest.mark.parametrize("durability", ["sync", "async", "exit"])
+def test_however_a_run_is_saved_its_thread_ends_where_it_ended(call: Any, durability: str) -> None:
+    app = kept("a", "b")
+    result = call(app, {"x": 1}, thread_id="1", durability=durability)
+    state = app.get_state(thread_id="1")
+    assert (state.values, state.next) == (result, ())
+    assert (("loop", ("b",)) in history(app)) == (durability != "exit")
+
+
+def test_an_input_is_not_changed_by_running() -> None:
+    given = {"x": 1, "log": ["given"]}
+    before = copy.deepcopy(given)
+    chain("a", "b").compile().invoke(given)
+    assert given == before

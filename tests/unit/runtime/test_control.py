@@ -1,0 +1,96 @@
+"""Asking a run to stop."""
+
+from typing import Any
+
+import pytest
+
+from statewright import RunControl
+
+
+def test_nothing_is_asked_at_first() -> None:
+    control = RunControl()
+
+    assert not control.drain_requested
+    assert not control.cancel_requested
+
+
+@pytest.mark.parametrize("what", ["drain", "cancel"])
+@pytest.mark.parametrize("reason", ["because", ""])
+def test_a_request_is_kept_with_its_reason(what: str, reason: str) -> None:
+    control = RunControl()
+    getattr(control, f"request_{what}")(reason)
+
+    assert getattr(control, f"{what}_requested")
+    assert getattr(control, f"{what}_reason") == reason
+    assert (control.drain_requested, control.cancel_requested) == (what == "drain", what == "cancel")
+
+
+def test_those_who_run_are_called_back_when_the_run_is_cancelled() -> None:
+    control, calls = RunControl(), list[str]()
+    with control.calling(lambda: calls.append("outer")), control.calling(lambda: calls.append("inner")):
+        assert calls == []
+        control.request_cancel()
+
+    assert calls == ["outer", "inner"]
+
+
+def test_draining_calls_nobody_back() -> None:
+    control, calls = RunControl(), list[str]()
+    with control.calling(lambda: calls.append("called")):
+        control.request_drain()
+
+    assert calls == []
+
+
+def test_who_begins_after_the_run_was_cancelled_is_called_back_at_once() -> None:
+    control, calls = RunControl(), list[str]()
+    control.request_cancel()
+    with control.calling(lambda: calls.append("called")):
+        assert calls == ["called"]
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_who_is_done_is_not_called_back(fails: bool) -> None:
+    control, calls = RunControl(), list[str]()
+
+    def work() -> None:
+        with control.calling(lambda: calls.append("called")):
+            if fails:
+                raise ValueError
+
+    try:
+        work()
+    except ValueError:
+        assert fails
+    control.request_cancel()
+
+    assert calls == []
+
+
+def test_a_callback_may_cancel_again() -> None:
+    control, calls = RunControl(), list[Any]()
+
+    def again() -> None:
+        calls.append("called")
+        if len(calls) == 1:
+            control.request_cancel("again")
+
+    with control.calling(again):
+        control.request_cancel("first")
+
+    assert calls == ["called", "called"]
+    assert control.cancel_reason == "again"
+
+
+def test_nothing_is_under_way_before_anybody_runs_and_after_all_are_done() -> None:
+    control = RunControl()
+    seen = [control.has_stopped]
+    with control.calling(list):
+        seen.append(control.has_stopped)
+        with control.calling(dict):
+            seen.append(control.has_stopped)
+        seen.append(control.has_stopped)
+    seen.append(control.has_stopped)
+    control.wait_until_stopped()  # returns at once
+
+    assert seen == [True, False, False, False, True]

@@ -1,0 +1,363 @@
+"""Graphs with every question answered that can be answered before they run."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, TypedDict
+
+import pytest
+
+from statewright import END, START, Overwrite, RetryPolicy, Send, append
+from statewright.channels import Ephemeral, LastValue, Reduced, Topic, Untracked
+from statewright.errors import UnknownKeyWarning
+from statewright.graph import STOP
+from statewright.runtime.program import is_handed_over, is_hidden, shown_name
+from statewright.state import IsLastStep
+
+
+class Fields(TypedDict, total=False):
+    x: int
+    log: Annotated[list[Any], append]
+    total: Annotated[int, lambda old, new: old + new]
+    signal: Annotated[str, Ephemeral()]
+    brief: Annotated[str, Ephemeral(lifetime="step")]
+    handle: Annotated[Any, Untracked()]
+    topic: Annotated[list[Any], Topic()]
+
+
+class Output(TypedDict, total=False):
+    x: int
+    signal: Annotated[str, Ephemeral()]
+
+
+@dataclass
+class Result:
+    x: int
+    y: int = 7
+
+
+async def awaits(state: Any) -> None:
+    """A coroutine function."""
+
+
+def plain(state: Any) -> None:
+    """A plain function."""
+
+
+def goes(state: Any) -> str:
+    return END
+
+
+async def asks(state: Any) -> str:
+    return END
+
+
+def single(
+    make: Any, action: Any = plain, *, compiled: dict[str, Any] | None = None, path: Any = None, **options: Any
+) -> Any:
+    """A program with the one node `a`."""
+    graph = make.graph(schema=options.pop("schema", Fields)).add_node("a", action, **options).add_edge(START, "a")
+    if path is not None:
+        graph.add_conditional_edges("a", path, ["a", END])
+    return make.program(graph, **(compiled or {}))
+
+
+# -- values
+
+
+@pytest.mark.parametrize(
+    ("schema", "values"),
+    [
+        (Fields, {"log": [], "total": 0, "topic": []}),
+        ({"log": append, "x": int}, {"log": []}),
+        ({"n": Reduced(max)}, {}),
+        ({"n": Reduced(max, start=lambda: 3)}, {"n": 3}),
+        (Result, {"y": 7}),
+        ({}, {}),
+    ],
+)
+def test_the_values_that_a_state_has_before_its_first_update(make: Any, schema: Any, values: dict[str, Any]) -> None:
+    assert single(make, schema=schema).start_values() == values
+
+
+def test_start_values_are_made_afresh(make: Any) -> None:
+    program = single(make)
+    program.start_values()["log"].append("mine")
+
+    assert program.start_values()["log"] == []
+
+
+@pytest.mark.parametrize(
+    ("schema", "output", "shown"),
+    [
+        (Fields, None, {"x": 1, "log": [2], "total": 3, "topic": [4], "handle": "h"}),
+        (Fields, Output, {"x": 1}),
+        (
+            {"x": int, "signal": Ephemeral()},
+            None,
+            {"x": 1, "log": [2], "total": 3, "topic": [4], "brief": "b", "handle": "h"},
+        ),
+    ],
+    ids=["closed", "an output schema", "open"],
+)
+def test_what_a_caller_sees_of_the_state(make: Any, schema: Any, output: Any, shown: dict[str, Any]) -> None:
+    graph = make.graph("a", schema=schema).add_edge(START, "a")
+    graph.output_schema = output
+    values = {"x": 1, "log": [2], "total": 3, "topic": [4], "signal": "s", "brief": "b", "handle": "h"}
+
+    assert make.program(graph).output(values) == shown
+
+
+def test_a_caller_sees_the_fields_that_have_a_value_and_may_change_the_mapping(make: Any) -> None:
+    program, values = single(make), {"x": 1}
+    shown = program.output(values)
+    shown["x"] = 2
+
+    assert (shown, values) == ({"x": 2}, {"x": 1})
+
+
+@pytest.mark.parametrize("values", [{"__root__": [1]}, {}])
+def test_a_caller_sees_a_bare_state_bare(make: Any, values: dict[str, Any]) -> None:
+    assert single(make, schema=Annotated[list[Any], append]).output(values) == values.get("__root__")
+
+
+@pytest.mark.parametrize(("validate", "result"), [("input", {"x": 1}), ("all", Result(1)), ("off", {"x": 1})])
+def test_a_result_is_an_instance_where_everything_is_validated(make: Any, validate: str, result: Any) -> None:
+    assert single(make, schema=Result, compiled={"validate": validate}).output({"x": 1}) == result
+
+
+@pytest.mark.parametrize(
+    ("writes", "shown"),
+    [
+        ({"x": 1}, {"x": 1}),
+        ({}, None),
+        ([("x", 1), ("log", [2])], [{"x": 1}, {"log": [2]}]),
+        ([("log", [1]), ("log", [2])], [{"log": [1]}, {"log": [2]}]),
+        ([], None),
+    ],
+)
+def test_readers_of_updates_see_writes_pair_by_pair_where_a_field_was_written_twice(
+    make: Any, writes: Any, shown: Any
+) -> None:
+    assert single(make).shown(make.result("a", writes)) == shown
+
+
+# -- channels
+
+
+def test_channels_are_known_by_how_they_merge_and_how_long_they_keep(make: Any) -> None:
+    program = single(make)
+
+    assert set(program.merging) == {"log", "total", "signal", "brief", "handle", "topic"}
+    assert set(program.transient) == {"signal", "brief", "topic"}
+    assert program.step_only == {"brief"}
+    assert program.unsaved == {"handle"}
+    assert program.hidden == {"signal", "brief"}
+
+
+@pytest.mark.parametrize(("output", "reported"), [(None, {"log", "total", "handle", "topic"}), (Output, set())])
+def test_a_caller_is_told_of_fields_that_merge_and_that_it_is_shown(make: Any, output: Any, reported: set[str]) -> None:
+    graph = make.graph("a", schema=Fields).add_edge(START, "a")
+    graph.output_schema = output
+
+    assert make.program(graph).reported == reported
+
+
+def test_input_is_read_by_the_input_schema(make: Any) -> None:
+    graph = make.graph("a", schema=Fields).add_edge(START, "a")
+    graph.input_schema = Output
+    program, task = make.program(graph), make.task(START)
+
+    assert program.start.updates.read({"x": 1}, START, task) == {"x": 1}
+    with pytest.warns(UnknownKeyWarning, match="'log'"):
+        assert program.start.updates.read({"log": [1]}, START, task) == {}
+
+
+# -- what follows a node
+
+
+def test_what_follows_a_node_are_its_edges_without_the_end(make: Any) -> None:
+    graph = make.graph("a", "b", "c").add_edge(START, "a").add_edge("a", "c").add_edge("a", "b").add_edge("a", END)
+    program = make.program(graph)
+
+    assert program.nodes["a"].successors == ("c", "b")
+    assert program.nodes["b"].successors == ()
+    assert program.nodes[START].successors == ("a",)
+
+
+@pytest.mark.parametrize(("edge", "joined"), [(None, {"c": True, "b": False}), (("a", "c"), {"c": False, "b": False})])
+def test_a_goto_to_the_end_of_a_join_is_known_unless_an_edge_leads_there_too(
+    make: Any, edge: Any, joined: dict[str, bool]
+) -> None:
+    graph = make.graph("a", "b", "c").add_edge(START, "a").add_edge(START, "b").add_edge(["a", "b"], "c")
+    if edge is not None:
+        graph.add_edge(*edge)
+    node = make.program(graph).nodes["a"]
+
+    assert {target: bool(node.joined_to(target)) for target in joined} == joined
+
+
+def test_an_error_handler_is_a_hidden_node_that_goes_on_where_its_node_does(make: Any) -> None:
+    graph = make.graph("b", "c").add_node("a", plain, error_handler=lambda state, error: None, writes=["x"])
+    graph.add_edge(START, "a").add_edge(START, "b").add_edge("a", "c").add_edge(["a", "b"], "c")
+    program = make.program(graph)
+    node = program.nodes["a"]
+    handler = program.nodes[node.handler]
+
+    assert "a" in program.graph.nodes
+    assert handler.name not in program.graph.nodes
+    assert (handler.successors, handler.joins) == (node.successors, node.joins)
+    assert (handler.reach_as, handler.writes) == ("a", frozenset({"x"}))
+
+
+def test_where_a_node_may_go_is_what_it_declares_and_where_its_edges_lead(make: Any) -> None:
+    graph = make.graph("a", "b", "c", "d", a={"destinations": ["c"]}).add_edge(START, "a").add_edge("a", "b")
+    program = make.program(graph.add_edge("b", "d"))
+
+    assert program.nodes["a"].allowed == {"b", "c", END, STOP}
+    assert program.nodes["b"].allowed is None
+    assert program.targets == {"a", "b", "c", "d", END, STOP}
+
+
+# -- where nodes run
+
+
+@pytest.mark.parametrize(
+    ("action", "options", "alone", "beside", "on_a_loop"),
+    [
+        (plain, {}, "thread", "thread", "thread"),
+        (awaits, {}, "loop", "loop", "loop"),
+        (plain, {"inline": True}, "inline", "inline", "inline"),
+        (plain, {"retry_policy": RetryPolicy()}, "thread", "loop", "loop"),
+        (plain, {"max_concurrency": 1}, "thread", "loop", "loop"),
+        (plain, {"path": goes}, "thread", "thread", "thread"),
+        (plain, {"path": asks}, "loop", "loop", "loop"),
+    ],
+    ids=["plain", "coroutine", "inline", "with a policy", "with a limit", "plain edge", "edge that awaits"],
+)
+def test_where_a_node_runs(
+    make: Any, action: Any, options: dict[str, Any], alone: str, beside: str, on_a_loop: str
+) -> None:
+    node = single(make, action, **options).nodes["a"]
+
+    assert (node.sync_lane, node.beside_lane, node.async_lane) == (alone, beside, on_a_loop)
+
+
+def test_a_subgraph_runs_where_the_run_is(make: Any) -> None:
+    inner = make.graph("inner").add_edge(START, "inner").compile()
+    node = single(make, inner).nodes["a"]
+
+    assert (node.sync_lane, node.async_lane) == ("thread", "loop")
+    assert node.call is not node.acall
+
+
+# -- short cuts
+
+
+@pytest.mark.parametrize(
+    ("build", "simple"),
+    [
+        (lambda graph: graph.add_edge("a", "b"), True),
+        (lambda graph: graph.add_conditional_edges("a", goes, ["b"]), True),
+        (lambda graph: graph.add_edge(["a", "b"], "c"), False),
+        (lambda graph: graph.add_node("d", plain, on=["x"]), False),
+        (lambda graph: graph.add_node("d", plain, join="idle").add_edge("a", "d"), False),
+        (lambda graph: graph.add_node("d", plain, join="reachable").add_edge("a", "d"), False),
+        (lambda graph: graph.add_node("d", plain, defer=True).add_edge("a", "d"), False),
+    ],
+)
+def test_targets_alone_decide_what_follows_unless_somebody_waits(make: Any, build: Any, simple: bool) -> None:
+    graph = make.graph("a", "b", "c")
+    for name in "abc":
+        graph.add_edge(START, name)
+
+    assert make.program(build(graph)).simple is simple
+
+
+class Computed(TypedDict, total=False):
+    x: int
+    last: IsLastStep
+
+
+@pytest.mark.parametrize(
+    ("options", "lean"),
+    [
+        ({}, True),
+        ({"compiled": {"debug": True}}, False),
+        ({"schema": Computed}, False),
+        ({"error_handler": plain}, False),
+        ({"path": goes}, True),
+    ],
+)
+def test_a_task_only_reads_and_calls_unless_something_has_to_be_computed(
+    make: Any, options: dict[str, Any], lean: bool
+) -> None:
+    assert single(make, **options).lean is lean
+
+
+@pytest.mark.parametrize(
+    ("options", "takes_the_short_way"),
+    [
+        ({"path": goes}, True),
+        ({"path": asks}, False),
+        ({"path": lambda state, config: END}, False),
+        ({"path": goes, "schema": Computed}, False),
+        ({}, False),
+    ],
+)
+def test_a_lone_plain_conditional_edge_takes_the_short_way(
+    make: Any, options: dict[str, Any], takes_the_short_way: bool
+) -> None:
+    assert (single(make, **options).nodes["a"].lone_route is not None) is takes_the_short_way
+
+
+def test_a_conditional_edge_beside_a_plain_one_does_not(make: Any) -> None:
+    graph = make.graph("a", "b").add_edge(START, "a").add_edge("a", "b").add_conditional_edges("a", goes, ["b", END])
+
+    assert make.program(graph).nodes["a"].lone_route is None
+
+
+def test_nodes_with_one_schema_share_its_reader(make: Any) -> None:
+    graph = make.graph("a", "b", "c", schema=Fields, c={"input_schema": Result})
+    for name in "abc":
+        graph.add_edge(START, name)
+    nodes = make.program(graph).nodes
+
+    assert nodes["a"].read is nodes["b"].read is not nodes["c"].read
+
+
+def test_a_builtin_without_a_signature_takes_the_state(make: Any) -> None:
+    node = single(make, dict).nodes["a"]
+
+    assert node.takes_state
+    assert node.asks is None
+
+
+# -- names
+
+
+@pytest.mark.parametrize(
+    ("build", "handed_over"),
+    [
+        (lambda make, handler: make.result("a", {}, [Send(handler, None)], goto=True), True),
+        (lambda make, handler: make.result("a", {}, [Send("b", None)], goto=True), False),
+        (lambda make, handler: make.result("a", {}, ["b"], goto=True), False),
+        (lambda make, handler: make.result("a", {"x": Overwrite(1)}, ["b"]), False),
+    ],
+)
+def test_whether_an_error_handler_will_answer(make: Any, build: Any, handed_over: bool) -> None:
+    handler = single(make, error_handler=plain).nodes["a"].handler
+
+    assert is_handed_over(build(make, handler)) is handed_over
+
+
+def test_users_know_an_error_handler_by_the_name_of_its_node(make: Any) -> None:
+    handler = make.task(single(make, error_handler=plain).nodes["a"].handler)
+    node = make.task("a")
+
+    assert shown_name(handler) == shown_name(node) == "a"
+    assert (is_hidden(handler), is_hidden(node)) == (True, False)
+
+
+def test_plain_fields_are_those_that_simply_become_what_was_written(make: Any) -> None:
+    program = single(make, schema={"x": LastValue(), "y": int, "log": append})
+
+    assert set(program.channels) - set(program.merging) == {"x", "y"}

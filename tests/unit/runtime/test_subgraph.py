@@ -1,0 +1,176 @@
+"""What passes between a graph and one that it calls."""
+
+from typing import Any
+
+import pytest
+
+from statewright import START, InMemorySaver
+from statewright.errors import NamespaceBusy
+from statewright.graph.answer import Reported
+from statewright.runtime.subgraph import call_line, call_namespace, check_free, news, shared, subgraph_calls
+
+
+class Undecided:
+    """Cannot be told equal by one truth value, like an array."""
+
+    def __eq__(self, other: object) -> Any:
+        raise ValueError("ambiguous")
+
+    __hash__ = None
+
+
+UNDECIDED = Undecided()
+
+
+# -- what a result means to the caller
+
+
+@pytest.mark.parametrize(
+    ("result", "known", "meant"),
+    [
+        ({"x": 1, "own": 2}, {"x", "z"}, {"x": 1}),
+        ({"own": 2}, {"x"}, {}),
+        ({"x": 1, "own": 2}, None, {"x": 1, "own": 2}),
+        ("bare", {"x"}, "bare"),
+        (None, {"x"}, None),
+    ],
+)
+def test_a_caller_sees_the_fields_that_both_have(result: Any, known: Any, meant: Any) -> None:
+    assert shared(result, None if known is None else frozenset(known)) == meant
+
+
+@pytest.mark.parametrize(
+    ("result", "given", "update"),
+    [
+        ({"x": 1}, {"x": 1}, {}),
+        ({"x": [1]}, {"x": [1]}, {}),
+        ({"x": 2}, {"x": 1}, {"x": 2}),
+        ({"x": None}, {}, {"x": None}),
+        ({"x": None}, {"x": None}, {}),
+        ({"x": 2, "y": 1}, {"x": 1, "y": 1}, {"x": 2}),
+        ({"log": [1, 2]}, {"log": [1]}, {}),
+        ({"x": UNDECIDED}, {"x": UNDECIDED}, {}),
+        ({"x": Undecided()}, {"x": UNDECIDED}, ...),
+        ({"x": 1}, "no mapping", {"x": 1}),
+    ],
+)
+def test_what_is_new_is_what_is_not_simply_what_was_given(result: Any, given: Any, update: Any) -> None:
+    found = news(result, given, [], frozenset({"log"}))
+
+    assert type(found) is Reported
+    if update is ...:
+        assert found.update["x"] is result["x"]
+    else:
+        assert found.update == update
+
+
+def test_fields_that_both_merge_are_told_as_they_were_written() -> None:
+    written = [("log", [1]), ("own", 5), ("log", [2])]
+
+    found = news({"log": [0, 1, 2], "x": 1}, {"log": [0]}, written, frozenset({"log"}))
+
+    assert found.update == {"x": 1}
+    assert found.written == [("log", [1]), ("log", [2])]
+
+
+@pytest.mark.parametrize("result", ["bare", None, 3])
+def test_a_bare_result_is_passed_on(result: Any) -> None:
+    assert news(result, {"x": 1}, [], frozenset()) is result
+
+
+class Called:
+    """A compiled graph, as far as the task that calls it is concerned: it counts, and reports what it wrote."""
+
+    reported = frozenset({"log", "own"})
+
+    def call_within(self, state: Any, memory: str) -> Any:
+        return {"x": state["x"] + 1, "hidden": 0, "log": ["all"], "memory": memory}, [("log", ["new"]), ("own", [1])]
+
+
+def test_calling_a_subgraph_answers_what_it_did_to_the_callers_state() -> None:
+    call, _ = subgraph_calls(Called(), "thread", frozenset({"x", "log", "memory"}), frozenset({"log", "other"}))  # type: ignore[arg-type]  # all that is used of one
+
+    answer = call({"x": 1, "log": []})
+
+    assert answer.update == {"x": 2, "memory": "thread"}
+    assert answer.written == [("log", ["new"])]
+
+
+# -- namespaces
+
+
+@pytest.fixture
+def scope_in(make: Any) -> Any:
+    """The scope of a task, in a run within a namespace."""
+    program = make.program(make.graph("a").add_edge(START, "a"))
+
+    def scope(namespace: str = "", **options: Any) -> Any:
+        run = make.run(program, namespace=namespace, **options)
+        return make.scope(run, make.task("a"), make.checkpoint())
+
+    return scope
+
+
+@pytest.mark.parametrize("outer", ["", "outer:1"])
+@pytest.mark.parametrize(
+    ("memory", "keys", "segments"),
+    [
+        ("call", [None], ["a:ID"]),
+        ("call", [None, None, None], ["a:ID", "a:ID:#1", "a:ID:#2"]),
+        ("call", ["key", None], ["a:ID:key", "a:ID"]),
+        ("none", [None], ["a:ID"]),
+        ("thread", [None], ["a"]),
+        ("thread", [None, None], ["a", "a:#1"]),
+        ("thread", ["key"], ["a:key"]),
+    ],
+)
+def test_where_a_call_is_saved(scope_in: Any, outer: str, memory: Any, keys: Any, segments: list[str]) -> None:
+    scope = scope_in(outer)
+    prefix = f"{outer}|" if outer else ""
+
+    found = [call_namespace(scope, memory, key) for key in keys]
+
+    assert found == [prefix + segment.replace("ID", scope.task.id) for segment in segments]
+
+
+@pytest.mark.parametrize("memory", ["call", "thread"])
+def test_a_call_key_is_no_ordinal(scope_in: Any, memory: Any) -> None:
+    scope = scope_in()
+    found = [call_namespace(scope, memory, key) for key in (None, "1", None)]
+
+    assert len(set(found)) == 3
+
+
+def test_two_live_calls_with_one_memory_are_refused(scope_in: Any) -> None:
+    run = scope_in().run
+    check_free(run, "a", "a")
+    check_free(run, "a:key", "a")
+
+    with pytest.raises(NamespaceBusy) as caught:
+        check_free(run, "a", "a")
+    assert caught.value.namespace == "a"
+
+
+@pytest.mark.parametrize(
+    ("memory", "keep", "saved", "dropped"),
+    [
+        ("call", False, True, True),
+        ("call", True, True, False),
+        ("thread", False, True, False),
+        ("none", False, False, False),
+    ],
+)
+def test_which_calls_are_saved_and_which_go_with_their_task(
+    scope_in: Any, memory: Any, keep: bool, saved: bool, dropped: bool
+) -> None:
+    scope = scope_in(saver=InMemorySaver(), branch="side")
+
+    line = call_line(scope, "a:1", memory, keep=keep)
+
+    assert (line == ("thread", "a:1", "side")) is saved
+    assert (line is None) is not saved
+    assert ("a:1" in scope.run.opened) is dropped
+
+
+def test_nothing_is_saved_where_the_caller_saves_nothing(scope_in: Any) -> None:
+    assert call_line(scope_in(), "a:1", "call", keep=False) is None
