@@ -1,0 +1,355 @@
+"""Part I, sections 4 to 8: one test for each numbered rule, at its plainest. The other files go into the corners."""
+
+import asyncio
+import threading
+from typing import Annotated, Any, TypedDict
+
+import pytest
+
+from statewright import (
+    END,
+    START,
+    STOP,
+    CachePolicy,
+    Command,
+    InMemoryCache,
+    InMemorySaver,
+    InMemoryStore,
+    Message,
+    MessagesStateGraph,
+    NodeError,
+    RetryPolicy,
+    Runtime,
+    Send,
+    StateGraph,
+    append,
+    entrypoint,
+    interrupt,
+    sleep,
+    task,
+    wait_for_event,
+)
+from statewright.errors import InvalidResume, InvalidUpdateError, ThreadBusy, UnansweredInterrupts, UnknownTarget
+from statewright.testing import CheckpointerConformance, FakeClock
+
+THREAD = {"thread_id": "1"}
+
+
+class State(TypedDict, total=False):
+    x: int
+    log: Annotated[list[Any], append]
+
+
+def say(*words: Any) -> Any:
+    return lambda state: {"log": list(words)}
+
+
+def one(node: Any, saver: Any = None, *, clock: Any = None, cache: Any = None, **options: Any) -> Any:
+    graph = StateGraph(State).add_node("node", node, **options).add_edge(START, "node")
+    return graph.compile(saver, clock=clock, cache=cache)
+
+
+# -- 4 control flow
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [None, {"log": [1]}, Command(update={"log": [1]}), Send("end", {}), [{"log": [1]}, Send("end", {})], {"log": 1}],
+)
+def test_4_1_a_node_answers_in_many_forms(driver: Any, answer: Any) -> None:
+    graph = StateGraph(State).add_node("node", lambda s: answer, destinations=["end"]).add_node("end", say("sent"))
+    log = driver.invoke(graph.add_edge(START, "node").compile(), {"x": 1})["log"]
+    assert log in ([], [1], ["sent"], [1, "sent"])
+
+
+def test_4_1_anything_else_is_no_answer(driver: Any) -> None:
+    with pytest.raises(InvalidUpdateError):
+        driver.invoke(one(lambda s: 5), {"x": 1})
+
+
+def test_4_2_unknown_keys_and_targets_are_not_lost_in_silence(driver: Any) -> None:
+    with pytest.warns(UserWarning, match="Did you mean 'log'"):
+        driver.invoke(one(lambda s: {"lgo": [1]}), {"x": 1})
+    with pytest.raises(UnknownTarget, match="Did you mean 'node'"):
+        driver.invoke(one(lambda s: Command(goto="nod")), {"x": 1})
+
+
+@pytest.mark.parametrize(("goto", "log"), [("c", ["c"]), (END, []), (STOP, []), (["b", "c"], ["b", "c"])])
+def test_4_3_a_goto_replaces_the_edges(driver: Any, goto: Any, log: list[str]) -> None:
+    graph = StateGraph(State).add_node("a", lambda s: Command(goto=goto), destinations=["b", "c"])
+    graph.add_node("b", say("b")).add_node("c", say("c")).add_edge(START, "a").add_edge("a", "b")
+    assert driver.invoke(graph.compile(), {"x": 1})["log"] == log
+
+
+def test_4_4_a_join_runs_once_when_all_have_arrived(driver: Any) -> None:
+    graph = StateGraph(State)
+    for name in ("a", "b1", "b2", "join", "last"):
+        graph.add_node(name, say(name), defer=name == "last")
+    graph.add_edge(START, "a").add_edge(START, "b1").add_edge("b1", "b2").add_edge(["a", "b2"], "join")
+    graph.add_edge("a", "last")
+    assert driver.invoke(graph.compile(), {"x": 1})["log"] == ["a", "b1", "b2", "join", "last"]
+
+
+def test_4_5_a_subgraph_is_fresh_for_each_call_and_resumable_within_it(driver: Any) -> None:
+    child = one(lambda s: {"log": [interrupt("?")]})
+    app = one(child, InMemorySaver())
+    for answer in ("first", "second"):
+        driver.invoke(app, {"x": 1}, THREAD)
+        log = driver.invoke(app, Command(resume=answer), THREAD)["log"]
+    assert log == ["first", "second"]
+
+
+def test_4_6_a_function_may_be_the_whole_workflow(driver: Any) -> None:
+    @task
+    def double(n: int) -> int:
+        return n * 2
+
+    @entrypoint(InMemorySaver())
+    def flow(n: int, previous: int | None = None) -> Any:
+        return entrypoint.final(value=(double(n).result(), previous), save=n)
+
+    assert [driver.invoke(flow, n, THREAD) for n in (1, 2)] == [(2, None), (4, 1)]
+
+
+# -- 5 asking, retries, timeouts, errors, limits
+
+
+def test_5_1_a_node_asks_by_parameter_for_what_it_wants(driver: Any) -> None:
+    store = InMemoryStore()
+
+    def node(state: State, config: Any, runtime: Runtime[Any], writer: Any, store: Any) -> dict[str, Any]:
+        writer("written")
+        return {"log": [runtime.context, store is runtime.store, config["configurable"]["thread_id"]]}
+
+    graph = StateGraph(State).add_node("node", node).add_edge(START, "node")
+    app = graph.compile(InMemorySaver(), store=store)
+    assert driver.invoke(app, {"x": 1}, THREAD, context="ctx")["log"] == ["ctx", True, "1"]
+
+
+def test_5_2_a_step_is_done_once(driver: Any) -> None:
+    done: list[int] = []
+
+    def node(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
+        runtime.step("effect", done.append, 1)
+        return {"log": [interrupt("?")]}
+
+    app = one(node, InMemorySaver())
+    driver.invoke(app, {"x": 1}, THREAD)
+    driver.invoke(app, Command(resume=1), THREAD)
+    assert done == [1]
+
+
+def test_5_3_a_failed_attempt_is_followed_by_another(driver: Any) -> None:
+    failures = iter([ConnectionError(), ConnectionError()])
+
+    def node(state: State) -> dict[str, Any]:
+        for failure in failures:
+            raise failure
+        return {"log": ["ok"]}
+
+    clock = FakeClock(jumps=True)
+    assert driver.invoke(one(node, clock=clock, retry_policy=RetryPolicy(jitter=False)), {"x": 1})["log"] == ["ok"]
+
+
+def test_5_4_an_error_handler_stands_in_for_its_node(driver: Any) -> None:
+    def bad(state: State) -> None:
+        raise KeyError("why")
+
+    def handle(state: State, error: NodeError) -> dict[str, Any]:
+        return {"log": [repr(error.error)]}
+
+    assert driver.invoke(one(bad, error_handler=handle), {"x": 1})["log"] == ["KeyError('why')"]
+
+
+def test_5_5_a_failure_keeps_what_had_landed_and_says_where_it_happened(driver: Any) -> None:
+    def bad(state: State) -> dict[str, Any]:
+        if state["x"] == 1:
+            raise KeyError("why")
+        return {"log": ["bad"]}
+
+    graph = StateGraph(State).add_node("good", say("good")).add_node("bad", bad)
+    app = graph.add_edge(START, "good").add_edge(START, "bad").compile(InMemorySaver())
+    with pytest.raises(KeyError) as raised:
+        driver.invoke(app, {"x": 1}, THREAD)
+    assert raised.value.__notes__ == ["in node 'bad', step 1, attempt 1"]
+    assert [one.name for one in app.get_state(THREAD).tasks if one.result] in (["good"], [])
+
+
+def test_5_6_a_limit_of_one_runs_everything_one_after_another(driver: Any, within: Any) -> None:
+    now: list[int] = []
+
+    async def node(state: Any) -> dict[str, Any]:
+        now.append(1)
+        await asyncio.sleep(0.001)
+        return {"log": [now.pop() and len(now)]}
+
+    graph = StateGraph(State).add_node("node", node)
+    graph.add_node("spread", lambda s: [Send("node", {}) for _ in range(5)], destinations=["node"])
+    app = graph.add_edge(START, "spread").compile()
+    assert within(lambda: driver.invoke(app, {"x": 1}, max_concurrency=1))["log"] == [0] * 5
+
+
+def test_5_7_a_cached_node_is_called_once_for_one_input(driver: Any) -> None:
+    calls: list[int] = []
+    app = one(lambda s: calls.append(1) or {"log": [1]}, cache=InMemoryCache(), cache_policy=CachePolicy())
+    for _ in range(2):
+        driver.invoke(app, {"x": 1})
+    assert calls == [1]
+
+
+# -- 6 pausing and resuming
+
+
+def test_6_1_questions_timers_and_events_are_one_mechanism(driver: Any) -> None:
+    def node(state: State) -> dict[str, Any]:
+        sleep(1)
+        return {"log": [wait_for_event("go"), interrupt("?")]}
+
+    clock = FakeClock()
+    app = one(node, InMemorySaver(), clock=clock)
+    kinds = [driver.invoke(app, {"x": 1}, THREAD)["__interrupt__"][0].kind]
+    clock.advance(1)
+    kinds.append(app.resume_due(thread_id="1")["__interrupt__"][0].kind)
+    kinds.append(app.send_event("go", "gone", thread_id="1")["__interrupt__"][0].kind)
+    assert kinds == ["timer", "event", "question"]
+    assert driver.invoke(app, Command(resume="yes"), THREAD)["log"] == ["gone", "yes"]
+
+
+def test_6_2_answers_go_by_id_and_a_task_waits_for_all_of_its_own(driver: Any) -> None:
+    ran: list[str] = []
+
+    def asks(name: str) -> Any:
+        def node(state: State) -> dict[str, Any]:
+            answer = interrupt(name)
+            ran.append(name)
+            return {"log": [answer]}
+
+        return node
+
+    graph = StateGraph(State).add_node("a", asks("a")).add_node("b", asks("b"))
+    app = graph.add_edge(START, "a").add_edge(START, "b").compile(InMemorySaver())
+    first, second = driver.invoke(app, {"x": 1}, THREAD)["__interrupt__"]
+    with pytest.raises(InvalidResume, match="ambiguous"):
+        driver.invoke(app, Command(resume=1), THREAD)
+    driver.invoke(app, Command(resume={second.id: 2}), THREAD)
+    assert ran == ["b"]
+    assert driver.invoke(app, Command(resume={first.id: None}), THREAD)["log"] == [None, 2]
+
+
+@pytest.mark.parametrize("where", ["interrupt_before", "interrupt_after"])
+def test_6_3_a_run_may_stop_before_or_after_a_node(driver: Any, where: str) -> None:
+    graph = StateGraph(State).add_sequence([("a", say("a")), ("b", say("b"))]).add_edge(START, "a")
+    app = graph.compile(InMemorySaver())
+    stopped = driver.invoke(app, {"x": 1}, THREAD, **{where: ["b" if where == "interrupt_before" else "a"]})
+    assert stopped["log"] == ["a"]
+    assert driver.invoke(app, None, THREAD)["log"] == ["a", "b"]
+
+
+def test_6_4_a_thread_can_be_looked_at_changed_and_forked(driver: Any) -> None:
+    app = one(say("n"), InMemorySaver())
+    driver.invoke(app, {"x": 1}, THREAD)
+    app.update_state(THREAD, {"log": ["by hand"]}, as_node="node")
+    before = list(app.get_state_history(THREAD))[-1]
+    app.fork(before.config, branch="other")
+
+    assert app.get_state(THREAD).values["log"] == ["n", "by hand"]
+    assert driver.invoke(app, None, THREAD, branch="other")["log"] == ["n"]
+
+
+def test_6_5_a_busy_thread_refuses_and_open_questions_do_too(driver: Any) -> None:
+    refused: list[str] = []
+
+    def node(state: State) -> dict[str, Any]:
+        def intrude() -> None:
+            try:
+                driver.invoke(app, {"x": 2}, THREAD)
+            except ThreadBusy:
+                refused.append("busy")
+
+        if not refused:
+            other = threading.Thread(target=intrude)
+            other.start()
+            other.join()
+        return {"log": [interrupt("?")]}
+
+    app: Any = one(node, InMemorySaver())
+    driver.invoke(app, {"x": 1}, THREAD)
+    with pytest.raises(UnansweredInterrupts):
+        driver.invoke(app, {"x": 3}, THREAD)
+    assert refused == ["busy"]
+
+
+# -- 7 saving
+
+
+@pytest.mark.parametrize(("durability", "commits"), [("sync", 3), ("async", 3), ("exit", 2)])
+def test_7_1_durability_says_when_supersteps_are_saved(driver: Any, durability: str, commits: int) -> None:
+    graph = StateGraph(State).add_sequence([("a", say("a")), ("b", say("b"))]).add_edge(START, "a")
+    app = graph.compile(InMemorySaver())
+    assert driver.invoke(app, {"x": 1}, THREAD, durability=durability)["log"] == ["a", "b"]
+    assert len(list(app.get_state_history(THREAD))) == commits
+
+
+def test_7_2_a_superstep_is_one_commit(driver: Any) -> None:
+    graph = StateGraph(State)
+    for name in "abc":
+        graph.add_node(name, say(name)).add_edge(START, name)
+    app = graph.compile(InMemorySaver())
+    driver.invoke(app, {"x": 1}, THREAD)
+    assert [one.metadata["source"] for one in app.get_state_history(THREAD)] == ["loop", "input"]
+
+
+def test_7_6_anybody_may_write_a_saver_and_check_it() -> None:
+    class TestOwn(CheckpointerConformance):
+        def make_saver(self) -> Any:
+            return InMemorySaver()
+
+    tests = [name for name in dir(TestOwn) if name.startswith("test_")]
+    for name in tests:
+        getattr(TestOwn(), name)()
+    assert len(tests) >= 15
+
+
+def test_7_7_a_store_remembers_across_threads(driver: Any) -> None:
+    def node(state: State, store: Any) -> dict[str, Any]:
+        seen = len(store.search(("seen",)))
+        store.put(("seen",), str(seen), {"n": seen})
+        return {"log": [seen]}
+
+    graph = StateGraph(State).add_node("node", node).add_edge(START, "node")
+    app = graph.compile(InMemorySaver(), store=InMemoryStore())
+    assert [driver.invoke(app, {"x": 1}, thread_id=str(n))["log"] for n in range(3)] == [[0], [1], [2]]
+
+
+# -- 8 events and streaming
+
+
+def test_8_1_durable_events_have_numbers_and_live_ones_have_none(driver: Any) -> None:
+    app = one(lambda s, writer: writer("live") or {"log": [1]}, InMemorySaver())
+    driver.invoke(app, {"x": 1}, THREAD)
+    assert [one.seq for one in app.get_events(THREAD)] == [1, 2, 3, 4]
+    assert "custom" not in {one.kind for one in app.get_events(THREAD)}
+
+
+def test_8_2_a_stream_may_have_several_modes(driver: Any) -> None:
+    modes = ["values", "updates", "messages", "custom", "tasks", "checkpoints", "debug"]
+    graph = MessagesStateGraph().add_node("talk", lambda s: Message("hi", role="assistant")).add_edge(START, "talk")
+    parts = driver.stream(graph.compile(), "hello", stream_mode=modes)
+    assert {mode for mode, _ in parts} == set(modes) - {"custom"}
+
+
+def test_8_3_an_abandoned_stream_ends_its_run(driver: Any, within: Any) -> None:
+    graph = StateGraph(State).add_node("node", lambda s: {"x": s["x"] + 1}).add_edge(START, "node")
+    app = graph.add_edge("node", "node").compile()
+    assert within(lambda: driver.take(app, {"x": 0}, 2)) == [{"node": {"x": 1}}, {"node": {"x": 2}}]
+
+
+def test_8_4_pieces_of_messages_reach_the_reader_through_subgraphs(driver: Any) -> None:
+    def talk(state: Any, runtime: Runtime[Any]) -> Any:
+        runtime.push_message(Message("pie", role="assistant", id="1"))
+        return Message("pieces", role="assistant", id="1")
+
+    child = MessagesStateGraph().add_node("talk", talk).add_edge(START, "talk").compile()
+    app = MessagesStateGraph().add_node("child", child).add_edge(START, "child").compile()
+    parts = driver.stream(app, "hello", stream_mode="messages", subgraphs=True)
+    assert [message.content for _, (message, _) in parts] == ["pie"]
