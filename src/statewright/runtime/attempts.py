@@ -103,14 +103,16 @@ def attempts(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint
 
 def admitted(scope: Scope, guards: Guards) -> Generator[TaskEffect, Any, Tried]:
     """One try, within the limits: what came of it."""
-    entered, clock = 0, scope.run.clock
+    entered, clock, before = 0, scope.run.clock, scope.holding
+    # Whoever runs tasks beside each other may have taken the places in the limits of the run already.
+    limits = guards.slots if before or scope.is_inline else (*scope.run.slots, *guards.slots)
     tried: Any = None
     try:
         for rate in guards.rates:
             seconds = rate.reserve(clock.monotonic())
             if seconds > 0 and not (yield Wait(seconds)):
                 return _cancelled(scope)
-        for slots in (*scope.run.slots, *guards.slots):
+        for slots in limits:
             if not (yield Take(slots)):
                 return _cancelled(scope)
             scope.holding = (*scope.holding, slots)
@@ -123,8 +125,8 @@ def admitted(scope: Scope, guards: Guards) -> Generator[TaskEffect, Any, Tried]:
     finally:
         for circuit in guards.circuits[:entered]:
             circuit.record(tried if isinstance(tried, Exception) else None, clock.monotonic())
-        holding, scope.holding = scope.holding, ()
-        for slots in holding:
+        taken, scope.holding = scope.holding[len(before) :], before
+        for slots in taken:
             slots.give()
     return tried
 

@@ -83,6 +83,8 @@ async def _tried(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkp
 
 
 async def _once(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Tried:
+    if node.async_lane == "inline":
+        return tried(scope, node, task, checkpoint)
     if node.acall is None:
         if not node.routes_await:
             return await _once_in_thread(scope, node, task, checkpoint)

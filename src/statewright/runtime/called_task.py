@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
 from typing import Any, Generic, TypeVar, cast
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakKeyDictionary, WeakSet, ref
 
 from statewright.cache import CacheKey
 from statewright.checkpoint import NO_ARG, JournalEntry, JournalKey, Task
@@ -318,7 +318,7 @@ class _Call:
         else:
             running = loop.create_task(self._run_async())
             self._future._running = running  # pyright: ignore[reportPrivateUsage]
-            _children_of(asyncio.current_task()).add(running)
+            _children_of(self._future._caller, asyncio.current_task()).add(running)  # pyright: ignore[reportPrivateUsage]
 
     async def _run_async(self) -> None:
         enter_scope(self._scope)
@@ -393,12 +393,17 @@ _children: WeakKeyDictionary[Any, WeakSet[Any]] = WeakKeyDictionary()
 """The asyncio tasks that an asyncio task has started: when it ends, it takes along those that it did not wait for."""
 
 
-def _children_of(caller: Any) -> WeakSet[Any]:
+def _children_of(scope: Scope, caller: Any) -> WeakSet[Any]:
+    """The children of an asyncio task; the scope remembers those of the one that asked last."""
+    known = scope.children
+    if known is not None and known[0]() is caller:
+        return known[1]
     children = _children.get(caller)
     if children is None:
         started: WeakSet[Any] = WeakSet()
         children = _children[caller] = started
         caller.add_done_callback(lambda _ended: _cancel_all(started))  # pyright: ignore[reportUnknownLambdaType]
+    scope.children = (ref(caller), children)
     return children
 
 

@@ -10,7 +10,8 @@ import threading
 from collections.abc import Sequence
 from typing import Protocol
 
-from statewright.runtime.attempts import performer
+from statewright.runtime.attempt import perform
+from statewright.runtime.attempts import perform_guarded, performer
 from statewright.runtime.effects import Outcome
 from statewright.runtime.limits import Slots
 from statewright.runtime.scope import Scope, enter_scope, leave_scope
@@ -34,7 +35,7 @@ class InlineExecutor:
 
     def start(self, step: Superstep, places: Sequence[int], limit: int) -> None:
         scope = Scope(step.run)
-        performs = performer(step.run)
+        scope.is_inline = True
         token = enter_scope(scope)
         try:
             for place in places:
@@ -42,7 +43,9 @@ class InlineExecutor:
                     return
                 task = step.tasks[place]
                 scope.task, scope.checkpoint = task, step.checkpoint
-                step.land(place, performs(scope, step.nodes[task.node], task, step.checkpoint))
+                node = step.nodes[task.node]
+                performs = perform if node.guards is None else perform_guarded
+                step.land(place, performs(scope, node, task, step.checkpoint))
         finally:
             leave_scope(token)
 

@@ -31,6 +31,10 @@ class LoopExecutor:
         self._loop = loop
         self._running: set[asyncio.Task[None]] = set()
         self.threads = Slots(DEFAULT_THREADS)
+        self._slots: Slots | None = None
+        """The limit on the whole tree of calls, if there is one; several are the business of each task."""
+        self._held = 0
+        """How many places in the limits of the run are taken for tasks that run."""
         self._context = contextvars.copy_context()
 
     @property
@@ -41,12 +45,15 @@ class LoopExecutor:
         self._step = step
         self._waiting = len(places)
         self._places: Iterator[int] = iter(places)
+        slots = step.run.slots
+        self._slots = slots[0] if len(slots) == 1 else None
+        self._guards_all = len(slots) > 1
         self._scope = Scope(step.run, None, step.checkpoint)
         self._scope.apart = self
-        self._crowded = bool(step.run.slots)
+        self._scope.holding = slots if self._slots is not None else ()
         self._context = contextvars.copy_context()  # what one node does to its context, the next must not see
         for _ in range(min(limit, len(places))):
-            self._start_next()
+            self._start_when_free()
 
     async def cancel(self) -> None:
         """Cancel what still runs, and wait until it has cleaned up."""
@@ -55,21 +62,50 @@ class LoopExecutor:
             task.cancel()
         if running:
             await asyncio.wait(running)
+        for _ in range(self._held):  # of those that did not come to their end
+            self._give_back()
+
+    def _start_when_free(self) -> None:
+        """Start a task as soon as the limits on the whole tree of calls have a place for it."""
+        if self._slots is None:
+            self._start_next()
+        elif self._slots.take(self._offered):
+            self._start_in_place()
+
+    def _offered(self) -> bool:
+        """Take a place that has become free. Called from any thread."""
+        if self._step.closed or self._loop.is_closed():
+            return False
+        self._loop.call_soon_threadsafe(self._start_in_place, context=self._context)
+        return True
+
+    def _start_in_place(self) -> None:
+        self._held += 1
+        self._start_next()
+
+    def _give_back(self) -> None:
+        if self._slots is not None:
+            self._held -= 1
+            self._slots.give()
 
     def _start_next(self) -> None:
         step = self._step
-        if step.closed:
+        place = next(self._places, None) if not step.closed else None
+        if place is None:
+            if self._held:
+                self._give_back()
             return
         self._waiting -= 1
-        place = next(self._places)
         task = step.tasks[place]
         node = step.nodes[task.node]
-        performs = perform_async if node.guards is None and not self._crowded else perform_guarded_async
+        performs = perform_async if node.guards is None and not self._guards_all else perform_guarded_async
         self._running.add(self._loop.create_task(performs(self._scope, node, task, step.checkpoint, place)))
 
     def ended(self, scope: Scope, outcome: Outcome) -> None:
         """Called by a task with its last breath: that costs less than a callback, or a coroutine around it."""
         self._running.discard(cast("asyncio.Task[None]", asyncio.current_task()))
         self._step.land(scope.place, outcome)
+        if self._held:
+            self._give_back()
         if self._waiting:
-            self._loop.call_soon(self._start_next, context=self._context)
+            self._loop.call_soon(self._start_when_free, context=self._context)

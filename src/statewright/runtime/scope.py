@@ -67,8 +67,10 @@ class Scope:
         "apart",
         "attempt",
         "checkpoint",
+        "children",
         "holding",
         "input",
+        "is_inline",
         "lending",
         "lent",
         "picture",
@@ -94,6 +96,10 @@ class Scope:
         """What the state looked like before the node ran, where changes in place are looked for."""
         self.attempt: Attempt | None = None
         """Which try this is, of a task that has a policy."""
+        self.children: tuple[Any, Any] | None = None
+        """The asyncio task that started tasks last, and what it has started."""
+        self.is_inline = False
+        """Whether it runs on the thread of the driver while others are under way: there it must not wait for them."""
         self.lending = 0
         """For how many of its children the task waits."""
         self.holding: Sequence[Slots] = ()
@@ -105,7 +111,7 @@ class Scope:
     def enter_apart(self, task: Task, place: int) -> Scope:
         """A scope of its own for a task that runs beside others, entered."""
         scope = Scope(self.run, task, self.checkpoint)
-        scope.apart, scope.place = self.apart, place
+        scope.apart, scope.place, scope.holding = self.apart, place, self.holding
         enter_scope(scope)
         return scope
 

@@ -1,13 +1,14 @@
 """Graphs with every question answered that can be answered before they run."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, TypedDict
 
 import pytest
 
-from statewright import END, START, Overwrite, RetryPolicy, Send, append
+from statewright import END, START, Message, Overwrite, RetryPolicy, Send, StateSchema, add_messages, append
 from statewright.channels import Ephemeral, LastValue, Reduced, Topic, Untracked
-from statewright.errors import UnknownKeyWarning
+from statewright.checkpoint import NO_ARG
+from statewright.errors import InvalidUpdateError, UnknownKeyWarning
 from statewright.graph import STOP
 from statewright.runtime.program import is_handed_over, is_hidden, shown_name
 from statewright.state import IsLastStep
@@ -171,6 +172,38 @@ def test_input_is_read_by_the_input_schema(make: Any) -> None:
         assert program.start.updates.read({"log": [1]}, START, task) == {}
 
 
+@pytest.mark.parametrize(
+    ("validate", "input_is", "answers_are"), [("input", True, False), ("all", True, True), ("off", False, False)]
+)
+def test_what_is_checked_against_the_types(make: Any, validate: str, input_is: bool, answers_are: bool) -> None:
+    program, task = single(make, compiled={"validate": validate}), make.task("a")
+
+    for reader, is_checked in ((program.start.updates, input_is), (program.updates, answers_are)):
+        if is_checked:
+            with pytest.raises(InvalidUpdateError, match="x"):
+                reader.read({"x": "text"}, "a", task)
+        else:
+            assert reader.read({"x": "text"}, "a", task) == {"x": "text"}
+
+
+def test_a_default_is_there_in_the_form_that_its_channel_keeps(make: Any) -> None:
+    @dataclass
+    class Talk:
+        messages: Annotated[list[Any], add_messages] = field(
+            default_factory=lambda: [{"role": "user", "content": "hi"}]
+        )
+
+    values = single(make, schema=Talk).start_values()
+
+    assert [(type(message), message.role) for message in values["messages"]] == [(Message, "user")]
+
+
+def test_those_who_watch_a_field_are_known_by_declaration(make: Any) -> None:
+    graph = make.graph("a", "b", "c", schema=Fields, b={"on": ["log", "x"]}, c={"on": ["x"]}).add_edge(START, "a")
+
+    assert make.program(graph).subscribers == {"x": ("b", "c"), "log": ("b",)}
+
+
 # -- what follows a node
 
 
@@ -217,6 +250,35 @@ def test_where_a_node_may_go_is_what_it_declares_and_where_its_edges_lead(make: 
     assert program.targets == {"a", "b", "c", "d", END, STOP}
 
 
+def test_a_conditional_edge_reads_the_schema_that_it_names(make: Any) -> None:
+    def by_class(result: Result) -> str:
+        return END
+
+    def by_state(state: Fields) -> str:
+        return END
+
+    def by_nothing(state: Any) -> str:
+        return END
+
+    graph = make.graph("a", "b", schema=Fields, b={"input_schema": Result}).add_edge(START, "a").add_edge("a", "b")
+    for path in (by_class, by_state, by_nothing):
+        graph.add_conditional_edges("a", path, ["b", END])
+    routes = make.program(graph).nodes["a"].routes
+
+    assert [type(route.read({"x": 1}, NO_ARG)) for route in routes] == [Result, dict, dict]
+
+
+@pytest.mark.parametrize(
+    ("path_map", "meanings"),
+    [({"go": "a", True: END}, {"go": "a", True: END}), (["a"], {"a": "a"}), (None, {"a": "a", END: END, STOP: STOP})],
+)
+def test_what_a_conditional_edge_may_mean(make: Any, path_map: Any, meanings: dict[Any, str]) -> None:
+    graph = make.graph("a").add_edge(START, "a").add_conditional_edges("a", goes, path_map)
+    (route,) = make.program(graph).nodes["a"].routes
+
+    assert dict(route.meanings) == meanings
+
+
 # -- where nodes run
 
 
@@ -247,6 +309,17 @@ def test_a_subgraph_runs_where_the_run_is(make: Any) -> None:
 
     assert (node.sync_lane, node.async_lane) == ("thread", "loop")
     assert node.call is not node.acall
+
+
+@pytest.mark.parametrize(
+    ("options", "beside"), [({}, "thread"), ({"timeout": 1}, "loop"), ({"retry_policy": RetryPolicy()}, "loop")]
+)
+def test_an_error_handler_is_tried_and_timed_like_its_node(make: Any, options: dict[str, Any], beside: str) -> None:
+    program = single(make, error_handler=lambda state, error: None, **options)
+    handler = program.nodes[program.nodes["a"].handler]
+
+    assert (handler.guards is not None) is (beside == "loop")
+    assert (handler.sync_lane, handler.beside_lane, handler.async_lane) == ("thread", beside, beside)
 
 
 # -- short cuts
@@ -329,6 +402,40 @@ def test_a_builtin_without_a_signature_takes_the_state(make: Any) -> None:
 
     assert node.takes_state
     assert node.asks is None
+
+
+@pytest.mark.parametrize(
+    ("action", "options", "whole", "bare"),
+    [
+        (plain, {}, True, True),
+        (lambda state, config: None, {}, True, False),
+        (lambda *, config: None, {}, True, False),
+        (plain, {"input_schema": Result}, False, True),
+        (plain, {"reads": ["x"]}, False, True),
+    ],
+)
+def test_a_node_that_takes_the_state_and_nothing_else_is_called_with_it(
+    make: Any, action: Any, options: dict[str, Any], whole: bool, bare: bool
+) -> None:
+    node = single(make, action, **options).nodes["a"]
+
+    assert (node.whole, node.bare) == (whole, bare)
+
+
+@pytest.mark.parametrize(
+    ("schema", "options", "known"),
+    [
+        ({"x": int}, {}, None),
+        (StateSchema({"x": int, "y": int}, closed=True), {}, {"x", "y"}),
+        (StateSchema({"x": int, "y": int}, closed=True), {"writes": ["x"]}, {"x"}),
+        ({"x": int}, {"writes": ["x"]}, None),
+        (StateSchema({"x": int}, closed=True), {"compiled": {"validate": "all"}}, None),
+    ],
+)
+def test_an_answer_with_known_keys_needs_no_reading_unless_something_is_done_to_it(
+    make: Any, schema: Any, options: dict[str, Any], known: Any
+) -> None:
+    assert single(make, schema=schema, **options).nodes["a"].known_plain == known
 
 
 # -- names

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from statewright import END, START, InMemorySaver
+from statewright import END, START, Command, InMemorySaver
 from statewright.checkpoint import Interrupt, Pending
 from statewright.errors import CheckpointConflict, CheckpointNotFound, InvalidUpdateError, UnknownTarget
 from statewright.ids import InterruptId
@@ -225,6 +225,46 @@ def test_an_update_meets_the_head_that_it_has_read(make: Any, program: Any, save
 
     with pytest.raises(CheckpointConflict):
         saver.commit(late.commit)
+
+
+@pytest.mark.parametrize(("as_node", "cancel", "gone"), [("a", False, "a"), ("b", False, ""), ("b", True, "ac")])
+def test_an_update_drops_the_calls_of_the_tasks_that_it_consumes(
+    make: Any, program: Any, saver: InMemorySaver, as_node: str, cancel: bool, gone: str
+) -> None:
+    make.rest_of(make.run(program, saver=saver), {"x": 1}, fails(make, "a", "c"))
+    spaces = sorted(f"{task.node}:{task.id}" for task in head(saver).checkpoint.frontier if task.node in gone)
+    hand = update(make, program, saver, ({"x": 2}, as_node), cancel_pending=cancel)
+
+    assert list(hand.of(Save)[0].commit.drops) == spaces
+
+
+@pytest.mark.parametrize(
+    ("as_node", "cancel", "held"), [("b", False, ["z"]), ("z", False, []), ("b", True, []), (END, False, [])]
+)
+def test_what_waits_goes_on_waiting_unless_it_is_answered_or_cancelled(
+    make: Any, saver: InMemorySaver, as_node: str, cancel: bool, held: list[str]
+) -> None:
+    graph = make.graph("a", "b", "z", z={"join": "idle"}).add_edge(START, "a").add_edge("a", "z").add_edge("a", "b")
+    program = make.program(graph.add_edge("b", "a"))
+    make.rest_of(
+        make.run(program, saver=saver),
+        {"x": 1},
+        lambda task: Failure(task, ValueError()) if task.node == "b" else make.result(task, {}, ["b", "z"]),
+    )
+    assert [one.task.node for one in head(saver).checkpoint.held] == ["z"]
+    update(make, program, saver, ({"x": 2}, as_node), cancel_pending=cancel)
+    after = head(saver).checkpoint
+
+    assert [one.task.node for one in after.held] + [task.node for task in after.frontier if task.node == "z"] == held
+
+
+def test_a_node_that_is_not_there_any_more_did_not_run_last(make: Any, saver: InMemorySaver) -> None:
+    before = make.program(make.graph("a", "old", "b").add_edge(START, "a").add_edge(START, "old").add_edge(START, "b"))
+    after = make.program(make.graph("a", "b").add_edge(START, "a").add_edge(START, "b"))
+    make.rest_of(make.run(before, saver=saver), Command(goto=["a", "old"]), lambda task: make.result(task))
+    hand = update(make, after, saver, ({"x": 2}, None))
+
+    assert hand.of(Save)[0].commit.metadata["nodes"] == ["a"]
 
 
 # -- forking
