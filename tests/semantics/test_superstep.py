@@ -419,3 +419,16 @@ def test_a_run_can_be_forked_before_its_first_node(driver: Any) -> None:
 
 def test_an_empty_mapping_is_input(driver: Any) -> None:
     assert driver.invoke(graph_of("a").add_edge(START, "a").compile(), {})["log"] == ["a"]
+
+
+def test_a_node_may_answer_one_dict_again_and_again(driver: Any, paint: Any) -> None:
+    shared: dict[str, Any] = {}
+
+    def work(number: Any) -> Any:
+        shared["log"] = [number]
+        return shared
+
+    graph = StateGraph(State).add_node("work", paint(work))
+    graph.add_node("spread", lambda s: [Send("work", n) for n in range(3)], destinations=["work"])
+    app = graph.add_edge(START, "spread").compile()
+    assert driver.invoke(app, {"x": 1}, max_concurrency=1)["log"] == [0, 1, 2]

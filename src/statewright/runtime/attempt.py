@@ -84,7 +84,9 @@ def conclude(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint
     """The result of a task whose node answered."""
     known = node.known_plain
     if type(answer) is dict and known is not None and answer.keys() <= known:  # nothing about it has to change
-        result = TaskResult(task, answer, node.successors)  # pyright: ignore[reportUnknownArgumentType]
+        # Beside others a node may answer one dict again and again, and change it in between.
+        own = cast(dict[str, Any], answer)
+        result = TaskResult(task, own if scope.apart is None else own.copy(), node.successors)
     else:
         result = written(scope, node, task, answer)
     if node.routes and not result.goto:

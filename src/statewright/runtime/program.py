@@ -217,8 +217,10 @@ class Program:
     def _typed_output(self, shown: dict[str, Any]) -> Any:
         """The result as an instance of the output schema, if that is a class that can be made."""
         schema = self.graph.output_schema
-        if schema.kind.name not in ("DATACLASS", "PYDANTIC") or not shown:
-            return shown  # nothing was written yet
+        if schema.kind.name not in ("DATACLASS", "PYDANTIC"):
+            return shown
+        if any(field.start is None and name not in shown for name, field in schema.fields.items()):
+            return shown  # the run has not come far enough to fill an instance
         return schema.instance(shown)
 
     def _output_keys(self) -> tuple[str, ...] | None:

@@ -115,7 +115,6 @@ def test_a_thread_without_values_can_be_looked_at_where_results_are_instances(ma
     assert empty_snapshot(program, {}).next == ()
 
 
-@pytest.mark.xfail(reason="an instance of the output is made of values that are not all there yet", strict=True)
 def test_a_thread_with_some_values_can_be_looked_at_where_results_are_instances(make: Any) -> None:
     program = make.program(make.graph("a", schema=Partial).add_edge(START, "a"), validate="all")
     saved = make.saved(make.checkpoint({"y": 1}, make.tasks("a")))
