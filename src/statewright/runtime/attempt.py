@@ -85,8 +85,7 @@ def conclude(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint
     known = node.known_plain
     if type(answer) is dict and known is not None and answer.keys() <= known:  # nothing about it has to change
         # Beside others a node may answer one dict again and again, and change it in between.
-        own = cast(dict[str, Any], answer)
-        result = TaskResult(task, own if scope.apart is None else own.copy(), node.successors)
+        result = TaskResult(task, answer if scope.apart is None else answer.copy(), node.successors)  # pyright: ignore
     else:
         result = written(scope, node, task, answer)
     if node.routes and not result.goto:
