@@ -724,12 +724,23 @@ def _drive(run: Run, given: Any) -> None:
 
 async def _drive_async(run: Run, given: Any) -> None:
     """Take a run to rest on the running event loop."""
-    from statewright.runtime.drive_async import drive_async, drive_held  # loads asyncio
-
+    drive, drive_held = _async_driver or _load_async_driver()
     if run.owner is None and not run.nested:
-        await drive_async(run, run_to_rest(run, given))
+        await drive(run, run_to_rest(run, given))
     else:
         await drive_held(run, given)
+
+
+_async_driver: tuple[Any, Any] | None = None
+
+
+def _load_async_driver() -> tuple[Any, Any]:
+    """The async driver; it loads asyncio, which a program of plain calls never needs."""
+    global _async_driver
+    from statewright.runtime.drive_async import drive_async, drive_held
+
+    _async_driver = (drive_async, drive_held)
+    return _async_driver
 
 
 def _exhaust(parts: Iterator[Any]) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from concurrent.futures import Future
-from contextlib import nullcontext
 from typing import Any, cast
 
 from statewright.checkpoint import Checkpoint, Task
@@ -105,21 +104,29 @@ async def _run_one(scope: Scope, node: NodeProgram, task: Task, checkpoint: Chec
 
 
 async def drive_held(run: Run, given: Any) -> None:
-    """Take a run to rest from its input, in its turn. A task that calls it gives back its slots meanwhile."""
-    caller = current_scope() if run.nested else None
-    async with lent_async(caller) if caller is not None and (caller.holding or caller.lending) else nullcontext():
-        if run.owner is None or run.nested:
-            try:
+    """Take a run to rest from its input, in its turn where it holds a thread of its own."""
+    if run.owner is None or run.nested:
+        await _drive_within(run, given)
+        return
+    run.control = run.control or RunControl()
+    keeper = Keeper(run)
+    try:
+        await _in_turn(run, given)
+    finally:
+        keeper.end()
+
+
+async def _drive_within(run: Run, given: Any) -> None:
+    """Drive a run that is part of a task, which gives back its slots meanwhile."""
+    caller = current_scope()
+    try:
+        if caller is not None and (caller.holding or caller.lending):
+            async with lent_async(caller):
                 await drive_async(run, run_to_rest(run, given))
-            finally:
-                run.live.pop(run.namespace, None)
-            return
-        run.control = run.control or RunControl()
-        keeper = Keeper(run)
-        try:
-            await _in_turn(run, given)
-        finally:
-            keeper.end()
+        else:
+            await drive_async(run, run_to_rest(run, given))
+    finally:
+        run.live.pop(run.namespace, None)
 
 
 async def _in_turn(run: Run, given: Any) -> None:

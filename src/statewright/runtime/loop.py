@@ -79,7 +79,7 @@ def supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Gen
         if run.journal:
             run.journal = {}  # its tasks are consumed
         pending = None
-        stops = bool(breaks_after) and bool(following.frontier) and matches(breaks_after, checkpoint.frontier)
+        stops = breaks_after and following.frontier and matches(breaks_after, checkpoint.frontier)
         checkpoint = following
         if watch is not None and watch.wants("superstep_finished"):
             yield Emit(run_event("superstep_finished", run, checkpoint, checkpoint.step))
