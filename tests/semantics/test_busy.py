@@ -262,3 +262,31 @@ def test_a_lease_is_renewed_while_a_node_works(driver: Any, gate: Any) -> None:
 def test_an_unknown_policy_is_refused(driver: Any) -> None:
     with pytest.raises(InvalidConfig, match="enqueue"):
         driver.invoke(app_of(lambda s: None), {"x": 1}, THREAD, on_busy="enqeue")
+
+
+def test_what_a_sibling_writes_after_the_end_of_its_run_is_refused_and_holds_nothing(driver: Any) -> None:
+    gate, refused = threading.Event(), threading.Event()
+    failing = [True]
+
+    def late(state: State, runtime: Any) -> None:
+        gate.wait(5)
+        try:
+            runtime.step("late", int)
+        except Fenced:
+            refused.set()
+
+    def bad(state: State) -> None:
+        if failing[0]:
+            raise KeyError("x")
+
+    saver = InMemorySaver()
+    graph = StateGraph(State).add_node("late", late).add_node("bad", bad)
+    app = graph.add_edge(START, "late").add_edge(START, "bad").compile(saver)
+    with pytest.raises(KeyError):
+        driver.invoke(app, {"x": 1}, THREAD)
+    gate.set()
+
+    assert refused.wait(5)
+    assert saver.lease("1") is None
+    failing[0] = False
+    driver.invoke(app, {"x": 2}, THREAD)

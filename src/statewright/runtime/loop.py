@@ -199,7 +199,7 @@ def commit_of(
         created_at=created_at,
         metadata={"nodes": [result.task.node for result in results], **run.metadata, **(metadata or {})},
         pending=pending,
-        hold=run.hold(release=releases or (source == "loop" and after.at_rest)),
+        hold=run.hold(release=releases or (source == "loop" and after.at_rest), may_claim=True),
         events=_logged(run, results, after, source, created_at),
         drops=drops,
     )
@@ -234,7 +234,7 @@ def save_pending(
     run: Run, checkpoint: Checkpoint, pending: Pending, rest: Rest | None = None
 ) -> Generator[Effect, Any, None]:
     """Save what became known of the tasks of a checkpoint; with the run's `rest` it lets go of its thread."""
-    hold = run.hold(release=rest is not None)
+    hold = run.hold(release=rest is not None, may_claim=True)
     at = hold.now if hold is not None else run.clock.now()
     entries = () if run.claimed else started(run, at)
     if rest is not None:

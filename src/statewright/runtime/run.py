@@ -162,13 +162,16 @@ class Run:
             self.spent = Spending(self.clock)
         return self.spent
 
-    def hold(self, *, release: bool = False) -> Hold | None:
-        """The hold on the thread that goes with the next write; `release` lets go, unless a caller goes on."""
+    def hold(self, *, release: bool = False, may_claim: bool = False) -> Hold | None:
+        """The hold on the thread that goes with the next write; `release` lets go, unless a caller goes on.
+
+        Only the core may claim the thread: what a node or a timer still writes when the run has ended is refused.
+        """
         if self.owner is None:
             return None
         now = self.clock.now()
         until = None if release and not self.nested else now + LEASE
-        return Hold(self.owner, now, until, claims=not (self.claimed or self.nested))
+        return Hold(self.owner, now, until, claims=may_claim and not (self.claimed or self.nested))
 
     def holds(self, hold: Hold | None) -> None:
         """Note that a write with that hold has happened."""
