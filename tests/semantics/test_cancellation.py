@@ -151,13 +151,16 @@ def test_5_5_a_wait_for_the_next_attempt_ends_with_the_run(driver: Any) -> None:
 def test_5_5_plain_functions_are_not_waited_for_and_their_late_writes_are_ignored(driver: Any, within: Any) -> None:
     gate, control, late = threading.Event(), RunControl(), []
 
+    def quick_then_cancel(state: State) -> dict[str, Any]:
+        threading.Timer(0.1, control.request_cancel).start()  # long after this has landed
+        return {"log": ["quick"]}
+
     def slow(state: State) -> dict[str, Any]:
-        threading.Timer(0.02, control.request_cancel).start()
         gate.wait(5)
         late.append(1)
         return {"log": ["late"]}
 
-    app = graph_of(("slow", slow), ("quick", quick)).compile(InMemorySaver())
+    app = graph_of(("slow", slow), ("quick", quick_then_cancel)).compile(InMemorySaver())
     with pytest.raises(RunCancelled):
         within(lambda: driver.invoke(app, {"x": 1}, THREAD, control=control), 3)
     gate.set()
