@@ -24,6 +24,7 @@ LiveKind = Literal[
     "attempt_failed",
     "call_finished",
     "committed",
+    "resumed",
     "message",
     "custom",
 ]

@@ -16,6 +16,10 @@ from statewright import CompiledGraph, StateGraph
 
 SOURCE = Path(statewright.__file__).parent
 SURFACE = [
+    "get_stream_writer",
+    "get_store",
+    "get_runtime",
+    "get_config",
     "wait_for_event",
     "sleep",
     "task",

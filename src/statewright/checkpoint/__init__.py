@@ -21,6 +21,8 @@ from statewright.checkpoint.model import (
     Source,
     Task,
     TaskResult,
+    TimedTask,
+    TimeLimit,
     Values,
 )
 
@@ -46,5 +48,7 @@ __all__ = [
     "Source",
     "Task",
     "TaskResult",
+    "TimeLimit",
+    "TimedTask",
     "Values",
 ]

@@ -64,6 +64,26 @@ class Task:
         return hash((self.node, self.origin, self.position))
 
 
+class TimeLimit(NamedTuple):
+    """How long an attempt at a task may take, in seconds."""
+
+    run: float | None
+    idle: float | None
+    """How long it may give no sign of life."""
+    heartbeat_only: bool
+    """Whether only heartbeats are signs of life."""
+
+
+class TimedTask(Task):
+    """A task whose Send says how long an attempt at it may take; a class of its own, so that others stay small."""
+
+    __slots__ = ("timeout",)
+
+    def __init__(self, node: str, arg: Any, origin: str, position: int, timeout: TimeLimit) -> None:
+        super().__init__(node, arg, origin, position)
+        self.timeout = timeout
+
+
 class Held:
     """A task that is due but waits until nothing can come before it any more."""
 

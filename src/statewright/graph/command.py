@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final, Generic, Literal, TypeVar
 
+from statewright.errors import InvalidUpdateError
+from statewright.graph.policy import Timeout, TimeoutPolicy, as_timeout
+
 START: Final = "__start__"
 """Where a run begins: its successors are the entry, and its answer is the input."""
 END: Final = "__end__"
@@ -19,23 +22,31 @@ class Send:
     """Start a node in the next superstep with its own input, as a task of its own.
 
     With `gather=True` it is held until nothing that runs or waits can still reach the node; then all gathered
-    Sends to it become one task, whose input is the list of their arguments.
+    Sends to it become one task, whose input is the list of their arguments. A `timeout` is for this task alone, and
+    stands instead of that of its node.
     """
 
-    __slots__ = ("arg", "gather", "node")
+    __slots__ = ("arg", "gather", "node", "timeout")
 
-    def __init__(self, node: str, arg: Any, *, gather: bool = False) -> None:
+    def __init__(self, node: str, arg: Any, *, gather: bool = False, timeout: Timeout | None = None) -> None:
         self.node = node
         self.arg = arg
         self.gather = gather
+        self.timeout: TimeoutPolicy | None = as_timeout(timeout) if timeout is not None else None
+        if gather and timeout is not None:
+            raise InvalidUpdateError(
+                f"Send to {node!r} has a timeout and gather=True, but gathered Sends become one task. "
+                f"Give the timeout to the node."
+            )
 
     def __repr__(self) -> str:
-        return f"Send({self.node!r}, {self.arg!r}{', gather=True' if self.gather else ''})"
+        options = f"{', gather=True' if self.gather else ''}{f', timeout={self.timeout!r}' if self.timeout else ''}"
+        return f"Send({self.node!r}, {self.arg!r}{options})"
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Send):
             return NotImplemented
-        return (self.node, self.arg, self.gather) == (other.node, other.arg, other.gather)
+        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
 
     __hash__ = None  # pyright: ignore  # its argument may be unhashable
 

@@ -1,5 +1,6 @@
 """The superstep runtime: a pure core that decides, and two thin drivers that act."""
 
+from statewright.runtime.ambient import get_config, get_runtime, get_store, get_stream_writer
 from statewright.runtime.compiled import CallOptions, CompiledGraph, GraphOutput
 from statewright.runtime.config import Durability, OnUnfinished
 from statewright.runtime.control import RunControl
@@ -29,6 +30,10 @@ __all__ = [
     "TaskSnapshot",
     "Validate",
     "diff",
+    "get_config",
+    "get_runtime",
+    "get_store",
+    "get_stream_writer",
     "interrupt",
     "sleep",
     "wait_for_event",

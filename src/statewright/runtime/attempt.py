@@ -35,8 +35,9 @@ from statewright.runtime.fold import fold_writes
 from statewright.runtime.host import RuntimeHost, previous_of, writer_of
 from statewright.runtime.interrupt import ChildCommand, Paused
 from statewright.runtime.mutation import changed_channels, picture
-from statewright.runtime.program import NodeProgram, Program, Route
+from statewright.runtime.program import NodeProgram, Route
 from statewright.runtime.reading import with_managed
+from statewright.runtime.run import Run
 from statewright.runtime.scope import Scope
 from statewright.state import Writes
 
@@ -96,10 +97,10 @@ def conclude(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint
             if type(choice) is str and (target := node.lone_route.meanings.get(choice)) is not None:
                 result.targets = () if target == END else (target,)
             else:
-                take_choices(program, node, result, [choice])
+                take_choices(scope.run, node, result, [choice])
         else:
             view = routing_view(scope, checkpoint, result)
-            take_choices(program, node, result, [ask(route, scope, view) for route in node.routes])
+            take_choices(scope.run, node, result, [ask(route, scope, view) for route in node.routes])
     return result if scope.plain else finished(scope, node, checkpoint, result)
 
 
@@ -162,7 +163,7 @@ def written(scope: Scope, node: NodeProgram, task: Task, answer: Any) -> TaskRes
         check_declared(node, taken.writes)
     if taken.targets is None:
         return TaskResult(task, taken.writes, node.successors)
-    targets = checked_targets(scope.run.program, node, taken.targets)
+    targets = checked_targets(scope.run, node, taken.targets)
     return TaskResult(task, taken.writes, targets, goto=True)
 
 
@@ -190,15 +191,27 @@ def finished(scope: Scope, node: NodeProgram, checkpoint: Checkpoint, result: Ta
     return result
 
 
-def checked_targets(program: Program, node: NodeProgram, targets: Sequence[str | Send]) -> list[str | Send]:
+def checked_targets(run: Run, node: NodeProgram, targets: Sequence[str | Send]) -> list[str | Send]:
     """The targets that lead somewhere. Raises UnknownTarget for one where the node cannot go."""
-    allowed = node.allowed if node.allowed is not None else program.targets
+    allowed = node.allowed if node.allowed is not None else run.program.targets
     for target in targets:
         name = target.node if type(target) is Send else target
         if name not in allowed or (name is not target and name in (END, STOP)):
             via = "a Send" if type(target) is Send else "a goto"
             raise UnknownTarget(node.reach_as, name, allowed, via=via)
+        if type(target) is Send and target.timeout is not None:
+            _note_timed(run, node, target)
     return [target for target in targets if target != END]
+
+
+def _note_timed(run: Run, node: NodeProgram, send: Send) -> None:
+    """Note that the run has tasks with a timeout of their own. Raises InvalidUpdateError where nothing can wait."""
+    if run.program.nodes[send.node].async_lane == "inline":
+        raise InvalidUpdateError(
+            f"Node {node.reach_as!r} sent to {send.node!r} with a timeout, but that node is inline=True: "
+            f"nothing can wait beside it. Remove one of the two."
+        )
+    run.guards_all = True
 
 
 def routing_view(scope: Scope, checkpoint: Checkpoint, result: TaskResult) -> Values:
@@ -215,21 +228,22 @@ def ask(route: Route, scope: Scope, view: Values) -> Any:
     return route.path(state, **asked(route.asks, scope)) if route.asks else route.path(state)
 
 
-def take_choices(program: Program, node: NodeProgram, result: TaskResult, choices: Sequence[Any]) -> None:
+def take_choices(run: Run, node: NodeProgram, result: TaskResult, choices: Sequence[Any]) -> None:
     targets: list[str | Send] = list(node.successors)
     for route, choice in zip(node.routes, choices, strict=True):
         if type(choice) is str and choice in route.meanings:
             targets.append(route.meanings[choice])
         else:
             several = cast(Sequence[Any], choice) if isinstance(choice, list | tuple) else (choice,)
-            targets.extend(_meant(program, node, route, one) for one in several)
+            targets.extend(_meant(run, node, route, one) for one in several)
     if END in targets:
         targets = [target for target in targets if target != END]
     result.targets = targets
 
 
-def _meant(program: Program, node: NodeProgram, route: Route, choice: Any) -> str | Send:
+def _meant(run: Run, node: NodeProgram, route: Route, choice: Any) -> str | Send:
     """The target that a result of a conditional edge means."""
+    program = run.program
     if route.targets is not None:
         try:
             if choice in route.targets:
@@ -239,6 +253,8 @@ def _meant(program: Program, node: NodeProgram, route: Route, choice: Any) -> st
     if isinstance(choice, str):  # a member of an enumeration of names, say
         choice = str.__str__(choice)
     if type(choice) is Send and choice.node in program.graph.nodes:
+        if choice.timeout is not None:
+            _note_timed(run, node, choice)
         return choice
     if route.targets is None and type(choice) is str and choice in program.targets:
         return choice

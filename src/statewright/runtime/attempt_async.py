@@ -70,5 +70,5 @@ async def conclude_async(
         view = routing_view(scope, checkpoint, result)
         choices = [ask(route, scope, view) for route in node.routes]
         awaited = [await choice if inspect.isawaitable(choice) else choice for choice in choices]
-        take_choices(scope.run.program, node, result, awaited)
+        take_choices(scope.run, node, result, awaited)
     return finished(scope, node, checkpoint, result)

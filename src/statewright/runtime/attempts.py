@@ -13,14 +13,15 @@ from contextlib import contextmanager
 from typing import Any, cast
 
 from statewright.cache import CacheKey
-from statewright.checkpoint import Checkpoint, Pending, Task, TaskResult
+from statewright.checkpoint import Checkpoint, Pending, Task, TaskResult, TimedTask, TimeLimit
 from statewright.clock import as_seconds
 from statewright.errors import NodeTimeoutError, RunCancelled
 from statewright.fingerprint import fingerprint
+from statewright.graph import Graph
 from statewright.ids import CheckpointId, TaskId
 from statewright.runtime.attempt import asked, begin, conclude, given, perform, settle
 from statewright.runtime.effects import Outcome
-from statewright.runtime.guards import NO_GUARDS, Guards, Timeout
+from statewright.runtime.guards import NO_GUARDS, Guards
 from statewright.runtime.limits import Slots
 from statewright.runtime.program import NodeProgram
 from statewright.runtime.run import Run
@@ -34,7 +35,7 @@ class Try:
 
     __slots__ = ("timeout",)
 
-    def __init__(self, timeout: Timeout | None) -> None:
+    def __init__(self, timeout: TimeLimit | None) -> None:
         self.timeout = timeout
 
 
@@ -77,10 +78,11 @@ def attempts(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint
     if key is not None and (kept := (yield Ask(cast(Any, scope.run.cache).get(key)))) is not None:
         return from_cache(scope, node, task, checkpoint, kept)
     number = first = scope.run.attempts.get(task.id, 0) + 1 if scope.run.attempts else 1
-    heartbeat_only = guards.timeout is not None and guards.timeout.heartbeat_only
+    timeout = task.timeout if type(task) is TimedTask else guards.timeout
+    heartbeat_only = timeout is not None and timeout.heartbeat_only
     while True:
         scope.begin_attempt(Attempt(number, scope.run.clock, again=number > first, heartbeat_only=heartbeat_only))
-        tried: Tried = yield from admitted(scope, guards)
+        tried: Tried = yield from admitted(scope, guards, timeout)
         if isinstance(tried, TaskResult):
             break
         delay = guards.chosen_delay(number, tried)
@@ -101,7 +103,7 @@ def attempts(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint
     return tried
 
 
-def admitted(scope: Scope, guards: Guards) -> Generator[TaskEffect, Any, Tried]:
+def admitted(scope: Scope, guards: Guards, timeout: TimeLimit | None) -> Generator[TaskEffect, Any, Tried]:
     """One try, within the limits: what came of it."""
     entered, clock, before = 0, scope.run.clock, scope.holding
     # Whoever runs tasks beside each other may have taken the places in the limits of the run already.
@@ -119,7 +121,7 @@ def admitted(scope: Scope, guards: Guards) -> Generator[TaskEffect, Any, Tried]:
         for circuit in guards.circuits:
             circuit.enter(clock.monotonic())
             entered += 1
-        tried = yield Try(guards.timeout)
+        tried = yield Try(timeout)
     except Exception as error:  # refused by a limit
         return error
     finally:
@@ -146,9 +148,14 @@ def cache_key(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoin
     state = node.read(checkpoint.values, task.arg)
     key_func = described.cache_policy.key_func if described.cache_policy is not None else None
     code = getattr(described.action, "__qualname__", type(described.action).__qualname__)
-    name = f"{scope.run.program.graph.name}/{node.name}"
+    name = cached_name(scope.run.program.graph, node.name)
     version = f"{getattr(described.action, '__module__', '')}.{code}@{described.version or ''}"
     return CacheKey(name, fingerprint((version, key_func(state) if key_func is not None else state)))
+
+
+def cached_name(graph: Graph, node: str) -> str:
+    """The name under which the results of a node are kept."""
+    return f"{graph.name}/{node}"
 
 
 def from_cache(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, kept: Any) -> TaskResult:
@@ -178,7 +185,7 @@ def performer(run: Run) -> Callable[[Scope, NodeProgram, Task, Checkpoint], Outc
     def perform_any(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Outcome:
         return (perform if node.guards is None else perform_guarded)(scope, node, task, checkpoint)
 
-    return perform_guarded if run.slots else perform_any
+    return perform_guarded if run.guards_all else perform_any
 
 
 def perform_guarded(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Outcome:
@@ -255,7 +262,7 @@ def lent(scope: Scope) -> Generator[None]:
             scope.holding = (*scope.holding, slots)
 
 
-def _tried_in_time(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, timeout: Timeout) -> Tried:
+def _tried_in_time(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, timeout: TimeLimit) -> Tried:
     """What one call brings, made on another thread so that waiting for it can end."""
     attempt = cast(Attempt, scope.attempt)
     ended = threading.Event()
@@ -281,7 +288,7 @@ def _tried_in_time(scope: Scope, node: NodeProgram, task: Task, checkpoint: Chec
     return brought[0]
 
 
-def time_left(attempt: Attempt, timeout: Timeout, began: float) -> tuple[float, str, float]:
+def time_left(attempt: Attempt, timeout: TimeLimit, began: float) -> tuple[float, str, float]:
     """How many seconds are left, of which timeout, and how long that is."""
     now = attempt.clock.monotonic()
     left: list[tuple[float, str, float]] = []

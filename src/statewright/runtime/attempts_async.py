@@ -9,13 +9,12 @@ from contextlib import asynccontextmanager, nullcontext
 from types import TracebackType
 from typing import Any, cast
 
-from statewright.checkpoint import Checkpoint, Task
+from statewright.checkpoint import Checkpoint, Task, TimeLimit
 from statewright.clock import Clock, SystemClock, Timer
 from statewright.errors import NodeCancelledError, NodeTimeoutError
 from statewright.runtime.attempt import asked, begin, conclude, given
 from statewright.runtime.attempt_async import conclude_async, is_cancelled
 from statewright.runtime.attempts import Ask, Take, TaskEffect, Tried, Try, Wait, attempts, time_left, tried
-from statewright.runtime.guards import Timeout
 from statewright.runtime.limits import Slots
 from statewright.runtime.program import NodeProgram
 from statewright.runtime.scope import Attempt, Scope, enter_scope
@@ -67,7 +66,9 @@ async def tried_value(awaitable: Awaitable[Any], deadline: Deadline | None, wrap
         return error
 
 
-async def _tried(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, timeout: Timeout | None) -> Tried:
+async def _tried(
+    scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, timeout: TimeLimit | None
+) -> Tried:
     """What one call of the node brings."""
     try:
         if timeout is None:
@@ -125,7 +126,7 @@ class Deadline:
 
     __slots__ = ("_attempt", "_began", "_cancelling", "_expired", "_loop", "_node", "_task", "_timeout", "_timer")
 
-    def __init__(self, attempt: Attempt, timeout: Timeout, node: str) -> None:
+    def __init__(self, attempt: Attempt, timeout: TimeLimit, node: str) -> None:
         self._attempt = attempt
         self._timeout = timeout
         self._node = node

@@ -363,7 +363,7 @@ class _Call:
         heartbeat_only = guards.timeout is not None and guards.timeout.heartbeat_only
         while True:
             scope.begin_attempt(Attempt(number, run.clock, again=number > 1, heartbeat_only=heartbeat_only))
-            tried: Any = yield from admitted(scope, guards)
+            tried: Any = yield from admitted(scope, guards, guards.timeout)
             if type(tried) is _Value:
                 break
             delay = guards.chosen_delay(number, tried)

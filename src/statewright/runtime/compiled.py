@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from copy import copy
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict, TypeVar, Unpack, cast
 
 from statewright.cache import Cache
 from statewright.checkpoint import Checkpointer, Interrupt, Line
@@ -18,8 +19,17 @@ from statewright.errors import InternalError, InvalidConfig, InvalidResume, sugg
 from statewright.events import Event
 from statewright.graph import Budget, Command, Graph, Memory, ParentCommand
 from statewright.ids import draw_run_id
+from statewright.runtime.attempts import cached_name
 from statewright.runtime.batch import config_at, recorded, run_beside, run_beside_async
-from statewright.runtime.config import DURABILITIES, ON_BUSY, ON_UNFINISHED, Settings, checked_choice, read_settings
+from statewright.runtime.config import (
+    DURABILITIES,
+    ON_BUSY,
+    ON_UNFINISHED,
+    Settings,
+    checked_choice,
+    joined_configs,
+    read_settings,
+)
 from statewright.runtime.control import RunControl
 from statewright.runtime.drive_sync import drive_sync, parts_of
 from statewright.runtime.effects import Rest
@@ -33,11 +43,11 @@ from statewright.runtime.saver_calls import perform_all, resolved
 from statewright.runtime.scope import Scope, current_scope
 from statewright.runtime.snapshot import StateSnapshot, empty_snapshot, snapshot_of
 from statewright.runtime.start import TIMED_OUT, run_to_rest
-from statewright.runtime.stream import INTERRUPT, StreamView, checked_modes
+from statewright.runtime.stream import INTERRUPT, StreamView, checked_modes, shown_values
 from statewright.runtime.subgraph import Pairs, call_line, call_namespace, check_free, shared
 from statewright.runtime.subgraph_state import callers_run_again, graph_at, node_path, subgraphs_of, with_subgraphs
 from statewright.runtime.thread_state import Update, forked, load_saved, updated
-from statewright.runtime.watch import Watch, instrument_listeners
+from statewright.runtime.watch import Printed, Watch, instrument_listeners
 from statewright.state import UnknownKeys, check_value, context_json_schema, json_schema
 from statewright.store import Store
 
@@ -72,6 +82,11 @@ class CallOptions(TypedDict, total=False):
     interrupt_after: Names
     call_key: str | None
     """Inside a node: what tells this call from the others of its task, where their order may change."""
+    output_keys: Names
+    """The fields of the state that the caller wants, instead of those of the output schema; the bare value of one
+    that is given as text."""
+    print_mode: str | Sequence[str] | None
+    """Stream modes whose parts are printed, for debugging, whatever else is done with them."""
     memory: Memory | None
     """Inside a node: what the called graph remembers; `call` if not given."""
     control: RunControl | None
@@ -125,6 +140,7 @@ class CompiledGraph:
         self._program = self.program_class(graph, unknown_keys=unknown_keys, validate=validate, debug=debug)
         self._breaks = (_names(interrupt_before), _names(interrupt_after))
         self._listeners = tuple(instrument_listeners(instruments))
+        self._bound: Mapping[str, Any] | None = None
 
     @property
     def program(self) -> Program:
@@ -137,6 +153,17 @@ class CompiledGraph:
 
     def __repr__(self) -> str:
         return f"CompiledGraph({self.name!r}, {len(self.graph.nodes)} nodes)"
+
+    def with_config(self, config: Any = None, **settings: Any) -> Self:
+        """The same graph with settings that hold where a call names no other: a config, or its keys as keywords.
+
+        Raises InvalidConfig for what is unknown or wrong.
+        """
+        bound = joined_configs(self._bound, joined_configs(config, settings))
+        read_settings(bound)
+        same = copy(self)
+        same._bound = bound
+        return same
 
     # -- running
 
@@ -160,7 +187,7 @@ class CompiledGraph:
             return list(self.stream(input, config, stream_mode=stream_mode, version=version, **options))
         run = self._run(config, options)
         _drive(run, input)
-        return self._result(run, version)
+        return self._result(run, version, options.get("output_keys"))
 
     async def ainvoke(
         self,
@@ -177,7 +204,7 @@ class CompiledGraph:
             return [part async for part in parts]
         run = self._run(config, options)
         await _drive_async(run, input)
-        return self._result(run, version)
+        return self._result(run, version, options.get("output_keys"))
 
     def stream(
         self,
@@ -446,6 +473,20 @@ class CompiledGraph:
             if namespace is None or path == node_path(namespace):
                 yield path, graph
 
+    def clear_cache(self, nodes: Names = None) -> None:
+        """Forget the kept results of some nodes, of all if none is named, whatever their input was.
+
+        Raises InvalidConfig for a node that does not exist, and where the graph has no cache.
+        """
+        if self.cache is None:
+            raise InvalidConfig("The graph keeps no results: compile(cache=...) gives it a cache.")
+        named = self._known(nodes, "clear_cache") or frozenset(self.graph.nodes)
+        resolved(self.cache.clear([cached_name(self.graph, node) for node in sorted(named)]))
+
+    async def aclear_cache(self, nodes: Names = None) -> None:
+        """`clear_cache`, without blocking the running event loop."""
+        await _in_thread(self.clear_cache, nodes)
+
     def get_graph(self, *, xray: bool | int = False) -> Drawing:
         """The graph as a drawing, with the insides of subgraphs if `xray`, down to a depth if it is a number."""
         from statewright.graph.draw import drawing_of
@@ -500,6 +541,8 @@ class CompiledGraph:
 
     def _run(self, config: Any, options: Mapping[str, Any], watch: Watch | None = None) -> Run:
         """A run with the settings of a call. Inside a node of another graph it belongs to that run."""
+        if self._bound is not None:
+            config = joined_configs(self._bound, config)
         scope = current_scope()
         if scope is not None and scope.task is not None and watch is None and not _names_other(scope, config, options):
             return self._nested_run(scope, options, options.get("memory") or "call", config)
@@ -511,6 +554,9 @@ class CompiledGraph:
         line = self._line(settings)
         if watch is None and self._listeners:
             watch = Watch(self._listeners)
+        if options:
+            self._known_fields(options.get("output_keys"))
+            watch = self._printed(options.get("print_mode"), watch)
         return Run(
             self._program,
             settings,
@@ -637,6 +683,8 @@ class CompiledGraph:
         """A run that only looks at a thread or changes it from outside."""
         if self.checkpointer is None:
             raise InvalidConfig("Threads need a checkpointer: compile(checkpointer=...).")
+        if self._bound is not None:
+            config = joined_configs(self._bound, config)
         settings = self._settings(config, options)
         line = cast(Line, self._line(settings))
         namespace = settings.namespace or ""
@@ -662,12 +710,31 @@ class CompiledGraph:
             several=not isinstance(stream_mode, str),
             subgraphs=subgraphs,
             version=cast(Any, version),
+            output_keys=options.get("output_keys"),
         )
         watch = Watch([*self._listeners, *view.listeners()])
         watch.buffer = view.buffer
         return self._run(config, options, watch), view
 
-    def _result(self, run: Run, version: str = "v1") -> Any:
+    def _printed(self, modes: Any, watch: Watch | None) -> Watch | None:
+        """The watch, printing the parts of some stream modes too."""
+        if modes is None:
+            return watch
+        view = StreamView(
+            self._program, checked_modes(modes), several=True, subgraphs=False, version="v1", buffer=Printed()
+        )
+        return (watch or Watch()).joined(view.listeners())
+
+    def _known_fields(self, keys: Names) -> None:
+        """Raises InvalidConfig for an output key that is no field of the state."""
+        fields = self._program.channels
+        for key in () if keys is None or not self.graph.schema.closed else _names(keys):
+            if key not in fields:
+                raise InvalidConfig(
+                    f"output_keys names {key!r}, which is no field. " + suggestion(key, fields, noun="Fields")
+                )
+
+    def _result(self, run: Run, version: str = "v1", output_keys: Names = None) -> Any:
         """What the caller gets of a run at rest."""
         rest = run.rest
         if rest is None:
@@ -676,7 +743,11 @@ class CompiledGraph:
             raise _to_caller(run, rest)
         if run.nested and rest.status in ("waiting", "paused"):
             raise Paused(*rest.interrupts)
-        value = self._program.output(rest.checkpoint.values)
+        values = rest.checkpoint.values
+        if output_keys is None and version == "v1":
+            value = self._program.output(values)
+        else:
+            value = shown_values(self._program, values, keys=output_keys, typed=version == "v2")
         if version == "v2":
             return GraphOutput(value, rest.interrupts)
         if rest.interrupts:

@@ -85,6 +85,18 @@ def read_settings(config: Any, **keywords: Any) -> Settings:
     return settings
 
 
+def joined_configs(outer: Any, inner: Any) -> Any:
+    """One config out of two; what `inner` says wins, also about a key that `outer` has under `configurable`."""
+    if not (isinstance(outer, Mapping) and isinstance(inner, Mapping)):
+        return inner if inner is not None else cast(Any, outer)
+    first, then = dict(cast(Mapping[str, Any], outer)), dict(cast(Mapping[str, Any], inner))
+    old: Mapping[str, Any] = first.pop("configurable", None) or {}
+    new: Mapping[str, Any] = then.pop("configurable", None) or {}
+    first = {key: value for key, value in first.items() if key not in new}
+    configurable = {**{key: value for key, value in old.items() if key not in then}, **new}
+    return {**first, **then, **({"configurable": configurable} if configurable else {})}
+
+
 def _first_given(name: str, *sources: Mapping[str, Any]) -> Any:
     return next((source[name] for source in sources if source.get(name) is not None), None)
 

@@ -94,7 +94,7 @@ def _is_cancelled_root(run: Run) -> bool:
 
 async def _run_one(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Outcome:
     """Run a task that nothing else runs beside, without an asyncio task of its own."""
-    if node.guards is not None or scope.run.slots:
+    if node.guards is not None or scope.run.guards_all:
         return await perform_guarded_async(scope, node, task, checkpoint)
     if node.async_lane == "loop":
         return await perform_async(scope, node, task, checkpoint)

@@ -39,7 +39,7 @@ def drive_sync(run: Run, core: Core) -> Parts:
     nodes = run.program.nodes
     # Lone plain functions are called on this thread, unless a reader waits for what they have to say meanwhile.
     called_here = ("inline",) if buffer is not None and buffer.live else ("inline", "thread")
-    scope, draws, crowded = Scope(run), run.saver is not None, bool(run.slots)
+    scope, draws = Scope(run), run.saver is not None
     answer: Any = None
     token = enter_scope(scope)
     try:
@@ -55,7 +55,7 @@ def drive_sync(run: Run, core: Core) -> Parts:
             elif len(effect.tasks) == 1 and (node := nodes[effect.tasks[0].node]).sync_lane in called_here:
                 scope.task = task = effect.tasks[0]
                 scope.checkpoint = checkpoint = effect.checkpoint
-                performs = perform if node.guards is None and not crowded else perform_guarded
+                performs = perform if node.guards is None and not run.guards_all else perform_guarded
                 answer = [performs(scope, node, task, checkpoint)], draw_checkpoint_id() if draws else None
             else:
                 leave_scope(token)

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from statewright.checkpoint import NO_ARG, Held, Joins, Task, TaskResult
+from statewright.checkpoint import NO_ARG, Held, Joins, Task, TaskResult, TimedTask
 from statewright.graph import END, STOP, Send
 from statewright.runtime.fold import pairs_of
+from statewright.runtime.guards import time_limit
 from statewright.runtime.program import Program
 
 Next = tuple[tuple[Task, ...], tuple[Held, ...], Joins]
@@ -32,7 +33,7 @@ def simple_frontier(program: Program, results: Sequence[TaskResult], origin: str
         for target in result.targets:
             if type(target) is not Send:
                 nodes.add(target)
-            elif target.gather:
+            elif target.gather or target.timeout is not None:
                 return None
             else:
                 sends.append(target)
@@ -62,7 +63,8 @@ def next_frontier(
             waiting.append(Held(task))
         else:
             starting.append(task)
-    for task, (send, sender) in zip(_send_tasks([one for one, _ in sends], origin, len(nodes)), sends, strict=True):
+    for position, (send, sender) in enumerate(sends, len(nodes)):
+        task = _send_task(send, origin, position)
         if send.gather or task.node in program.waiting_nodes:
             waiting.append(Held(task, gather=send.gather, sender=sender))
         else:
@@ -79,6 +81,13 @@ def _node_tasks(program: Program, nodes: Iterable[str], origin: str) -> list[Tas
 
 def _send_tasks(sends: Sequence[Send], origin: str, first: int) -> list[Task]:
     return [Task(send.node, send.arg, origin, position) for position, send in enumerate(sends, first)]
+
+
+def _send_task(send: Send, origin: str, position: int) -> Task:
+    limit = time_limit(send.timeout)
+    if limit is None:
+        return Task(send.node, send.arg, origin, position)
+    return TimedTask(send.node, send.arg, origin, position, limit)
 
 
 def _arrivals(program: Program, joins: Joins, results: Sequence[TaskResult]) -> tuple[set[str], Joins]:

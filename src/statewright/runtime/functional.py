@@ -53,7 +53,7 @@ class Final_(Generic[T]):  # noqa: N801  # users see it as entrypoint.final
 class EntrypointProgram(Program):
     """A graph of one function: any value goes in, and its answer comes out."""
 
-    def output(self, values: Mapping[str, Any]) -> Any:
+    def output(self, values: Mapping[str, Any], *, typed: bool = False) -> Any:
         return values.get(RETURN)
 
     def shown(self, result: TaskResult) -> Any:

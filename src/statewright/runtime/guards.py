@@ -8,20 +8,22 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
+from statewright.checkpoint import TimeLimit
 from statewright.clock import as_seconds
 from statewright.graph import CachePolicy, Graph, Node, RetryPolicy, TagLimits, TimeoutPolicy
 from statewright.runtime.limits import Circuit, Rate, Slots
 
 
-class Timeout:
-    """How long an attempt may take, in seconds."""
-
-    __slots__ = ("heartbeat_only", "idle", "run")
-
-    def __init__(self, policy: TimeoutPolicy) -> None:
-        self.run = None if policy.run_timeout is None else as_seconds(policy.run_timeout)
-        self.idle = None if policy.idle_timeout is None else as_seconds(policy.idle_timeout)
-        self.heartbeat_only = policy.refresh_on == "heartbeat"
+def time_limit(policy: TimeoutPolicy | None) -> TimeLimit | None:
+    """The limit that a policy sets; None where there is none."""
+    if policy is None:
+        return None
+    run, idle = policy.run_timeout, policy.idle_timeout
+    return TimeLimit(
+        None if run is None else as_seconds(run),
+        None if idle is None else as_seconds(idle),
+        policy.refresh_on == "heartbeat",
+    )
 
 
 class Guards:
@@ -40,7 +42,7 @@ class Guards:
         circuits: Sequence[Circuit] = (),
     ) -> None:
         self.retries = retries
-        self.timeout = None if timeout is None else Timeout(timeout)
+        self.timeout = time_limit(timeout)
         self.cache = cache
         self.slots = slots
         """Always in one order, the node's own and then those of its tags by name, so that no two tasks that each hold

@@ -10,7 +10,8 @@ class Instrument:
 
     Methods are called on the thread where the thing happened, and must return soon. What `event.data` holds:
     the input, and the `Rest`, of a run; the tasks of a superstep that starts; `(task, input)` of a task that starts,
-    and the outcome of one that ended; the new checkpoint of a superstep; a commit.
+    and the outcome of one that ended; the error of an attempt and the seconds until the next one; a commit; the
+    interrupts of a run that waits, and the answers, by interrupt id, of one that goes on.
     """
 
     def on_run_started(self, event: Event) -> None: ...
@@ -24,8 +25,17 @@ class Instrument:
 
     def on_task_finished(self, event: Event) -> None: ...
 
+    def on_attempt_failed(self, event: Event) -> None:
+        """An attempt failed, and there will be another one."""
+
     def on_commit(self, event: Event) -> None:
         """A superstep, an input or an update was saved."""
+
+    def on_interrupt(self, event: Event) -> None:
+        """A run comes to rest because tasks wait for something from outside."""
+
+    def on_resume(self, event: Event) -> None:
+        """A run goes on with answers."""
 
 
 METHOD_BY_KIND = {
@@ -34,5 +44,8 @@ METHOD_BY_KIND = {
     "superstep_started": "on_superstep",
     "task_started": "on_task_started",
     "task_finished": "on_task_finished",
+    "attempt_failed": "on_attempt_failed",
     "committed": "on_commit",
+    "interrupted": "on_interrupt",
+    "resumed": "on_resume",
 }

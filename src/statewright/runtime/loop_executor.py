@@ -47,7 +47,7 @@ class LoopExecutor:
         self._places: Iterator[int] = iter(places)
         slots = step.run.slots
         self._slots = slots[0] if len(slots) == 1 else None
-        self._guards_all = len(slots) > 1
+        self._guards_all = len(slots) > 1 or (step.run.guards_all and not slots)
         self._scope = Scope(step.run, None, step.checkpoint)
         self._scope.apart = self
         self._scope.holding = slots if self._slots is not None else ()

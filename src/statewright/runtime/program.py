@@ -196,8 +196,8 @@ class Program:
         values = {name: start() for name, start in self._starts}
         return {name: value for name, value in values.items() if value is not MISSING} if values else values
 
-    def output(self, values: Mapping[str, Any]) -> Any:
-        """What a caller sees of the state."""
+    def output(self, values: Mapping[str, Any], *, typed: bool = False) -> Any:
+        """What a caller sees of the state; as an instance of the output schema if `typed`, or if all is validated."""
         keys = self.output_keys
         if keys is None:
             shown = dict(values) if not self.hidden else {k: v for k, v in values.items() if k not in self.hidden}
@@ -205,7 +205,7 @@ class Program:
             return values.get(ROOT)
         else:
             shown = {key: values[key] for key in keys if key in values}
-        return shown if self.validate != "all" else self._typed_output(shown)
+        return self._typed_output(shown) if typed or self.validate == "all" else shown
 
     def shown(self, result: TaskResult) -> Any:
         """What a reader of updates sees of a result: its writes, pair by pair where a field was written twice."""

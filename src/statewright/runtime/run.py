@@ -44,6 +44,7 @@ class Run:
         "config",
         "context",
         "control",
+        "guards_all",
         "held_back",
         "journal",
         "keeps_calls",
@@ -133,6 +134,9 @@ class Run:
         """What was counted against the budget; None where nothing was."""
         self.slots = slots
         """The limits on what is at work at once in the whole tree of calls."""
+        self.guards_all = bool(slots)
+        """Whether tasks are performed with guards even if their nodes have no policies: limits of the run, or Sends
+        with a timeout."""
         self.max_concurrency = settings.max_concurrency
         self.run_id = run_id or settings.run_id or draw_run_id()
         self.stop = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from statewright.checkpoint import Checkpoint, Held, Task, TaskResult
+from statewright.checkpoint import Checkpoint, Held, Task, TaskResult, TimedTask
 from statewright.graph import Send
 from statewright.runtime.program import Program
 
@@ -42,12 +42,16 @@ def saved_form_of_result(program: Program, result: TaskResult) -> TaskResult:
 
 
 def _stripped_send(send: Send, unsaved: frozenset[str]) -> Send:
-    return Send(send.node, _kept(send.arg, unsaved), gather=send.gather)
+    return Send(send.node, _kept(send.arg, unsaved), gather=send.gather, timeout=send.timeout)
 
 
 def _stripped(task: Task, unsaved: frozenset[str]) -> Task:
     kept = _kept(task.arg, unsaved)
-    return task if kept is task.arg else Task(task.node, kept, task.origin, task.position)
+    if kept is task.arg:
+        return task
+    if type(task) is TimedTask:
+        return TimedTask(task.node, kept, task.origin, task.position, task.timeout)
+    return Task(task.node, kept, task.origin, task.position)
 
 
 def _kept(arg: Any, unsaved: frozenset[str]) -> Any:

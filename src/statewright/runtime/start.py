@@ -13,6 +13,7 @@ from statewright.checkpoint import (
     SavedCheckpoint,
     Task,
     TaskResult,
+    TimedTask,
 )
 from statewright.errors import (
     CheckpointNotFound,
@@ -62,6 +63,8 @@ def run_to_rest(run: Run, given: Any) -> Core:
             yield from save_pending(run, checkpoint, Pending())  # nothing was written yet: now the thread is ours
         if pending:
             _recall(run, pending)
+        if saved is not None and _sends_timed(checkpoint):
+            run.guards_all = True
         run.stop = checkpoint.step + run.settings.recursion_limit
         rest = yield from supersteps(run, checkpoint, pending)
     if run.held_back is not None:
@@ -71,6 +74,11 @@ def run_to_rest(run: Run, given: Any) -> Core:
     if run.watch is not None and run.watch.wants("run_finished"):
         yield Emit(run_event("run_finished", run, rest, rest.checkpoint.step))
     return rest
+
+
+def _sends_timed(checkpoint: Checkpoint) -> bool:
+    tasks = (*checkpoint.frontier, *(held.task for held in checkpoint.held))
+    return any(type(task) is TimedTask for task in tasks)
 
 
 def _recall(run: Run, pending: Pending) -> None:
@@ -220,6 +228,8 @@ def _commanded(run: Run, command: Command[Any], saved: SavedCheckpoint | None, h
         answers = read_answers(command.resume, pending.open)
         pending = pending.merged(Pending(answers=answers))
         yield from save_pending(run, checkpoint, Pending(answers=answers))
+        if run.watch is not None and run.watch.wants("resumed"):
+            yield Emit(run_event("resumed", run, answers, checkpoint.step))
     if command.update is not None or command.targets:
         before = checkpoint if saved is not None else None
         checkpoint, result = _with_command(run, checkpoint, command)
@@ -234,7 +244,7 @@ def _with_command(run: Run, base: Checkpoint, command: Command[Any]) -> tuple[Ch
     program = run.program
     task = Task(START, NO_ARG, base.id, 0)
     writes = {} if command.update is None else program.updates.read(command.update, START, task)
-    targets = [target for target in checked_targets(program, program.start, command.targets) if target != END]
+    targets = [target for target in checked_targets(run, program.start, command.targets) if target != END]
     result = TaskResult(task, writes, targets, goto=True)
     return apply_beside(program, base, [result], run.commit_id(base.step + 1), base.frontier, base.held), result
 

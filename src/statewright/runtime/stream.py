@@ -8,6 +8,8 @@
     checkpoints  one part for each superstep, as a snapshot
     debug        tasks and checkpoints, wrapped with step and kind
 
+`output_keys` keeps those fields of values and updates; one name as text gives its bare value.
+
 With several modes a part is `(mode, part)`; with `subgraphs=True` the namespace stands before. `version="v2"` gives
 `{"type", "ns", "data"}` instead.
 """
@@ -15,6 +17,7 @@ With several modes a part is `(mode, part)`; with `subgraphs=True` the namespace
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal, cast
 
 from statewright.channels import MessageBatch
@@ -34,6 +37,7 @@ MODES: tuple[StreamMode, ...] = ("values", "updates", "messages", "custom", "tas
 INTERRUPT = "__interrupt__"
 """The key under which results and parts carry the open questions."""
 
+OutputKeys = str | Sequence[str] | None
 View = Callable[[Program, Event], Any]
 """What a mode shows of an event; SKIP for nothing."""
 SKIP: Any = object()
@@ -54,20 +58,41 @@ class StreamView:
     """Turns events into the parts that one reader asked for."""
 
     def __init__(
-        self, program: Program, modes: Sequence[StreamMode], *, several: bool, subgraphs: bool, version: StreamVersion
+        self,
+        program: Program,
+        modes: Sequence[StreamMode],
+        *,
+        several: bool,
+        subgraphs: bool,
+        version: StreamVersion,
+        output_keys: OutputKeys = None,
+        buffer: StreamBuffer | None = None,
     ) -> None:
         self._program = program
         self._modes = modes
         self._several = several
         self._subgraphs = subgraphs
         self._version: StreamVersion = version
-        self.buffer = StreamBuffer(live="custom" in modes or "messages" in modes)
+        self._output_keys = output_keys
+        self.buffer = buffer or StreamBuffer(live="custom" in modes or "messages" in modes)
 
     def listeners(self) -> Iterable[tuple[EventKind, Listener]]:
         """What the reader wants to be told, in the order of the modes."""
         for mode in self._modes:
-            for kind, view in (VIEWS[mode] if mode != "messages" else MessagesView().views()).items():
+            for kind, view in self._views(mode).items():
                 yield kind, self._listener(mode, view)
+
+    def _views(self, mode: StreamMode) -> Mapping[EventKind, View]:
+        """What a mode shows of each kind of event, to this reader."""
+        if mode == "messages":
+            return MessagesView().views()
+        keys, typed = self._output_keys, self._version == "v2"
+        views: dict[EventKind, View] = dict(VIEWS[mode])
+        if mode == "values" and (keys is not None or typed):
+            views["input_applied"] = views["superstep_finished"] = partial(_chosen_values, keys, typed)
+        if mode == "updates" and keys is not None:
+            views["task_finished"] = partial(_chosen_update, keys)
+        return views
 
     def _listener(self, mode: StreamMode, view: View) -> Listener:
         def listen(event: Event) -> None:
@@ -91,6 +116,31 @@ class StreamView:
         if self._subgraphs:
             return (path, mode, part) if self._several else (path, part)
         return (mode, part) if self._several else part
+
+
+def shown_values(program: Program, values: Mapping[str, Any], *, keys: OutputKeys, typed: bool) -> Any:
+    """What a caller sees of the state: all of its output, the fields it asked for, or the bare value of one."""
+    if keys is None:
+        return program.output(values, typed=typed)
+    if isinstance(keys, str):
+        return values.get(keys)
+    return {key: values[key] for key in keys if key in values}
+
+
+def _chosen_values(keys: OutputKeys, typed: bool, program: Program, event: Event) -> Any:
+    checkpoint: Checkpoint = event.data
+    return shown_values(program, checkpoint.values, keys=keys, typed=typed)
+
+
+def _chosen_update(keys: str | Sequence[str], program: Program, event: Event) -> Any:
+    """An update as far as it writes the fields that are asked for; nothing if it writes none of them."""
+    part = _update(program, event)
+    if part is SKIP:
+        return SKIP
+    wanted = (keys,) if isinstance(keys, str) else keys
+    node = shown_name(event.data.task)
+    kept = {key: update for key, update in pairs_of(event.data) if key in wanted}
+    return {**part, node: kept[keys] if isinstance(keys, str) else kept} if kept else SKIP
 
 
 class Several(list[Any]):

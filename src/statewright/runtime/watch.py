@@ -113,6 +113,17 @@ class StreamBuffer:
             await taken
 
 
+class Printed(StreamBuffer):
+    """Prints parts, where others keep them for a reader."""
+
+    def __init__(self) -> None:
+        super().__init__(live=False)
+
+    def add(self, part: Any, *, may_drop: bool = False) -> None:
+        mode, shown = part
+        print(f"[{mode}] {shown}")
+
+
 def instrument_listeners(instruments: Sequence[Instrument]) -> list[tuple[Any, Listener]]:
     """The methods that instruments really override, by the kind of event that they are for."""
     return [

@@ -35,5 +35,14 @@ class RecordingInstrument(Instrument):
     def on_task_finished(self, event: Event) -> None:
         self.events.append(event)
 
+    def on_attempt_failed(self, event: Event) -> None:
+        self.events.append(event)
+
+    def on_interrupt(self, event: Event) -> None:
+        self.events.append(event)
+
+    def on_resume(self, event: Event) -> None:
+        self.events.append(event)
+
     def on_commit(self, event: Event) -> None:
         self.events.append(event)

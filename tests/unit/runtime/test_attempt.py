@@ -475,10 +475,10 @@ def test_a_task_that_failed_or_asks_has_finished_for_those_who_watch(bench: Benc
 # -- parts
 
 
-def test_targets_that_end_a_path_are_left_out(bench: Bench) -> None:
+def test_targets_that_end_a_path_are_left_out(bench: Bench, make: Any) -> None:
     program = bench.program(lambda state: None)
 
-    assert checked_targets(program, program.nodes["a"], [END, "b", Send("c", 1), END]) == ["b", Send("c", 1)]
+    assert checked_targets(make.run(program), program.nodes["a"], [END, "b", Send("c", 1), END]) == ["b", Send("c", 1)]
 
 
 def test_the_input_is_an_answer_of_start(bench: Bench, make: Any) -> None:

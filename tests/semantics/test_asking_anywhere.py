@@ -1,0 +1,237 @@
+"""Timeouts of Sends, asking from deep inside a node, choosing what results and streams show, forgetting caches."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from dataclasses import dataclass
+from typing import Annotated, Any, TypedDict
+
+import pytest
+
+from statewright import (
+    END,
+    START,
+    CachePolicy,
+    Command,
+    InMemoryCache,
+    InMemorySaver,
+    InMemoryStore,
+    Instrument,
+    Send,
+    StateGraph,
+    TimeoutPolicy,
+    append,
+    get_config,
+    get_runtime,
+    get_store,
+    get_stream_writer,
+    interrupt,
+)
+from statewright.errors import InvalidConfig, InvalidUpdateError, NodeTimeoutError
+
+
+class Log(TypedDict, total=False):
+    log: Annotated[list[Any], append]
+    x: int
+
+
+def sending(*sends: Send, inline: bool = False, wait: Any = None, **options: Any) -> Any:
+    """A graph whose first node sends to its second, which waits as long as its argument says."""
+
+    async def slow(arg: float) -> dict[str, Any]:
+        await asyncio.sleep(arg)
+        return {"log": [arg]}
+
+    def plain(arg: float) -> dict[str, Any]:
+        return {"log": [arg]}
+
+    graph = StateGraph(Log)
+    graph.add_node("plan", lambda state: Command(goto=list(sends)), destinations=["work"])
+    graph.add_node("work", plain if inline else (wait or slow), inline=inline, **options)
+    graph.add_edge(START, "plan").add_edge("work", END)
+    return graph
+
+
+def test_a_lone_send_with_a_timeout_is_given_up(driver: Any) -> None:
+    app = sending(Send("work", 30, timeout=0.02)).compile()
+    with pytest.raises(NodeTimeoutError, match="'work'"):
+        driver.invoke(app, {})
+
+
+def test_a_send_with_a_timeout_leaves_the_others_their_time(driver: Any) -> None:
+    app = sending(Send("work", 0.06), Send("work", 0, timeout=5)).compile()
+    assert driver.invoke(app, {})["log"] == [0.06, 0]
+    app = sending(Send("work", 0.06), Send("work", 30, timeout=0.02)).compile()
+    with pytest.raises(NodeTimeoutError, match=r"0\.02"):
+        driver.invoke(app, {})
+
+
+def test_the_timeout_of_a_send_stands_instead_of_that_of_the_node(driver: Any) -> None:
+    app = sending(Send("work", 0.1, timeout=20), timeout=0.01).compile()
+    assert driver.invoke(app, {})["log"] == [0.1]
+
+
+def test_a_plain_function_can_be_sent_to_with_a_timeout(driver: Any) -> None:
+    released = threading.Event()
+
+    def wait(arg: float) -> None:
+        released.wait(arg)
+
+    app = sending(Send("work", 30, timeout=TimeoutPolicy(idle_timeout=0.02)), wait=wait).compile()
+    began = time.monotonic()
+    with pytest.raises(NodeTimeoutError):
+        driver.invoke(app, {})
+    assert time.monotonic() - began < 10
+    released.set()
+
+
+def test_a_saved_send_keeps_its_timeout(driver: Any) -> None:
+    app = sending(Send("work", 30, timeout=0.02)).compile(InMemorySaver(), interrupt_before=["work"])
+    driver.invoke(app, {}, thread_id="t")
+    with pytest.raises(NodeTimeoutError):
+        driver.invoke(app, None, thread_id="t")
+
+
+def test_sends_that_cannot_have_a_timeout_are_refused(driver: Any) -> None:
+    with pytest.raises(InvalidUpdateError, match="inline"):
+        driver.invoke(sending(Send("work", 1, timeout=1), inline=True).compile(), {})
+    with pytest.raises(InvalidUpdateError, match="gather"):
+        Send("work", 1, gather=True, timeout=1)
+
+
+def test_a_conditional_edge_may_send_with_a_timeout(driver: Any) -> None:
+    async def slow(arg: float) -> None:
+        await asyncio.sleep(arg)
+
+    graph = StateGraph(Log).add_node("a", lambda state: None).add_node("work", slow)
+    graph.add_edge(START, "a").add_edge("work", END)
+    graph.add_conditional_edges("a", lambda state: Send("work", 30, timeout=0.02), ["work"])
+    with pytest.raises(NodeTimeoutError):
+        driver.invoke(graph.compile(), {})
+
+
+@dataclass
+class Deps:
+    who: str
+
+
+def test_what_a_node_calls_may_ask_for_everything(driver: Any) -> None:
+    store = InMemoryStore()
+
+    def deep() -> dict[str, Any]:
+        get_stream_writer()("told")
+        who = get_runtime(Deps).context.who
+        assert get_store() is store
+        return {"log": [who, get_config()["configurable"]["thread_id"], get_runtime().execution_info.node]}
+
+    graph = StateGraph(Log, Deps).add_node("a", lambda state: deep())
+    app = graph.add_edge(START, "a").compile(InMemorySaver(), store=store)
+    parts = driver.stream(app, {}, thread_id="7", context=Deps("ann"), stream_mode=["custom", "updates"])
+    assert parts == [("custom", "told"), ("updates", {"a": {"log": ["ann", "7", "a"]}})]
+
+
+@pytest.mark.parametrize("ask", [get_config, get_runtime, get_store, get_stream_writer])
+def test_outside_a_node_there_is_nothing_to_ask(ask: Any) -> None:
+    with pytest.raises(InvalidUpdateError, match=ask.__name__):
+        ask()
+
+
+def loop() -> StateGraph:
+    graph = StateGraph(Log).add_node("a", lambda state: {"log": ["a"]}).add_node("b", lambda state: {"x": 1})
+    return graph.add_edge(START, "a").add_edge("a", "b").add_edge("b", END)
+
+
+def test_a_caller_may_choose_the_fields_of_its_result(driver: Any) -> None:
+    app = loop().compile()
+    assert driver.invoke(app, {}, output_keys=["x"]) == {"x": 1}
+    assert driver.invoke(app, {}, output_keys="log") == ["a"]
+    assert driver.stream(app, {}, stream_mode="values", output_keys="x") == [None, None, 1]
+    assert driver.stream(app, {}, output_keys=["x"]) == [{"b": {"x": 1}}]
+    assert driver.stream(app, {}, output_keys="x") == [{"b": 1}]
+    with pytest.raises(InvalidConfig, match="Did you mean 'log'"):
+        driver.invoke(app, {}, output_keys=["logs"])
+
+
+def test_parts_can_be_printed_beside_what_is_asked_for(driver: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    app = loop().compile()
+    driver.invoke(app, {}, print_mode="updates")
+    assert capsys.readouterr().out == "[updates] {'a': {'log': ['a']}}\n[updates] {'b': {'x': 1}}\n"
+    assert len(driver.stream(app, {}, print_mode=["values", "updates"])) == 2
+    assert capsys.readouterr().out.count("[values]") == 3
+
+
+@dataclass
+class Made:
+    x: int = 0
+
+
+def test_version_2_gives_instances_of_the_output_schema(driver: Any) -> None:
+    app = StateGraph(Made).add_node("a", lambda state: {"x": 2}).add_edge(START, "a").compile()
+    assert driver.invoke(app, {"x": 1}) == {"x": 2}
+    assert driver.invoke(app, {"x": 1}, version="v2").value == Made(2)
+    parts = driver.stream(app, {"x": 1}, stream_mode="values", version="v2")
+    assert [part["data"] for part in parts] == [Made(1), Made(2)]
+
+
+def test_kept_results_can_be_forgotten_node_by_node(driver: Any) -> None:
+    calls: list[str] = []
+
+    def node(name: str) -> Any:
+        return lambda state: calls.append(name)
+
+    graph = StateGraph(Log).add_node("a", node("a"), cache_policy=CachePolicy())
+    graph.add_node("b", node("b"), cache_policy=CachePolicy())
+    app = graph.add_edge(START, "a").add_edge("a", "b").compile(cache=InMemoryCache())
+    driver.invoke(app, {"x": 1})
+    driver.invoke(app, {"x": 1})
+    assert calls == ["a", "b"]
+    app.clear_cache(["b"])
+    driver.invoke(app, {"x": 1})
+    assert calls == ["a", "b", "b"]
+    asyncio.run(app.aclear_cache())
+    driver.invoke(app, {"x": 1})
+    assert calls == ["a", "b", "b", "a", "b"]
+    with pytest.raises(InvalidConfig, match="no node"):
+        app.clear_cache("c")
+    with pytest.raises(InvalidConfig, match="cache="):
+        loop().compile().clear_cache()
+
+
+def test_instruments_hear_of_questions_answers_and_failed_attempts(driver: Any) -> None:
+    heard: list[Any] = []
+
+    class Listening(Instrument):
+        def on_interrupt(self, event: Any) -> None:
+            heard.append(("asked", [one.value for one in event.data]))
+
+        def on_resume(self, event: Any) -> None:
+            heard.append(("answered", list(event.data.values())))
+
+    graph = StateGraph(Log).add_node("a", lambda state: {"log": [interrupt("sure?")]}).add_edge(START, "a")
+    app = graph.compile(InMemorySaver(), instruments=[Listening()])
+    driver.invoke(app, {}, thread_id="t")
+    driver.invoke(app, Command(resume="yes"), thread_id="t")
+    assert heard == [("asked", ["sure?"]), ("answered", ["yes"])]
+
+
+def test_settings_can_be_bound_to_a_graph(driver: Any) -> None:
+    app = loop().compile(InMemorySaver())
+    bound = app.with_config({"configurable": {"thread_id": "1"}}, recursion_limit=5)
+    driver.invoke(bound, {})
+    assert bound.get_state().values == app.get_state(thread_id="1").values == {"log": ["a"], "x": 1}
+    driver.invoke(bound, {}, {"configurable": {"thread_id": "2"}})
+    driver.invoke(bound, {}, thread_id="2")
+    assert app.get_state(thread_id="2").values["log"] == ["a", "a"]
+    assert bound.with_config(thread_id="3").get_state().values == {}
+    assert driver.invoke(app.with_config(), {}, thread_id="4") == {"log": ["a"], "x": 1}
+    with pytest.raises(InvalidConfig, match="thread_idd"):
+        app.with_config(thread_idd="1")
+
+
+def test_a_bound_limit_holds_until_a_call_names_another(driver: Any) -> None:
+    app = loop().compile().with_config(recursion_limit=1)
+    with pytest.raises(RecursionError):
+        driver.invoke(app, {})
+    assert driver.invoke(app, {}, {"recursion_limit": 2})["x"] == 1
