@@ -20,6 +20,7 @@
     │   ├── NonDeterminismError      a journalled step was called with other arguments than before
     │   ├── InvalidResume            an answer to no open question, an event for nobody
     │   ├── UnansweredInterrupts     fresh input while questions are open
+    │   ├── GraphVersionMismatch     a thread that was saved by another version of the graph and does not fit this one
     │   ├── MutatedState             a node changed shared state in place (debug)
     │   ├── RunCancelled             the run was cancelled
     │   └── GraphDrained             the run was asked to stop, and can go on later
@@ -28,7 +29,15 @@
     │   ├── ThreadBusy               another run is advancing the thread
     │   ├── Fenced                   another run has taken the thread over
     │   ├── NamespaceBusy            two live calls of a subgraph share one memory
-    │   └── CheckpointNotFound       no such thread, branch or checkpoint
+    │   ├── CheckpointNotFound       no such thread, branch or checkpoint
+    │   ├── SerdeError               a value that cannot be stored, or cannot be read; .key_path
+    │   ├── StoredError              an exception that was saved, of a class that is not known here
+    │   ├── StorageUnavailable       the database cannot be reached or written to now
+    │   │   ├── StorageFull          no room left
+    │   │   └── StorageLocked        another process has locked it for too long
+    │   ├── DamagedDatabase          what is stored is not what was written
+    │   ├── WrongKey                 encrypted with another key, or not at all
+    │   └── NewerFormat              written by a newer version of Statewright
     └── InternalError                a broken invariant: ours, please report it
 
 Build-time, run-time, storage and our own faults differ by type because different people repair them. Control
@@ -49,11 +58,13 @@ __all__ = [
     "CheckpointNotFound",
     "CircuitOpen",
     "ConflictingWrites",
+    "DamagedDatabase",
     "EmptyInputError",
     "Fenced",
     "GraphDrained",
     "GraphError",
     "GraphRecursionError",
+    "GraphVersionMismatch",
     "InternalError",
     "InvalidConfig",
     "InvalidGraph",
@@ -62,6 +73,7 @@ __all__ = [
     "InvalidUpdateError",
     "MutatedState",
     "NamespaceBusy",
+    "NewerFormat",
     "NodeCancelledError",
     "NodeFailed",
     "NodeTimeoutError",
@@ -69,12 +81,18 @@ __all__ = [
     "RateLimited",
     "RunCancelled",
     "RunError",
+    "SerdeError",
     "StatewrightError",
     "StorageError",
+    "StorageFull",
+    "StorageLocked",
+    "StorageUnavailable",
+    "StoredError",
     "ThreadBusy",
     "UnansweredInterrupts",
     "UnknownKeyWarning",
     "UnknownTarget",
+    "WrongKey",
     "nearest",
 ]
 
@@ -302,6 +320,21 @@ class UnansweredInterrupts(RunError):
         )
 
 
+class GraphVersionMismatch(RunError):
+    """A thread was saved by another version of the graph, and does not fit this one."""
+
+    def __init__(
+        self, thread_id: str, graph: str, problems: Sequence[str], *, found: str | None, version: str | None
+    ) -> None:
+        self.problems = tuple(problems)
+        listed = " ".join(f"({number}) {problem}" for number, problem in enumerate(problems, 1))
+        super().__init__(
+            f"Thread {thread_id!r} was saved by version {found or 'none'} of graph {graph!r} and does not fit version "
+            f"{version or 'none'}: {listed} Give nodes their former names as aliases=, or add "
+            f"@graph.migration(from_version={found!r})."
+        )
+
+
 class MutatedState(RunError):
     """A node changed a value of the shared state in place instead of answering with an update."""
 
@@ -390,6 +423,61 @@ class NamespaceBusy(StorageError):
 
 class CheckpointNotFound(StorageError):
     """No such thread, branch or checkpoint."""
+
+
+class SerdeError(StorageError):
+    """A value cannot be stored, or was stored and cannot be read."""
+
+    def __init__(self, key_path: str, reason: str) -> None:
+        self.key_path = key_path
+        super().__init__(f"{key_path} cannot be stored or read: {reason}.")
+
+
+class StorageUnavailable(StorageError):
+    """The database cannot be reached or written to now. What was committed before is safe."""
+
+
+class StorageFull(StorageUnavailable):
+    """There is no room left to write to. What was committed before is safe."""
+
+
+class StorageLocked(StorageUnavailable):
+    """Another process has locked the database for longer than anybody waits."""
+
+
+class DamagedDatabase(StorageError):
+    """The stored data is not what was written: the file was cut short, overwritten, or is no database."""
+
+    def __init__(self, found: str, *, where: str | None = None) -> None:
+        self.where = where
+        super().__init__(
+            f"The database{f' {where}' if where else ''} is damaged: {found}. "
+            f"Restore a copy of it; `statewright db check` tells what can still be read."
+        )
+
+
+class WrongKey(StorageError):
+    """The database is encrypted with another key, or is not encrypted."""
+
+
+class NewerFormat(StorageError):
+    """The database was written by a newer version of Statewright."""
+
+    def __init__(self, where: str, found: int, known: int) -> None:
+        self.found = found
+        super().__init__(
+            f"The database {where} has format {found}, and this version of Statewright reads up to {known}. "
+            f"Use the version that wrote it, or a newer one."
+        )
+
+
+class StoredError(StorageError):
+    """An exception that was saved, of a class that is not known here."""
+
+    def __init__(self, kind: str, text: str) -> None:
+        self.kind = kind
+        """The module and name of its class."""
+        super().__init__(text)
 
 
 # -- ours

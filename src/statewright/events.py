@@ -8,7 +8,7 @@ these events; one is made only where somebody wants it.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 DurableKind = Literal[
     "run_started",
@@ -29,6 +29,8 @@ LiveKind = Literal[
     "custom",
 ]
 EventKind = DurableKind | LiveKind
+Entry = tuple[DurableKind, int, str | None, str | None, Any]
+"""An event as a run adds it to its log: the kind, the step, the node, the id of the task, and the data."""
 DURABLE: Final[frozenset[str]] = frozenset(DurableKind.__args__)  # pyright: ignore  # a Literal has them
 
 
@@ -83,7 +85,41 @@ class Event:
         self.program = program
         """The compiled program of the graph that it happened in: views read the schema off it."""
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Event):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__ if name != "program")
+
+    __hash__ = None  # pyright: ignore  # its data may be unhashable
+
     def __repr__(self) -> str:
         where = f" {self.node!r}" if self.node else ""
         number = f"#{self.seq} " if self.seq is not None else ""
         return f"<{number}{self.kind}{where} step={self.step}>"
+
+
+class Log(NamedTuple):
+    """What one write adds to the log of a run."""
+
+    run_id: str
+    at: datetime
+    entries: tuple[Entry, ...]
+
+    def events(self, thread_id: str, namespace: str, number: int) -> list[Event]:
+        """The entries as events, the first of which has a number."""
+        events: list[Event] = []
+        for place, (kind, step, node, task_id, data) in enumerate(self.entries, number):
+            event = Event(
+                kind,
+                data,
+                run_id=self.run_id,
+                thread_id=thread_id,
+                namespace=namespace,
+                step=step,
+                node=node,
+                task_id=task_id,
+                at=self.at,
+            )
+            event.seq = place
+            events.append(event)
+        return events

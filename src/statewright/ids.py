@@ -89,3 +89,19 @@ class _Drawn:
 _drawn = _Drawn()
 draw_run_id = _drawn.run_id
 draw_checkpoint_id = _drawn.checkpoint_id
+
+
+def short_id(text: str) -> str | bytes:
+    """An id as few bytes: its 32 hexadecimal digits as 16 bytes, followed by what came after them."""
+    try:
+        head = bytes.fromhex(text[:32])
+        if len(head) == 16 and head.hex() == text[:32]:
+            return head + text[32:].encode()
+    except ValueError:
+        pass
+    return text
+
+
+def whole_id(stored: str | bytes) -> str:
+    """The id that `short_id` has shortened."""
+    return stored if isinstance(stored, str) else stored[:16].hex() + stored[16:].decode()

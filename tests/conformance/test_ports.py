@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from statewright import InMemorySaver, InMemoryStore
-from statewright.testing import CheckpointerConformance, StoreConformance
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from statewright import InMemoryCache, InMemorySaver, InMemoryStore
+from statewright.storage.sqlite.cache import SqliteCache
+from statewright.storage.sqlite.database import SqliteDatabase
+from statewright.storage.sqlite.store import SqliteStore
+from statewright.testing import CacheConformance, CheckpointerConformance, StoreConformance
 
 
 class TestInMemorySaver(CheckpointerConformance):
@@ -14,3 +22,29 @@ class TestInMemorySaver(CheckpointerConformance):
 class TestInMemoryStore(StoreConformance):
     def make_store(self) -> InMemoryStore:
         return InMemoryStore()
+
+
+class TestInMemoryCache(CacheConformance):
+    def make_cache(self) -> InMemoryCache:
+        return InMemoryCache()
+
+
+class OnSqlite:
+    """Suites of what needs a database: a new one for each test."""
+
+    database: SqliteDatabase
+
+    @pytest.fixture(autouse=True)
+    def _open(self, tmp_path: Path) -> Iterator[None]:
+        with SqliteDatabase(tmp_path / "runs.db") as self.database:
+            yield
+
+
+class TestSqliteStore(OnSqlite, StoreConformance):
+    def make_store(self) -> SqliteStore:
+        return SqliteStore(self.database)
+
+
+class TestSqliteCache(OnSqlite, CacheConformance):
+    def make_cache(self) -> SqliteCache:
+        return SqliteCache(self.database)

@@ -232,8 +232,8 @@ class _Deaf:
     def load(self, *args: Any, **options: Any) -> Any:
         return self._saver.load(*args, **options)
 
-    def commit(self, commit: Commit) -> Any:
-        return self._saver.commit(commit)
+    def commit(self, commit: Commit, *, also: Any = ()) -> Any:
+        return self._saver.commit(commit, also=also)
 
     def save_results(self, *args: Any, **options: Any) -> Any:
         return self._saver.save_results(*args, **options)
@@ -241,6 +241,7 @@ class _Deaf:
     def renew(self, thread_id: str, hold: Any) -> Any:
         return None
 
+    allow = InMemorySaver.allow
     lease = want = events = history = branches = copy_thread = delete_thread = property(lambda self: None)  # type: ignore
 
 

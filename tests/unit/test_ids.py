@@ -8,8 +8,10 @@ import sys
 import uuid
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from statewright.ids import draw_checkpoint_id, interrupt_id, is_interrupt_id, task_id
+from statewright.ids import draw_checkpoint_id, interrupt_id, is_interrupt_id, short_id, task_id, whole_id
 
 
 def test_ids_of_work_depend_on_every_part() -> None:
@@ -35,3 +37,37 @@ def test_a_forked_process_draws_other_ids() -> None:
     code = "import os; from statewright.ids import draw_run_id; os.fork(); os.write(1, f'{draw_run_id()}\\n'.encode())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert len(set(done.stdout.split())) == 2
+
+
+TASK = task_id("c", 1)
+
+
+@pytest.mark.parametrize("after", ["", "-0", "-12", "-é", "0"])
+def test_an_id_of_a_task_is_kept_in_half_the_bytes_with_what_came_after_it(after: str) -> None:
+    assert short_id(TASK + after) == bytes.fromhex(TASK) + after.encode()
+    assert whole_id(short_id(TASK + after)) == TASK + after
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "short",
+        TASK[:31],
+        TASK[:30],
+        TASK.upper(),
+        "g" * 32,
+        TASK[:16] + " " + TASK[16:],
+        "ab " * 16,
+        "٣" * 32,
+        "é" * 40,
+    ],
+)
+def test_any_other_id_is_kept_as_it_is(text: str) -> None:
+    assert short_id(text) == text
+    assert whole_id(short_id(text)) == text
+
+
+@given(st.one_of(st.text(), st.text("0123456789abcdefAF -", max_size=40), st.text().map(TASK.__add__)))
+def test_every_short_id_can_be_made_whole(text: str) -> None:
+    assert whole_id(short_id(text)) == text

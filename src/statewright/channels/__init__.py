@@ -3,6 +3,7 @@
 from statewright.channels.any_value import AnyValue
 from statewright.channels.append import Append
 from statewright.channels.barrier import Barrier
+from statewright.channels.change import Added, Merged
 from statewright.channels.channel import MISSING, Channel, Conflict
 from statewright.channels.ephemeral import Ephemeral
 from statewright.channels.last_value import LastValue
@@ -18,11 +19,13 @@ from statewright.channels.reducers import (
     is_reducer,
     overwrite,
 )
+from statewright.channels.replay import changed, difference
 from statewright.channels.topic import Topic
 from statewright.channels.untracked import Untracked
 
 __all__ = [
     "MISSING",
+    "Added",
     "AnyValue",
     "Append",
     "AppendReducer",
@@ -32,6 +35,7 @@ __all__ = [
     "Ephemeral",
     "EphemeralReducer",
     "LastValue",
+    "Merged",
     "MessageBatch",
     "Messages",
     "Overwrite",
@@ -42,7 +46,9 @@ __all__ = [
     "Untracked",
     "add_messages",
     "append",
+    "changed",
     "channel_for",
+    "difference",
     "is_reducer",
     "overwrite",
 ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
+from statewright.channels.change import Added
 from statewright.channels.channel import MISSING, Channel
 from statewright.channels.overwrite import overwritten
 from statewright.errors import InvalidUpdateError
@@ -41,7 +42,7 @@ class Append(Channel):
 
     def delta(self, updates: Sequence[Any], new: Any) -> Any:
         """The items that were added; the whole list after an Overwrite."""
-        return new if overwritten(updates) is not MISSING else self.apply(MISSING, updates)
+        return new if overwritten(updates) is not MISSING else Added(self.apply(MISSING, updates))
 
     def _item(self, update: Any) -> tuple[Any]:
         if not self.items:

@@ -64,7 +64,7 @@ class Channel:
         raise NotImplementedError
 
     def delta(self, updates: Sequence[Any], new: Any) -> Any:
-        """What a checkpoint stores of this change: the new value, unless a channel knows something smaller."""
+        """What a checkpoint stores of this change: the new value, or a smaller `change` that leads to it."""
         return new
 
     def __eq__(self, other: object) -> bool:

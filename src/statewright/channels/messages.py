@@ -16,6 +16,7 @@ import os
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final, cast
 
+from statewright.channels.change import Added, Merged
 from statewright.channels.channel import MISSING, Channel
 from statewright.channels.overwrite import Overwrite, overwritten
 from statewright.errors import InvalidUpdateError, suggestion
@@ -116,7 +117,10 @@ class Messages(Channel):
 
     def delta(self, updates: Sequence[Any], new: Any) -> Any:
         """The messages that came or changed, as they were written; the whole list after an Overwrite."""
-        return new if overwritten(updates) is not MISSING else [item for batch in updates for item in batch.items]
+        if overwritten(updates) is not MISSING:
+            return new
+        items = [item for batch in updates for item in batch.items]
+        return (Added if all(batch.all_new for batch in updates) else Merged)(items)
 
 
 def add_messages(left: Any, right: Any) -> list[Message]:

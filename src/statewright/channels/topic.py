@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
+from statewright.channels.change import Added
 from statewright.channels.channel import MISSING, Channel
 from statewright.channels.overwrite import overwritten
 
@@ -28,3 +29,9 @@ class Topic(Channel):
         for update in updates:
             items.extend(cast(list[Any], update) if isinstance(update, list) else [update])
         return items
+
+    def delta(self, updates: Sequence[Any], new: Any) -> Any:
+        """The items that were published, where they stay; the whole list after an Overwrite."""
+        if not self.accumulate or overwritten(updates) is not MISSING:
+            return new
+        return Added(self.apply(MISSING, updates))

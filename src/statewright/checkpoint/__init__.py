@@ -1,6 +1,7 @@
 """The port of the memory of threads, its model, and its in-memory implementation."""
 
 from statewright.checkpoint.checkpointer import Answered, Checkpointer
+from statewright.checkpoint.codecs import stored_as
 from statewright.checkpoint.memory import InMemorySaver
 from statewright.checkpoint.model import (
     NO_ARG,
@@ -51,4 +52,5 @@ __all__ = [
     "TimeLimit",
     "TimedTask",
     "Values",
+    "stored_as",
 ]

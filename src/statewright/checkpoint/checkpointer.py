@@ -6,12 +6,12 @@ driver awaits it. So there is one saver object for both, and no second set of me
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from statewright.checkpoint.model import Commit, Hold, Lease, Line, Pending, SavedCheckpoint
-from statewright.events import Event
+from statewright.events import Event, Log
 from statewright.ids import CheckpointId
 
 T = TypeVar("T")
@@ -33,10 +33,16 @@ class Checkpointer(Protocol):
         """The head of a line, or one checkpoint of the thread whatever its branch; None if there is none."""
         ...
 
-    def commit(self, commit: Commit) -> Answered[CheckpointId]:
-        """Save a superstep and move the head.
+    def allow(self, types: Iterable[type]) -> None:
+        """Be told that values of these classes will be saved, and may be read: those that a state's schema names."""
+        ...
 
-        Raises CheckpointConflict if the head moved, and for its hold what `save_results` raises; saves nothing then.
+    def commit(self, commit: Commit, *, also: Sequence[Any] = ()) -> Answered[CheckpointId]:
+        """Save a superstep and move the head, whole or not at all.
+
+        `also` are writes that other views of the same database have made ready; they share the fate of the commit.
+        Raises CheckpointConflict if the head moved, for its hold what `save_results` raises, SerdeError for what
+        cannot be stored; saves nothing then.
         """
         ...
 
@@ -47,7 +53,7 @@ class Checkpointer(Protocol):
         pending: Pending,
         *,
         hold: Hold | None = None,
-        events: Sequence[Event] = (),
+        log: Log | None = None,
     ) -> Answered[None]:
         """Add to what is known about the frontier of a checkpoint, and to the log of the run.
 
@@ -59,7 +65,7 @@ class Checkpointer(Protocol):
     def events(
         self, thread_id: str, *, run_id: str | None = None, after: int = 0, limit: int | None = None
     ) -> Answered[Sequence[Event]]:
-        """The log of the runs of a thread, in order; of one run, from the entry after the number `after`."""
+        """The log of a thread, run by run as they began; of one run, from the entry after the number `after`."""
         ...
 
     def renew(self, thread_id: str, hold: Hold) -> Answered[Lease | None]:

@@ -7,35 +7,36 @@ commit does not depend on the size of the state.
 from __future__ import annotations
 
 import threading
-from collections import Counter
-from collections.abc import Sequence
-from copy import copy
-from dataclasses import replace
-from typing import Self
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields, replace
+from typing import Any, Self
 
-from statewright.checkpoint.model import Commit, Hold, Lease, Line, Pending, SavedCheckpoint
+from statewright.checkpoint.model import Commit, Hold, Lease, Line, Pending, SavedCheckpoint, Source
 from statewright.errors import CheckpointConflict, CheckpointNotFound, Fenced, ThreadBusy
-from statewright.events import Event
+from statewright.events import Event, Log
 from statewright.ids import CheckpointId
 
 
 class _Thread:
-    """The checkpoints of one thread by namespace and id, in order of saving, and the head of each line."""
+    """The commits of one thread by namespace and id, in order of saving, and the head of each line."""
 
     def __init__(self) -> None:
-        self.saved: dict[str, dict[str, SavedCheckpoint]] = {}
+        self.saved: dict[str, dict[str, Commit]] = {}
+        """A commit here belongs to the saver, which keeps in `pending` what becomes known of its frontier."""
         self.heads: dict[tuple[str, str], CheckpointId] = {}
         self.lease: Lease | None = None
         self.epoch = 0
-        self.log: list[Event] = []
-        self.numbers: Counter[str] = Counter()
+        self.written: list[Commit | tuple[str, Log]] = []
+        """What has added to the log: commits, and what was added otherwise with its namespace."""
 
-    def write(self, events: Sequence[Event]) -> None:
-        """Add to the log, numbered run by run."""
-        for event in events:
-            self.numbers[event.run_id] += 1
-            event.seq = self.numbers[event.run_id]
-            self.log.append(event)
+    def logs(self) -> dict[str, list[tuple[str, Log]]]:
+        """What was added to the log of each run, with its namespace, run by run as they began."""
+        found: dict[str, list[tuple[str, Log]]] = {}
+        for one in self.written:
+            namespace, log = (one.line.namespace, one.log) if isinstance(one, Commit) else one
+            if log is not None:
+                found.setdefault(log.run_id, []).append((namespace, log))
+        return found
 
     def check(self, thread_id: str, hold: Hold | None) -> None:
         """Raise ThreadBusy or Fenced if a hold is not right."""
@@ -60,18 +61,9 @@ class _Thread:
     def copy(self, to: str) -> _Thread:
         copied = _Thread()
         copied.heads = dict(self.heads)
-        copied.numbers = Counter(self.numbers)
-        for event in self.log:
-            own = copy(event)
-            own.thread_id = to
-            copied.log.append(own)
-        copied.saved = {
-            namespace: {
-                key: replace(one, line=one.line._replace(thread_id=to), pending=one.pending.merged(Pending()))
-                for key, one in saved.items()
-            }
-            for namespace, saved in self.saved.items()
-        }
+        copied.written = [one for written in self.logs().values() for one in written]
+        for namespace, saved in self.saved.items():
+            copied.saved[namespace] = {key: _moved(one, to) for key, one in saved.items()}
         return copied
 
 
@@ -108,9 +100,14 @@ class InMemorySaver:
         if thread is None:
             return None
         wanted = checkpoint_id or thread.heads.get((namespace, branch))
-        return thread.saved.get(namespace, {}).get(wanted) if wanted is not None else None
+        found = thread.saved.get(namespace, {}).get(wanted) if wanted is not None else None
+        return _saved(found) if found is not None else None
 
-    def commit(self, commit: Commit) -> CheckpointId:
+    def allow(self, types: Iterable[type]) -> None:
+        """Nothing has to be known: values are kept as they are."""
+
+    def commit(self, commit: Commit, *, also: Sequence[Callable[[], object]] = ()) -> CheckpointId:
+        """Save a superstep; `also` are functions that are called with it, and have checked before."""
         line = commit.line
         with self._lock:
             thread = self._threads.get(line.thread_id) or _Thread()
@@ -120,17 +117,20 @@ class InMemorySaver:
                 raise CheckpointConflict(line.thread_id, commit.expected, head)
             self._threads[line.thread_id] = thread
             thread.take(commit.hold)
-            saved = thread.saved.setdefault(line.namespace, {})
+            saved = thread.saved.get(line.namespace)
+            if saved is None:
+                saved = thread.saved[line.namespace] = {}
             parent = saved.get(commit.parent_id) if commit.parent_id is not None else None
-            if parent is not None and parent.pending.journal and commit.source != "fork":
-                kept = replace(parent.pending, journal={})  # its tasks are consumed, or taken along
-                saved[parent.id] = replace(parent, pending=kept)
+            if parent is not None and parent.pending is not None and commit.source != "fork":
+                parent.pending = _consumed(parent.pending, commit.source)
             identity = CheckpointId(commit.checkpoint.id)
-            saved[identity] = _saved(commit)
+            saved[identity] = commit
             thread.heads[line.namespace, line.branch] = identity
-            thread.write(commit.events)
+            thread.written.append(commit)
             for namespace in commit.drops:
                 _drop(thread, namespace)
+            for write in also:
+                write()
         return identity
 
     def save_results(
@@ -140,7 +140,7 @@ class InMemorySaver:
         pending: Pending,
         *,
         hold: Hold | None = None,
-        events: Sequence[Event] = (),
+        log: Log | None = None,
     ) -> None:
         with self._lock:
             thread = self._threads.get(line.thread_id) or _Thread()
@@ -151,18 +151,24 @@ class InMemorySaver:
                     f"Thread {line.thread_id!r} has no checkpoint {checkpoint_id!r} to which results could be added."
                 )
             thread.take(hold)
-            thread.write(events)
+            if log is not None:
+                thread.written.append((line.namespace, log))
             known = saved[checkpoint_id]
-            saved[checkpoint_id] = replace(known, pending=known.pending.merged(pending))
+            known.pending = (known.pending or Pending()).merged(pending)
 
     def events(
         self, thread_id: str, *, run_id: str | None = None, after: int = 0, limit: int | None = None
     ) -> list[Event]:
         with self._lock:
             thread = self._threads.get(thread_id)
-            log = list(thread.log) if thread is not None else []
-        found = [one for one in log if run_id is None or (one.run_id == run_id and (one.seq or 0) > after)]
-        return found[:limit]
+            logs = thread.logs() if thread is not None else {}
+        found: list[Event] = []
+        for run, written in logs.items():
+            number = 1
+            for namespace, log in written if run_id is None or run_id == run else ():
+                found.extend(log.events(thread_id, namespace, number))
+                number += len(log.entries)
+        return [one for one in found if run_id is None or (one.seq or 0) > after][:limit]
 
     def renew(self, thread_id: str, hold: Hold) -> Lease | None:
         with self._lock:
@@ -198,11 +204,11 @@ class InMemorySaver:
             head = thread.heads.get((namespace, branch or "main"))
         found = list(reversed(saved.values())) if branch is None else _ancestry(saved, head)
         if before is not None:
-            places = [place for place, one in enumerate(found) if one.id == before]
+            places = [place for place, one in enumerate(found) if one.checkpoint.id == before]
             if not places:
                 raise CheckpointNotFound(f"Thread {thread_id!r} has no checkpoint {before!r}. List its history.")
             found = found[places[0] + 1 :]
-        return found[:limit]
+        return [_saved(one) for one in found[:limit]]
 
     def branches(self, thread_id: str, *, namespace: str = "") -> list[str]:
         thread = self._threads.get(thread_id) or _Thread()
@@ -232,7 +238,26 @@ def _saved(commit: Commit) -> SavedCheckpoint:
         created_at=commit.created_at,
         metadata=commit.metadata,
         pending=commit.pending or Pending(),
+        graph_version=commit.graph_version,
     )
+
+
+def _moved(commit: Commit, to: str) -> Commit:
+    """The same commit of another thread."""
+    moved: dict[str, Any] = {field.name: getattr(commit, field.name) for field in fields(Commit)}
+    moved["line"] = commit.line._replace(thread_id=to)
+    moved["pending"] = commit.pending.merged(Pending()) if commit.pending is not None else None
+    return Commit(**moved)
+
+
+def _consumed(pending: Pending, source: Source) -> Pending:
+    """What stays known of a frontier whose tasks are done, or discarded.
+
+    Results that a superstep has applied are in its state; those of a superstep that asked may be wanted by a fork
+    that answers otherwise, those of one that was given up by a rollback.
+    """
+    landed = {} if source == "loop" and not pending.interrupts else pending.landed
+    return replace(pending, landed=landed, attempts={}, journal={})
 
 
 def _drop(thread: _Thread, namespace: str) -> None:
@@ -246,8 +271,8 @@ def _drop(thread: _Thread, namespace: str) -> None:
         del thread.heads[space, branch]
 
 
-def _ancestry(saved: dict[str, SavedCheckpoint], head: CheckpointId | None) -> list[SavedCheckpoint]:
-    found: list[SavedCheckpoint] = []
+def _ancestry(saved: dict[str, Commit], head: CheckpointId | None) -> list[Commit]:
+    found: list[Commit] = []
     while head is not None and head in saved:
         found.append(saved[head])
         head = saved[head].parent_id

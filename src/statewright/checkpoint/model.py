@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Literal, NamedTuple
 
-from statewright.events import Event
+from statewright.events import Log
 from statewright.ids import CheckpointId, InterruptId, TaskId, task_id
 
 
@@ -307,9 +307,9 @@ class Line(NamedTuple):
     branch: str = "main"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(kw_only=True, slots=True)
 class Commit:
-    """What one superstep saves, as a whole or not at all."""
+    """What one superstep saves, as a whole or not at all. Made in every superstep, so not frozen; nobody changes it."""
 
     line: Line
     expected: CheckpointId | None
@@ -318,19 +318,28 @@ class Commit:
     """What the checkpoint follows; the head, but for a fork."""
     checkpoint: Checkpoint
     deltas: Mapping[str, Any] | None
-    """For each channel that changed, what has to be stored; None if the values are to be stored whole."""
+    """For each channel that differs from the parent, its new value, a smaller change that leads to it (see
+    `channels/change.py`), or MISSING if it is gone; None if the values are to be stored whole."""
     source: Source
     run_id: str
     created_at: datetime
+    reported: Any = None
+    """What changes of `Checkpoint.reported`, in the form of a delta; None if nothing does."""
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
     pending: Pending | None = None
     """What is already known about the new frontier: a fork brings landed results and answers along."""
     hold: Hold | None = None
     """The hold of the run that commits; None asks for nothing."""
-    events: tuple[Event, ...] = ()
-    """What the commit adds to the log of the run; the saver numbers them."""
+    log: Log | None = None
+    """What the commit adds to the log of a run; the saver numbers it."""
     drops: tuple[str, ...] = ()
     """Namespaces of subgraph calls whose tasks this commit consumes."""
+    graph_version: str | None = None
+    """The version of the graph that made the checkpoint."""
+    overlaps: bool = False
+    """Whether the run goes on before the commit is through, so that a future is the better answer."""
+    size: int | None = None
+    """How many bytes it took; set by savers that know."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -345,6 +354,7 @@ class SavedCheckpoint:
     created_at: datetime
     metadata: Mapping[str, Any]
     pending: Pending
+    graph_version: str | None = None
 
     @property
     def id(self) -> CheckpointId:

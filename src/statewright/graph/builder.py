@@ -16,7 +16,7 @@ from statewright.clock import Duration
 from statewright.errors import InvalidGraph, InvalidSchema
 from statewright.graph.command import END, START
 from statewright.graph.context import SubgraphLike, is_subgraph
-from statewright.graph.graph import Graph
+from statewright.graph.graph import Graph, Migration
 from statewright.graph.mapping import ITEM_SUFFIX, one_item, spread_and_collect
 from statewright.graph.node import Branch, Join, JoinEdge, Memory, Node, TagLimits
 from statewright.graph.parameters import (
@@ -58,12 +58,16 @@ class GraphBuilder:
         input_schema: Any = None,
         output_schema: Any = None,
         name: str | None = None,
+        version: str | None = None,
     ) -> None:
         self.state_schema: Any = state_schema
         self.context_schema = context_schema
         self.input_schema = input_schema
         self.output_schema = output_schema
         self.name = name
+        self.version = version
+        """Of the code: saved with every checkpoint. Change it when threads of the old code need a migration."""
+        self.migrations: dict[str | None, Migration] = {}
         self.nodes: dict[str, Node] = {}
         self.edges: dict[str, dict[str, None]] = {}
         self.joins: dict[JoinEdge, None] = {}
@@ -72,6 +76,24 @@ class GraphBuilder:
         self.tag_limits: dict[str, TagLimits] = {}
         self.problems: list[str] = []
         """What was already wrong when it was written, and can't be seen in the parts."""
+
+    def migration(
+        self, *, from_version: str | None, to_version: str | None = None
+    ) -> Callable[[Callable[[dict[str, Any]], Mapping[str, Any]]], Callable[[dict[str, Any]], Mapping[str, Any]]]:
+        """A decorator for a function that makes the state of a thread of another version into one of this graph's.
+
+        The function gets the saved state as a dict of its own, and returns it as `to_version` wants it, which is the
+        version of the graph if not given; several migrations follow each other. Nodes that were renamed say so
+        themselves, with `aliases`.
+        """
+
+        def register(change: Callable[[dict[str, Any]], Mapping[str, Any]]) -> Any:
+            if from_version in self.migrations:
+                self.problems.append(f"There are two migrations from version {from_version!r}. Remove one of them.")
+            self.migrations[from_version] = Migration(to_version if to_version is not None else self.version, change)
+            return change
+
+        return register
 
     def set_schema(self, schema: Any) -> Self:
         """Use `schema`, a class or a dict of reducers, as the state."""
@@ -337,6 +359,8 @@ class GraphBuilder:
             },
             fields=fields,
             bare_messages=self.bare_messages,
+            version=self.version,
+            migrations=dict(self.migrations),
         )
 
 

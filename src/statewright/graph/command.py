@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final, Generic, Literal, TypeVar
 
+from statewright.checkpoint import stored_as
 from statewright.errors import InvalidUpdateError
 from statewright.graph.policy import Timeout, TimeoutPolicy, as_timeout
 
@@ -50,6 +51,22 @@ class Send:
 
     __hash__ = None  # pyright: ignore  # its argument may be unhashable
 
+
+def _made_send(parts: list[Any]) -> Send:
+    given: tuple[Any, ...] = (*parts, None, None)
+    node, arg, gather, timeout = given[:4]
+    limit = TimeoutPolicy(run_timeout=timeout[0], idle_timeout=timeout[1], refresh_on=timeout[2]) if timeout else None
+    return Send(node, arg, gather=bool(gather), timeout=limit)
+
+
+def _plain_send(send: Send) -> list[Any]:
+    limit = send.timeout
+    if limit is None:
+        return [send.node, send.arg, True] if send.gather else [send.node, send.arg]
+    return [send.node, send.arg, send.gather, [limit.run_timeout, limit.idle_timeout, limit.refresh_on]]
+
+
+stored_as(50, Send, _plain_send, _made_send)
 
 Target = TypeVar("Target", bound=str)
 Goto = str | Send | Sequence[str | Send]

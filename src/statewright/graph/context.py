@@ -6,6 +6,7 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any, Generic, Protocol, TypeGuard, TypeVar, runtime_checkable
 
+from statewright.checkpoint import stored_as
 from statewright.store import Store
 
 Ctx = TypeVar("Ctx")
@@ -151,6 +152,9 @@ class NodeError:
 
     def __repr__(self) -> str:
         return f"NodeError(node={self.node!r}, error={self.error!r})"
+
+
+stored_as(51, NodeError, lambda told: [told.node, told.error, told.input], lambda parts: NodeError(*parts))
 
 
 def is_subgraph(action: object) -> TypeGuard[SubgraphLike]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -12,6 +12,14 @@ from statewright.graph.command import START
 from statewright.graph.node import Branch, JoinEdge, Node, TagLimits
 from statewright.graph.reach import reachability
 from statewright.state import Field, StateSchema
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """How the state of a thread that another version of a graph has saved becomes one of a newer version."""
+
+    to_version: str | None
+    change: Callable[[dict[str, Any]], Mapping[str, Any]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +41,10 @@ class Graph:
     fields: Mapping[str, Field]
     """Every field of every schema: the channel map."""
     tag_limits: Mapping[str, TagLimits] = field(default_factory=dict[str, TagLimits])
+    version: str | None = None
+    """Of the graph's code: what is saved says which version saved it."""
+    migrations: Mapping[str | None, Migration] = field(default_factory=dict["str | None", "Migration"])
+    """By the version that they start from."""
     bare_messages: str | None = None
     """The channel that takes messages answered without a mapping."""
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, NamedTuple, cast
 
+from statewright.checkpoint import stored_as
 from statewright.errors import InvalidUpdateError
 from statewright.graph.command import Command, Send
 from statewright.graph.context import SubgraphLike, is_subgraph
@@ -24,6 +25,9 @@ class Place(NamedTuple):
 
     position: int
     value: Any
+
+
+stored_as(52, Place, list, lambda parts: Place(*parts))
 
 
 def spread_and_collect(name: str, over: str, into: str) -> Callable[[Any], Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from statewright.channels import MISSING, difference
 from statewright.checkpoint import NO_ARG, Checkpoint, Held, Task, TaskResult, Values
 from statewright.graph import STOP
 from statewright.runtime.fold import fold_results, fold_writes, pairs_of, without_transients
@@ -67,15 +68,34 @@ def folded_values(program: Program, values: Values, results: Sequence[TaskResult
     return without_transients(program, new, results) if program.transient else new
 
 
-def deltas(program: Program, results: Sequence[TaskResult], new: Values) -> Mapping[str, Any]:
-    """For each saved channel that was written, what has to be stored so that the change can be made again."""
+def differences(program: Program, old: Values, new: Values) -> Mapping[str, Any]:
+    """What `deltas` gives, over any number of supersteps: found by comparing the values themselves."""
+    saved = {name: value for name, value in new.items() if name not in program.unsaved}
+    gone = {name: MISSING for name in old if name not in saved and name not in program.unsaved}
+    changes = {
+        name: difference(old.get(name, MISSING), value)
+        for name, value in saved.items()
+        if old.get(name, MISSING) is not value
+    }
+    return {**changes, **gone}
+
+
+def deltas(program: Program, results: Sequence[TaskResult], old: Values, new: Values) -> Mapping[str, Any]:
+    """For each saved channel that changed, what has to be stored so that the change can be made again.
+
+    MISSING stands for a signal that is gone.
+    """
     updates: dict[str, list[Any]] = {}
     for result in results:
         for name, update in pairs_of(result):
             if name not in program.unsaved:
                 updates.setdefault(name, []).append(update)
-    return {
+    changes = {
         name: program.channels[name].delta(written, new[name]) if name in program.channels else new[name]
         for name, written in updates.items()
         if name in new  # a signal that only conditional edges see is gone already
     }
+    for name in program.transient:
+        if name in old and name not in new and name not in program.unsaved:
+            changes[name] = MISSING
+    return changes

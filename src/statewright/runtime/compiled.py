@@ -10,7 +10,7 @@ import itertools
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from copy import copy
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypedDict, TypeVar, Unpack, cast
 
 from statewright.cache import Cache
 from statewright.checkpoint import Checkpointer, Interrupt, Line
@@ -46,7 +46,7 @@ from statewright.runtime.start import TIMED_OUT, run_to_rest
 from statewright.runtime.stream import INTERRUPT, StreamView, checked_modes, shown_values
 from statewright.runtime.subgraph import Pairs, call_line, call_namespace, check_free, shared
 from statewright.runtime.subgraph_state import callers_run_again, graph_at, node_path, subgraphs_of, with_subgraphs
-from statewright.runtime.thread_state import Update, forked, load_saved, updated
+from statewright.runtime.thread_state import Update, forked, load_saved, saved_before, updated
 from statewright.runtime.watch import Printed, Watch, instrument_listeners
 from statewright.state import UnknownKeys, check_value, context_json_schema, json_schema
 from statewright.store import Store
@@ -54,6 +54,8 @@ from statewright.store import Store
 if TYPE_CHECKING:
     from statewright.graph.draw import Drawing
 
+HISTORY_PAGE: Final = 100
+"""How many checkpoints are read at once for those who walk the history of a thread."""
 T = TypeVar("T")
 Names = Sequence[str] | str | None
 
@@ -138,9 +140,13 @@ class CompiledGraph:
         self._clock = clock or SystemClock()
         self._budget = budget
         self._program = self.program_class(graph, unknown_keys=unknown_keys, validate=validate, debug=debug)
+        if checkpointer is not None:
+            checkpointer.allow(self._program.stored_types)
         self._breaks = (_names(interrupt_before), _names(interrupt_after))
         self._listeners = tuple(instrument_listeners(instruments))
         self._bound: Mapping[str, Any] | None = None
+        self._allowed_by: Checkpointer | None = checkpointer
+        """The saver that was told last which types the state holds."""
 
     @property
     def program(self) -> Program:
@@ -387,14 +393,11 @@ class CompiledGraph:
         `filter` keeps those whose metadata holds its entries; `before` is a config that names a checkpoint.
         """
         run = self._thread_run(config, options)
-        saver, line = cast(Checkpointer, run.saver), cast(Line, run.line)
         older_than = read_settings(before).checkpoint_id if before is not None else run.settings.checkpoint_id
-        found = saver.history(
-            line.thread_id, namespace=line.namespace, branch=run.settings.branch, before=cast(Any, older_than)
-        )
-        snapshots = (snapshot_of(run.program, one) for one in resolved(found))
         wanted = (filter or {}).items()
-        kept = (one for one in snapshots if all(one.metadata.get(key) == value for key, value in wanted))
+        page = limit if limit is not None and not wanted else HISTORY_PAGE
+        found = (snapshot_of(run.program, one) for one in saved_before(run, older_than, page))
+        kept = (one for one in found if all(one.metadata.get(key) == value for key, value in wanted))
         return itertools.islice(kept, limit)
 
     def update_state(
@@ -581,6 +584,9 @@ class CompiledGraph:
         own_slots = (Slots(settings.max_concurrency),) if settings.max_concurrency is not None else ()
         settings.max_concurrency = settings.max_concurrency or caller.max_concurrency
         scope.sign_of_life()
+        if caller.saver is not None and caller.saver is not self._allowed_by:
+            caller.saver.allow(self._program.stored_types)
+            self._allowed_by = caller.saver
         namespace = call_namespace(scope, memory, options.get("call_key"))
         line = call_line(scope, namespace, memory, keep=caller.keeps_calls)
         if memory == "thread":
@@ -593,8 +599,10 @@ class CompiledGraph:
             "control": caller.control,
             "budget": caller.budget,
             "spent": caller.spending if caller.budget is not None else caller.spent,
+            "overlaps": caller.overlaps,
         }
-        inherited.update((name, value) for name, value in self._call_options(options).items() if value)
+        own = {name: value for name, value in self._call_options(options).items() if value and name != "overlaps"}
+        inherited.update(own)
         return Run(
             self._program,
             settings,
@@ -629,8 +637,8 @@ class CompiledGraph:
         before, after = self._breaks
         if not options:
             if not (before or after or self._budget):
-                return {}
-            return {"breaks_before": before, "breaks_after": after, "budget": self._budget}
+                return _NO_OPTIONS
+            return {**_NO_OPTIONS, "breaks_before": before, "breaks_after": after, "budget": self._budget}
         checked_choice("durability", options.get("durability"), DURABILITIES)
         checked_choice("on_unfinished", options.get("on_unfinished"), ON_UNFINISHED)
         checked_choice("on_busy", options.get("on_busy"), ON_BUSY)
@@ -641,6 +649,7 @@ class CompiledGraph:
             "on_unfinished": options.get("on_unfinished"),
             "on_busy": options.get("on_busy") or "reject",
             "saves_at_rest": options.get("durability") == "exit",
+            "overlaps": options.get("durability") in (None, "async"),
             "breaks_before": before | self._known(options.get("interrupt_before"), "interrupt_before"),
             "breaks_after": after | self._known(options.get("interrupt_after"), "interrupt_after"),
         }
@@ -756,6 +765,7 @@ class CompiledGraph:
         return value
 
 
+_NO_OPTIONS: Final[dict[str, Any]] = {"overlaps": True}
 _OPTIONS = tuple(CallOptions.__annotations__)
 _SETTINGS = ("namespace", "thread_id", "checkpoint_id", "branch", "recursion_limit", "max_concurrency", "run_id")
 

@@ -10,7 +10,7 @@ from collections.abc import Generator
 from typing import Any, Literal
 
 from statewright.checkpoint import Checkpoint, Commit, Hold, Interrupt, Pending, Task, TaskResult
-from statewright.events import Event
+from statewright.events import Event, Log
 
 
 class Load:
@@ -49,15 +49,13 @@ class Save:
 class Land:
     """Save what became known of tasks of a superstep that cannot be completed now. Sent back: nothing."""
 
-    __slots__ = ("checkpoint_id", "events", "hold", "pending")
+    __slots__ = ("checkpoint_id", "hold", "log", "pending")
 
-    def __init__(
-        self, checkpoint_id: str, pending: Pending, hold: Hold | None = None, events: tuple[Event, ...] = ()
-    ) -> None:
+    def __init__(self, checkpoint_id: str, pending: Pending, hold: Hold | None = None, log: Log | None = None) -> None:
         self.checkpoint_id = checkpoint_id
         self.pending = pending
         self.hold = hold
-        self.events = events
+        self.log = log
 
 
 class Emit:

@@ -8,21 +8,20 @@ drive it by hand.
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import replace
-from datetime import datetime
 from typing import Any, Literal, TypeGuard
 
 from statewright.checkpoint import NO_ARG, Checkpoint, Commit, Pending, Source, Task, TaskResult
 from statewright.errors import BudgetExceeded, GraphDrained, GraphRecursionError, RunCancelled
-from statewright.events import Event
+from statewright.events import Log
 from statewright.ids import CheckpointId, TaskId
-from statewright.runtime.apply import apply_results, deltas, with_report
+from statewright.runtime.apply import apply_results, with_report
 from statewright.runtime.budget import overrun
 from statewright.runtime.effects import Core, Effect, Emit, Failure, Land, Outcome, Pause, Rest, RunTasks, Save
-from statewright.runtime.log import asked_for, ended, started, stepped
+from statewright.runtime.log import asked_for, ended, started
 from statewright.runtime.plan import due_tasks, matches
 from statewright.runtime.run import Run
-from statewright.runtime.saving import saved_form, saved_form_of_result
+from statewright.runtime.saving import saved_form_of_result
+from statewright.runtime.step_commit import StepCommit
 from statewright.runtime.watch import run_event
 
 LAST_STEPS = 5
@@ -179,49 +178,30 @@ def commit_of(
     pending: Pending | None = None,
     metadata: dict[str, Any] | None = None,
     releases: bool = False,
-) -> Commit:
+) -> StepCommit:
     """What one superstep saves. `expected` is the head of the line, which is the checkpoint before unless it forks.
 
     With the last commit of a run, or with one that `releases`, its thread is let go.
     """
-    parent = CheckpointId(before.id) if before is not None else None
-    drops, run.opened = tuple(sorted(run.opened)), set[str]()
-    assert run.line is not None
-    created_at = run.clock.now()
-    return Commit(
-        line=run.line,
-        expected=parent if expected == "before" else expected,
-        parent_id=parent,
-        checkpoint=saved_form(run.program, after),
-        deltas=deltas(run.program, results, after.values),
-        source=source,
-        run_id=run.run_id,
-        created_at=created_at,
-        metadata={"nodes": [result.task.node for result in results], **run.metadata, **(metadata or {})},
-        pending=pending,
-        hold=run.hold(release=releases or (source == "loop" and after.at_rest), may_claim=True),
-        events=_logged(run, results, after, source, created_at),
-        drops=drops,
-    )
-
-
-def _logged(
-    run: Run, results: Sequence[TaskResult], after: Checkpoint, source: Source, at: datetime
-) -> tuple[Event, ...]:
-    """What a commit adds to the log."""
-    entries = () if run.claimed else started(run, at)
-    if source == "loop":
-        entries = (*entries, *stepped(run, results, after.step, at))
-        if after.at_rest:
-            entries = (*entries, *ended(run, "completed", at))
-    return entries
+    now = run.clock.now()
+    commit = StepCommit(run, before, after, results, source, now)
+    commit.hold = run.hold(release=releases or (source == "loop" and after.at_rest), may_claim=True, now=now)
+    if run.opened:
+        commit.drops, run.opened = tuple(sorted(run.opened)), set[str]()
+    if expected != "before":
+        commit.expected = expected
+    commit.pending = pending
+    commit.note(metadata)
+    return commit
 
 
 def save_held_back(run: Run, checkpoint: Checkpoint) -> Generator[Effect, Any, None]:
     """Save where the run stands, if it was told to save only at rest and has moved since it last did."""
     before, run.held_back = run.held_back, None
     if before is not None:
-        yield from save_commit(run, replace(commit_of(run, before, checkpoint, []), deltas=None))
+        commit = commit_of(run, before, checkpoint, [])
+        commit.spans_supersteps = True
+        yield from save_commit(run, commit)
 
 
 def let_go(run: Run, rest: Rest) -> Generator[Effect, Any, None]:
@@ -235,11 +215,11 @@ def save_pending(
 ) -> Generator[Effect, Any, None]:
     """Save what became known of the tasks of a checkpoint; with the run's `rest` it lets go of its thread."""
     hold = run.hold(release=rest is not None, may_claim=True)
-    at = hold.now if hold is not None else run.clock.now()
-    entries = () if run.claimed else started(run, at)
+    entries = () if run.claimed else started(run)
     if rest is not None:
-        entries = (*entries, *asked_for(run, rest.interrupts, at), *ended(run, rest.status, at, rest.error))
-    yield Land(checkpoint.id, pending, hold, entries)
+        entries = (*entries, *asked_for(run, rest.interrupts), *ended(run, rest.status, rest.error))
+    at = hold.now if hold is not None else run.clock.now()
+    yield Land(checkpoint.id, pending, hold, Log(run.run_id, at, entries) if entries else None)
     run.holds(hold)
 
 

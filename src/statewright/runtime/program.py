@@ -8,6 +8,7 @@ and may be shared between threads and loops.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any, Literal, cast
 
 from statewright.channels import MISSING, Channel, Ephemeral, LastValue
@@ -37,6 +38,7 @@ from statewright.state import (
     UnknownKeys,
     UpdateReader,
     constrained_annotations,
+    stored_types,
 )
 
 Validate = Literal["input", "all", "off"]
@@ -190,6 +192,14 @@ class Program:
         self.reported = frozenset(self.merging).difference(self.hidden).intersection(self.output_keys or self.channels)
         """Fields that merge and that a result shows: a caller that merges them too is told what was written to them."""
         self._starts = [(name, start) for name, one in graph.fields.items() if (start := _start_of(one)) is not None]
+
+    @cached_property
+    def stored_types(self) -> frozenset[type]:
+        """The classes whose values may stand in the state, those of subgraphs that are nodes included."""
+        schemas = (self.graph.schema, self.graph.input_schema, *self.graph.node_schemas.values())
+        inner = [cast(Any, node.action).program for node in self.graph.nodes.values() if node.is_subgraph]
+        nested = (one.stored_types for one in inner if isinstance(one, Program))
+        return stored_types(schemas).union(*nested)
 
     def start_values(self) -> dict[str, Any]:
         """The state before the first update: the defaults of fields, and the start values of reducers."""

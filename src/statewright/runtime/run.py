@@ -57,6 +57,7 @@ class Run:
         "on_busy",
         "on_unfinished",
         "opened",
+        "overlaps",
         "owner",
         "program",
         "rest",
@@ -96,6 +97,7 @@ class Run:
         live: dict[str, object] | None = None,
         keeps_calls: bool = False,
         saves_at_rest: bool = False,
+        overlaps: bool = False,
         budget: Budget | None = None,
         spent: Spending | None = None,
         slots: tuple[Slots, ...] = (),
@@ -146,6 +148,8 @@ class Run:
         self.rest: Rest | None = None
         self.namespace = namespace
         """Empty for a run's own graph; the path of tasks that leads to a subgraph."""
+        self.overlaps = overlaps
+        """Whether a superstep may begin before the last one is saved: durability `async`."""
         self.saves_at_rest = saves_at_rest
         """Whether supersteps are saved only when the run comes to rest: durability `exit`."""
         self.held_back: Checkpoint | None = None
@@ -166,14 +170,14 @@ class Run:
             self.spent = Spending(self.clock)
         return self.spent
 
-    def hold(self, *, release: bool = False, may_claim: bool = False) -> Hold | None:
+    def hold(self, *, release: bool = False, may_claim: bool = False, now: datetime | None = None) -> Hold | None:
         """The hold on the thread that goes with the next write; `release` lets go, unless a caller goes on.
 
         Only the core may claim the thread: what a node or a timer still writes when the run has ended is refused.
         """
         if self.owner is None:
             return None
-        now = self.clock.now()
+        now = now or self.clock.now()
         until = None if release and not self.nested else now + LEASE
         return Hold(self.owner, now, until, claims=may_claim and not (self.claimed or self.nested))
 

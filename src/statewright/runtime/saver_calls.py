@@ -44,7 +44,7 @@ def ask_saver(run: Run, effect: Effect) -> Any:
         return saver.commit(effect.commit)
     if type(effect) is Land:
         checkpoint_id = CheckpointId(effect.checkpoint_id)
-        return saver.save_results(line, checkpoint_id, effect.pending, hold=effect.hold, events=effect.events)
+        return saver.save_results(line, checkpoint_id, effect.pending, hold=effect.hold, log=effect.log)
     load = cast(Load, effect)
     wanted = CheckpointId(load.checkpoint_id) if load.checkpoint_id else None
     return saver.load(line.thread_id, namespace=line.namespace, branch=load.branch, checkpoint_id=wanted)

@@ -134,7 +134,7 @@ def _nothing_to_do(run: Run) -> str:
 def _fresh(run: Run, given: Any, saved: SavedCheckpoint | None, head: CheckpointId | None) -> Starting:
     """Begin anew with an input, on the state that the thread has so far."""
     program = run.program
-    base, discarded = _base(run, saved)
+    base, landed, discarded = _base(run, saved)
     task = Task(START, NO_ARG, run.origin(base.id, base.step), 0)
     result = conclude(Scope(run, task, base), program.start, task, base, given)
     commit_id = run.commit_id(base.step + 1)
@@ -145,16 +145,18 @@ def _fresh(run: Run, given: Any, saved: SavedCheckpoint | None, head: Checkpoint
         if parent is not None:
             run.opened |= call_namespaces(run, parent.frontier)
         commit = commit_of(run, parent, checkpoint, [result], source="input", expected=head, metadata=notes)
+        commit.spans_supersteps = bool(landed)  # those of the superstep before are applied too
         yield from save_commit(run, commit)
     if run.watch is not None and run.watch.wants("input_applied"):
         yield Emit(run_event("input_applied", run, checkpoint, checkpoint.step))
     return checkpoint, None
 
 
-def _base(run: Run, saved: SavedCheckpoint | None) -> tuple[Checkpoint, list[str]]:
-    """The state that fresh input meets, and the nodes whose unfinished tasks it discards."""
+def _base(run: Run, saved: SavedCheckpoint | None) -> tuple[Checkpoint, list[TaskResult], list[str]]:
+    """The state that fresh input meets, the results that it holds beside that of the last commit, and the nodes
+    whose unfinished tasks are discarded."""
     if saved is None:
-        return Checkpoint(run.run_id, -1, run.program.start_values(), ()), []
+        return Checkpoint(run.run_id, -1, run.program.start_values(), ()), [], []
     open_questions = saved.pending.open
     if open_questions and run.on_unfinished != "discard":
         raise UnansweredInterrupts(saved.line.thread_id, [(one.id, one.value) for one in open_questions])
@@ -163,7 +165,7 @@ def _base(run: Run, saved: SavedCheckpoint | None) -> tuple[Checkpoint, list[str
     values = folded_values(run.program, before.values, done) if done else before.values
     waiting = [*before.frontier, *(held.task for held in before.held)]
     discarded = sorted({task.node for task in waiting if task.id not in landed})
-    return Checkpoint(before.id, before.step, values, ()), discarded
+    return Checkpoint(before.id, before.step, values, ()), done, discarded
 
 
 def _finish_first(run: Run, saved: SavedCheckpoint) -> Generator[Effect, Any, Rest | None]:

@@ -5,12 +5,13 @@ Each function is a generator of storage effects, like the core of a run, so both
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
-from typing import Any
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from typing import Any, cast
 
 from statewright.checkpoint import (
     NO_ARG,
     Checkpoint,
+    Checkpointer,
     Line,
     Pending,
     SavedCheckpoint,
@@ -25,6 +26,7 @@ from statewright.runtime.attempt import conclude
 from statewright.runtime.effects import Effect, Load
 from statewright.runtime.loop import call_namespaces, commit_of, save_commit
 from statewright.runtime.run import Run
+from statewright.runtime.saver_calls import resolved
 from statewright.runtime.scope import Scope
 from statewright.runtime.start import renamed
 
@@ -39,6 +41,22 @@ def load_saved(run: Run) -> Generator[Effect, Any, SavedCheckpoint | None]:
     if saved is None and settings.checkpoint_id is not None:
         raise CheckpointNotFound(f"Thread {settings.thread_id!r} has no checkpoint {settings.checkpoint_id!r}.")
     return saved
+
+
+def saved_before(run: Run, checkpoint_id: str | None, page: int) -> Iterator[SavedCheckpoint]:
+    """The checkpoints of a branch and its ancestors before one of them, the newest first, read page by page."""
+    saver, line = cast(Checkpointer, run.saver), cast(Line, run.line)
+    before = CheckpointId(checkpoint_id) if checkpoint_id is not None else None
+    while True:
+        found: Sequence[SavedCheckpoint] = resolved(
+            saver.history(
+                line.thread_id, namespace=line.namespace, branch=run.settings.branch, before=before, limit=page
+            )
+        )
+        yield from found
+        if len(found) < page:
+            return
+        before = found[-1].id
 
 
 def updated(

@@ -6,6 +6,7 @@ from statewright.state.json_schema import context_json_schema, json_schema
 from statewright.state.managed import IsLastStep, Managed, RemainingSteps
 from statewright.state.prebuilt import MessagesState
 from statewright.state.schema import ROOT, SchemaKind, StateSchema, is_pydantic, merge_fields, read_schema
+from statewright.state.stored_types import stored_types
 from statewright.state.update import IdSource, UnknownKeys, UpdateReader, Writes, instance_values
 from statewright.state.validate import FieldCheck, SchemaChecks, check_value, constrained_annotations, type_adapter
 
@@ -33,5 +34,6 @@ __all__ = [
     "json_schema",
     "merge_fields",
     "read_schema",
+    "stored_types",
     "type_adapter",
 ]

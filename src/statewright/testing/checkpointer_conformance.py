@@ -30,7 +30,7 @@ from statewright.checkpoint import (
     TaskResult,
 )
 from statewright.errors import CheckpointConflict, CheckpointNotFound, Fenced, ThreadBusy
-from statewright.events import Event
+from statewright.events import Log
 from statewright.ids import CheckpointId, InterruptId, draw_checkpoint_id
 
 T = TypeVar("T")
@@ -228,12 +228,13 @@ class CheckpointerConformance:
 
     def test_events_are_numbered_run_by_run_with_the_write_that_brings_them(self) -> None:
         saver = self.make_saver()
-        head = answer(saver.commit(replace(commit_after(None), events=(_event("a"), _event("a")))))
-        refused = replace(commit_after("elsewhere"), events=(_event("a"),))
+        head = answer(saver.commit(replace(commit_after(None), log=_log("a", "a", "b"))))
+        refused = replace(commit_after("elsewhere"), log=_log("a"))
         _raises(CheckpointConflict, lambda: answer(saver.commit(refused)))
-        answer(saver.save_results(LINE, head, Pending(), events=(_event("b"), _event("a"))))
+        answer(saver.save_results(LINE, head, Pending(), log=_log("b")))
+        answer(saver.save_results(LINE, head, Pending(), log=_log("a")))
         log = answer(saver.events("thread"))
-        assert [(one.run_id, one.seq) for one in log] == [("a", 1), ("a", 2), ("b", 1), ("a", 3)]
+        assert [(one.run_id, one.seq) for one in log] == [("a", 1), ("a", 2), ("a", 3), ("b", 1)]
         assert [one.seq for one in answer(saver.events("thread", run_id="a", after=1))] == [2, 3]
         assert [one.seq for one in answer(saver.events("thread", run_id="a", limit=1))] == [1]
         assert list(answer(saver.events("nobody"))) == []
@@ -297,8 +298,9 @@ def _hold(owner: str, *, after: float = 0.0, seconds: float | None = 60.0, claim
     return Hold(owner, now, None if seconds is None else now + timedelta(seconds=seconds), claims)
 
 
-def _event(run_id: str) -> Event:
-    return Event("task_finished", run_id=run_id, thread_id="thread", at=NOW)
+def _log(run_id: str, *nodes: str) -> Log:
+    """What a run adds to its log: two entries if two nodes are named, else one."""
+    return Log(run_id, NOW, tuple(("task_finished", 1, node, None, None) for node in nodes or ("a",)))
 
 
 def _loaded(saver: Checkpointer, branch: str = "main") -> SavedCheckpoint:

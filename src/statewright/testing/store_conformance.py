@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from contextlib import suppress
+from datetime import timedelta
+
 from statewright.errors import InvalidUpdateError
 from statewright.store import Store
 
 NAMES = ("users", "42")
+SHORT = 0.01
+"""Seconds of a time that is over soon."""
+LONG = timedelta(hours=1)
 
 
 class StoreConformance:
@@ -112,3 +120,126 @@ class StoreConformance:
             except InvalidUpdateError:
                 continue
             raise AssertionError(f"{namespace!r} was taken")
+
+    def test_a_refused_item_is_not_kept(self) -> None:
+        store = self.make_store()
+        with suppress(InvalidUpdateError):
+            store.put(("a.b",), "k", {})
+        assert store.search(()) == []
+
+    def test_values_come_back_as_they_were(self) -> None:
+        store = self.make_store()
+        values: list[dict[str, object]] = [
+            {},
+            {"": None, "text": "tschüß 🦉\x00", "numbers": [0, -1, 2**62 + 1, 0.1, 1e300], "yes": True, "no": False},
+            {"deep": {"er": {"list": [[], [{}], [1, [2]]]}}, "with.dot": 1, "$odd": 2},
+        ]
+        for value in values:
+            store.put(NAMES, "k", value)
+            item = store.get(NAMES, "k")
+            assert item is not None
+            assert item.value == value
+            assert [one.value for one in store.search(NAMES)] == [value]
+
+    def test_an_item_knows_its_times(self) -> None:
+        store = self.make_store()
+        for _ in range(2):
+            store.put(NAMES, "k", {})
+            item = store.get(NAMES, "k")
+            assert item is not None
+            assert item.created_at.utcoffset() is not None
+            assert item.created_at <= item.updated_at
+            (found,) = store.search(NAMES)
+            assert (found.created_at, found.updated_at) == (item.created_at, item.updated_at)
+
+    def test_a_key_may_stand_in_several_namespaces(self) -> None:
+        store = self.make_store()
+        for namespace in (("a",), ("a", "b"), ("b",)):
+            store.put(namespace, "k", {"of": list(namespace)})
+        store.delete(("a",), "k")
+        assert store.get(("a",), "k") is None
+        assert [item.value for item in store.search(())] == [{"of": ["b"]}, {"of": ["a", "b"]}]
+
+    def test_names_are_taken_at_their_word(self) -> None:
+        store = self.make_store()
+        labels = ["users", "Users", "u%", "u_ers", "it's", 'a"b', "a/b", "a-b", "ü", " ", "[a]", "日本"]
+        for label in labels:
+            for key in ("", "k", "K", "a.b", "%", "*"):
+                store.put((label, "x"), key, {"label": label, "key": key})
+        for label in labels:
+            found = store.search((label,), limit=100)
+            assert {item.value["label"] for item in found} == {label}
+            assert len(found) == 6
+            item = store.get((label, "x"), "%")
+            assert item is not None
+            assert (item.namespace, item.value["key"]) == ((label, "x"), "%")
+        assert list(store.list_namespaces(max_depth=1)) == sorted((label,) for label in labels)
+
+    def test_where_no_namespace_can_be_nothing_is_found(self) -> None:
+        store = self.make_store()
+        store.put(("a", "b"), "k", {})
+        assert store.get(("a.b",), "k") is None
+        assert store.get((), "k") is None
+        assert store.search(("a.b",)) == []
+        assert store.search(("a", "")) == []
+        assert list(store.list_namespaces(prefix=("a.b",))) == []
+        assert list(store.list_namespaces(suffix=("a.b",))) == []
+        store.delete(("a.b",), "k")
+        assert store.get(("a", "b"), "k") is not None
+
+    def test_a_namespace_is_in_use_while_it_holds_an_item(self) -> None:
+        store = self.make_store()
+        for key in ("k", "l"):
+            store.put(NAMES, key, {})
+        store.delete(NAMES, "k")
+        assert list(store.list_namespaces()) == [NAMES]
+        store.delete(NAMES, "l")
+        assert list(store.list_namespaces()) == []
+
+    def test_a_search_is_cut_after_filtering(self) -> None:
+        store = self.make_store()
+        for n in range(6):
+            store.put(NAMES, str(n), {"n": n, "even": n % 2 == 0})
+        found = store.search(NAMES, filter={"even": True}, limit=1, offset=1)
+        assert [item.value["n"] for item in found] == [2]
+        assert store.search(NAMES, limit=0) == []
+
+    def test_a_query_without_an_index_is_refused(self) -> None:
+        store = self.make_store()
+        store.put(NAMES, "k", {"text": "cat"})
+        try:
+            store.search(NAMES, query="cat")
+        except InvalidUpdateError:
+            return
+        raise AssertionError("a query was answered without an index")
+
+    def test_an_item_is_there_for_its_time(self) -> None:
+        store = self.make_store()
+        for key, ttl in (("short", SHORT), ("again", SHORT), ("long", LONG), ("ever", None)):
+            store.put(NAMES, key, {}, ttl=ttl)
+        store.put(("soon",), "k", {}, ttl=timedelta(seconds=SHORT))
+        store.put(NAMES, "again", {})
+        time.sleep(2 * SHORT)
+        assert store.get(NAMES, "short") is None
+        assert [item.key for item in store.search(())] == ["again", "ever", "long"]
+        assert list(store.list_namespaces()) == [NAMES]
+
+    def test_several_threads_may_put_at_once(self) -> None:
+        store, together, failed = self.make_store(), threading.Barrier(4), list[BaseException]()
+
+        def put(number: int) -> None:
+            together.wait()
+            try:
+                for n in range(10):
+                    store.put(NAMES, f"{number}/{n}", {"n": n})
+                    assert store.get(NAMES, f"{number}/{n}") is not None
+            except BaseException as error:
+                failed.append(error)
+
+        threads = [threading.Thread(target=put, args=(number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert failed == []
+        assert len(store.search(NAMES, limit=100)) == 40

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from statewright.channels import MISSING, Append, Conflict, Overwrite
+from statewright.channels import MISSING, Added, Append, Conflict, Overwrite, changed
 from statewright.errors import InvalidUpdateError
 
 
@@ -82,18 +82,20 @@ def test_the_start_value_is_made_afresh(start: Any, value: list[Any]) -> None:
 @pytest.mark.parametrize(
     ("updates", "new", "stored"),
     [
-        ([["b"], "c"], ["a", "b", "c"], ["b", "c"]),
-        ([[]], ["a"], []),
+        ([["b"], "c"], ["a", "b", "c"], Added(["b", "c"])),
+        ([("b",)], ["a", "b"], Added(["b"])),
+        ([[]], ["a"], Added([])),
         ([Overwrite(["z"])], ["z"], ["z"]),
         ([["b"], Overwrite(["z"])], ["z"], ["z"]),
+        ([["b"], {"__overwrite__": []}], [], []),
     ],
 )
 def test_what_was_appended_is_all_that_has_to_be_stored(updates: list[Any], new: list[Any], stored: Any) -> None:
     assert Append().delta(updates, new) == stored
 
 
-def test_appending_what_was_stored_gives_the_value_again() -> None:
+def test_what_was_stored_gives_the_value_again() -> None:
     channel, old, updates = Append(), [1], [[2], 3, (4,)]
     new = channel.apply(old, updates)
 
-    assert channel.apply(old, [channel.delta(updates, new)]) == new == [1, 2, 3, 4]
+    assert changed(old, channel.delta(updates, new)) == new == [1, 2, 3, 4]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from statewright.channels import MISSING, Messages, Overwrite, add_messages
+from statewright.channels import MISSING, Added, Merged, Messages, Overwrite, add_messages
 from statewright.errors import InvalidUpdateError
 from statewright.messages import REMOVE_ALL_MESSAGES, Message, RemoveMessage
 
@@ -59,6 +59,22 @@ def test_an_overwrite_replaces_the_conversation() -> None:
     channel = Messages()
     start = channel.apply(MISSING, [channel.prepare(["a"], "t1")])
     assert texts(channel.apply(start, [channel.prepare(Overwrite(["b"]), "t2")])) == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("updates", "stored"),
+    [
+        ([["a"], "b"], Added([Message("a", id="t0-0"), Message("b", id="t1-0")])),
+        ([[]], Added([])),
+        ([[Message("a", id="1")]], Merged([Message("a", id="1")])),
+        ([["a"], [RemoveMessage("t0-0")]], Merged([Message("a", id="t0-0"), RemoveMessage("t0-0")])),
+        ([["a"], Overwrite(["z"])], ["whole"]),
+    ],
+)
+def test_what_came_is_all_that_has_to_be_stored(updates: list[Any], stored: Any) -> None:
+    channel = Messages()
+    prepared = [channel.prepare(update, f"t{place}") for place, update in enumerate(updates)]
+    assert channel.delta(prepared, ["whole"]) == stored
 
 
 def test_two_lines_from_one_list_do_not_disturb_each_other() -> None:

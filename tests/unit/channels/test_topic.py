@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from statewright.channels import MISSING, Conflict, Overwrite, Topic
+from statewright.channels import MISSING, Added, Conflict, Overwrite, Topic
 
 
 @pytest.mark.parametrize(
@@ -50,6 +50,22 @@ def test_it_starts_as_an_empty_list_made_afresh() -> None:
     channel = Topic()
     channel.start().append("a")
     assert channel.start() == []
+
+
+@pytest.mark.parametrize(
+    ("accumulate", "updates", "new", "stored"),
+    [
+        (True, ["a", ["b"]], ["old", "a", "b"], Added(["a", "b"])),
+        (True, [[]], ["old"], Added([])),
+        (True, ["a", Overwrite(["z"])], ["z"], ["z"]),
+        (False, ["a", ["b"]], ["a", "b"], ["a", "b"]),
+        (False, [Overwrite(["z"])], ["z"], ["z"]),
+    ],
+)
+def test_only_of_a_list_that_accumulates_is_the_end_enough(
+    accumulate: bool, updates: list[Any], new: list[Any], stored: Any
+) -> None:
+    assert Topic(accumulate=accumulate).delta(updates, new) == stored
 
 
 def test_items_that_accumulate_outlast_the_next_superstep() -> None:

@@ -9,6 +9,7 @@ from statewright.checkpoint import Checkpointer, InMemorySaver
 
 METHODS = [
     "load",
+    "allow",
     "commit",
     "save_results",
     "events",

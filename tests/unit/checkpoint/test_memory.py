@@ -20,7 +20,7 @@ from statewright.checkpoint import (
     Task,
 )
 from statewright.errors import CheckpointConflict, CheckpointNotFound, Fenced, ThreadBusy
-from statewright.events import Event
+from statewright.events import Log
 from statewright.ids import CheckpointId, InterruptId, TaskId
 
 LINE = Line("thread")
@@ -50,8 +50,8 @@ def hold(owner: str, *, claims: bool = False, at: timedelta = NO_TIME, length: t
     return Hold(owner, NOW + at, None if length is None else NOW + at + length, claims)
 
 
-def events(*runs: str) -> tuple[Event, ...]:
-    return tuple(Event("task_finished", number, run_id=run) for number, run in enumerate(runs))
+def log(run: str, count: int = 1) -> Log:
+    return Log(run, NOW, tuple(("task_finished", number, None, None, None) for number in range(count)))
 
 
 def loaded(saver: InMemorySaver, thread_id: str = "thread", **options: Any) -> SavedCheckpoint:
@@ -149,7 +149,7 @@ def test_nothing_is_known_of_an_unknown_thread(saver: InMemorySaver, method: str
 def test_a_commit_on_another_head_is_refused_and_nothing_is_written(
     saver: InMemorySaver, expected: str | None, said: str
 ) -> None:
-    given = commit("c4", expected, hold=hold("run", claims=True), events=events("run"), drops=("",))
+    given = commit("c4", expected, hold=hold("run", claims=True), log=log("run"), drops=("",))
     with pytest.raises(CheckpointConflict, match=f"'thread' is at checkpoint c3, but this run goes on from {said}"):
         saver.commit(given)
     assert ids(saver.history("thread")) == ["c3", "c2", "c1"]
@@ -162,10 +162,12 @@ def test_what_is_already_known_about_the_new_frontier_is_saved_with_it(saver: In
     assert loaded(saver).pending == known
 
 
-def test_a_commit_that_follows_drops_the_journal_of_the_tasks_it_consumes(saver: InMemorySaver) -> None:
+def test_a_commit_that_follows_drops_journal_and_attempts_of_the_tasks_it_consumes(
+    saver: InMemorySaver,
+) -> None:
     saver.save_results(LINE, CheckpointId("c3"), Pending(journal=JOURNAL, attempts={TASK: 1}))
     saver.commit(commit("c4", "c3"))
-    assert loaded(saver, checkpoint_id="c3").pending == Pending(attempts={TASK: 1})
+    assert loaded(saver, checkpoint_id="c3").pending == Pending()
 
 
 def test_a_fork_leaves_the_journal_of_what_it_was_forked_from(saver: InMemorySaver) -> None:
@@ -331,7 +333,7 @@ def test_what_is_not_there_cannot_be_copied(saver: InMemorySaver) -> None:
 
 def test_a_deleted_thread_can_begin_anew(saver: InMemorySaver) -> None:
     saver.renew("thread", hold("run", claims=True))
-    saver.commit(commit("c4", "c3", events=events("run")))
+    saver.commit(commit("c4", "c3", log=log("run")))
     saver.delete_thread("thread")
     assert (saver.load("thread"), saver.lease("thread"), saver.events("thread")) == (None, None, [])
     saver.commit(commit("n1"))
@@ -370,9 +372,9 @@ def write(saver: InMemorySaver, how: str, given: Hold) -> None:
     if how == "renew":
         saver.renew("thread", given)
     elif how == "commit":
-        saver.commit(commit("c4", "c3", hold=given, events=events("run"), pending=Pending(paused=True)))
+        saver.commit(commit("c4", "c3", hold=given, log=log("run"), pending=Pending(paused=True)))
     else:
-        saver.save_results(LINE, CheckpointId("c3"), Pending(paused=True), hold=given, events=events("run"))
+        saver.save_results(LINE, CheckpointId("c3"), Pending(paused=True), hold=given, log=log("run"))
 
 
 @pytest.mark.parametrize("how", ["renew", "commit", "save_results"])
@@ -474,17 +476,17 @@ def test_threads_are_held_one_by_one(saver: InMemorySaver) -> None:
 @pytest.fixture
 def logged(saver: InMemorySaver) -> InMemorySaver:
     """Has a log of two runs, written by commits and with results."""
-    saver.commit(commit("c4", "c3", events=events("one", "two")))
-    saver.save_results(LINE, CheckpointId("c4"), Pending(), events=events("one"))
-    saver.commit(commit("c5", "c4", events=events("two", "one", "one")))
+    saver.commit(commit("c4", "c3", log=log("one")))
+    saver.save_results(LINE, CheckpointId("c4"), Pending(), log=log("two", 2))
+    saver.commit(commit("c5", "c4", log=log("one", 3)))
     return saver
 
 
 @pytest.mark.parametrize(
     ("options", "found"),
     [
-        ({}, ["one 1", "two 1", "one 2", "two 2", "one 3", "one 4"]),
-        ({"limit": 2}, ["one 1", "two 1"]),
+        ({}, ["one 1", "one 2", "one 3", "one 4", "two 1", "two 2"]),
+        ({"limit": 2}, ["one 1", "one 2"]),
         ({"limit": 0}, []),
         ({"run_id": "one"}, ["one 1", "one 2", "one 3", "one 4"]),
         ({"run_id": "two"}, ["two 1", "two 2"]),
@@ -504,6 +506,6 @@ def test_what_is_done_with_the_answer_does_not_change_the_log(logged: InMemorySa
 
 
 def test_the_log_is_that_of_one_thread(logged: InMemorySaver) -> None:
-    logged.commit(commit("o1", line=Line("other"), events=events("one")))
+    logged.commit(commit("o1", line=Line("other"), log=log("one")))
     assert [event.seq for event in logged.events("other")] == [1]
     assert len(logged.events("thread")) == 6

@@ -6,11 +6,11 @@ from typing import Annotated, Any, TypedDict
 import pytest
 
 from statewright import START, Send, append
-from statewright.channels import Ephemeral, Overwrite, Untracked
+from statewright.channels import MISSING, Added, Ephemeral, Overwrite, Untracked
 from statewright.checkpoint import Checkpoint, Held
 from statewright.errors import ConflictingWrites
 from statewright.graph import STOP
-from statewright.runtime.apply import apply_beside, apply_results, deltas, folded_values, with_report
+from statewright.runtime.apply import apply_beside, apply_results, deltas, differences, folded_values, with_report
 
 
 class Fields(TypedDict, total=False):
@@ -202,33 +202,88 @@ def test_reports_hold_what_was_written_to_fields_that_merge_in_order(make: Any, 
     [
         ([{"x": 1}], {"x": 1}),
         ([{"x": Overwrite(1)}], {"x": 1}),
-        ([{"log": ["new"]}], {"log": ["new"]}),
-        ([{"log": "new"}], {"log": ["new"]}),
-        ([{"log": ["one"]}, {"log": ["two", "three"]}], {"log": ["one", "two", "three"]}),
+        ([{"log": ["new"]}], {"log": Added(["new"])}),
+        ([{"log": "new"}], {"log": Added(["new"])}),
+        ([{"log": ["one"]}, {"log": ["two", "three"]}], {"log": Added(["one", "two", "three"])}),
         ([{"log": Overwrite(["all"])}], {"log": ["all"]}),
         ([{"total": 2}, {"total": 3}], {"total": 10}),
         ([{"signal": "s"}], {"signal": "s"}),
         ([{"handle": object()}], {}),
         ([{"handle": object(), "x": 1}, {}], {"x": 1}),
         ([{}], {}),
-        ([[("log", [1]), ("log", [2])]], {"log": [1, 2]}),
+        ([[("log", [1]), ("log", [2])]], {"log": Added([1, 2])}),
     ],
 )
 def test_a_change_is_stored_as_small_as_its_channel_knows(make: Any, program: Any, writes: Any, stored: Any) -> None:
     values = {"x": 0, "log": ["old"], "total": 5}
     results = [make.result(node, one) for node, one in zip("ab", writes, strict=False)]
 
-    assert deltas(program, results, folded_values(program, values, results)) == stored
+    assert deltas(program, results, values, folded_values(program, values, results)) == stored
 
 
 def test_an_unlisted_key_of_an_open_state_is_stored_whole(make: Any) -> None:
     program = make.program(entered(make.graph("a", schema={"log": append})))
     results = [make.result("a", {"free": {"any": "thing"}})]
 
-    assert deltas(program, results, folded_values(program, {}, results)) == {"free": {"any": "thing"}}
+    assert deltas(program, results, {}, folded_values(program, {}, results)) == {"free": {"any": "thing"}}
 
 
 def test_a_brief_signal_that_is_gone_again_is_not_stored(make: Any, program: Any) -> None:
     results = [make.result("a", {"brief": "b", "x": 1})]
 
-    assert deltas(program, results, folded_values(program, {}, results)) == {"x": 1}
+    assert deltas(program, results, {}, folded_values(program, {}, results)) == {"x": 1}
+
+
+@pytest.mark.parametrize(
+    ("old", "writes", "stored"),
+    [
+        ({"signal": "old"}, {"x": 1}, {"x": 1, "signal": MISSING}),
+        ({"signal": "old"}, {}, {"signal": MISSING}),
+        ({"signal": "old"}, {"signal": "new"}, {"signal": "new"}),
+        ({"brief": "old"}, {"brief": "new"}, {"brief": MISSING}),
+        ({"handle": "kept"}, {}, {}),
+        ({}, {}, {}),
+    ],
+)
+def test_a_signal_that_is_gone_is_stored_as_missing(
+    make: Any, program: Any, old: Any, writes: Any, stored: Any
+) -> None:
+    results = [make.result("a", writes)]
+
+    assert deltas(program, results, old, folded_values(program, old, results)) == stored
+
+
+def test_a_signal_that_no_checkpoint_keeps_is_not_stored_when_it_is_gone(make: Any) -> None:
+    class Passing(Ephemeral):
+        saved = False
+
+    program = make.program(entered(make.graph("a", schema={"passing": Passing()})))
+    results = [make.result("a", {})]
+
+    assert deltas(program, results, {"passing": 1}, folded_values(program, {"passing": 1}, results)) == {}
+
+
+# -- what has to be stored of many supersteps
+
+
+GROWN, OTHER = ["old"], ["other"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "stored"),
+    [
+        ({"log": GROWN}, {"log": [*GROWN, "new"]}, {"log": Added(["new"])}),
+        ({"log": GROWN}, {"log": OTHER}, {"log": OTHER}),
+        ({"log": GROWN}, {"log": GROWN}, {}),
+        ({}, {"log": GROWN}, {"log": GROWN}),
+        ({"x": "same"}, {"x": "same"}, {}),
+        ({"x": "one"}, {"x": "other"}, {"x": "other"}),
+        ({"x": 1, "signal": "s"}, {"x": 1}, {"signal": MISSING}),
+        ({"x": 1, "free": "f"}, {"x": 1}, {"free": MISSING}),
+        ({"handle": 1}, {"handle": 2}, {}),
+        ({"handle": 1}, {}, {}),
+        ({}, {}, {}),
+    ],
+)
+def test_values_are_compared_where_many_supersteps_lie_between(program: Any, old: Any, new: Any, stored: Any) -> None:
+    assert differences(program, old, new) == stored

@@ -5,7 +5,7 @@ from typing import Annotated, Any, TypedDict
 import pytest
 
 from statewright import START, Budget, InMemorySaver, RunControl, Send, append
-from statewright.channels import Untracked
+from statewright.channels import Added, Untracked
 from statewright.checkpoint import Commit, Interrupt, JournalEntry, Pending
 from statewright.errors import BudgetExceeded, ConflictingWrites, GraphDrained, GraphRecursionError, RunCancelled
 from statewright.ids import InterruptId, TaskId
@@ -393,10 +393,10 @@ def test_every_superstep_is_one_commit_that_follows_the_one_before(make: Any, pr
     assert [commit.parent_id for commit in commits] == ["before", "commit-1", "commit-2"]
     assert [commit.expected for commit in commits] == [commit.parent_id for commit in commits]
     assert [commit.metadata["nodes"] for commit in commits] == [["a"], ["b", "c"], ["d"]]
-    assert [commit.deltas for commit in commits] == [{"log": ["a"]}, {"log": ["b", "c"]}, {"log": ["d"]}]
+    assert [commit.deltas for commit in commits] == [{"log": Added(log)} for log in (["a"], ["b", "c"], ["d"])]
 
 
-def test_durability_exit_saves_once_and_whole_at_rest(make: Any, program: Any) -> None:
+def test_durability_exit_saves_once_at_rest_what_all_supersteps_have_changed(make: Any, program: Any) -> None:
     saver = InMemorySaver()
     run = make.run(program, saver=saver, saves_at_rest=True)
     hand = make.loop(run, begun(make, saver, "a"))
@@ -404,7 +404,7 @@ def test_durability_exit_saves_once_and_whole_at_rest(make: Any, program: Any) -
 
     assert [type(effect) for effect in hand.effects] == [RunTasks] * 3 + [Save, Land]
     (save,) = hand.of(Save)
-    assert (save.commit.parent_id, save.commit.deltas) == ("before", None)
+    assert (save.commit.parent_id, save.commit.deltas) == ("before", {"log": Added(["a", "b", "c"])})
     assert save.commit.checkpoint.values == {"log": ["a", "b", "c"]}
 
 

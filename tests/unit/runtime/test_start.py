@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from statewright import END, START, Command, InMemorySaver, Send
+from statewright.channels import Added
 from statewright.checkpoint import Interrupt, JournalEntry, Pending
 from statewright.errors import (
     CheckpointNotFound,
@@ -73,7 +74,16 @@ def test_fresh_input_is_a_commit_of_its_own_whose_frontier_is_the_entry(
     assert [type(effect) for effect in hand.effects[:3]] == [Load, Save, RunTasks]
     assert (first.source, first.parent_id, first.checkpoint.step) == ("input", None, 0)
     assert [task.node for task in first.checkpoint.frontier] == ["a", "c"]
-    assert first.deltas == {"x": 1}
+    assert (first.deltas, first.checkpoint.values) == (None, {"x": 1, "log": []})
+
+
+def test_of_the_next_input_only_what_it_changes_is_stored(make: Any, program: Any, saver: InMemorySaver) -> None:
+    make.rest_of(make.run(program, saver=saver), {"x": 1})
+    hand = make.call(make.run(program, saver=saver), {"x": 2, "log": ["in"]})
+    hand.finish()
+
+    first = hand.of(Save)[0].commit
+    assert (first.source, first.deltas) == ("input", {"x": 2, "log": Added(["in"])})
 
 
 def test_start_values_of_reducers_are_there_before_the_first_node(make: Any, program: Any) -> None:
@@ -109,6 +119,7 @@ def test_fresh_input_after_a_failure_applies_what_landed_and_names_what_it_disca
 
     first = hand.of(Save)[0].commit
     assert first.checkpoint.values == {"x": 2, "log": ["a"]}
+    assert first.deltas == {"x": 2, "log": Added(["a"])}
     assert first.metadata["discarded"] == ["c"]
     assert [task.node for task in first.checkpoint.frontier] == ["a", "c"]
 

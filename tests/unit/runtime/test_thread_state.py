@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from statewright import END, START, Command, InMemorySaver
+from statewright.channels import Added
 from statewright.checkpoint import Interrupt, Pending
 from statewright.errors import CheckpointConflict, CheckpointNotFound, InvalidUpdateError, UnknownTarget
 from statewright.ids import InterruptId
@@ -91,7 +92,7 @@ def test_an_update_is_what_its_node_might_have_answered(make: Any, program: Any,
     hand = update(make, program, saver, ({"log": ["by hand"]}, "a"))
 
     (save,) = hand.of(Save)
-    assert (save.commit.source, save.commit.deltas) == ("update", {"log": ["by hand"]})
+    assert (save.commit.source, save.commit.deltas) == ("update", {"log": Added(["by hand"])})
     assert save.commit.metadata["nodes"] == ["a"]
     assert head(saver).checkpoint.values["log"] == ["a", "c", "b", "by hand"]
     assert due(saver) == ["b"]

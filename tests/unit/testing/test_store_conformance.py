@@ -194,7 +194,106 @@ class SharesInSearches(InMemoryStore):
         return [replace(item, value=self._kept[item.namespace, item.key].item.value) for item in found]
 
 
+class KeepsWhatItRefuses(InMemoryStore):
+    def put(self, namespace: Namespace, key: str, value: Mapping[str, Any], **options: Any) -> None:
+        super().put(tuple(label.replace(".", "") or "none" for label in namespace) or ("none",), key, value, **options)
+        super().put(namespace, key, value, **options)
+
+
+class KeepsNoBigNumbers(InMemoryStore):
+    def put(self, namespace: Namespace, key: str, value: Mapping[str, Any], **options: Any) -> None:
+        numbers = [float(n) for n in value.get("numbers", ())]
+        super().put(namespace, key, {**value, "numbers": numbers} if numbers else value, **options)
+
+
+class KnowsNoZone(InMemoryStore):
+    def get(self, namespace: Namespace, key: str, **options: Any) -> Item | None:
+        item = super().get(namespace, key, **options)
+        return item and replace(item, created_at=item.created_at.replace(tzinfo=None))
+
+
+class KnowsKeysAlone(InMemoryStore):
+    """A key stands in one namespace only."""
+
+    def put(self, namespace: Namespace, key: str, value: Mapping[str, Any], **options: Any) -> None:
+        for item in self.search((), limit=1000):
+            if item.key == key:
+                self.delete(item.namespace, key)
+        super().put(namespace, key, value, **options)
+
+
+class SeesNoCase(InMemoryStore):
+    def search(self, prefix: Namespace, *, limit: int = 10, offset: int = 0, **options: Any) -> list[SearchItem]:
+        wanted = tuple(label.lower() for label in prefix)
+        found = super().search((), limit=1000, **options)
+        alike = [one for one in found if tuple(map(str.lower, one.namespace[: len(prefix)])) == wanted]
+        return alike[offset : offset + limit]
+
+
+class SplitsLabels(InMemoryStore):
+    """A label with a dot counts as two."""
+
+    def get(self, namespace: Namespace, key: str, **options: Any) -> Item | None:
+        return super().get(tuple(".".join(namespace).split(".")), key, **options)
+
+
+class ListsWhatWasOnceInUse(InMemoryStore):
+    def __init__(self) -> None:
+        super().__init__()
+        self.used: set[Namespace] = set()
+
+    def put(self, namespace: Namespace, key: str, value: Mapping[str, Any], **options: Any) -> None:
+        super().put(namespace, key, value, **options)
+        self.used.add(namespace)
+
+    def list_namespaces(self, **options: Any) -> list[Namespace]:
+        return sorted(self.used)
+
+
+class CutsBeforeFiltering(InMemoryStore):
+    def search(self, prefix: Namespace, *, filter: Any = None, **options: Any) -> list[SearchItem]:  # noqa: A002
+        shown = {(item.namespace, item.key) for item in super().search(prefix, **options)}
+        found = super().search(prefix, filter=filter, limit=1000)
+        return [item for item in found if (item.namespace, item.key) in shown]
+
+
+class TakesAnyQuery(InMemoryStore):
+    def search(self, prefix: Namespace, *, query: Any = None, **options: Any) -> list[SearchItem]:
+        return super().search(prefix, **options)
+
+
+class KeepsForEver(InMemoryStore):
+    def put(self, namespace: Namespace, key: str, value: Mapping[str, Any], **options: Any) -> None:
+        super().put(namespace, key, value, **{**options, "ttl": None})
+
+
+class ForgetsSoon(InMemoryStore):
+    def put(self, namespace: Namespace, key: str, value: Mapping[str, Any], **options: Any) -> None:
+        super().put(namespace, key, value, **{**options, "ttl": 0.01})
+
+
+class LosesWhatOthersPut(InMemoryStore):
+    """The last one that writes wins everything."""
+
+    def put(self, namespace: Namespace, key: str, value: Mapping[str, Any], **options: Any) -> None:
+        if "/" in key and not key.startswith("0"):
+            return
+        super().put(namespace, key, value, **options)
+
+
 BROKEN: dict[type[InMemoryStore], str] = {
+    KeepsWhatItRefuses: "test_a_refused_item_is_not_kept",
+    KeepsNoBigNumbers: "test_values_come_back_as_they_were",
+    KnowsNoZone: "test_an_item_knows_its_times",
+    KnowsKeysAlone: "test_a_key_may_stand_in_several_namespaces",
+    SeesNoCase: "test_names_are_taken_at_their_word",
+    SplitsLabels: "test_where_no_namespace_can_be_nothing_is_found",
+    ListsWhatWasOnceInUse: "test_a_namespace_is_in_use_while_it_holds_an_item",
+    CutsBeforeFiltering: "test_a_search_is_cut_after_filtering",
+    TakesAnyQuery: "test_a_query_without_an_index_is_refused",
+    KeepsForEver: "test_an_item_is_there_for_its_time",
+    ForgetsSoon: "test_an_item_is_there_for_its_time",
+    LosesWhatOthersPut: "test_several_threads_may_put_at_once",
     NeverStops: "test_search_keeps_to_its_limits_and_hands_out_copies",
     PutsOffUpdates: "test_search_keeps_to_its_limits_and_hands_out_copies",
     SharesInSearches: "test_search_keeps_to_its_limits_and_hands_out_copies",

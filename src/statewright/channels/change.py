@@ -1,0 +1,43 @@
+"""What a checkpoint stores of a field that changed, where that is less than its new value.
+
+A channel's `delta` gives the new value, or one of these; `replay.changed` makes the new value again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+
+class Added:
+    """Items came at the end of a list."""
+
+    __slots__ = ("items",)
+
+    def __init__(self, items: Sequence[Any]) -> None:
+        self.items = items
+
+    def __repr__(self) -> str:
+        return f"Added({self.items!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Added) and list(self.items) == list(other.items)
+
+    __hash__ = None  # pyright: ignore  # its items may be unhashable
+
+
+class Merged:
+    """Messages came, replaced others of the same id, or removed some."""
+
+    __slots__ = ("items",)
+
+    def __init__(self, items: Sequence[Any]) -> None:
+        self.items = items
+
+    def __repr__(self) -> str:
+        return f"Merged({self.items!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Merged) and list(self.items) == list(other.items)
+
+    __hash__ = None  # pyright: ignore  # its items may be unhashable

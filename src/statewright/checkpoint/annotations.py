@@ -1,0 +1,61 @@
+"""Types that nodes ask answers to have, in a form that can be stored: never by import path, always by known name."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
+
+NameOf = Callable[[type], str | None]
+Named = Callable[[str], type | None]
+
+_SIMPLE: dict[str, Any] = {
+    **{kind.__name__: kind for kind in (str, int, float, bool, bytes, list, dict, tuple, set, frozenset)},
+    "None": type(None),
+    "Any": Any,
+}
+_NAMES = {kind: name for name, kind in _SIMPLE.items()}
+UNKNOWN: Any = None
+"""What stands for a type that cannot be told from its stored form: the node checks the answer when it gets it."""
+
+
+def plain_annotation(annotation: Any, name_of: NameOf) -> Any:
+    """The type as lists and text."""
+    if annotation is None:
+        return None
+    hint: Any = annotation
+    if isinstance(hint, type) or hint is Any:
+        simple = _NAMES.get(hint)
+        if simple is not None:
+            return simple
+    origin, args = get_origin(annotation), get_args(annotation)
+    if origin is Literal:
+        return ["literal", *args]
+    if origin is Annotated:
+        return plain_annotation(args[0], name_of)
+    if origin is Union or origin is types.UnionType:
+        return ["union", *(plain_annotation(one, name_of) for one in args)]
+    if origin in _NAMES:
+        inside = ["..." if one is Ellipsis else plain_annotation(one, name_of) for one in args]
+        return ["of", _NAMES[origin], *inside]
+    name = name_of(annotation) if isinstance(annotation, type) else None
+    return ["class", name] if name is not None else ["unknown", repr(annotation)]
+
+
+def made_annotation(plain: Any, named: Named) -> Any:
+    """The type again; UNKNOWN where nobody here knows the name, or a part of it."""
+    if plain is None:
+        return None
+    if isinstance(plain, str):
+        return _SIMPLE.get(plain, UNKNOWN)
+    kind, *parts = cast("list[Any]", plain)
+    if kind == "literal":
+        return Literal[tuple(parts)]  # pyright: ignore  # made at run time
+    if kind == "class":
+        return named(parts[0])
+    if kind == "unknown":
+        return UNKNOWN
+    inside = [Ellipsis if one == "..." else made_annotation(one, named) for one in parts[kind == "of" :]]
+    if any(one is UNKNOWN for one in inside):
+        return UNKNOWN
+    return Union[tuple(inside)] if kind == "union" else _SIMPLE[parts[0]][tuple(inside)]  # noqa: UP007

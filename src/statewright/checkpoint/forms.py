@@ -1,0 +1,283 @@
+"""Checkpoints and what is known of them, as lists, numbers and text: what savers outside memory store.
+
+Ids that derive from the checkpoint itself are left out, parts at the end that say nothing too: a thread of many small
+supersteps is mostly this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, NamedTuple, cast
+
+from statewright.checkpoint.annotations import made_annotation, plain_annotation
+from statewright.checkpoint.model import (
+    NO_ARG,
+    NO_JOINS,
+    Commit,
+    Held,
+    Interrupt,
+    InterruptKind,
+    Joins,
+    JournalEntry,
+    Pending,
+    Source,
+    Task,
+    TaskResult,
+    TimedTask,
+    TimeLimit,
+)
+from statewright.checkpoint.serde import Serde
+from statewright.errors import DamagedDatabase
+from statewright.events import DurableKind, Log
+from statewright.events import Entry as LogEntry
+from statewright.ids import InterruptId, TaskId, short_id, whole_id
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+SOURCES: tuple[Source, ...] = ("input", "loop", "update", "fork")
+KINDS: tuple[InterruptKind, ...] = ("question", "timer", "event")
+REPORTED: Final = "\x00reported"
+"""As a field: what a subgraph has to tell its caller. No field of a user has this name."""
+
+
+def microseconds(instant: datetime) -> int:
+    """An instant as microseconds since 1970."""
+    return (instant - _EPOCH) // _MICROSECOND
+
+
+def instant_of(count: int) -> datetime:
+    """The instant that is so many microseconds after 1970."""
+    return _EPOCH + timedelta(microseconds=count)
+
+
+class Control(NamedTuple):
+    """All about a checkpoint but its values."""
+
+    created_at: datetime
+    step: int
+    source: Source
+    metadata: Mapping[str, Any]
+    frontier: tuple[Task, ...]
+    held: tuple[Held, ...]
+    joins: Joins
+    graph_version: str | None
+    id: str | None
+    """Its id where that is no 32 hexadecimal digits."""
+
+
+def plain_control(commit: Commit) -> list[Any]:
+    """All about the checkpoint of a commit but its values."""
+    checkpoint, own = commit.checkpoint, commit.checkpoint.id
+    metadata = commit.metadata
+    plain = [
+        microseconds(commit.created_at),
+        checkpoint.step,
+        SOURCES.index(commit.source),
+        metadata.get("nodes", ()),
+        [plain_task(task, own, place) for place, task in enumerate(checkpoint.frontier)],
+    ]
+    more: dict[str, Any] = {}
+    if checkpoint.held:
+        more["held"] = [_plain_held(one, own) for one in checkpoint.held]
+    if checkpoint.joins:
+        more["joins"] = {key: sorted(arrived) for key, arrived in checkpoint.joins.items()}
+    if commit.graph_version is not None:
+        more["version"] = commit.graph_version
+    if len(metadata) > ("nodes" in metadata):
+        more["metadata"] = {key: value for key, value in metadata.items() if key != "nodes"}
+    if key_of(own).hex() != own:
+        more["id"] = own
+    return [*plain, more] if more else plain
+
+
+def made_control(plain: Sequence[Any], own: str | None) -> Control:
+    """What `plain_control` told, of the checkpoint with the id `own` unless it has another form of id."""
+    created_at, step, source, nodes, frontier = plain[:5]
+    more: dict[str, Any] = plain[5] if len(plain) > 5 else {}
+    identity: str = more.get("id") or own or ""
+    joins = {key: frozenset(cast("list[str]", arrived)) for key, arrived in more.get("joins", {}).items()}
+    return Control(
+        created_at=instant_of(created_at),
+        step=step,
+        source=SOURCES[source],
+        metadata={"nodes": nodes, **more.get("metadata", {})},
+        frontier=tuple(made_task(task, identity, place) for place, task in enumerate(frontier)),
+        held=tuple(_made_held(one, identity) for one in more.get("held", ())),
+        joins=joins or NO_JOINS,
+        graph_version=more.get("version"),
+        id=identity,
+    )
+
+
+def key_of(checkpoint_id: str) -> bytes:
+    """The 16 bytes that a checkpoint is found by."""
+    try:
+        key = bytes.fromhex(checkpoint_id)
+    except ValueError:
+        key = b""
+    if len(key) == 16:
+        return key
+    from hashlib import blake2b
+
+    return blake2b(checkpoint_id.encode(), digest_size=16).digest()
+
+
+# -- tasks
+
+
+def plain_task(task: Task, own: str, place: int) -> Any:
+    """A task; as its node alone if it reads the state and the checkpoint `own` made it due in that place."""
+    own_origin = task.origin == own
+    if own_origin and task.position == place and task.arg is NO_ARG:
+        return task.node
+    plain: list[Any] = [task.node, task.position, None if own_origin else short_id(task.origin)]
+    if task.arg is not NO_ARG:
+        plain.append([task.arg])
+    if type(task) is TimedTask:
+        plain.extend([None] * (4 - len(plain)))
+        plain.append(list(task.timeout))
+    return plain
+
+
+def made_task(plain: Any, own: str, place: int) -> Task:
+    if isinstance(plain, str):
+        return Task(plain, NO_ARG, own, place)
+    parts: tuple[Any, ...] = (*plain, None, None)
+    node, position, origin, arg, timeout = parts[:5]
+    source = own if origin is None else whole_id(origin)
+    given = NO_ARG if arg is None else arg[0]
+    if timeout is None:
+        return Task(node, given, source, position)
+    return TimedTask(node, given, source, position, TimeLimit(*timeout))
+
+
+def _plain_held(held: Held, own: str) -> list[Any]:
+    return [plain_task(held.task, own, -1), held.gather, held.sender]
+
+
+def _made_held(plain: Sequence[Any], own: str) -> Held:
+    return Held(made_task(plain[0], own, -1), gather=plain[1], sender=plain[2])
+
+
+def plain_result(result: TaskResult) -> list[Any]:
+    writes = result.writes
+    shown = writes if isinstance(writes, dict) else [[name, update] for name, update in writes]
+    return [shown, list(result.targets), result.goto]
+
+
+def made_result(plain: Sequence[Any], task: Task) -> TaskResult:
+    writes, targets, goto = plain
+    if not isinstance(writes, dict):
+        writes = [(name, update) for name, update in cast("list[list[Any]]", writes)]
+    return TaskResult(task, cast(Any, writes), targets, goto=goto)
+
+
+# -- what is known of a frontier
+
+LANDED, INTERRUPTS, ANSWERS, ERRORS, ATTEMPTS, JOURNAL, PAUSED = range(7)
+"""What an entry tells."""
+_BETWEEN: Final = "\x1f"
+Entry = tuple[int, str, Any]
+"""What it tells, of which task or question, and the plain form."""
+
+
+def plain_pending(pending: Pending, serde: Serde) -> list[Entry]:
+    """What is known, entry by entry."""
+    entries: list[Entry] = [(LANDED, task, plain_result(result)) for task, result in pending.landed.items()]
+    for task, questions in pending.interrupts.items():
+        entries.append((INTERRUPTS, task, [_plain_interrupt(one, serde) for one in questions]))
+    entries += [(ANSWERS, question, answer) for question, answer in pending.answers.items()]
+    entries += [(ERRORS, task, error) for task, error in pending.errors.items()]
+    entries += [(ATTEMPTS, task, count) for task, count in pending.attempts.items()]
+    entries += [
+        (JOURNAL, f"{task}{_BETWEEN}{n}{_BETWEEN}{name}", list(one)) for (task, name, n), one in pending.journal.items()
+    ]
+    return [*entries, (PAUSED, "", True)] if pending.paused else entries
+
+
+def made_pending(entries: Sequence[Entry], frontier: Sequence[Task], serde: Serde) -> Pending:
+    """What is known again. Raises DamagedDatabase for a result of a task that is not due."""
+    pending = Pending()
+    places = {task.id: place for place, task in enumerate(frontier)} if len(entries) > 1 else {}
+    entries = sorted(entries, key=lambda entry: places.get(TaskId(entry[1]), 0))
+    tasks = {task.id: task for task in frontier} if any(kind == LANDED for kind, _, _ in entries) else {}
+    for kind, key, plain in entries:
+        task = TaskId(key)
+        if kind == LANDED:
+            if task not in tasks:
+                raise DamagedDatabase(f"there is a result of the task {key}, which is not due")
+            pending.landed[task] = made_result(plain, tasks[task])
+        elif kind == INTERRUPTS:
+            pending.interrupts[task] = tuple(_made_interrupt(one, serde) for one in plain)
+        elif kind == ANSWERS:
+            pending.answers[InterruptId(key)] = plain
+        elif kind == ERRORS:
+            pending.errors[task] = plain
+        elif kind == ATTEMPTS:
+            pending.attempts[task] = plain
+        elif kind == JOURNAL:
+            own, ordinal, name = key.split(_BETWEEN, 2)
+            pending.journal[TaskId(own), name, int(ordinal)] = JournalEntry(*plain)
+        else:
+            pending.paused = True
+    return pending
+
+
+def _plain_interrupt(question: Interrupt, serde: Serde) -> list[Any]:
+    due = microseconds(question.due_at) if question.due_at is not None else None
+    schema = plain_annotation(question.schema, serde.name_of)
+    return [question.id, KINDS.index(question.kind), question.value, question.event, due, schema]
+
+
+def _made_interrupt(plain: Sequence[Any], serde: Serde) -> Interrupt:
+    parts: list[Any] = [*plain]
+    identity, kind, value, event, due, schema = parts
+    return Interrupt(
+        id=InterruptId(identity),
+        value=value,
+        kind=KINDS[kind],
+        schema=made_annotation(schema, serde.named),
+        event=event,
+        due_at=instant_of(due) if due is not None else None,
+    )
+
+
+# -- the log
+
+EVENTS: tuple[DurableKind, ...] = ("run_started", "run_finished", "superstep_finished", "task_finished", "interrupted")
+"""Kinds that are stored as numbers; new ones are added at the end."""
+_NUMBER_OF_EVENT: Final[dict[str, int]] = {kind: number for number, kind in enumerate(EVENTS)}
+
+
+def plain_log(log: Log, namespace: str) -> list[Any]:
+    """What one write adds to a log: how far it is from the first of its row, when and where it was, and the entries."""
+    step = log.entries[0][1]
+    return [0, microseconds(log.at), namespace, step, *plain_entries(log, step)]
+
+
+def plain_entries(log: Log, step: int) -> list[Any]:
+    """The entries of one write, where it is known elsewhere when and in which namespace it was."""
+    return [_plain_entry(*entry, step) for entry in log.entries]
+
+
+def _plain_entry(kind: str, own: int, node: str | None, task: str | None, data: Any, step: int) -> list[Any]:
+    number = _NUMBER_OF_EVENT.get(kind, kind)
+    if own == step and data is None:
+        return [number] if node is None else [number, node, None if task is None else short_id(task)]
+    return [number, node, None if task is None else short_id(task), data, own - step]
+
+
+def made_log(plain: Sequence[Any], run_id: str) -> tuple[str, Log]:
+    """What one write added to the log of a run, and the namespace in which it was."""
+    _, at, namespace, step, *each = plain
+    return namespace, Log(
+        run_id, instant_of(at), tuple(_made_entry(one, step) for one in cast("list[list[Any]]", each))
+    )
+
+
+def _made_entry(plain: Sequence[Any], step: int) -> LogEntry:
+    parts: tuple[Any, ...] = (*plain, None, None, None, None)
+    kind, node, task, data, later = parts[:5]
+    named: DurableKind = EVENTS[kind] if isinstance(kind, int) else kind
+    return named, step + (later or 0), node, whole_id(task) if task is not None else None, data

@@ -1,0 +1,89 @@
+"""The commit of a superstep, worked out as far as its saver asks.
+
+A saver in memory wants the checkpoint and little else, and a superstep is saved in every turn of the loop. So what
+only those need that write to a disk is made when they ask for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from statewright.channels import Added
+from statewright.checkpoint import Checkpoint, Commit, Source, TaskResult
+from statewright.events import Log
+from statewright.ids import CheckpointId
+from statewright.runtime.apply import deltas, differences
+from statewright.runtime.log import ended, started, stepped
+from statewright.runtime.run import Run
+from statewright.runtime.saving import saved_form
+
+
+class StepCommit(Commit):
+    """What a superstep, an input or an update from outside saves."""
+
+    __slots__ = ("_before", "_begins", "_more", "_results", "_run", "spans_supersteps")
+
+    def __init__(
+        self,
+        run: Run,
+        before: Checkpoint | None,
+        after: Checkpoint,
+        results: Sequence[TaskResult],
+        source: Source,
+        created_at: datetime,
+    ) -> None:
+        assert run.line is not None
+        self._run = run
+        self._before = before
+        self._results = results
+        self._begins = not run.claimed
+        self._more: Mapping[str, Any] | None = None
+        self.spans_supersteps = False
+        """Whether several supersteps are saved as one, so that results alone do not tell what has changed."""
+        self.line = run.line
+        self.parent_id = self.expected = CheckpointId(before.id) if before is not None else None
+        self.checkpoint = after if not run.program.unsaved else saved_form(run.program, after)
+        self.source = source
+        self.run_id = run.run_id
+        self.created_at = created_at
+        self.pending = self.hold = self.size = None
+        self.drops = ()
+        self.graph_version = run.program.graph.version
+        self.overlaps = run.overlaps
+
+    @property
+    def deltas(self) -> Mapping[str, Any] | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        before = self._before
+        if before is None:
+            return None
+        if self.spans_supersteps:
+            return differences(self._run.program, before.values, self.checkpoint.values)
+        return deltas(self._run.program, self._results, before.values, self.checkpoint.values)
+
+    @property
+    def reported(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
+        known = self._before.reported if self._before is not None else ()
+        own = self.checkpoint.reported
+        if len(own) >= len(known) and own[: len(known)] == known:
+            return Added([[name, update] for name, update in own[len(known) :]]) if len(own) > len(known) else None
+        return [[name, update] for name, update in own]  # begun anew
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        nodes = [result.task.node for result in self._results]
+        return {"nodes": nodes, **self._run.metadata, **(self._more or {})}
+
+    def note(self, more: Mapping[str, Any] | None) -> None:
+        """Keep more with the commit."""
+        self._more = more
+
+    @property
+    def log(self) -> Log | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        entries = started(self._run) if self._begins else ()
+        if self.source == "loop":
+            entries = (*entries, *stepped(self._results, self.checkpoint.step))
+            if self.checkpoint.at_rest:
+                entries = (*entries, *ended(self._run, "completed"))
+        return Log(self.run_id, self.created_at, entries) if entries else None

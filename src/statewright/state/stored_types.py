@@ -1,0 +1,55 @@
+"""The classes that a schema names: those whose values may stand in a saved state."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from typing import Any, cast, get_args
+
+from statewright.state.schema import StateSchema
+
+
+def stored_types(schemas: Iterable[StateSchema]) -> frozenset[type]:
+    """Every dataclass, pydantic model, Enum and NamedTuple that the fields of schemas name, at any depth."""
+    found: dict[type[Any], None] = {}
+    for schema in schemas:
+        for field in schema.fields.values():
+            _collect(field.hint, found, set())
+    return frozenset(found)
+
+
+def _collect(hint: Any, found: dict[type[Any], None], seen: set[int]) -> None:
+    """Add the classes in an annotation, and those that their fields name."""
+    if id(hint) in seen:
+        return
+    seen.add(id(hint))
+    for part in get_args(hint):
+        _collect(part, found, seen)
+    if isinstance(hint, type) and hint.__module__ != "builtins":
+        kind = cast("type[Any]", hint)
+        if _is_stored(kind):
+            found[kind] = None
+        for part in () if issubclass(kind, Enum) else _hints(kind).values():
+            _collect(part, found, seen)
+
+
+def _is_stored(kind: type[Any]) -> bool:
+    if kind.__module__.partition(".")[0] == "statewright":
+        return False  # our own have codecs
+    is_named_tuple = issubclass(kind, tuple) and hasattr(kind, "_fields")
+    return dataclasses.is_dataclass(kind) or issubclass(kind, Enum) or is_named_tuple or hasattr(kind, "model_fields")
+
+
+def _hints(kind: type[Any]) -> Mapping[str, Any]:
+    """The annotations of the fields of a class; none where they cannot be resolved, or where it has no fields."""
+    if not (_is_stored(kind) or hasattr(kind, "__required_keys__")):
+        return {}
+    fields = getattr(kind, "model_fields", None)
+    if fields is not None:
+        return {name: field.annotation for name, field in cast("dict[str, Any]", fields).items()}
+    try:
+        return typing.get_type_hints(kind)
+    except Exception:  # names that exist only for type checkers
+        return {}

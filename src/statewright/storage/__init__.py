@@ -1,0 +1,1 @@
+"""Databases that keep threads, stores and caches: one package a technology."""

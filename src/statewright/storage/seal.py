@@ -1,0 +1,75 @@
+"""Stored bytes made smaller, or unreadable for others.
+
+What is neither is stored as it is. Otherwise it begins with a byte that no MessagePack value begins with, and a letter
+that says what was done.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from typing import Any, Final
+
+from statewright.errors import DamagedDatabase, InvalidConfig, WrongKey
+
+_MARK: Final = b"\xc1"
+_COMPRESSED: Final = _MARK + b"z"
+_ENCRYPTED: Final = _MARK + b"e"
+_NONCE: Final = 12
+"""Bytes of a nonce of AES-GCM, drawn for each value."""
+_WORTHWHILE: Final = 256
+"""Bytes below which nothing is compressed."""
+
+
+class Seal:
+    """Closes what is stored, and opens it."""
+
+    def __init__(self, key: bytes | None = None, *, compress: bool = False) -> None:
+        self._cipher: Any = None if key is None else _cipher(key)
+        self._compress = compress
+
+    @property
+    def encrypts(self) -> bool:
+        return self._cipher is not None
+
+    def close(self, data: bytes, *, compress: bool = False) -> bytes:
+        """The bytes as they are stored. Those of older checkpoints are compressed if the database is told to."""
+        if compress and self._compress and len(data) >= _WORTHWHILE:
+            data = _COMPRESSED + zlib.compress(data, 6)
+        if self._cipher is None:
+            return data
+        nonce = os.urandom(_NONCE)
+        return _ENCRYPTED + nonce + self._cipher.encrypt(nonce, data, None)
+
+    def open(self, stored: bytes) -> bytes:
+        """The bytes again. Raises WrongKey, or DamagedDatabase where compressed bytes are not what was stored."""
+        if stored[:1] != _MARK:
+            return stored
+        if stored[:2] == _ENCRYPTED:
+            stored = self._decrypted(stored[2:])
+        if stored[:2] != _COMPRESSED:
+            return stored
+        try:
+            return zlib.decompress(stored[2:])
+        except zlib.error as error:
+            raise DamagedDatabase(f"compressed bytes cannot be read: {error}") from error
+
+    def _decrypted(self, stored: bytes) -> bytes:
+        if self._cipher is None:
+            raise WrongKey("The database is encrypted, and no key was given. Pass key=.")
+        try:
+            return self._cipher.decrypt(stored[:_NONCE], stored[_NONCE:], None)
+        except Exception as error:
+            raise WrongKey(
+                "What is stored cannot be decrypted: the key is another one, or the file is damaged."
+            ) from error
+
+
+def _cipher(key: bytes) -> Any:
+    if len(key) not in (16, 24, 32):
+        raise InvalidConfig(f"The key has {len(key)} bytes. Give 16, 24 or 32, e.g. os.urandom(32), and keep them.")
+    try:
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+    except ImportError:
+        raise InvalidConfig("Encryption needs the package cryptography: pip install 'statewright[crypto]'.") from None
+    return AESGCM(key)

@@ -1,0 +1,75 @@
+"""Results of nodes in a SQLite file: they outlive the process, and several processes may share them.
+
+Statements of one line are constants here, longer ones are files under `sql/`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future
+from sqlite3 import Connection
+from typing import Any, Final
+
+from statewright.cache import CacheKey
+from statewright.checkpoint.forms import microseconds
+from statewright.clock import Clock, SystemClock
+from statewright.errors import SerdeError
+from statewright.storage.sqlite.migrate import statement
+from statewright.storage.sqlite.view import Given, View
+
+_NEVER: Final = 2**62
+"""As an end, in microseconds: results from here on have none. They are counted on, so that the oldest stands first."""
+_FORGET_OVER = "DELETE FROM cache WHERE until <= ?"
+_FORGET_NODE = "DELETE FROM cache WHERE node = ?"
+_FORGET_ALL = "DELETE FROM cache"
+
+
+class SqliteCache(View):
+    """Keeps results in a SQLite file; safe to use from several threads and processes.
+
+    Takes a path, and what `SqliteDatabase` takes besides, or a database that others use too. When there are more than
+    `max_size`, those go first that would end first, and then the oldest. A result whose type nobody knows any more
+    counts as none.
+    """
+
+    def __init__(
+        self, database: Given, *, max_size: int | None = None, clock: Clock | None = None, **options: Any
+    ) -> None:
+        super().__init__(database, **options)
+        self._max_size = max_size
+        self._clock = clock or SystemClock()
+
+    def get(self, key: CacheKey) -> Any:
+        wanted = {"node": key.node, "input": key.input, "now": microseconds(self._clock.now())}
+        with self.database.read() as connection:
+            row = connection.execute(statement("cache_get"), wanted).fetchone()
+        if row is None:
+            return None
+        try:
+            return self.database.serde.decode(self.database.seal.open(row[0]))
+        except SerdeError:  # the node is called instead, and what it answers replaces this
+            return None
+
+    def put(self, key: CacheKey, value: Any, *, ttl: float | None = None) -> Future[None]:
+        """Keep a value, for `ttl` seconds if given. Raises SerdeError for what cannot be stored."""
+        stored = self.database.seal.close(self.database.serde.encode(value, f"the result of {key.node}"))
+        now = microseconds(self._clock.now())
+        until = None if ttl is None else min(now + round(min(ttl * 1_000_000, _NEVER)), _NEVER - 1)
+        row = {"node": key.node, "input": key.input, "value": stored, "until": until, "never": _NEVER}
+
+        def keep(connection: Connection) -> None:
+            connection.execute(_FORGET_OVER, (now,))
+            connection.execute(statement("cache_put"), row)
+            if self._max_size is not None:
+                connection.execute(statement("cache_surplus"), {"max_size": self._max_size})
+
+        return self.database.hand_over(keep)
+
+    def clear(self, nodes: Sequence[str] | None = None) -> Future[None]:
+        def forget(connection: Connection) -> None:
+            if nodes is None:
+                connection.execute(_FORGET_ALL)
+            else:
+                connection.executemany(_FORGET_NODE, [(node,) for node in nodes])
+
+        return self.database.hand_over(forget)

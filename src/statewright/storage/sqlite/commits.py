@@ -1,0 +1,343 @@
+"""Supersteps written: each commit, and each addition to what is known of a frontier, is one job of a transaction.
+
+Everything is encoded where the job is made, in the thread of the run and before the run goes on. The job checks first
+and writes then.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+from statewright.checkpoint import Commit, Hold, Line, Pending
+from statewright.checkpoint.forms import (
+    ATTEMPTS,
+    INTERRUPTS,
+    JOURNAL,
+    LANDED,
+    REPORTED,
+    key_of,
+    microseconds,
+    plain_control,
+    plain_entries,
+    plain_log,
+    plain_pending,
+)
+from statewright.checkpoint.serde import Serde
+from statewright.errors import CheckpointConflict, CheckpointNotFound, Fenced, ThreadBusy
+from statewright.events import Log
+from statewright.ids import CheckpointId
+from statewright.storage.seal import Seal
+from statewright.storage.sqlite.fold import LARGEST, RECENT, Folder
+from statewright.storage.sqlite.history import HistoryReader
+from statewright.storage.sqlite.known import Head, Known, Thread
+from statewright.storage.sqlite.places import LAST_NUMBER, find_place, place_of
+from statewright.storage.sqlite.removal import drop_namespace
+
+Job = Callable[[sqlite3.Connection], Any]
+Entries = Sequence[tuple[int, str, bytes]]
+"""What is known of a frontier, ready to be stored."""
+
+
+class Encoder:
+    """Makes what runs save into what is stored."""
+
+    def __init__(self, serde: Serde, seal: Seal) -> None:
+        self.serde = serde
+        self.seal = seal
+
+    def control(self, commit: Commit) -> bytes:
+        return self._stored(plain_control(commit), "checkpoint")
+
+    def changes(self, commit: Commit) -> bytes | None:
+        """What the checkpoint of a commit changed; None if that is nothing."""
+        deltas, reported = commit.deltas, commit.reported
+        changes = commit.checkpoint.values if deltas is None else deltas
+        if reported is not None:
+            changes = {**changes, REPORTED: reported}
+        return self._stored(changes, "values") if changes else None
+
+    def entries(self, pending: Pending | None) -> Entries:
+        if not pending:
+            return ()
+        plain = plain_pending(pending, self.serde)
+        return [(kind, key, self._stored(one, f"{_WHAT.get(kind, 'answer to')} {key}")) for kind, key, one in plain]
+
+    def log_beside(self, log: Log, commit: Commit) -> bytes | None:
+        """What a commit adds to a log as part of its record; None if it is not the log of its run and its time."""
+        if log.run_id != commit.run_id or log.at != commit.created_at:
+            return None
+        return self._stored(plain_entries(log, commit.checkpoint.step), "event")
+
+    def log(self, log: Log, namespace: str) -> bytes:
+        """What is added to a log, as a row of its own."""
+        return self._stored([plain_log(log, namespace)], "event")
+
+    def _stored(self, value: Any, where: str) -> bytes:
+        return self.seal.close(self.serde.encode(value, where))
+
+
+_WHAT: Final = {LANDED: "result of task", INTERRUPTS: "question of task", JOURNAL: "step", ATTEMPTS: "attempts"}
+
+
+class Writer:
+    """Writes to threads within transactions, with what is known of them."""
+
+    def __init__(self, encoder: Encoder, known: Known) -> None:
+        self._encoder = encoder
+        self._known = known
+
+    # -- commits
+
+    def commit_job(self, commit: Commit, also: Iterable[Job]) -> Job:
+        """The job that saves a commit. Raises CheckpointConflict, ThreadBusy or Fenced, and writes nothing then."""
+        encoder, identity = self._encoder, commit.checkpoint.id
+        key = key_of(identity)
+        expected = key_of(commit.expected) if commit.expected is not None else None
+        control, changes = encoder.control(commit), encoder.changes(commit)
+        entries, log = encoder.entries(commit.pending), commit.log
+        events = encoder.log_beside(log, commit) if log is not None else None
+        other = encoder.log(log, commit.line.namespace) if log is not None and events is None else None
+        commit.size = size = len(control) + (len(changes) if changes is not None else 0)
+
+        def job(connection: sqlite3.Connection) -> CheckpointId:
+            thread = self.thread(connection, commit.line.thread_id)
+            check_hold(thread, commit.line.thread_id, commit.hold)
+            head = self._head(connection, thread, commit.line)
+            if (head.key if head is not None else None) != expected:
+                raise self._conflict(connection, commit, head)
+            parent = self._parent(connection, thread, commit, head)
+            thread = self._taken(connection, thread, commit)
+            run, number = self._run(connection, thread, commit.run_id)
+            place = head.place + 1 if head is not None else self._new_line(connection, thread, commit.line)
+            connection.execute(_INSERT_RECORD, (place, key, run, number if events else None, control, changes, events))
+            if parent != (head.place if head is not None else None):
+                connection.execute(_INSERT_JUMP, (place, parent))
+            if parent is not None and commit.source != "fork" and _may_have_entries(head, parent):
+                connection.execute(_CONSUME, (parent, commit.source == "loop", parent))
+            if entries:
+                _store_entries(connection, place, entries)
+            if log is not None and events is not None:
+                self._known.runs[thread.id, commit.run_id] = (run, number + len(log.entries))
+            if log is not None and other is not None:
+                self._store_log(connection, thread, log, other)
+            for namespace in commit.drops:
+                drop_namespace(connection, self._encoder.serde, self._encoder.seal, thread.id, namespace)
+                self._known.lines.clear()
+            for one in also:
+                one(connection)
+            self._moved(connection, head, place, key, size, bool(entries))
+            return CheckpointId(identity)
+
+        return job
+
+    def _moved(
+        self, connection: sqlite3.Connection, head: Head | None, place: int, key: bytes, size: int, has_entries: bool
+    ) -> None:
+        """Note the new head; lay old checkpoints together when there are many records, or large ones."""
+        if head is None:
+            head = self._known.heads[place >> 32] = Head(place, key, 0, 0)
+        head.place, head.key, head.has_entries = place, key, has_entries
+        head.count += 1
+        head.size += size
+        if head.count >= RECENT or (head.size >= LARGEST and head.count > 1):
+            Folder(connection, self._encoder.serde, self._encoder.seal).fold(place >> 32)
+            head.count, head.size = _counted(connection, place >> 32)
+
+    def results_job(
+        self, line: Line, checkpoint_id: CheckpointId, pending: Pending, hold: Hold | None, log: Log | None
+    ) -> Job:
+        """The job that adds to what is known of a frontier. Raises like a commit, and CheckpointNotFound."""
+        entries = self._encoder.entries(pending)
+        stored = self._encoder.log(log, line.namespace) if log is not None else None
+        key = key_of(checkpoint_id)
+
+        def job(connection: sqlite3.Connection) -> None:
+            thread = self.thread(connection, line.thread_id)
+            check_hold(thread, line.thread_id, hold)
+            head = self._head(connection, thread, line)
+            place = head.place if head is not None and head.key == key else None
+            if place is None and head is not None:
+                place = find_place(connection, head.place >> 32, checkpoint_id)
+            if place is None or thread is None or head is None:
+                raise CheckpointNotFound(
+                    f"Thread {line.thread_id!r} has no checkpoint {checkpoint_id!r} to which results could be added."
+                )
+            self.take(connection, thread, line.thread_id, hold)
+            if entries:
+                _store_entries(connection, place, entries)
+                head.has_entries = True
+            if log is not None and stored is not None:
+                self._store_log(connection, thread, log, stored)
+
+        return job
+
+    # -- who may write
+
+    def thread(self, connection: sqlite3.Connection, thread_id: str) -> Thread | None:
+        found = self._known.threads.get(thread_id)
+        if found is None:
+            row = connection.execute(_THREAD, (thread_id,)).fetchone()
+            if row is None:
+                return None
+            found = self._known.threads[thread_id] = Thread(*row)
+        return found
+
+    def _taken(self, connection: sqlite3.Connection, thread: Thread | None, commit: Commit) -> Thread:
+        """The thread, which is made if it is new, held as the commit says."""
+        thread_id = commit.line.thread_id
+        if thread is None:
+            number = connection.execute(_INSERT_THREAD, (thread_id, microseconds(commit.created_at))).lastrowid or 0
+            thread = self._known.threads[thread_id] = Thread(number, 0, None, None, None)
+        return self.take(connection, thread, thread_id, commit.hold)
+
+    def take(self, connection: sqlite3.Connection, thread: Thread, thread_id: str, hold: Hold | None) -> Thread:
+        """The thread, taken, kept or let go.
+
+        A hold that is good for long still is not written again: that would make each commit dearer.
+        """
+        if hold is None:
+            return thread
+        if thread.owner == hold.owner and hold.until is not None and thread.until is not None:
+            enough = hold.now + (hold.until - hold.now) / 2
+            if thread.until >= microseconds(enough):
+                return thread
+        return self.write_hold(connection, thread, thread_id, hold)
+
+    def write_hold(self, connection: sqlite3.Connection, thread: Thread, thread_id: str, hold: Hold) -> Thread:
+        """Write who holds a thread from now on; the thread."""
+        keeps = thread.owner == hold.owner
+        epoch = thread.epoch if keeps else thread.epoch + 1
+        until = microseconds(hold.until) if hold.until is not None else None
+        owner = hold.owner if until is not None else None
+        wanted = thread.wanted if keeps and owner is not None else None
+        connection.execute(_HOLD, (epoch, owner, until, wanted, microseconds(hold.now), thread.id))
+        held = self._known.threads[thread_id] = Thread(thread.id, epoch, owner, until, wanted)
+        return held
+
+    # -- where it stands
+
+    def _head(self, connection: sqlite3.Connection, thread: Thread | None, line: Line) -> Head | None:
+        if thread is None:
+            return None
+        known = self._known
+        named = (thread.id, line.namespace, line.branch)
+        number = known.lines.get(named)
+        if number is None:
+            row = connection.execute(_LINE, named).fetchone()
+            if row is None:
+                return None
+            number = known.lines[named] = row[0]
+        head = known.heads.get(number)
+        if head is None:
+            row = connection.execute(_HEAD, _bounds(number)).fetchone()
+            if row is None:
+                return None
+            count, size = _counted(connection, number)
+            head = known.heads[number] = Head(row[0], row[1], count, size)
+        return head
+
+    def _new_line(self, connection: sqlite3.Connection, thread: Thread, line: Line) -> int:
+        """The place of the first checkpoint of a line that is made now."""
+        named = (thread.id, line.namespace, line.branch)
+        number = connection.execute(_INSERT_LINE, named).lastrowid or 0
+        self._known.lines[named] = number
+        return place_of(number, 0)
+
+    def _conflict(self, connection: sqlite3.Connection, commit: Commit, head: Head | None) -> CheckpointConflict:
+        reader = HistoryReader(connection, self._encoder.serde, self._encoder.seal)
+        found = reader.id_at(head.place) if head is not None else None
+        return CheckpointConflict(commit.line.thread_id, commit.expected, found)
+
+    def _parent(
+        self, connection: sqlite3.Connection, thread: Thread | None, commit: Commit, head: Head | None
+    ) -> int | None:
+        """The place of the parent. Raises CheckpointNotFound if it is not there."""
+        if commit.parent_id is None:
+            return None
+        if head is not None and commit.parent_id == commit.expected:
+            return head.place
+        own = (thread.id if thread is not None else 0, commit.line.namespace)
+        for (line,) in connection.execute(_LINES, own).fetchall():
+            place = find_place(connection, line, commit.parent_id)
+            if place is not None:
+                return place
+        raise CheckpointNotFound(f"Thread {commit.line.thread_id!r} has no checkpoint {commit.parent_id!r} to follow.")
+
+    # -- logs
+
+    def _run(self, connection: sqlite3.Connection, thread: Thread, run_id: str) -> tuple[int, int]:
+        """The number of a run, which is made if it is new, and of the next event in its log."""
+        found = self._known.runs.get((thread.id, run_id))
+        if found is None:
+            row = connection.execute(_RUN, (thread.id, run_id)).fetchone()
+            if row is None:
+                found = (connection.execute(_INSERT_RUN, (thread.id, run_id)).lastrowid or 0, 1)
+            else:
+                reader = HistoryReader(connection, self._encoder.serde, self._encoder.seal)
+                found = (row[0], reader.next_number(thread.id, row[0]))
+            self._known.runs[thread.id, run_id] = found
+        return found
+
+    def _store_log(self, connection: sqlite3.Connection, thread: Thread, log: Log, stored: bytes) -> None:
+        """Add to the log of a run; its numbers go on from the last one."""
+        run, number = self._run(connection, thread, log.run_id)
+        connection.execute(_INSERT_EVENTS, (place_of(run, number), stored))
+        self._known.runs[thread.id, log.run_id] = (run, number + len(log.entries))
+
+
+def check_hold(thread: Thread | None, thread_id: str, hold: Hold | None) -> None:
+    """Raise ThreadBusy or Fenced if a hold is not right."""
+    if hold is None or (thread is not None and thread.owner == hold.owner):
+        return
+    lease = thread.lease if thread is not None else None
+    if not hold.claims:
+        raise Fenced(thread_id, hold.owner, lease.owner if lease is not None else None)
+    if lease is not None and lease.until > hold.now:
+        raise ThreadBusy(thread_id, lease.owner, lease.until)
+
+
+def _may_have_entries(head: Head | None, parent: int) -> bool:
+    return head is None or parent != head.place or head.has_entries
+
+
+def _bounds(line: int) -> tuple[int, int]:
+    return place_of(line, 0), place_of(line, LAST_NUMBER)
+
+
+def _counted(connection: sqlite3.Connection, line: int) -> tuple[int, int]:
+    """How many records a line has, and of how many bytes."""
+    return connection.execute(_COUNT, _bounds(line)).fetchone()
+
+
+def _store_entries(connection: sqlite3.Connection, place: int, entries: Entries) -> None:
+    connection.executemany(_UPSERT, [(place, *entry) for entry in entries])
+
+
+_THREAD: Final = "SELECT id, epoch, owner, until, wanted FROM threads WHERE name = ?"
+_INSERT_THREAD: Final = "INSERT INTO threads (name, changed) VALUES (?, ?)"
+_HOLD: Final = "UPDATE threads SET epoch = ?, owner = ?, until = ?, wanted = ?, changed = ? WHERE id = ?"
+_LINE: Final = "SELECT id FROM lines WHERE thread = ? AND namespace = ? AND branch = ?"
+_LINES: Final = "SELECT id FROM lines WHERE thread = ? AND namespace = ? ORDER BY id"
+_INSERT_LINE: Final = "INSERT INTO lines (thread, namespace, branch) VALUES (?, ?, ?)"
+_HEAD: Final = "SELECT place, id FROM records WHERE place BETWEEN ? AND ? ORDER BY place DESC LIMIT 1"
+_COUNT: Final = (
+    "SELECT count(*), total(length(control) + ifnull(length(changes), 0)) FROM records WHERE place BETWEEN ? AND ?"
+)
+_RUN: Final = "SELECT id FROM runs WHERE thread = ? AND name = ?"
+_INSERT_RUN: Final = "INSERT INTO runs (thread, name) VALUES (?, ?)"
+_INSERT_RECORD: Final = (
+    "INSERT INTO records (place, id, run, number, control, changes, events) VALUES (?, ?, ?, ?, ?, ?, ?)"
+)
+_INSERT_JUMP: Final = "INSERT INTO jumps (place, parent) VALUES (?, ?)"
+_CONSUME: Final = (
+    f"DELETE FROM pending WHERE place = ? AND (kind IN ({ATTEMPTS}, {JOURNAL}) "
+    f"OR (kind = {LANDED} AND ? AND NOT EXISTS "
+    f"(SELECT 1 FROM pending AS asked WHERE asked.place = ? AND asked.kind = {INTERRUPTS})))"
+)
+_UPSERT: Final = (
+    "INSERT INTO pending (place, kind, key, body) VALUES (?, ?, ?, ?) "
+    "ON CONFLICT (place, kind, key) DO UPDATE SET body = excluded.body"
+)
+_INSERT_EVENTS: Final = "INSERT INTO events (place, body) VALUES (?, ?)"

@@ -1,0 +1,328 @@
+"""One SQLite file: who may read it, and how writes become transactions.
+
+Readers have connections of their own and never wait for writers (write-ahead log). Writes are jobs: functions of the
+one writing connection. Whoever writes takes everything that waits along, in one transaction: a commit costs what the
+disk needs to confirm it, and many runs share that cost. A job that fails fails alone.
+
+The file is safe with several processes; within one, share one `SqliteDatabase`.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections import deque
+from collections.abc import Callable, Generator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Generic, Self, TypeVar, cast
+
+from statewright.checkpoint.serde import Serde
+from statewright.errors import InvalidConfig
+from statewright.runtime.worker_threads import workers
+from statewright.storage.seal import Seal
+from statewright.storage.sqlite.faults import translated
+from statewright.storage.sqlite.known import Known
+from statewright.storage.sqlite.migrate import prepare
+
+T = TypeVar("T")
+Job = Callable[[sqlite3.Connection], T]
+"""What to do in a transaction. It checks before it writes, and may be called again if the transaction was undone."""
+
+PATIENCE: Final = 10.0
+"""Seconds for which a write waits for other processes that write."""
+LARGEST_GROUP: Final = 256
+"""How many jobs one transaction takes."""
+
+
+class _Waiting(Generic[T]):
+    """A job, and who waits for it."""
+
+    __slots__ = ("answered", "error", "future", "job", "result")
+
+    def __init__(self, job: Job[T], future: Future[T] | None = None) -> None:
+        self.job = job
+        self.future = future
+        self.answered = False
+        self.result: T | None = None
+        self.error: BaseException | None = None
+
+    def attempt(self, connection: sqlite3.Connection) -> None:
+        """Do the job; what comes of it counts once the transaction is through."""
+        try:
+            self.result, self.error = self.job(connection), None
+        except BaseException as error:
+            self.error = error
+
+    def tell(self) -> None:
+        self.answered = True
+        if self.future is None:
+            return
+        if self.error is not None:
+            self.future.set_exception(self.error)
+        else:
+            self.future.set_result(cast(Any, self.result))
+
+
+class SqliteDatabase:
+    """A file that keeps threads, a store and a cache; `SqliteSaver`, `SqliteStore`, `SqliteCache` are its faces.
+
+    With a `key` (16, 24 or 32 bytes) what runs and users put in is encrypted: AES-GCM; names of threads, namespaces and
+    times are not. `compress` makes older checkpoints smaller and slower to read.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        key: bytes | None = None,
+        compress: bool = False,
+        serde: Serde | None = None,
+    ) -> None:
+        self.path = Path(path)
+        self.serde = serde or Serde()
+        self.seal = Seal(key, compress=compress)
+        self.known = Known()
+        """What was written lately; used under the lock of the writer alone."""
+        self._lock = threading.Lock()
+        self._starting = threading.Lock()
+        self._queue: deque[_Waiting[Any]] = deque()
+        self._bell = threading.Event()
+        self._writer: threading.Thread | None = None
+        self._readers: list[sqlite3.Connection] = []
+        self._process = os.getpid()
+        self._closed = False
+        if str(path) in ("", ":memory:"):
+            raise InvalidConfig("A SQLite database needs a file. For threads in memory use InMemorySaver.")
+        with self._faults():
+            self._connection = self._connect()
+            try:
+                prepare(self._connection, self.path, self.seal)
+            except BaseException:
+                self._connection.close()
+                raise
+
+    @classmethod
+    def from_conn_string(cls, conn_string: str, **options: Any) -> Self:
+        """The database of a path, or of a URL such as `sqlite:///runs.db`."""
+        return cls(conn_string.removeprefix("sqlite:///"), **options)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self.path)!r})"
+
+    def close(self) -> None:
+        """Write what waits, and let go of the file. Nothing can be read or written any more."""
+        if self._closed:
+            return
+        self._check_process()
+        with self._lock:
+            while self._queue:
+                self._drain()
+            self._closed = True
+            while self._queue:  # what was handed over meanwhile is told that it came too late
+                self._drain()
+            self._bell.set()
+            for connection in (*self._readers, self._connection):
+                connection.close()
+            self._readers.clear()
+        if self._writer is not None and self._writer is not threading.current_thread():
+            self._writer.join()
+
+    # -- reading
+
+    @contextmanager
+    def read(self) -> Generator[sqlite3.Connection]:
+        """A connection that sees one state of the database, for as long as the block lasts."""
+        self._check_process()
+        with self._faults():
+            connection = self._reader()
+            try:
+                connection.execute("BEGIN")
+                yield connection
+            finally:
+                connection.rollback()
+                if self._closed:
+                    connection.close()
+                else:
+                    self._readers.append(connection)
+
+    def _reader(self) -> sqlite3.Connection:
+        if self._closed:
+            raise sqlite3.ProgrammingError(_CLOSED)
+        try:
+            return self._readers.pop()
+        except IndexError:  # all are in use
+            return self._connect()
+
+    def read_beside(self, read: Callable[[sqlite3.Connection], T]) -> Future[T]:
+        """What a function reads, on a thread of its own."""
+        future: Future[T] = Future()
+        future.set_running_or_notify_cancel()
+
+        def call() -> None:
+            try:
+                with self.read() as connection:
+                    found = read(connection)
+            except BaseException as error:
+                future.set_exception(error)
+            else:
+                future.set_result(found)
+
+        workers.submit(call)
+        return future
+
+    # -- writing
+
+    def write(self, job: Job[T]) -> T:
+        """Do a job in a transaction, on this thread, with whatever else waits to be written; its answer."""
+        self._check_process()
+        waiting = _Waiting(job)
+        self._queue.append(waiting)
+        with self._lock:
+            while not waiting.answered:  # whoever held the lock may have done it already
+                self._drain()
+        if waiting.error is not None:
+            raise waiting.error
+        return cast(T, waiting.result)
+
+    def hand_over(self, job: Job[T]) -> Future[T]:
+        """Let a job be done in a transaction on the writer thread; jobs keep their order.
+
+        It is done even if nobody waits for it any more. The future of a closed database raises.
+        """
+        self._check_process()
+        future: Future[T] = Future()
+        future.set_running_or_notify_cancel()  # whoever cancels it ends a wait, and not the write
+        self._queue.append(_Waiting(job, future))
+        if self._writer is None:
+            self._start_writer()
+        self._bell.set()
+        if self._closed:  # nobody else will answer
+            with self._lock:
+                self._drain()
+        return future
+
+    def _start_writer(self) -> None:
+        with self._starting:  # not the lock: whoever hands over does not wait for those who write
+            if self._writer is None and not self._closed:
+                self._writer = threading.Thread(target=self._write_on, name="statewright-sqlite", daemon=True)
+                self._writer.start()
+
+    def _write_on(self) -> None:
+        """What the writer thread does: write whatever waits, until the database is closed."""
+        while not self._closed:
+            self._bell.wait()
+            self._bell.clear()
+            with self._lock:
+                while self._queue:
+                    self._drain()
+
+    def _drain(self) -> None:
+        """Write what waits as one transaction. The lock is held."""
+        queue, group = self._queue, list[_Waiting[Any]]()
+        while queue and len(group) < LARGEST_GROUP:
+            group.append(queue.popleft())
+        if not group:
+            return
+        try:
+            if not self._written_together(group):
+                for one in group:
+                    self._written_alone(one)
+        except BaseException as error:
+            for one in group:
+                one.error = one.error or error
+        for one in group:
+            if one.error is not None:
+                one.error = translated(one.error, self.path) or one.error
+            one.tell()
+
+    def _written_together(self, group: list[_Waiting[Any]]) -> bool:
+        """Write a group; False if one failed after it had written, so that nothing was kept."""
+        connection = self._connection
+        if self._closed:
+            raise sqlite3.ProgrammingError(_CLOSED)
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            self.known.refresh(connection)
+            for one in group:
+                before = connection.total_changes
+                one.attempt(connection)
+                if one.error is not None and (connection.total_changes != before or not connection.in_transaction):
+                    self._undo()
+                    return False
+            connection.execute("COMMIT")
+        except BaseException:
+            self._undo()
+            raise
+        return True
+
+    def _written_alone(self, one: _Waiting[Any]) -> None:
+        connection = self._connection
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            self.known.refresh(connection)
+            one.attempt(connection)
+            if one.error is None:
+                connection.execute("COMMIT")
+            else:
+                self._undo()
+        except BaseException as error:
+            self._undo()
+            one.error = error
+
+    def _undo(self) -> None:
+        """Write nothing of the present transaction."""
+        self._connection.rollback()
+        self.known.forget()
+
+    # -- connections
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self.path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
+        try:
+            connection.execute("PRAGMA synchronous=FULL")
+            connection.execute("PRAGMA temp_store=MEMORY")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _check_process(self) -> None:
+        """After a fork, begin with connections of one's own: those of the parent must not even be closed."""
+        if self._process == os.getpid():
+            return
+        with _after_fork:
+            if self._process == os.getpid():
+                return
+            _inherited.append((self._connection, self._readers))
+            self._readers, self._writer, self._queue = [], None, deque()
+            self._lock, self._starting, self._bell = threading.Lock(), threading.Lock(), threading.Event()
+            self._connection = self._connect()
+            self.known.forget()
+            self._process = os.getpid()  # last: until then other threads wait
+
+    @contextmanager
+    def _faults(self) -> Generator[None]:
+        """Raises errors of SQLite as those of Statewright."""
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            ours = translated(error, self.path)
+            if ours is None:
+                raise
+            raise ours from error
+
+
+_CLOSED: Final = "it was closed"
+_after_fork = threading.Lock()
+_inherited: list[Any] = []
+"""Connections of a parent process: kept, because closing them would release its locks."""

@@ -1,0 +1,363 @@
+"""Checkpoints read: states made again from what is stored of their changes.
+
+The newest checkpoints of a line are records, one row each. Older ones lie together in segments: what they changed in
+fields that do not grow, and apart from that, field by field, what growing fields gained. A segment may begin with a
+`base`, the state of the fields that do not grow; so a state is made of one base, of the few changes since, and of
+the content of the fields that grow, which is stored once.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+from statewright.channels import MISSING, Added, Merged, changed
+from statewright.checkpoint import Checkpoint, Line, Pending, SavedCheckpoint, Values
+from statewright.checkpoint.forms import REPORTED, Control, Entry, instant_of, made_control, made_pending
+from statewright.checkpoint.serde import Serde
+from statewright.errors import DamagedDatabase
+from statewright.ids import CheckpointId
+from statewright.storage.seal import Seal
+from statewright.storage.sqlite.places import LAST_NUMBER, Interval, head_of, line_of, number_of, path_to, place_of
+
+Changes = Mapping[str, Any]
+ADD, MERGE, SET, GONE = range(4)
+"""What an entry of a growing field says."""
+Growth = tuple[int, int, Any]
+"""The number of the checkpoint, what it says, and the items or the value."""
+
+
+class _Part(NamedTuple):
+    """What one interval contributes to a state, in the order in which it is applied."""
+
+    base: Changes | None
+    changes: Sequence[Changes]
+    growth: Mapping[str, Sequence[Growth]]
+    recent: Sequence[Changes]
+
+
+class HistoryReader:
+    """Reads checkpoints over one connection, which sees one state of the database."""
+
+    def __init__(self, connection: sqlite3.Connection, serde: Serde, seal: Seal) -> None:
+        self._connection = connection
+        self._serde = serde
+        self._seal = seal
+
+    # -- states
+
+    def state_at(self, place: int, *, fields: frozenset[str] | None = None) -> Values:
+        """The state of a checkpoint; of some fields alone if they are named."""
+        growing = self.growing_fields(place)
+        values: Values = {}
+        for part in reversed(list(self._parts(place, growing))):
+            if part.base is not None:
+                values = {**{name: one for name, one in values.items() if name in growing}, **part.base}
+            for changes in part.changes:
+                _apply(values, changes)
+            for field, growth in part.growth.items():
+                _grow(values, field, growth)
+            for changes in part.recent:
+                _apply(values, changes)
+        return values if fields is None else {name: one for name, one in values.items() if name in fields}
+
+    def growing_fields(self, place: int) -> frozenset[str]:
+        """The fields whose growth is stored apart from the rest, on the way to a checkpoint."""
+        return frozenset(
+            field for interval in path_to(self._connection, place) for field in self._fields(interval.line)
+        )
+
+    def _parts(self, place: int, growing: frozenset[str]) -> Iterator[_Part]:
+        """What is needed for a state, the newest interval first."""
+        based, settled = False, set[str]()
+        for interval in path_to(self._connection, place):
+            recent: Sequence[Changes] = [changes for _, changes in self._records(interval)]
+            if based:  # of the rest there is a base: only what grows is of interest still
+                recent = [{f: one for f, one in changes.items() if f in growing - settled} for changes in recent]
+            end = self._end_of_segments(interval)
+            base, changes = (None, []) if based or end is None else self._segments(interval, end)
+            growth = self._growth(interval, end, settled) if end is not None else {}
+            yield _Part(base, changes, growth, recent)
+            based = based or base is not None
+            if based and growing <= settled:
+                return
+
+    def _end_of_segments(self, interval: Interval) -> int | None:
+        """The place of the segment that ends an interval, or of the last one before its records."""
+        first, last = interval.places
+        row = self._connection.execute(_SEGMENT_AT, (last, place_of(interval.line + 1, 0) - 1)).fetchone()
+        if row is not None and row[1] <= interval.last:
+            return row[0]
+        row = self._connection.execute(_SEGMENT_BEFORE, (first, last)).fetchone()
+        return row[0] if row is not None else None
+
+    def _segments(self, interval: Interval, end: int) -> tuple[Changes | None, list[Changes]]:
+        """The newest base in an interval, and the changes of all checkpoints after it."""
+        found: list[Changes] = []
+        rows = self._connection.execute(_SEGMENTS, (interval.places[0], end))
+        for _, first, base, changes in rows:
+            if changes is not None:
+                count = interval.last - first + 1
+                found.extend(reversed(self._value(changes)[:count]))
+            if base is not None:
+                return self._value(base), found[::-1]
+        return None, found[::-1]
+
+    def _growth(self, interval: Interval, end: int, settled: set[str]) -> dict[str, list[Growth]]:
+        """What growing fields gained in an interval; fields that were set anew in it are settled then."""
+        growth: dict[str, list[Growth]] = {}
+        for field in self._fields(interval.line) - settled:
+            entries: list[list[Growth]] = []
+            rows = self._connection.execute(_GROWN, (interval.line, field, interval.first, number_of(end)))
+            for whole, body in rows:
+                entries.append([one for one in self._value(body) if one[0] <= interval.last])
+                if whole and any(kind == SET for _, kind, _ in entries[-1]):
+                    settled.add(field)
+                    break
+            growth[field] = [one for row in reversed(entries) for one in row]
+        return growth
+
+    def _fields(self, line: int) -> frozenset[str]:
+        return frozenset(field for (field,) in self._connection.execute(_FIELDS, (line,)))
+
+    def _records(self, interval: Interval) -> list[tuple[int, Changes]]:
+        """The changes of the checkpoints of an interval that are no part of a segment, by place."""
+        rows = self._connection.execute(_RECORDS, interval.places)
+        return [(place, self._value(changes) if changes is not None else {}) for place, changes in rows]
+
+    # -- checkpoints
+
+    def checkpoint_at(self, place: int, line: Line) -> SavedCheckpoint:
+        """A checkpoint as it was saved, with what has become known about its frontier."""
+        (found,) = self.checkpoints([place], line)
+        return found
+
+    def checkpoints(self, places: Sequence[int], line: Line) -> list[SavedCheckpoint]:
+        """Checkpoints of one path, the newest first as they are given."""
+        return list(reversed([*self._rolled(list(reversed(places)), line)])) if places else []
+
+    def _rolled(self, places: Sequence[int], line: Line) -> Iterator[SavedCheckpoint]:
+        """Checkpoints of one path, the oldest first: the state of the first one, and the changes since."""
+        values = self.state_at(places[0])
+        controls = self._controls(places)
+        changes = self._changes_by_place(places[1:])
+        known = self._known(places)
+        for position, place in enumerate(places):
+            if position:
+                values = values.copy()
+                _apply(values, changes.get(place, {}))
+            parent = places[position - 1] if position else self.parent_of(place)
+            if parent is not None and parent not in controls:
+                controls.update(self._controls([parent]))
+            yield self._saved(line, controls[place], controls.get(parent or -1), values, known.get(place, ()))
+
+    def _saved(
+        self, line: Line, own: _Controlled, parent: _Controlled | None, values: Values, known: Sequence[Entry]
+    ) -> SavedCheckpoint:
+        key, run, plain = own
+        control: Control = made_control(plain, key.hex())
+        shown = {name: value for name, value in values.items() if name != REPORTED} if REPORTED in values else values
+        checkpoint = Checkpoint(
+            control.id or "",
+            control.step,
+            shown.copy(),
+            control.frontier,
+            control.held,
+            control.joins,
+            tuple((name, update) for name, update in values.get(REPORTED, ())),
+        )
+        return SavedCheckpoint(
+            line=line,
+            parent_id=_id_of(parent) if parent is not None else None,
+            checkpoint=checkpoint,
+            source=control.source,
+            run_id=run,
+            created_at=control.created_at,
+            metadata=control.metadata,
+            pending=made_pending(known, control.frontier, self._serde) if known else Pending(),
+            graph_version=control.graph_version,
+        )
+
+    def ages(self, line: int) -> list[tuple[datetime, bytes, int]]:
+        """When each checkpoint of a line was made, the key of its id, and its place."""
+        head = head_of(self._connection, line)
+        if head is None:
+            return []
+        first = self._connection.execute(_FIRST, (place_of(line, 0), head[0])).fetchone()[0]
+        controls = self._controls(range(place_of(line, first), head[0] + 1))
+        return [(instant_of(control[0]), key, place) for place, (key, _, control) in controls.items()]
+
+    def parent_of(self, place: int) -> int | None:
+        """The place of the parent."""
+        jump = self._connection.execute(_JUMP, (place,)).fetchone()
+        if jump is not None:
+            return jump[0]
+        return place - 1 if number_of(place) else None
+
+    def id_at(self, place: int) -> CheckpointId:
+        """The id of a checkpoint."""
+        return _id_of(self._controls([place])[place])
+
+    def _controls(self, places: Sequence[int]) -> dict[int, _Controlled]:
+        """All about checkpoints but their states."""
+        found: dict[int, _Controlled] = {}
+        for first, last in _stretches(places):
+            for place, key, run, control in self._connection.execute(_CONTROLS, (first, last)):
+                found[place] = (key, run, self._value(control))
+            for segment, number, ids, controls in self._overlapping(_SEGMENT_CONTROLS, first, last):
+                runs, each = self._value(controls)
+                for offset, (run, control) in enumerate(each):
+                    place = place_of(line_of(segment), number + offset)
+                    if first <= place <= last:
+                        found[place] = (ids[offset * 16 : offset * 16 + 16], runs[run], control)
+        missing = [place for place in places if place not in found]
+        if missing:
+            raise DamagedDatabase(f"checkpoint {number_of(missing[0])} of line {line_of(missing[0])} is not there")
+        return found
+
+    def _overlapping(self, query: str, first: int, last: int) -> Iterable[Any]:
+        """The segments that hold some of the places of one line from `first` to `last`."""
+        return self._connection.execute(query, (first, place_of(line_of(first) + 1, 0) - 1, number_of(last)))
+
+    def _changes_by_place(self, places: Sequence[int]) -> dict[int, dict[str, Any]]:
+        """What each checkpoint changed."""
+        found: dict[int, dict[str, Any]] = {}
+        for first, last in _stretches(places):
+            line = line_of(first)
+            for place, changes in self._records(Interval(line, number_of(first), number_of(last))):
+                found[place] = dict(changes)
+            for segment, number, _, changes in self._overlapping(_SEGMENT_CHANGES, first, last):
+                for offset, one in enumerate(self._value(changes) if changes is not None else ()):
+                    found.setdefault(place_of(line, number + offset), {}).update(one)
+                for field, body in self._connection.execute(_GROWN_IN, (line, number_of(segment))):
+                    for at, kind, gained in self._value(body):
+                        found.setdefault(place_of(line, at), {})[field] = _change(kind, gained)
+        return found
+
+    def _known(self, places: Sequence[int]) -> dict[int, list[Entry]]:
+        """What is known of the frontiers of checkpoints."""
+        found: dict[int, list[Entry]] = {}
+        for first, last in _stretches(places):
+            for place, kind, key, body in self._connection.execute(_PENDING, (first, last)):
+                found.setdefault(place, []).append((kind, key, self._value(body)))
+        return found
+
+    # -- logs
+
+    def log(self, thread: int, run: int, after: int = 0) -> list[tuple[int, list[Any]]]:
+        """The log of a run: what was written together, each with the number of its first event, in order."""
+        found: list[tuple[int, list[Any]]] = []
+        for place, body in self._connection.execute(_EVENTS, (place_of(run, 0), place_of(run, LAST_NUMBER))):
+            found.extend((number_of(place) + batch[0], batch) for batch in self._value(body))
+        for (line,) in self._connection.execute(_THREAD_LINES, (thread,)).fetchall():
+            found.extend(self.log_of_line(line, LAST_NUMBER, run).get(run, ()))
+        found.sort(key=lambda one: one[0])
+        return [(number, [0, *batch[1:]]) for number, batch in found if number + len(batch) - 5 >= after]
+
+    def next_number(self, thread: int, run: int) -> int:
+        """The number of the next event in the log of a run."""
+        return max((number + len(batch) - 4 for number, batch in self.log(thread, run)), default=1)
+
+    def log_of_line(self, line: int, last: int, run: int | None = None) -> dict[int, list[tuple[int, list[Any]]]]:
+        """What the records of a line, up to a number, hold of the logs of runs, as rows of those logs hold it."""
+        found: dict[int, list[tuple[int, list[Any]]]] = {}
+        row = self._connection.execute(_NAMESPACE, (line,)).fetchone()
+        rows = self._connection.execute(_RECORD_LOGS, (place_of(line, 0), place_of(line, last)))
+        for own, number, control, events in rows:
+            if run is None or run == own:
+                at, step = self._value(control)[:2]
+                batches = found.setdefault(own, [])
+                first = batches[0][0] if batches else number
+                batches.append((number, [number - first, at, row[0], step, *self._value(events)]))
+        return found
+
+    def _value(self, stored: bytes) -> Any:
+        return self._serde.decode(self._seal.open(stored))
+
+
+_Controlled = tuple[bytes, str, Any]
+"""Of a checkpoint, the key of its id, its run, and everything else but its state."""
+
+
+def _id_of(controlled: _Controlled) -> CheckpointId:
+    key, _, plain = controlled
+    return CheckpointId((plain[5].get("id") if len(plain) > 5 else None) or key.hex())
+
+
+def _apply(values: Values, changes: Changes) -> None:
+    """Make changes to a mapping of the caller's own."""
+    for name, change in changes.items():
+        value = changed(values.get(name, MISSING), change)
+        if value is MISSING:
+            values.pop(name, None)
+        else:
+            values[name] = value
+
+
+def _grow(values: Values, field: str, growth: Iterable[Growth]) -> None:
+    """Let a growing field gain what it gained: copied once, however much there is."""
+    value: Any = values.get(field, MISSING)
+    if isinstance(value, list):
+        value = [*value]  # pyright: ignore[reportUnknownVariableType]
+    for _, kind, gained in growth:
+        if kind == ADD and isinstance(value, list):
+            value.extend(gained)  # pyright: ignore[reportUnknownMemberType]
+        else:
+            value = changed(value, _change(kind, gained))
+    if value is MISSING:
+        values.pop(field, None)
+    else:
+        values[field] = value
+
+
+def _change(kind: int, gained: Any) -> Any:
+    if kind == ADD:
+        return Added(gained)
+    return Merged(gained) if kind == MERGE else MISSING if kind == GONE else gained
+
+
+def _stretches(places: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Places in order, as first and last of those that follow each other."""
+    first = last = None
+    for place in places:
+        if first is not None and last is not None and place == last + 1:
+            last = place
+            continue
+        if first is not None and last is not None:
+            yield first, last
+        first = last = place
+    if first is not None and last is not None:
+        yield first, last
+
+
+_SEGMENT_AT: Final = "SELECT place, first FROM segments WHERE place BETWEEN ? AND ? ORDER BY place LIMIT 1"
+_SEGMENT_BEFORE: Final = "SELECT place FROM segments WHERE place BETWEEN ? AND ? ORDER BY place DESC LIMIT 1"
+_SEGMENTS: Final = "SELECT place, first, base, changes FROM segments WHERE place BETWEEN ? AND ? ORDER BY place DESC"
+_SEGMENT_CONTROLS: Final = (
+    "SELECT place, first, ids, controls FROM segments WHERE place BETWEEN ? AND ? AND first <= ? ORDER BY place"
+)
+_SEGMENT_CHANGES: Final = (
+    "SELECT place, first, ids, changes FROM segments WHERE place BETWEEN ? AND ? AND first <= ? ORDER BY place"
+)
+_GROWN: Final = "SELECT whole, body FROM grown WHERE line = ? AND field = ? AND last BETWEEN ? AND ? ORDER BY last DESC"
+_GROWN_IN: Final = "SELECT field, body FROM grown WHERE line = ? AND last = ?"
+_FIELDS: Final = "SELECT DISTINCT field FROM grown WHERE line = ?"
+_FIRST: Final = (
+    "SELECT coalesce((SELECT first FROM segments WHERE place BETWEEN ?1 AND ?2 ORDER BY place LIMIT 1), "
+    "(SELECT place & 0xFFFFFFFF FROM records WHERE place BETWEEN ?1 AND ?2 ORDER BY place LIMIT 1))"
+)
+_RECORDS: Final = "SELECT place, changes FROM records WHERE place BETWEEN ? AND ? ORDER BY place"
+_CONTROLS: Final = (
+    "SELECT place, records.id, runs.name, control FROM records JOIN runs ON runs.id = records.run "
+    "WHERE place BETWEEN ? AND ? ORDER BY place"
+)
+_EVENTS: Final = "SELECT place, body FROM events WHERE place BETWEEN ? AND ? ORDER BY place"
+_THREAD_LINES: Final = "SELECT id FROM lines WHERE thread = ?"
+_NAMESPACE: Final = "SELECT namespace FROM lines WHERE id = ?"
+_RECORD_LOGS: Final = (
+    "SELECT run, number, control, events FROM records WHERE place BETWEEN ? AND ? AND events IS NOT NULL ORDER BY place"
+)
+_JUMP: Final = "SELECT parent FROM jumps WHERE place = ?"
+_PENDING: Final = "SELECT place, kind, key, body FROM pending WHERE place BETWEEN ? AND ? ORDER BY place, kind, key"

@@ -1,0 +1,75 @@
+"""What the writer knows of a database without asking it.
+
+It holds as long as nobody else writes to the file, which SQLite tells by a number; so of many commits that follow each
+other only the first has to look where its thread stands. Used under the lock of the writer alone.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Final, NamedTuple
+
+from statewright.checkpoint import Lease
+from statewright.checkpoint.forms import instant_of
+
+_MOST: Final = 10_000
+"""How many lines are remembered."""
+
+
+class Thread(NamedTuple):
+    """A thread as it is stored: its number, and who holds it."""
+
+    id: int
+    epoch: int
+    owner: str | None
+    until: int | None
+    """In microseconds since 1970."""
+    wanted: str | None
+
+    @property
+    def lease(self) -> Lease | None:
+        if self.owner is None or self.until is None:
+            return None
+        return Lease(self.owner, self.epoch, instant_of(self.until), self.wanted)
+
+
+class Head:
+    """The newest checkpoint of a line, and what lies before it."""
+
+    __slots__ = ("count", "has_entries", "key", "place", "size")
+
+    def __init__(self, place: int, key: bytes, count: int, size: int) -> None:
+        self.place = place
+        self.key = key
+        """The key of its id."""
+        self.count = count
+        """How many records the line has."""
+        self.size = size
+        """Of how many bytes."""
+        self.has_entries = True
+        """Whether anything may be stored about its frontier."""
+
+
+class Known:
+    """Threads, lines and runs that were written to lately."""
+
+    __slots__ = ("_version", "heads", "lines", "runs", "threads")
+
+    def __init__(self) -> None:
+        self._version = -1
+        self.threads: dict[str, Thread] = {}
+        self.lines: dict[tuple[int, str, str], int] = {}
+        self.heads: dict[int, Head] = {}
+        self.runs: dict[tuple[int, str], tuple[int, int]] = {}
+        """The number of a run, and of the next event in its log."""
+
+    def refresh(self, connection: sqlite3.Connection) -> None:
+        """Forget everything if another connection has written since; called when a transaction begins."""
+        version: int = connection.execute("PRAGMA data_version").fetchone()[0]
+        if version != self._version or len(self.heads) > _MOST:
+            self.forget()
+            self._version = version
+
+    def forget(self) -> None:
+        """Know nothing: what was written is not so, or was written by other ways."""
+        self.threads, self.lines, self.heads, self.runs = {}, {}, {}, {}

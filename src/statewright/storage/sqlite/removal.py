@@ -1,0 +1,51 @@
+"""Lines and threads forgotten. What a run did stays in its log, though its checkpoints go."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Final
+
+from statewright.checkpoint.serde import Serde
+from statewright.storage.seal import Seal
+from statewright.storage.sqlite.history import HistoryReader
+from statewright.storage.sqlite.places import LAST_NUMBER, place_of
+
+
+def drop_namespace(connection: sqlite3.Connection, serde: Serde, seal: Seal, thread: int, namespace: str) -> None:
+    """Forget a namespace of a thread, and those inside it."""
+    for line, found in connection.execute(_NAMESPACES, (thread,)).fetchall():
+        if found == namespace or found.startswith((namespace + "|", namespace + ":")):
+            keep_log(connection, serde, seal, line)
+            delete_line(connection, line)
+
+
+def keep_log(connection: sqlite3.Connection, serde: Serde, seal: Seal, line: int, last: int = LAST_NUMBER) -> None:
+    """Move the events of the records of a line, up to the one with the number `last`, to the logs of their runs."""
+    reader = HistoryReader(connection, serde, seal)
+    for run, batches in reader.log_of_line(line, last).items():
+        body = seal.close(serde.encode([batch for _, batch in batches], "event"))
+        connection.execute(_INSERT_EVENTS, (place_of(run, batches[0][0]), body))
+
+
+def delete_line(connection: sqlite3.Connection, line: int) -> None:
+    """Forget a line with all its checkpoints."""
+    bounds = place_of(line, 0), place_of(line, LAST_NUMBER)
+    for table in ("records", "segments", "jumps", "pending"):
+        connection.execute(f"DELETE FROM {table} WHERE place BETWEEN ? AND ?", bounds)
+    connection.execute("DELETE FROM grown WHERE line = ?", (line,))
+    connection.execute("DELETE FROM lines WHERE id = ?", (line,))
+
+
+def delete_thread(connection: sqlite3.Connection, thread: int) -> None:
+    """Forget a thread, with its logs."""
+    for (line,) in connection.execute("SELECT id FROM lines WHERE thread = ?", (thread,)).fetchall():
+        delete_line(connection, line)
+    for (run,) in connection.execute("SELECT id FROM runs WHERE thread = ?", (thread,)).fetchall():
+        bounds = place_of(run, 0), place_of(run, LAST_NUMBER)
+        connection.execute("DELETE FROM events WHERE place BETWEEN ? AND ?", bounds)
+    connection.execute("DELETE FROM runs WHERE thread = ?", (thread,))
+    connection.execute("DELETE FROM threads WHERE id = ?", (thread,))
+
+
+_NAMESPACES: Final = "SELECT id, namespace FROM lines WHERE thread = ? AND namespace <> ''"
+_INSERT_EVENTS: Final = "INSERT INTO events (place, body) VALUES (?, ?)"

@@ -1,0 +1,42 @@
+"""What faces of a database share: they close it if they opened it, and not if it was given to them."""
+
+from __future__ import annotations
+
+import os
+from types import TracebackType
+from typing import Any, Self
+
+from statewright.errors import InvalidConfig
+from statewright.storage.sqlite.database import SqliteDatabase
+
+Given = SqliteDatabase | str | os.PathLike[str]
+"""A database, or the path of one."""
+
+
+class View:
+    """A face of a database, which it opens with `options` if it is given a path."""
+
+    def __init__(self, database: Given, **options: Any) -> None:
+        if isinstance(database, SqliteDatabase) and options:
+            raise InvalidConfig(f"{', '.join(options)}: this is for opening a file. Give it to SqliteDatabase(...).")
+        self._owns = not isinstance(database, SqliteDatabase)
+        self.database = database if isinstance(database, SqliteDatabase) else SqliteDatabase(database, **options)
+
+    @classmethod
+    def from_conn_string(cls, conn_string: str, **options: Any) -> Self:
+        """The face of the database at a path, or at a URL such as `sqlite:///runs.db`."""
+        return cls(conn_string.removeprefix("sqlite:///"), **options)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self.database.path)!r})"
+
+    def close(self) -> None:
+        """Close the database, if this face has opened it."""
+        if self._owns:
+            self.database.close()

@@ -1,0 +1,138 @@
+"""Faults of SQLite and of the file system, as errors of Statewright: real ones, made on purpose."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from statewright.errors import (
+    DamagedDatabase,
+    StorageError,
+    StorageFull,
+    StorageLocked,
+    StorageUnavailable,
+)
+from statewright.storage.sqlite import database as module
+from statewright.storage.sqlite.database import SqliteDatabase
+from statewright.storage.sqlite.faults import translated
+
+FILE = Path("runs.db")
+
+
+def raised(path: Path, *statements: str, timeout: float = 0) -> sqlite3.Error:
+    """What SQLite raises for the last of some statements."""
+    connection = sqlite3.connect(path, timeout=timeout, isolation_level=None)
+    try:
+        for statement in statements:
+            connection.execute(statement)
+    except sqlite3.Error as error:
+        return error
+    finally:
+        connection.close()
+    raise AssertionError("nothing was raised")
+
+
+def full(folder: Path) -> sqlite3.Error:
+    fill = "INSERT INTO t VALUES (zeroblob(100000))"
+    return raised(folder / "full.db", "PRAGMA page_size=512", "PRAGMA max_page_count=3", "CREATE TABLE t (x)", fill)
+
+
+def locked(folder: Path) -> sqlite3.Error:
+    holder = sqlite3.connect(folder / "locked.db", isolation_level=None)
+    holder.execute("BEGIN EXCLUSIVE")
+    error = raised(folder / "locked.db", "BEGIN IMMEDIATE")
+    holder.close()
+    return error
+
+
+def no_database(folder: Path) -> sqlite3.Error:
+    (folder / "text.db").write_text("this is no database, but a letter to my aunt\n" * 100)
+    return raised(folder / "text.db", "SELECT * FROM sqlite_master")
+
+
+def cut_short(folder: Path) -> sqlite3.Error:
+    path = folder / "cut.db"
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE t (x)")
+    connection.executemany("INSERT INTO t VALUES (?)", [(b"x" * 1000,)] * 100)
+    connection.commit()
+    connection.close()
+    path.write_bytes(path.read_bytes()[:20000])
+    return raised(path, "SELECT sum(length(x)) FROM t")
+
+
+def no_folder(folder: Path) -> sqlite3.Error:
+    with pytest.raises(sqlite3.Error) as caught:
+        sqlite3.connect(folder / "nowhere" / "runs.db")
+    return caught.value
+
+
+def wrong_statement(folder: Path) -> sqlite3.Error:
+    return raised(folder / "any.db", "SELECT * FROM t")
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind", "said"),
+    [
+        (full, StorageFull, "no room left for runs.db.*Make room"),
+        (locked, StorageLocked, "Another process has runs.db locked.*Try again"),
+        (no_database, DamagedDatabase, "runs.db is damaged: file is not a database"),
+        (cut_short, DamagedDatabase, "runs.db is damaged"),
+        (no_folder, StorageUnavailable, "runs.db cannot be used: unable to open"),
+        (wrong_statement, StorageUnavailable, "runs.db cannot be used: no such table"),
+    ],
+)
+def test_each_fault_has_its_error(
+    tmp_path: Path, fault: Callable[[Path], sqlite3.Error], kind: type[StorageError], said: str
+) -> None:
+    ours = translated(fault(tmp_path), FILE)
+    assert type(ours) is kind
+    with pytest.raises(kind, match=said):
+        raise ours
+
+
+@pytest.mark.parametrize("error", [sqlite3.ProgrammingError("it was closed"), PermissionError(13, "Permission denied")])
+def test_a_fault_without_a_code_leaves_the_database_unusable(error: Exception) -> None:
+    ours = translated(error, FILE)
+    assert type(ours) is StorageUnavailable
+    assert str(error) in str(ours)
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), KeyboardInterrupt(), DamagedDatabase("it")])
+def test_what_is_no_fault_of_storage_stays_what_it_is(error: BaseException) -> None:
+    assert translated(error, FILE) is None
+
+
+def test_a_write_gives_up_when_another_process_writes_for_too_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "PATIENCE", 0.01)
+    with SqliteDatabase(tmp_path / "runs.db") as database:
+        other = sqlite3.connect(database.path, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StorageLocked):
+            database.write(lambda connection: connection.execute("DELETE FROM items"))
+        with pytest.raises(StorageLocked):
+            database.hand_over(lambda connection: connection.execute("DELETE FROM items")).result(5)
+        other.close()
+        assert database.write(lambda connection: connection.execute("DELETE FROM items").rowcount) == 0
+
+
+def test_a_full_disk_keeps_what_was_there_before(tmp_path: Path) -> None:
+    def fill(connection: sqlite3.Connection) -> None:
+        connection.execute("INSERT INTO cache VALUES ('n', 'big', zeroblob(10000000), NULL)")
+
+    def note(connection: sqlite3.Connection) -> None:
+        connection.execute("INSERT INTO cache VALUES ('n', 'small', x'', NULL)")
+
+    with SqliteDatabase(tmp_path / "runs.db") as database:
+        pages = database.write(lambda connection: connection.execute("PRAGMA page_count").fetchone()[0])
+        database.write(lambda connection: connection.execute(f"PRAGMA max_page_count={pages + 20}"))
+        with pytest.raises(StorageFull):
+            database.write(fill)
+        database.write(note)
+        with database.read() as connection:
+            assert connection.execute("SELECT input FROM cache").fetchall() == [("small",)]

@@ -1,0 +1,200 @@
+"""Files when they are opened: new ones, those of other versions and with other keys, and what is no database."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sqlite3
+import sys
+import threading
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from statewright.errors import DamagedDatabase, InvalidConfig, NewerFormat, StorageError, StorageUnavailable, WrongKey
+from statewright.storage.sqlite.database import SqliteDatabase
+from statewright.storage.sqlite.migrate import FORMAT, STEPS, statement
+
+KEY, OTHER = bytes(range(32)), bytes(32)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "runs.db"
+
+
+def made(path: Path, key: bytes | None = None) -> Path:
+    with SqliteDatabase(path, key=key) as database:
+        database.write(lambda connection: connection.execute("INSERT INTO cache VALUES ('n', 'i', x'01', NULL)"))
+    return path
+
+
+def pragma(path: Path, name: str) -> object:
+    with closing(sqlite3.connect(path)) as connection:
+        return connection.execute(f"PRAGMA {name}").fetchone()[0]
+
+
+def test_a_new_file_has_todays_format_and_is_marked_as_ours(path: Path) -> None:
+    made(path)
+    assert pragma(path, "user_version") == FORMAT == len(STEPS)
+    assert pragma(path, "application_id") == int.from_bytes(b"SWrt")
+    assert pragma(path, "journal_mode") == "wal"
+
+
+def test_an_empty_file_is_a_new_one(path: Path) -> None:
+    path.touch()
+    made(path)
+    assert pragma(path, "user_version") == FORMAT
+
+
+def test_opening_again_changes_nothing(path: Path) -> None:
+    made(path)
+    with SqliteDatabase(path) as database, database.read() as connection:
+        assert connection.execute("SELECT node, input FROM cache").fetchall() == [("n", "i")]
+
+
+def test_a_newer_format_is_refused_and_left_as_it_is(path: Path) -> None:
+    with closing(sqlite3.connect(made(path))) as connection:
+        connection.execute(f"PRAGMA user_version={FORMAT + 1}")
+    with pytest.raises(NewerFormat, match=f"has format {FORMAT + 1}.*reads up to {FORMAT}") as caught:
+        SqliteDatabase(path)
+    assert caught.value.found == FORMAT + 1
+    assert pragma(path, "user_version") == FORMAT + 1
+
+
+def test_a_step_that_fails_leaves_no_half_made_tables(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE cache (other)")  # the last table that is made
+    with pytest.raises(StorageUnavailable, match="already exists"):
+        SqliteDatabase(path)
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("cache",)]
+    assert pragma(path, "user_version") == 0
+
+
+def test_a_new_file_waits_for_who_writes_to_it(path: Path) -> None:
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")  # SQLite itself would not wait here to change the file's mode
+    release = threading.Timer(0.05, other.rollback)
+    release.start()
+    made(path)
+    release.join()
+    other.close()
+    assert pragma(path, "journal_mode") == "wal"
+
+
+def _open(path: Path, together: Any, answers: Any) -> None:
+    together.wait(20)
+    try:
+        SqliteDatabase(path).close()
+    except BaseException as error:
+        answers.put(repr(error))
+    else:
+        answers.put("opened")
+
+
+@pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
+def test_several_processes_may_make_one_file_at_once(tmp_path: Path) -> None:
+    fork = multiprocessing.get_context("fork")
+    for n in range(2):
+        together, answers = fork.Barrier(8), fork.SimpleQueue()
+        makers = [fork.Process(target=_open, args=(tmp_path / f"{n}.db", together, answers)) for _ in range(8)]
+        for maker in makers:
+            maker.start()
+        assert [answers.get() for _ in makers] == ["opened"] * 8
+        for maker in makers:
+            maker.join(20)
+
+
+# -- keys
+
+
+def test_a_file_is_opened_with_its_key(path: Path) -> None:
+    made(path, KEY)
+    made(path.with_name("other.db"), KEY)
+    SqliteDatabase(path, key=KEY).close()
+
+
+@pytest.mark.parametrize(
+    ("with_key", "opened_with", "said"),
+    [
+        (KEY, OTHER, "the key is another one"),
+        (KEY, None, "no key was given"),
+        (None, KEY, "not encrypted, and a key was given"),
+    ],
+)
+def test_a_file_is_not_opened_with_another_key(
+    path: Path, with_key: bytes | None, opened_with: bytes | None, said: str
+) -> None:
+    made(path, with_key)
+    with pytest.raises(WrongKey, match=said):
+        SqliteDatabase(path, key=opened_with)
+    SqliteDatabase(path, key=with_key).close()
+
+
+# -- what is no database
+
+
+@pytest.mark.parametrize("content", [os.urandom(10_000), b"a letter to my aunt\n" * 500, bytes(range(256)) * 16])
+def test_a_file_of_something_else_is_damage_and_left_as_it_is(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+    with pytest.raises(DamagedDatabase, match=r"runs\.db is damaged"):
+        SqliteDatabase(path)
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("left", [50, 100, 600, 4096, 5000, 12_000])
+def test_a_file_that_was_cut_short_is_damage(path: Path, left: int) -> None:
+    whole = made(path).read_bytes()
+    path.write_bytes(whole[:left])
+    with pytest.raises(DamagedDatabase), SqliteDatabase(path) as database:
+        database.write(lambda connection: connection.execute("INSERT INTO items VALUES (1, 'n.', 'k', 1, 1, 1, 1, 1)"))
+
+
+def test_damage_inside_is_found_by_whoever_reads_there(path: Path) -> None:
+    content = bytearray(made(path).read_bytes())
+    place = content.rindex(b"ni\x01")  # the row of the cache: the last table
+    content[place - 50 : place + 10] = os.urandom(60)
+    first = place // 4096 * 4096
+    content[first : first + 12] = b"\xff" * 12
+    path.write_bytes(content)
+    with SqliteDatabase(path) as database, pytest.raises(DamagedDatabase, match="malformed"), database.read() as one:
+        one.execute("SELECT * FROM cache").fetchall()
+
+
+# -- places where no file can be
+
+
+@pytest.mark.parametrize("place", ["nowhere/runs.db", "file/runs.db", "."])
+def test_where_no_file_can_be_there_is_no_database(tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StorageUnavailable, match="cannot be used"):
+        SqliteDatabase(tmp_path / place)
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="only Linux has a folder that nobody may write to")
+def test_a_folder_that_cannot_be_written_to_is_refused() -> None:
+    with pytest.raises(StorageUnavailable, match="unable to open"):
+        SqliteDatabase("/proc/runs.db")
+
+
+@pytest.mark.parametrize("name", ["", ":memory:"])
+def test_a_database_needs_a_file(name: str) -> None:
+    with pytest.raises(InvalidConfig, match="needs a file"):
+        SqliteDatabase(name)
+
+
+def test_a_database_that_could_not_be_opened_holds_nothing(path: Path) -> None:
+    path.write_bytes(b"a letter to my aunt\n" * 500)
+    with pytest.raises(StorageError):
+        SqliteDatabase(path)
+    path.unlink()
+    made(path)
+
+
+def test_statements_say_what_they_answer() -> None:
+    folder = Path(sys.modules["statewright.storage.sqlite.migrate"].__file__ or "").parent / "sql"
+    for file in folder.glob("*.sql"):
+        assert statement(file.stem).startswith("-- "), file
