@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from concurrent.futures import Future
 from contextlib import asynccontextmanager, nullcontext
 from types import TracebackType
 from typing import Any, cast
@@ -15,6 +14,7 @@ from statewright.errors import NodeCancelledError, NodeTimeoutError
 from statewright.runtime.attempt import asked, begin, conclude, given
 from statewright.runtime.attempt_async import conclude_async, is_cancelled
 from statewright.runtime.attempts import Ask, Take, TaskEffect, Tried, Try, Wait, attempts, time_left, tried
+from statewright.runtime.awaiting import answered
 from statewright.runtime.limits import Slots
 from statewright.runtime.program import NodeProgram
 from statewright.runtime.scope import Attempt, Scope, enter_scope
@@ -51,8 +51,7 @@ async def perform_waiting(scope: Scope, effect: TaskEffect) -> Any:
         return await wait_async(scope, effect.seconds)
     if type(effect) is Take:
         return await take_async(effect.slots)
-    answer = cast(Ask, effect).answer
-    return await asyncio.wrap_future(cast("Future[Any]", answer)) if isinstance(answer, Future) else answer
+    return await answered(cast(Ask, effect).answer)
 
 
 async def tried_value(awaitable: Awaitable[Any], deadline: Deadline | None, wrap: Callable[[Any], Any]) -> Any:

@@ -17,14 +17,15 @@ from statewright.ids import draw_checkpoint_id
 from statewright.runtime.attempt import perform
 from statewright.runtime.attempt_async import perform_async
 from statewright.runtime.attempts_async import lent_async, pause, perform_guarded_async
+from statewright.runtime.awaiting import awaited_in_any_case
 from statewright.runtime.control import RunControl
 from statewright.runtime.drive_sync import lanes_of
-from statewright.runtime.effects import Core, Effect, Emit, Outcome, RunTasks
+from statewright.runtime.effects import Core, Effect, Emit, Outcome, RunTasks, Save
 from statewright.runtime.executor import InlineExecutor, ThreadExecutor
 from statewright.runtime.loop_executor import DEFAULT_IN_FLIGHT, LoopExecutor
 from statewright.runtime.program import NodeProgram
 from statewright.runtime.run import Run
-from statewright.runtime.saver_calls import ask_saver, perform_all
+from statewright.runtime.saver_calls import ask_saver, handed_over, perform_all
 from statewright.runtime.scope import Scope, current_scope, enter_scope, leave_scope
 from statewright.runtime.start import run_to_rest
 from statewright.runtime.superstep import Superstep
@@ -56,12 +57,16 @@ async def drive_async(run: Run, core: Core) -> None:
                 effect = core.send(answer)
             except StopIteration as stopped:  # only the core's own end: nodes are called elsewhere
                 run.rest = stopped.value
+                if run.unsaved is not None and not run.nested:
+                    cancelled = await _flush(run) or cancelled
                 break
             answer = None  # the core has it now
             if type(effect) is RunTasks:
                 tasks = effect.tasks
                 try:
-                    if len(tasks) == 1:
+                    if cancelled is not None:  # it came while something was saved
+                        answer = [None] * len(tasks)
+                    elif len(tasks) == 1:
                         scope.task, scope.checkpoint = tasks[0], effect.checkpoint
                         answer = [await _run_one(scope, nodes[tasks[0].node], tasks[0], effect.checkpoint)]
                     else:
@@ -72,7 +77,8 @@ async def drive_async(run: Run, core: Core) -> None:
                     cancelled, answer = error, [None] * len(tasks)
                 answer = answer, draw_checkpoint_id() if draws else None
             else:
-                answer = await _perform_effect(run, effect)
+                answer, signal = await _perform_effect(run, effect)
+                cancelled = signal or cancelled
             if buffer is not None and len(buffer.parts) >= BUFFERED_PARTS and cancelled is None:
                 await buffer.room()
     finally:
@@ -199,11 +205,25 @@ class _Cancelling:
         return self._control.cancel_reason is not None and self._task.uncancel() <= self._before
 
 
-async def _perform_effect(run: Run, effect: Effect) -> Any:
+async def _perform_effect(run: Run, effect: Effect) -> tuple[Any, asyncio.CancelledError | None]:
+    """What an effect brings that runs no tasks, and the cancellation that came meanwhile."""
     if type(effect) is Emit:
-        return run.watch.emit(effect.event) if run.watch is not None else None
+        return run.watch.emit(effect.event) if run.watch is not None else None, None
+    if type(effect) is Save and effect.commit.overlaps:
+        before = handed_over(run, ask_saver(run, effect))
+        return await awaited_in_any_case(before) if before is not None else (None, None)
+    signal = await _flush(run)
     answer = ask_saver(run, effect)
-    return await asyncio.wrap_future(cast("Future[Any]", answer)) if isinstance(answer, Future) else answer
+    if isinstance(answer, Future):
+        answer, later = await awaited_in_any_case(cast("Future[Any]", answer))
+        return answer, later or signal
+    return answer, signal
+
+
+async def _flush(run: Run) -> asyncio.CancelledError | None:
+    """Wait until everything is saved; the cancellation that came meanwhile."""
+    unsaved, run.unsaved = run.unsaved, None
+    return (await awaited_in_any_case(unsaved))[1] if unsaved is not None else None
 
 
 async def _run_many(run: Run, effect: RunTasks) -> list[Outcome | None]:

@@ -21,7 +21,7 @@ from statewright.runtime.effects import Core, Outcome, RunTasks
 from statewright.runtime.executor import InlineExecutor, ThreadExecutor
 from statewright.runtime.program import Lane
 from statewright.runtime.run import Run
-from statewright.runtime.saver_calls import perform_all, perform_effect
+from statewright.runtime.saver_calls import flush, perform_all, perform_effect
 from statewright.runtime.scope import Scope, current_scope, enter_scope, leave_scope
 from statewright.runtime.start import run_to_rest
 from statewright.runtime.superstep import Superstep
@@ -48,6 +48,8 @@ def drive_sync(run: Run, core: Core) -> Parts:
                 effect = core.send(answer)
             except StopIteration as stopped:  # only the core's own end: nodes are called elsewhere
                 run.rest = stopped.value
+                if run.unsaved is not None and not run.nested:
+                    flush(run)
                 break
             answer = None  # the core has it now
             if type(effect) is not RunTasks:

@@ -89,9 +89,9 @@ def wait_for(answer: Any) -> None:
 async def wait_for_async(answer: Any) -> None:
     """`wait_for`, on the running event loop."""
     if isinstance(answer, Future):
-        import asyncio
+        from statewright.runtime.awaiting import answered  # loads asyncio
 
-        await asyncio.wrap_future(cast("Future[Any]", answer))
+        await answered(answer)
 
 
 async def _awaited(scope: Scope, key: JournalKey, given: str, result: Any) -> Any:

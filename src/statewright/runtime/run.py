@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import Future
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -69,6 +70,7 @@ class Run:
         "spent",
         "stop",
         "store",
+        "unsaved",
         "watch",
     )
 
@@ -150,6 +152,8 @@ class Run:
         """Empty for a run's own graph; the path of tasks that leads to a subgraph."""
         self.overlaps = overlaps
         """Whether a superstep may begin before the last one is saved: durability `async`."""
+        self.unsaved: Future[Any] | None = None
+        """The commit that is under way while the run goes on."""
         self.saves_at_rest = saves_at_rest
         """Whether supersteps are saved only when the run comes to rest: durability `exit`."""
         self.held_back: Checkpoint | None = None

@@ -18,7 +18,24 @@ def perform_effect(run: Run, effect: Effect) -> Any:
     """Perform an effect that neither runs tasks nor, with the answer of `ask_saver`, waits."""
     if type(effect) is Emit:
         return cast(Any, run.watch).emit(effect.event)
+    if type(effect) is Save and effect.commit.overlaps:
+        before = handed_over(run, ask_saver(run, effect))
+        return before.result() if before is not None else None
+    flush(run)
     return resolved(ask_saver(run, effect))
+
+
+def handed_over(run: Run, answer: Any) -> Future[Any] | None:
+    """Note that a commit is under way; the one before, if it is too: a run is never ahead by more than that."""
+    before, run.unsaved = run.unsaved, cast("Future[Any]", answer) if isinstance(answer, Future) else None
+    return before
+
+
+def flush(run: Run) -> None:
+    """Wait until everything is saved."""
+    unsaved, run.unsaved = run.unsaved, None
+    if unsaved is not None:
+        unsaved.result()
 
 
 def perform_all(run: Run, effects: Generator[Effect, Any, T]) -> T:

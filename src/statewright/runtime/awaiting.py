@@ -1,0 +1,79 @@
+"""Answers of savers awaited on an event loop.
+
+Many runs on one loop may wait for one transaction. So whoever answers does not wake the loop once for each of them:
+what has been answered lies in the loop's mailbox, and the loop is told once that there is something in it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from concurrent.futures import Future
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
+
+T = TypeVar("T")
+
+
+class _Mailbox:
+    """For one loop, who can go on."""
+
+    __slots__ = ("__weakref__", "_loop", "_rung", "_waiters")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._waiters: deque[asyncio.Future[None]] = deque()
+        self._rung = False
+
+    def deliver(self, waiter: asyncio.Future[None]) -> None:
+        """Let somebody go on. Called from any thread."""
+        self._waiters.append(waiter)
+        if self._rung:
+            return
+        self._rung = True
+        try:
+            self._loop.call_soon_threadsafe(self._open)
+        except RuntimeError:  # the loop was closed: nobody waits any more
+            self._waiters.clear()
+
+    def _open(self) -> None:
+        self._rung = False  # before looking: what comes from now on rings again
+        waiters = self._waiters
+        while waiters:
+            waiter = waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+
+
+_mailboxes: WeakKeyDictionary[asyncio.AbstractEventLoop, _Mailbox] = WeakKeyDictionary()
+
+
+async def awaited(future: Future[T]) -> T:
+    """What a future of another thread brings. If the wait is cancelled, the work goes on."""
+    if not future.done():
+        loop = asyncio.get_running_loop()
+        mailbox = _mailboxes.get(loop)
+        if mailbox is None:
+            mailbox = _mailboxes[loop] = _Mailbox(loop)
+        waiter: asyncio.Future[None] = loop.create_future()
+        deliver = mailbox.deliver
+        future.add_done_callback(lambda _: deliver(waiter))
+        await waiter
+    return future.result()
+
+
+async def awaited_in_any_case(future: Future[T]) -> tuple[T, asyncio.CancelledError | None]:
+    """What a future brings, and the cancellation that came meanwhile: what is being saved will be saved."""
+    signal: asyncio.CancelledError | None = None
+    while True:
+        try:
+            return await awaited(future), signal
+        except asyncio.CancelledError as cancelled:
+            if future.done() and future.cancelled():
+                raise
+            signal = cancelled
+
+
+async def answered(answer: Any) -> Any:
+    """The answer of a saver, awaited if it is a future."""
+    return await awaited(answer) if isinstance(answer, Future) else answer  # pyright: ignore[reportUnknownArgumentType]
