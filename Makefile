@@ -3,7 +3,7 @@ SHELL := /bin/sh
 .DEFAULT_GOAL := help
 PYTHON := .venv/bin/python
 
-.PHONY: help setup demo test check bench lock
+.PHONY: help setup demo test check bench chaos lock
 
 help: ## list the verbs
 	@grep -E '^[a-z]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 10
@@ -28,6 +28,10 @@ check: ## format, lint and types, as CI wants them
 bench: ## measure speed beside the peers, and write benchmarks/RESULTS.md
 	@sh scripts/setup run
 	@$(PYTHON) -m benchmarks
+
+chaos: ## kill runs with SIGKILL and see that nothing is lost: make chaos KILLS=200 SEED=1
+	@sh scripts/setup dev
+	@$(PYTHON) -m tests.durability.chaos --kills $(or $(KILLS),200) --seed $(or $(SEED),1)
 
 lock: ## pin today's versions in constraints.txt
 	@sh scripts/setup dev

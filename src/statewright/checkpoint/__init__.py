@@ -26,6 +26,7 @@ from statewright.checkpoint.model import (
     TimeLimit,
     Values,
 )
+from statewright.checkpoint.retention import Pruned, PrunePolicy, ThreadEntry
 
 __all__ = [
     "NO_ARG",
@@ -45,10 +46,13 @@ __all__ = [
     "Lease",
     "Line",
     "Pending",
+    "PrunePolicy",
+    "Pruned",
     "SavedCheckpoint",
     "Source",
     "Task",
     "TaskResult",
+    "ThreadEntry",
     "TimeLimit",
     "TimedTask",
     "Values",

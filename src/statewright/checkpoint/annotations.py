@@ -6,8 +6,8 @@ import types
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
 
-NameOf = Callable[[type], str | None]
-Named = Callable[[str], type | None]
+NameOf = Callable[[type[Any]], str | None]
+Named = Callable[[str], type[Any] | None]
 
 _SIMPLE: dict[str, Any] = {
     **{kind.__name__: kind for kind in (str, int, float, bool, bytes, list, dict, tuple, set, frozenset)},

@@ -11,6 +11,7 @@ from concurrent.futures import Future
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from statewright.checkpoint.model import Commit, Hold, Lease, Line, Pending, SavedCheckpoint
+from statewright.checkpoint.retention import Pruned, PrunePolicy, ThreadEntry
 from statewright.events import Event, Log
 from statewright.ids import CheckpointId
 
@@ -94,6 +95,17 @@ class Checkpointer(Protocol):
 
     def branches(self, thread_id: str, *, namespace: str = "") -> Answered[Sequence[str]]:
         """The names of the branches of a thread, sorted."""
+        ...
+
+    def threads(self, *, prefix: str = "", limit: int | None = None) -> Answered[Sequence[ThreadEntry]]:
+        """The threads whose ids begin with `prefix`, the last changed first."""
+        ...
+
+    def prune(self, policy: PrunePolicy, *, thread_id: str | None = None, dry_run: bool = False) -> Answered[Pruned]:
+        """Forget old checkpoints, of one thread or of all; what that was, or would be with `dry_run`.
+
+        What stays can be loaded as before: forks of what goes are kept whole. Logs stay too.
+        """
         ...
 
     def copy_thread(self, thread_id: str, to: str) -> Answered[None]:

@@ -209,7 +209,7 @@ def made_pending(entries: Sequence[Entry], frontier: Sequence[Task], serde: Serd
                 raise DamagedDatabase(f"there is a result of the task {key}, which is not due")
             pending.landed[task] = made_result(plain, tasks[task])
         elif kind == INTERRUPTS:
-            pending.interrupts[task] = tuple(_made_interrupt(one, serde) for one in plain)
+            pending.interrupts[task] = tuple(_made_interrupt(one, serde) for one in cast("list[list[Any]]", plain))
         elif kind == ANSWERS:
             pending.answers[InterruptId(key)] = plain
         elif kind == ERRORS:
@@ -230,16 +230,13 @@ def _plain_interrupt(question: Interrupt, serde: Serde) -> list[Any]:
     return [question.id, KINDS.index(question.kind), question.value, question.event, due, schema]
 
 
-def _made_interrupt(plain: Sequence[Any], serde: Serde) -> Interrupt:
-    parts: list[Any] = [*plain]
-    identity, kind, value, event, due, schema = parts
+def _made_interrupt(plain: list[Any], serde: Serde) -> Interrupt:
+    identity, kind, value, event, due, schema = plain
+    due_at = instant_of(due) if due is not None else None
+    kind_number: int = kind
+    hint: Any = made_annotation(schema, serde.named)
     return Interrupt(
-        id=InterruptId(identity),
-        value=value,
-        kind=KINDS[kind],
-        schema=made_annotation(schema, serde.named),
-        event=event,
-        due_at=instant_of(due) if due is not None else None,
+        id=InterruptId(identity), value=value, kind=KINDS[kind_number], schema=hint, event=event, due_at=due_at
     )
 
 

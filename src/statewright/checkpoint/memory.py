@@ -9,9 +9,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, replace
+from datetime import UTC, datetime
 from typing import Any, Self
 
 from statewright.checkpoint.model import Commit, Hold, Lease, Line, Pending, SavedCheckpoint, Source
+from statewright.checkpoint.retention import Pruned, PrunePolicy, ThreadEntry
 from statewright.errors import CheckpointConflict, CheckpointNotFound, Fenced, ThreadBusy
 from statewright.events import Event, Log
 from statewright.ids import CheckpointId
@@ -26,6 +28,7 @@ class _Thread:
         self.heads: dict[tuple[str, str], CheckpointId] = {}
         self.lease: Lease | None = None
         self.epoch = 0
+        self.changed_at = datetime.now(UTC)
         self.written: list[Commit | tuple[str, Log]] = []
         """What has added to the log: commits, and what was added otherwise with its namespace."""
 
@@ -55,6 +58,9 @@ class _Thread:
         lease = self.lease if self.lease is not None and self.lease.owner == hold.owner else None
         if lease is None:
             self.epoch += 1
+            self.changed_at = hold.now
+        if hold.until is None:
+            self.changed_at = hold.now
         wanted = lease.wanted if lease is not None else None
         self.lease = Lease(hold.owner, self.epoch, hold.until, wanted) if hold.until is not None else None
 
@@ -214,6 +220,22 @@ class InMemorySaver:
         thread = self._threads.get(thread_id) or _Thread()
         return sorted(branch for space, branch in thread.heads if space == namespace)
 
+    def threads(self, *, prefix: str = "", limit: int | None = None) -> list[ThreadEntry]:
+        with self._lock:
+            found = [
+                ThreadEntry(name, thread.changed_at, thread.lease.owner if thread.lease is not None else None)
+                for name, thread in self._threads.items()
+                if name.startswith(prefix)
+            ]
+        found.sort(key=lambda one: one.changed_at, reverse=True)
+        return found[:limit]
+
+    def prune(self, policy: PrunePolicy, *, thread_id: str | None = None, dry_run: bool = False) -> Pruned:
+        with self._lock:
+            wanted = self._threads if thread_id is None else {thread_id}
+            counts = [_pruned(self._threads[name], policy, dry_run) for name in wanted if name in self._threads]
+        return Pruned(sum(1 for count in counts if count), sum(counts))
+
     def copy_thread(self, thread_id: str, to: str) -> None:
         with self._lock:
             if thread_id not in self._threads:
@@ -240,6 +262,23 @@ def _saved(commit: Commit) -> SavedCheckpoint:
         pending=commit.pending or Pending(),
         graph_version=commit.graph_version,
     )
+
+
+def _pruned(thread: _Thread, policy: PrunePolicy, dry_run: bool) -> int:
+    """How many checkpoints of a thread go, or would go: all that no branch keeps."""
+    count = 0
+    for namespace, saved in thread.saved.items():
+        kept: set[str] = set()
+        for branch in [branch for space, branch in thread.heads if space == namespace]:
+            own = [one for one in reversed(saved.values()) if one.line.branch == branch]
+            kept.update(one.checkpoint.id for one in own[: policy.kept([one.created_at for one in own])])
+        gone = [key for key in saved if key not in kept]
+        count += len(gone)
+        for key in () if dry_run else gone:
+            commit = saved.pop(key)
+            if commit.log is not None:
+                thread.written[thread.written.index(commit)] = (namespace, commit.log)
+    return count
 
 
 def _moved(commit: Commit, to: str) -> Commit:

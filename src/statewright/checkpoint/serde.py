@@ -100,12 +100,12 @@ class Serde:
         """Whether values of a class can be stored."""
         return kind in self._by_type or kind in _NATIVE or self._codec(kind) is not None
 
-    def name_of(self, kind: type) -> str | None:
+    def name_of(self, kind: type[Any]) -> str | None:
         """The name that a registered class is stored under."""
         found = self._by_type.get(kind)
         return found.name if found is not None else None
 
-    def named(self, name: str) -> type | None:
+    def named(self, name: str) -> type[Any] | None:
         """The registered class of a name."""
         found = self._by_name.get(name)
         return found.type if found is not None else None

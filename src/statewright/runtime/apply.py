@@ -68,7 +68,7 @@ def folded_values(program: Program, values: Values, results: Sequence[TaskResult
     return without_transients(program, new, results) if program.transient else new
 
 
-def differences(program: Program, old: Values, new: Values) -> Mapping[str, Any]:
+def differences(program: Program, old: Mapping[str, Any], new: Values) -> Mapping[str, Any]:
     """What `deltas` gives, over any number of supersteps: found by comparing the values themselves."""
     saved = {name: value for name, value in new.items() if name not in program.unsaved}
     gone = {name: MISSING for name in old if name not in saved and name not in program.unsaved}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextvars
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -75,8 +75,9 @@ def attempts(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint
     """Try a task until it succeeds, or its policies say that it is enough."""
     guards = node.guards or NO_GUARDS
     key = cache_key(scope, node, task, checkpoint) if guards.cache is not None and scope.run.cache is not None else None
-    if key is not None and (kept := (yield Ask(cast(Any, scope.run.cache).get(key)))) is not None:
-        return from_cache(scope, node, task, checkpoint, kept)
+    for one in former_keys(scope, node, key) if key is not None else ():
+        if (kept := (yield Ask(cast(Any, scope.run.cache).get(one)))) is not None:
+            return from_cache(scope, node, task, checkpoint, kept)
     number = first = scope.run.attempts.get(task.id, 0) + 1 if scope.run.attempts else 1
     timeout = task.timeout if type(task) is TimedTask else guards.timeout
     heartbeat_only = timeout is not None and timeout.heartbeat_only
@@ -151,6 +152,12 @@ def cache_key(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoin
     name = cached_name(scope.run.program.graph, node.name)
     version = f"{getattr(described.action, '__module__', '')}.{code}@{described.version or ''}"
     return CacheKey(name, fingerprint((version, key_func(state) if key_func is not None else state)))
+
+
+def former_keys(scope: Scope, node: NodeProgram, key: CacheKey) -> Sequence[CacheKey]:
+    """The key, and those of the node's former names."""
+    aliases = node.node.aliases if node.node is not None else ()
+    return [key, *(CacheKey(cached_name(scope.run.program.graph, alias), key.input) for alias in aliases)]
 
 
 def cached_name(graph: Graph, node: str) -> str:

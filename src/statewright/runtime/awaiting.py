@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 T = TypeVar("T")
@@ -76,4 +76,4 @@ async def awaited_in_any_case(future: Future[T]) -> tuple[T, asyncio.CancelledEr
 
 async def answered(answer: Any) -> Any:
     """The answer of a saver, awaited if it is a future."""
-    return await awaited(answer) if isinstance(answer, Future) else answer  # pyright: ignore[reportUnknownArgumentType]
+    return await awaited(cast("Future[Any]", answer)) if isinstance(answer, Future) else answer

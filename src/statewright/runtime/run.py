@@ -53,6 +53,7 @@ class Run:
         "live",
         "max_concurrency",
         "metadata",
+        "migrated",
         "namespace",
         "nested",
         "on_busy",
@@ -152,6 +153,8 @@ class Run:
         """Empty for a run's own graph; the path of tasks that leads to a subgraph."""
         self.overlaps = overlaps
         """Whether a superstep may begin before the last one is saved: durability `async`."""
+        self.migrated: Mapping[str, Any] | None = None
+        """The state as it was saved, if it was migrated since and that is not saved yet."""
         self.unsaved: Future[Any] | None = None
         """The commit that is under way while the run goes on."""
         self.saves_at_rest = saves_at_rest

@@ -27,6 +27,7 @@ from statewright.ids import CheckpointId, is_interrupt_id
 from statewright.runtime.apply import apply_beside, apply_results, folded_values
 from statewright.runtime.attempt import checked_targets, conclude
 from statewright.runtime.effects import Core, Effect, Emit, Load, Rest
+from statewright.runtime.fitting import fitted
 from statewright.runtime.loop import (
     call_namespaces,
     commit_of,
@@ -106,17 +107,27 @@ def _start(run: Run, given: Any, saved: SavedCheckpoint | None, head: Checkpoint
 def _load(run: Run) -> Generator[Effect, Any, Loaded]:
     """The checkpoint to start from, and the head. They differ where the caller names an older checkpoint."""
     branch = run.settings.branch
-    at_head: SavedCheckpoint | None = yield Load(branch)
+    at_head = fit(run, (yield Load(branch)))
     wanted = run.settings.checkpoint_id if not run.nested else None
     head = at_head.id if at_head is not None else None
     if wanted is None or wanted == head:
         return at_head, head
-    named: SavedCheckpoint | None = yield Load(branch, wanted)
+    named = fit(run, (yield Load(branch, wanted)))
     if named is None:
         raise CheckpointNotFound(
             f"Thread {run.settings.thread_id!r} has no checkpoint {wanted!r}. See get_state_history for those it has."
         )
     return named, head
+
+
+def fit(run: Run, saved: SavedCheckpoint | None) -> SavedCheckpoint | None:
+    """What was saved, made to fit the graph."""
+    if saved is None:
+        return None
+    fitting = fitted(run.program, saved)
+    if fitting.checkpoint.values is not saved.checkpoint.values:
+        run.migrated = saved.checkpoint.values
+    return fitting
 
 
 def _nothing_to_do(run: Run) -> str:

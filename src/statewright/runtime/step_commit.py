@@ -23,7 +23,7 @@ from statewright.runtime.saving import saved_form
 class StepCommit(Commit):
     """What a superstep, an input or an update from outside saves."""
 
-    __slots__ = ("_before", "_begins", "_more", "_results", "_run", "spans_supersteps")
+    __slots__ = ("_before", "_begins", "_migrated", "_more", "_results", "_run", "spans_supersteps")
 
     def __init__(
         self,
@@ -39,6 +39,7 @@ class StepCommit(Commit):
         self._before = before
         self._results = results
         self._begins = not run.claimed
+        self._migrated, run.migrated = run.migrated, None
         self._more: Mapping[str, Any] | None = None
         self.spans_supersteps = False
         """Whether several supersteps are saved as one, so that results alone do not tell what has changed."""
@@ -51,15 +52,15 @@ class StepCommit(Commit):
         self.pending = self.hold = self.size = None
         self.drops = ()
         self.graph_version = run.program.graph.version
-        self.overlaps = run.overlaps
+        self.overlaps = run.overlaps and (run.claimed or run.nested)  # whether the thread is ours must be known
 
     @property
     def deltas(self) -> Mapping[str, Any] | None:  # pyright: ignore[reportIncompatibleVariableOverride]
         before = self._before
         if before is None:
             return None
-        if self.spans_supersteps:
-            return differences(self._run.program, before.values, self.checkpoint.values)
+        if self.spans_supersteps or self._migrated is not None:
+            return differences(self._run.program, self._migrated or before.values, self.checkpoint.values)
         return deltas(self._run.program, self._results, before.values, self.checkpoint.values)
 
     @property

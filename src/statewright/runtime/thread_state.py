@@ -28,7 +28,7 @@ from statewright.runtime.loop import call_namespaces, commit_of, save_commit
 from statewright.runtime.run import Run
 from statewright.runtime.saver_calls import resolved
 from statewright.runtime.scope import Scope
-from statewright.runtime.start import renamed
+from statewright.runtime.start import fit, renamed
 
 Update = tuple[Any, str | None]
 """Values, and the node that they come from."""
@@ -67,8 +67,8 @@ def updated(
     What the nodes were due for is done; what follows them is due; everything else that was due stays so, unless
     `cancel_pending`.
     """
-    head: SavedCheckpoint | None = yield Load(run.settings.branch)
-    saved = (yield from load_saved(run)) if run.settings.checkpoint_id else head
+    head = fit(run, (yield Load(run.settings.branch)))
+    saved = fit(run, (yield from load_saved(run))) if run.settings.checkpoint_id else head
     base = saved.checkpoint if saved is not None else Checkpoint(run.run_id, -1, run.program.start_values(), ())
     results = [_as_answered(run, base, saved, values, as_node, len(updates)) for values, as_node in updates]
     after, pending = _after(run, base, saved.pending if saved else Pending(), results, cancel_pending)

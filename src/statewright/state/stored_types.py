@@ -38,8 +38,9 @@ def _collect(hint: Any, found: dict[type[Any], None], seen: set[int]) -> None:
 def _is_stored(kind: type[Any]) -> bool:
     if kind.__module__.partition(".")[0] == "statewright":
         return False  # our own have codecs
-    is_named_tuple = issubclass(kind, tuple) and hasattr(kind, "_fields")
-    return dataclasses.is_dataclass(kind) or issubclass(kind, Enum) or is_named_tuple or hasattr(kind, "model_fields")
+    if issubclass(kind, Enum) or hasattr(kind, "model_fields") or dataclasses.is_dataclass(kind):
+        return True
+    return issubclass(kind, tuple) and hasattr(cast(Any, kind), "_fields")
 
 
 def _hints(kind: type[Any]) -> Mapping[str, Any]:

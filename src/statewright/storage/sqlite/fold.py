@@ -87,10 +87,10 @@ class Folder:
             return 0
         changes: list[dict[str, Any]] = [{} if row.changes is None else _unpacked(row.changes) for row in rows]
         parent = self._reader.parent_of(rows[0].place)
-        before = self._reader.growing_fields(rows[0].place)
+        before = self._reader.apart_at(parent)
         base = self._base(line, parent, before)
-        self._store_growth(rows, changes, parent, before)
-        self._store(rows, changes, base)
+        apart = before | self._store_growth(rows, changes, parent, before)
+        self._store(rows, changes, base, apart)
         keep_log(self._connection, self._serde, self._seal, line, number_of(rows[-1].place))
         self._connection.execute(_DELETE, (rows[0].place, rows[-1].place))
         return len(rows)
@@ -117,8 +117,8 @@ class Folder:
 
     def _store_growth(
         self, rows: Sequence[Row], changes: Sequence[dict[str, Any]], parent: int | None, before: frozenset[str]
-    ) -> None:
-        """Store apart what growing fields gained, and take it out of the changes."""
+    ) -> frozenset[str]:
+        """Store apart what growing fields gained, and take it out of the changes; the fields."""
         line, last = rows[0].place >> 32, number_of(rows[-1].place)
         gains = {
             field
@@ -139,6 +139,7 @@ class Folder:
             items = sum(count for _, _, _, count in growth)
             stored = self._seal.close(body, compress=True)
             self._connection.execute(_INSERT_GROWN, (line, field, last, whole, items, stored))
+        return frozenset(gains)
 
     def _should_be_whole(
         self, line: int, field: str, growth: Sequence[Any], parent: int | None, before: frozenset[str]
@@ -175,9 +176,11 @@ class Folder:
         if parent is None or not (size >= max(SMALL, known) or too_many):
             return None
         values = {name: one for name, one in self._reader.state_at(parent).items() if name not in growing}
-        return self._serde.encode(values)
+        return self._serde.encode([values, sorted(growing)])
 
-    def _store(self, rows: Sequence[Row], changes: Sequence[dict[str, Any]], base: bytes | None) -> None:
+    def _store(
+        self, rows: Sequence[Row], changes: Sequence[dict[str, Any]], base: bytes | None, apart: frozenset[str]
+    ) -> None:
         runs = list(dict.fromkeys(row.run for row in rows))
         each = [[runs.index(row.run), ormsgpack.Fragment(row.control)] for row in rows]
         seal = self._seal
@@ -187,6 +190,7 @@ class Folder:
                 rows[-1].place,
                 number_of(rows[0].place),
                 b"".join(row.key for row in rows),
+                seal.close(_packed(sorted(apart))) if apart else None,
                 seal.close(base, compress=True) if base is not None else None,
                 seal.close(_packed(changes), compress=True) if any(changes) else None,
                 seal.close(_packed([runs, each]), compress=True),
@@ -217,7 +221,7 @@ _OLDEST: Final = (
 )
 _NEXT_JUMP: Final = "SELECT place FROM jumps WHERE place BETWEEN ? AND ? ORDER BY place LIMIT 1"
 _DELETE: Final = "DELETE FROM records WHERE place BETWEEN ? AND ?"
-_INSERT: Final = "INSERT INTO segments (place, first, ids, base, changes, controls) VALUES (?, ?, ?, ?, ?, ?)"
+_INSERT: Final = "INSERT INTO segments (place, first, ids, apart, base, changes, controls) VALUES (?, ?, ?, ?, ?, ?, ?)"
 _INSERT_GROWN: Final = "INSERT INTO grown (line, field, last, whole, items, body) VALUES (?, ?, ?, ?, ?, ?)"
 _ITEMS: Final = (
     "SELECT total(items) FROM grown WHERE line = :line AND field = :field AND last >= ifnull("

@@ -29,10 +29,14 @@ Growth = tuple[int, int, Any]
 """The number of the checkpoint, what it says, and the items or the value."""
 
 
+_Base = tuple[Changes, frozenset[str]]
+"""The state before a segment, and the fields that are no part of it because they grow."""
+
+
 class _Part(NamedTuple):
     """What one interval contributes to a state, in the order in which it is applied."""
 
-    base: Changes | None
+    base: _Base | None
     changes: Sequence[Changes]
     growth: Mapping[str, Sequence[Growth]]
     recent: Sequence[Changes]
@@ -50,11 +54,11 @@ class HistoryReader:
 
     def state_at(self, place: int, *, fields: frozenset[str] | None = None) -> Values:
         """The state of a checkpoint; of some fields alone if they are named."""
-        growing = self.growing_fields(place)
         values: Values = {}
-        for part in reversed(list(self._parts(place, growing))):
+        for part in reversed(list(self._parts(place))):
             if part.base is not None:
-                values = {**{name: one for name, one in values.items() if name in growing}, **part.base}
+                based, apart = part.base
+                values = {**{name: one for name, one in values.items() if name in apart}, **based}
             for changes in part.changes:
                 _apply(values, changes)
             for field, growth in part.growth.items():
@@ -63,25 +67,34 @@ class HistoryReader:
                 _apply(values, changes)
         return values if fields is None else {name: one for name, one in values.items() if name in fields}
 
-    def growing_fields(self, place: int) -> frozenset[str]:
-        """The fields whose growth is stored apart from the rest, on the way to a checkpoint."""
-        return frozenset(
-            field for interval in path_to(self._connection, place) for field in self._fields(interval.line)
-        )
+    def apart_at(self, place: int | None) -> frozenset[str]:
+        """The fields whose content is stored apart from the rest, everywhere on the way to a checkpoint.
 
-    def _parts(self, place: int, growing: frozenset[str]) -> Iterator[_Part]:
+        None of those of which a part may still lie among other changes: of records, or of segments that were made
+        before the field was found to grow.
+        """
+        if place is None:
+            return frozenset()
+        row = self._connection.execute(_APART, (place, place_of(line_of(place) + 1, 0) - 1)).fetchone()
+        if row is None or row[0] > number_of(place) or row[1] is None:
+            return frozenset()
+        return frozenset(self._value(row[1]))
+
+    def _parts(self, place: int) -> Iterator[_Part]:
         """What is needed for a state, the newest interval first."""
-        based, settled = False, set[str]()
+        apart: frozenset[str] | None = None
+        settled = set[str]()
         for interval in path_to(self._connection, place):
             recent: Sequence[Changes] = [changes for _, changes in self._records(interval)]
-            if based:  # of the rest there is a base: only what grows is of interest still
-                recent = [{f: one for f, one in changes.items() if f in growing - settled} for changes in recent]
+            if apart is not None:  # of the rest there is a base: only what grows is of interest still
+                wanted = apart - settled
+                recent = [{field: one for field, one in changes.items() if field in wanted} for changes in recent]
             end = self._end_of_segments(interval)
-            base, changes = (None, []) if based or end is None else self._segments(interval, end)
+            base, changes = (None, []) if apart is not None or end is None else self._segments(interval, end)
             growth = self._growth(interval, end, settled) if end is not None else {}
             yield _Part(base, changes, growth, recent)
-            based = based or base is not None
-            if based and growing <= settled:
+            apart = apart if apart is not None else base[1] if base is not None else None
+            if apart is not None and apart <= settled:
                 return
 
     def _end_of_segments(self, interval: Interval) -> int | None:
@@ -93,7 +106,7 @@ class HistoryReader:
         row = self._connection.execute(_SEGMENT_BEFORE, (first, last)).fetchone()
         return row[0] if row is not None else None
 
-    def _segments(self, interval: Interval, end: int) -> tuple[Changes | None, list[Changes]]:
+    def _segments(self, interval: Interval, end: int) -> tuple[_Base | None, list[Changes]]:
         """The newest base in an interval, and the changes of all checkpoints after it."""
         found: list[Changes] = []
         rows = self._connection.execute(_SEGMENTS, (interval.places[0], end))
@@ -102,7 +115,8 @@ class HistoryReader:
                 count = interval.last - first + 1
                 found.extend(reversed(self._value(changes)[:count]))
             if base is not None:
-                return self._value(base), found[::-1]
+                values, apart = self._value(base)
+                return (values, frozenset(apart)), found[::-1]
         return None, found[::-1]
 
     def _growth(self, interval: Interval, end: int, settled: set[str]) -> dict[str, list[Growth]]:
@@ -141,8 +155,8 @@ class HistoryReader:
     def _rolled(self, places: Sequence[int], line: Line) -> Iterator[SavedCheckpoint]:
         """Checkpoints of one path, the oldest first: the state of the first one, and the changes since."""
         values = self.state_at(places[0])
-        controls = self._controls(places)
-        changes = self._changes_by_place(places[1:])
+        controls = self.controls(places)
+        changes = self.changes_by_place(places[1:])
         known = self._known(places)
         for position, place in enumerate(places):
             if position:
@@ -150,7 +164,7 @@ class HistoryReader:
                 _apply(values, changes.get(place, {}))
             parent = places[position - 1] if position else self.parent_of(place)
             if parent is not None and parent not in controls:
-                controls.update(self._controls([parent]))
+                controls.update(self.controls([parent]))
             yield self._saved(line, controls[place], controls.get(parent or -1), values, known.get(place, ()))
 
     def _saved(
@@ -186,7 +200,7 @@ class HistoryReader:
         if head is None:
             return []
         first = self._connection.execute(_FIRST, (place_of(line, 0), head[0])).fetchone()[0]
-        controls = self._controls(range(place_of(line, first), head[0] + 1))
+        controls = self.controls(range(place_of(line, first), head[0] + 1))
         return [(instant_of(control[0]), key, place) for place, (key, _, control) in controls.items()]
 
     def parent_of(self, place: int) -> int | None:
@@ -198,9 +212,9 @@ class HistoryReader:
 
     def id_at(self, place: int) -> CheckpointId:
         """The id of a checkpoint."""
-        return _id_of(self._controls([place])[place])
+        return _id_of(self.controls([place])[place])
 
-    def _controls(self, places: Sequence[int]) -> dict[int, _Controlled]:
+    def controls(self, places: Sequence[int]) -> dict[int, _Controlled]:
         """All about checkpoints but their states."""
         found: dict[int, _Controlled] = {}
         for first, last in _stretches(places):
@@ -221,7 +235,7 @@ class HistoryReader:
         """The segments that hold some of the places of one line from `first` to `last`."""
         return self._connection.execute(query, (first, place_of(line_of(first) + 1, 0) - 1, number_of(last)))
 
-    def _changes_by_place(self, places: Sequence[int]) -> dict[int, dict[str, Any]]:
+    def changes_by_place(self, places: Sequence[int]) -> dict[int, dict[str, Any]]:
         """What each checkpoint changed."""
         found: dict[int, dict[str, Any]] = {}
         for first, last in _stretches(places):
@@ -332,6 +346,7 @@ def _stretches(places: Sequence[int]) -> Iterator[tuple[int, int]]:
         yield first, last
 
 
+_APART: Final = "SELECT first, apart FROM segments WHERE place BETWEEN ? AND ? ORDER BY place LIMIT 1"
 _SEGMENT_AT: Final = "SELECT place, first FROM segments WHERE place BETWEEN ? AND ? ORDER BY place LIMIT 1"
 _SEGMENT_BEFORE: Final = "SELECT place FROM segments WHERE place BETWEEN ? AND ? ORDER BY place DESC LIMIT 1"
 _SEGMENTS: Final = "SELECT place, first, base, changes FROM segments WHERE place BETWEEN ? AND ? ORDER BY place DESC"

@@ -12,8 +12,19 @@ from itertools import islice
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
-from statewright.checkpoint import Answered, Commit, Hold, Lease, Line, Pending, SavedCheckpoint
-from statewright.checkpoint.forms import made_log
+from statewright.checkpoint import (
+    Answered,
+    Commit,
+    Hold,
+    Lease,
+    Line,
+    Pending,
+    Pruned,
+    PrunePolicy,
+    SavedCheckpoint,
+    ThreadEntry,
+)
+from statewright.checkpoint.forms import instant_of, made_log
 from statewright.checkpoint.serde import Serde
 from statewright.errors import CheckpointConflict, CheckpointNotFound
 from statewright.events import Event, Log
@@ -32,6 +43,7 @@ from statewright.storage.sqlite.places import (
     path_to,
     place_of,
 )
+from statewright.storage.sqlite.prune import Pruner
 from statewright.storage.sqlite.removal import delete_thread
 
 T = TypeVar("T")
@@ -116,6 +128,17 @@ class SqliteSaver:
             if thread is not None:
                 delete_thread(connection, thread.id)
                 self.database.known.forget()
+
+        return self._written(job)
+
+    def prune(self, policy: PrunePolicy, *, thread_id: str | None = None, dry_run: bool = False) -> Answered[Pruned]:
+        def job(connection: sqlite3.Connection) -> Pruned:
+            pruner = Pruner(connection, self.database.serde, self.database.seal)
+            counts = [
+                pruner.prune(thread, policy, dry_run=dry_run) for thread in _thread_numbers(connection, thread_id)
+            ]
+            self.database.known.forget()
+            return Pruned(sum(1 for count in counts if count), sum(counts))
 
         return self._written(job)
 
@@ -209,6 +232,15 @@ class SqliteSaver:
             shown.extend(_with_branch(one, branches[line_of(place)]) for one, place in zip(saved, stretch, strict=True))
         return shown
 
+    def threads(self, *, prefix: str = "", limit: int | None = None) -> Answered[Sequence[ThreadEntry]]:
+        bounds = (prefix, prefix, -1 if limit is None else limit)
+        return self._read(
+            lambda connection: [
+                ThreadEntry(name, instant_of(changed), owner)
+                for name, changed, owner in connection.execute(_THREADS, bounds)
+            ]
+        )
+
     def branches(self, thread_id: str, *, namespace: str = "") -> Answered[Sequence[str]]:
         return self._read(lambda connection: sorted(name for _, name in lines_of(connection, thread_id, namespace)))
 
@@ -259,6 +291,12 @@ def _on_event_loop() -> bool:
 def _lease(connection: sqlite3.Connection, thread_id: str) -> Lease | None:
     row = connection.execute(_THREAD, (thread_id,)).fetchone()
     return Thread(*row).lease if row is not None else None
+
+
+def _thread_numbers(connection: sqlite3.Connection, thread_id: str | None) -> list[int]:
+    if thread_id is None:
+        return [number for (number,) in connection.execute("SELECT id FROM threads ORDER BY id").fetchall()]
+    return [number for (number,) in connection.execute("SELECT id FROM threads WHERE name = ?", (thread_id,))]
 
 
 def _bounds(line: int) -> tuple[int, int]:
@@ -321,6 +359,10 @@ _RUNS: Final = (
     "SELECT threads.id, runs.id, runs.name FROM runs JOIN threads ON threads.id = runs.thread "
     "WHERE threads.name = ? ORDER BY runs.id"
 )
+_THREADS: Final = (
+    "SELECT name, changed, owner FROM threads WHERE substr(name, 1, length(?)) = ? "
+    "ORDER BY changed DESC, id DESC LIMIT ?"
+)
 _THREAD: Final = "SELECT id, epoch, owner, until, wanted FROM threads WHERE name = ?"
 _NAMED_RUNS: Final = "SELECT id, name FROM runs WHERE thread = ? ORDER BY id"
 _COPIED_LINES: Final = "SELECT id, namespace, branch FROM lines WHERE thread = ? ORDER BY id"
@@ -333,8 +375,8 @@ _COPY_RECORDS: Final = (
     "WHERE place BETWEEN ? AND ?"
 )
 _COPY_SEGMENTS: Final = (
-    "INSERT INTO segments (place, first, ids, base, changes, controls) "
-    "SELECT place + ?, first, ids, base, changes, controls FROM segments WHERE place BETWEEN ? AND ?"
+    "INSERT INTO segments (place, first, ids, apart, base, changes, controls) "
+    "SELECT place + ?, first, ids, apart, base, changes, controls FROM segments WHERE place BETWEEN ? AND ?"
 )
 _COPY_PENDING: Final = (
     "INSERT INTO pending (place, kind, key, body) SELECT place + ?, kind, key, body FROM pending "

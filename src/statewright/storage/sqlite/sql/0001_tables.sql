@@ -42,6 +42,7 @@ CREATE TABLE segments (
     place    INTEGER PRIMARY KEY,
     first    INTEGER NOT NULL, -- the number of the first one
     ids      BLOB NOT NULL,    -- 16 bytes each
+    apart    BLOB,             -- the fields that were found to grow, up to its end
     base     BLOB,             -- the state before the first one, but for fields that grow; not in every row
     changes  BLOB,             -- of fields that do not grow, for each checkpoint
     controls BLOB NOT NULL     -- for each checkpoint, its run and everything but the state

@@ -1,0 +1,21 @@
+"""A short siege: `make chaos` plays longer ones."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+KILLS = 40
+
+
+@pytest.mark.skipif(os.name != "posix", reason="no SIGKILL on this system")
+def test_no_promise_is_broken_by_kill_9() -> None:
+    command = [sys.executable, "-m", "tests.durability.chaos", "--kills", str(KILLS), "--seed", "7"]
+    played = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+
+    shown = played.stdout + played.stderr
+    assert played.returncode == 0, shown
+    assert shown.splitlines()[-1] == f"{KILLS} kills, 0 broken promises", shown

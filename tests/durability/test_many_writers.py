@@ -1,0 +1,181 @@
+"""Two hundred runs that want one thread at once: each update is there, or its run was refused and left nothing."""
+
+import asyncio
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
+
+import pytest
+
+from statewright import START, StateGraph, append
+from statewright.errors import CheckpointConflict, ThreadBusy
+from statewright.storage.sqlite import SqliteSaver
+
+WRITERS = 200
+PROCESSES = 4
+SOON = 0.4
+"""Seconds."""
+DURABILITIES = ("sync", "async", "exit")
+
+
+class State(TypedDict, total=False):
+    n: int
+    log: Annotated[list[Any], append]
+
+
+def app_on(saver: Any) -> Any:
+    """A graph of two nodes, the second of which notes who has run it."""
+    graph = StateGraph(State).add_node("first", lambda s: {"log": [["first", s["n"]]]})
+    graph.add_node("second", lambda s: {"log": [["second", s["n"]]]})
+    return graph.add_edge(START, "first").add_edge("first", "second").compile(saver)
+
+
+def write(app: Any, n: int, **options: Any) -> bool:
+    """Run once; whether the run was accepted."""
+    try:
+        app.invoke({"n": n, "log": [["in", n]]}, thread_id="1", **options)
+    except (CheckpointConflict, ThreadBusy):
+        return False
+    return True
+
+
+def change(app: Any, n: int) -> bool:
+    """Change the state from outside; whether that was accepted."""
+    try:
+        app.update_state({"configurable": {"thread_id": "1"}}, {"log": [["changed", n]]}, as_node="second")
+    except (CheckpointConflict, ThreadBusy):
+        return False
+    return True
+
+
+def at_once(function: Callable[[int], bool], count: int) -> list[int]:
+    """The numbers for which a function said yes, called on as many threads: half at one moment, half soon after."""
+    ready = threading.Barrier(count)
+
+    def call(n: int) -> bool:
+        ready.wait()
+        time.sleep(max(0, n - count // 2) / count * SOON)
+        return function(n)
+
+    with ThreadPoolExecutor(count) as pool:
+        return [n for n, said in enumerate(pool.map(call, range(count))) if said]
+
+
+def runs_in(log: Sequence[Sequence[Any]]) -> list[int]:
+    """The runs whose updates are in a log, each whole and in one piece."""
+    told = [entry for entry in log if entry[0] != "changed"]
+    assert [kind for kind, _ in told] == ["in", "first", "second"] * (len(told) // 3), told
+    assert all(len({n for _, n in told[place : place + 3]}) == 1 for place in range(0, len(told), 3))
+    return [n for _, n in told[::3]]
+
+
+def check_history(app: Any) -> None:
+    """The checkpoints of the thread are one chain."""
+    history = list(app.get_state_history(thread_id="1"))
+    steps = [one.metadata["step"] for one in history]
+    assert steps == sorted(set(steps), reverse=True)
+    assert history[-1].parent_config is None
+    assert [one.parent_config for one in history[:-1]] == [one.config for one in history[1:]]
+
+
+@pytest.mark.parametrize("durability", DURABILITIES)
+def test_runs_on_threads_are_refused_or_leave_their_updates(tmp_path: Path, durability: str) -> None:
+    with SqliteSaver(tmp_path / "runs.db") as saver:
+        app = app_on(saver)
+        accepted = at_once(lambda n: write(app, n, durability=durability), WRITERS)
+
+        log = app.get_state(thread_id="1").values["log"]
+        assert sorted(runs_in(log)) == accepted
+        assert accepted
+        check_history(app)
+
+
+def test_runs_and_changes_from_outside_are_refused_or_there(tmp_path: Path) -> None:
+    with SqliteSaver(tmp_path / "runs.db") as saver:
+        app = app_on(saver)
+        write(app, -1)
+        accepted = at_once(lambda n: change(app, n) if n % 2 else write(app, n), WRITERS)
+
+        log = app.get_state(thread_id="1").values["log"]
+        assert sorted(runs_in(log)) == [-1, *(n for n in accepted if n % 2 == 0)]
+        assert sorted(n for kind, n in log if kind == "changed") == [n for n in accepted if n % 2]
+        check_history(app)
+
+
+@pytest.mark.parametrize("durability", DURABILITIES)
+def test_runs_on_threads_that_wait_their_turn_are_all_there(tmp_path: Path, durability: str) -> None:
+    with SqliteSaver(tmp_path / "runs.db") as saver:
+        app = app_on(saver)
+        accepted = at_once(lambda n: write(app, n, durability=durability, on_busy="enqueue"), WRITERS)
+
+        assert accepted == list(range(WRITERS))
+        assert sorted(runs_in(app.get_state(thread_id="1").values["log"])) == accepted
+        check_history(app)
+
+
+def test_runs_on_one_loop_that_wait_their_turn_are_all_there(tmp_path: Path) -> None:
+    async def write_all(app: Any) -> None:
+        inputs = [{"n": n, "log": [["in", n]]} for n in range(WRITERS)]
+        await asyncio.gather(*(app.ainvoke(one, thread_id="1", on_busy="enqueue") for one in inputs))
+
+    with SqliteSaver(tmp_path / "runs.db") as saver:
+        app = app_on(saver)
+        asyncio.run(write_all(app))
+
+        assert sorted(runs_in(app.get_state(thread_id="1").values["log"])) == list(range(WRITERS))
+        check_history(app)
+
+
+# -- several processes
+
+
+def start_process(path: Path, first: int, on_busy: str) -> subprocess.Popen[str]:
+    command = [sys.executable, __file__, str(path), str(first), on_busy]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def accepted_of(processes: Sequence[subprocess.Popen[str]]) -> list[int]:
+    """Let processes write that wait for each other; the runs that were accepted."""
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    answers = [process.communicate(timeout=120)[0] for process in processes]
+    assert [process.returncode for process in processes] == [0] * len(processes)
+    return sorted(n for answer in answers for n in json.loads(answer))
+
+
+@pytest.mark.parametrize("on_busy", ["reject", "enqueue"])
+def test_runs_of_several_processes_are_refused_or_there(tmp_path: Path, on_busy: str) -> None:
+    share = WRITERS // PROCESSES
+    with SqliteSaver(tmp_path / "runs.db") as saver:
+        app = app_on(saver)
+        processes = [start_process(saver.database.path, number * share, on_busy) for number in range(PROCESSES)]
+        accepted = accepted_of(processes)
+
+        assert sorted(runs_in(app.get_state(thread_id="1").values["log"])) == accepted
+        assert accepted == list(range(WRITERS)) if on_busy == "enqueue" else accepted
+        check_history(app)
+
+
+def process_main(path: str, first: int, on_busy: str) -> None:
+    """Say when ready; when told, write at once, and say which runs were accepted."""
+    with SqliteSaver(path) as saver:
+        app = app_on(saver)
+        print("ready", flush=True)
+        sys.stdin.readline()
+        accepted = at_once(lambda n: write(app, first + n, on_busy=on_busy), WRITERS // PROCESSES)
+        print(json.dumps([first + n for n in accepted]))
+
+
+if __name__ == "__main__":
+    process_main(sys.argv[1], int(sys.argv[2]), sys.argv[3])

@@ -1,0 +1,115 @@
+"""Graphs that change under threads: aliases, migrations, and what does not fit is told (spec/graph.md, 7.5)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
+
+import pytest
+
+from statewright import END, START, Command, InMemorySaver, Send, StateGraph, append, interrupt
+from statewright.errors import GraphVersionMismatch
+from statewright.storage.sqlite import SqliteSaver
+
+
+class Old(TypedDict, total=False):
+    names: Annotated[list[str], append]
+    count: int
+
+
+class New(TypedDict, total=False):
+    names: Annotated[list[str], append]
+    total: int
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def saver(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    if request.param == "memory":
+        yield InMemorySaver()
+        return
+    with SqliteSaver(tmp_path / "runs.db") as saver:
+        yield saver
+
+
+def old(**options: Any) -> StateGraph:
+    """Counts and then asks."""
+    graph = StateGraph(Old, version="1", **options)
+    graph.add_node("count", lambda state: {"count": 3, "names": ["count"]})
+    graph.add_node("ask", lambda state: {"names": [interrupt("sure?")]})
+    return graph.add_edge(START, "count").add_edge("count", "ask").add_edge("ask", END)
+
+
+def new(**aliases: Any) -> StateGraph:
+    """The same with other names."""
+    graph = StateGraph(New, version="2")
+    graph.add_node("reckon", lambda state: {"total": 4, "names": ["reckon"]})
+    graph.add_node("inquire", lambda state: {"names": [interrupt("sure?")]}, **aliases)
+    return graph.add_edge(START, "reckon").add_edge("reckon", "inquire").add_edge("inquire", END)
+
+
+def migrated(graph: StateGraph) -> StateGraph:
+    @graph.migration(from_version="1")
+    def rename(values: dict[str, Any]) -> dict[str, Any]:
+        return {"names": values.get("names", []), "total": values.get("count", 0)}
+
+    return graph
+
+
+def test_7_5_a_renamed_node_goes_on_under_its_new_name(driver: Any, saver: Any) -> None:
+    driver.invoke(old().compile(saver), {}, thread_id="t")
+    app = migrated(new(aliases=["ask"])).compile(saver)
+    assert driver.invoke(app, Command(resume="yes"), thread_id="t") == {"names": ["count", "yes"], "total": 3}
+
+
+def test_7_5_a_migrated_state_is_saved_as_it_is_now(driver: Any, saver: Any) -> None:
+    driver.invoke(old().compile(saver), {}, thread_id="t")
+    app = migrated(new(aliases=["ask"])).compile(saver)
+    driver.invoke(app, Command(resume="yes"), thread_id="t")
+    loaded = saver.load("t")
+    assert loaded.checkpoint.values == {"names": ["count", "yes"], "total": 3}
+    assert loaded.graph_version == "2"
+
+
+def test_7_5_a_thread_that_does_not_fit_is_refused_and_not_finished_in_silence(driver: Any, saver: Any) -> None:
+    driver.invoke(old().compile(saver), {}, thread_id="t")
+    with pytest.raises(GraphVersionMismatch) as caught:
+        driver.invoke(new().compile(saver), Command(resume="yes"), thread_id="t")
+    assert len(caught.value.problems) == 2
+    assert "'ask' is due" in str(caught.value)
+    assert "'count', which is no field" in str(caught.value)
+    assert driver.invoke(old().compile(saver), Command(resume="no"), thread_id="t")["names"] == ["count", "no"]
+
+
+def test_7_5_migrations_follow_each_other(driver: Any, saver: Any) -> None:
+    driver.invoke(old().compile(saver), {}, thread_id="t")
+    graph = new(aliases=["ask"])
+    graph.version = "3"
+    graph.migration(from_version="1", to_version="2")(lambda values: {**values, "total": values["count"] * 2})
+    graph.migration(from_version="2")(lambda values: {key: one for key, one in values.items() if key != "count"})
+    assert driver.invoke(graph.compile(saver), Command(resume="yes"), thread_id="t")["total"] == 6
+
+
+def test_7_5_what_landed_and_what_is_held_is_renamed_too(driver: Any, saver: Any) -> None:
+    def graph_of(worker: str, gather: str, **options: Any) -> StateGraph:
+        graph = StateGraph(Old)
+        graph.add_node("plan", lambda state: Command(goto=[Send(worker, n) for n in (1, 2)]), destinations=[worker])
+        graph.add_node(worker, lambda n: {"names": [f"{n}{interrupt('?') if n == 2 else ''}"]}, **options)
+        graph.add_node(gather, lambda state: {"count": 9}, join="reachable", aliases=["end"] if options else ())
+        return graph.add_edge(START, "plan").add_edge(worker, gather).add_edge(gather, END)
+
+    driver.invoke(graph_of("work", "end").compile(saver), {}, thread_id="t")
+    app = graph_of("do", "finish", aliases=["work"]).compile(saver)
+    assert driver.invoke(app, Command(resume="!"), thread_id="t") == {"names": ["1", "2!"], "count": 9}
+
+
+def test_7_5_two_migrations_from_one_version_are_a_problem() -> None:
+    graph = migrated(migrated(new()))
+    with pytest.raises(Exception, match="two migrations from version '1'"):
+        graph.compile()
+
+
+def test_an_update_from_outside_fits_too(saver: Any) -> None:
+    old().compile(saver).invoke({}, thread_id="t")
+    app = migrated(new(aliases=["ask"])).compile(saver)
+    app.update_state({"thread_id": "t"}, {"total": 10}, as_node="reckon")
+    assert app.get_state(thread_id="t").values == {"names": ["count"], "total": 10}
