@@ -14,13 +14,17 @@ from typing import Annotated, Any, TypedDict
 import pytest
 
 from statewright import START, StateGraph, append
+from statewright.clock import SystemClock
 from statewright.errors import CheckpointConflict, ThreadBusy
+from statewright.runtime.turns import LONGEST_LOOK
 from statewright.storage.sqlite import SqliteSaver
 
 WRITERS = 200
 PROCESSES = 4
 SOON = 0.4
-"""Seconds."""
+"""Seconds in which the second half of the runs begins."""
+LOOK = 0.01
+"""Seconds between two looks at a thread that another run holds."""
 DURABILITIES = ("sync", "async", "exit")
 
 
@@ -29,11 +33,21 @@ class State(TypedDict, total=False):
     log: Annotated[list[Any], append]
 
 
+class HastyClock(SystemClock):
+    """Those who wait for their turn look often: else the longest look, half a second, is what each of them waits."""
+
+    def wait(self, woken: threading.Event, seconds: float) -> None:
+        super().wait(woken, min(seconds, LOOK))
+
+    def call_later(self, seconds: float, callback: Callable[[], object]) -> Any:
+        return super().call_later(LOOK if seconds <= LONGEST_LOOK else seconds, callback)
+
+
 def app_on(saver: Any) -> Any:
     """A graph of two nodes, the second of which notes who has run it."""
     graph = StateGraph(State).add_node("first", lambda s: {"log": [["first", s["n"]]]})
     graph.add_node("second", lambda s: {"log": [["second", s["n"]]]})
-    return graph.add_edge(START, "first").add_edge("first", "second").compile(saver)
+    return graph.add_edge(START, "first").add_edge("first", "second").compile(saver, clock=HastyClock())
 
 
 def write(app: Any, n: int, **options: Any) -> bool:

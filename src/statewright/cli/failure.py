@@ -5,8 +5,33 @@ from __future__ import annotations
 import sys
 from typing import NoReturn
 
+from statewright.errors import (
+    CheckpointConflict,
+    CheckpointNotFound,
+    EmptyInputError,
+    GraphError,
+    InvalidConfig,
+    InvalidResume,
+    InvalidUpdateError,
+    StatewrightError,
+    UnansweredInterrupts,
+    WrongKey,
+)
+
 DONE, FAILED, WRONG_USE, WAITING, CANCELLED = 0, 1, 2, 3, 130
 """The exit codes."""
+_ASKED_WRONGLY = (
+    CheckpointConflict,
+    CheckpointNotFound,
+    EmptyInputError,
+    GraphError,
+    InvalidConfig,
+    InvalidResume,
+    InvalidUpdateError,
+    UnansweredInterrupts,
+    WrongKey,
+)
+"""What another command line would have avoided; the rest are failures."""
 
 
 class WrongUse(Exception):
@@ -17,3 +42,13 @@ def end(message: str, code: int) -> NoReturn:
     """Say why on standard error, and leave."""
     print(message, file=sys.stderr)
     raise SystemExit(code)
+
+
+def told(error: StatewrightError) -> str:
+    """What an error says, and its code for those who look it up."""
+    return f"{error} [{error.code}]"
+
+
+def exit_code_of(error: StatewrightError) -> int:
+    """How a command ends that meets the error."""
+    return WRONG_USE if isinstance(error, _ASKED_WRONGLY) else FAILED

@@ -5,9 +5,11 @@ from __future__ import annotations
 import importlib.util
 import sys
 import traceback
+from copy import copy
 from pathlib import Path
 from types import ModuleType
 
+from statewright.checkpoint import Checkpointer, InMemorySaver
 from statewright.cli.failure import WrongUse
 from statewright.errors import suggestion
 from statewright.runtime import CompiledGraph, StateGraph
@@ -20,6 +22,19 @@ def load_graph(target: str) -> CompiledGraph:
     """The graph that `FILE.py` or `FILE.py:name` means. Raises WrongUse, and InvalidGraph for one that is wrong."""
     found = find_graph(target)
     return found.compile() if isinstance(found, StateGraph) else found
+
+
+def keeps_threads(app: CompiledGraph) -> bool:
+    """Whether a graph was compiled with a saver that outlives the process."""
+    return app.checkpointer is not None and not isinstance(app.checkpointer, InMemorySaver)
+
+
+def saved_in(app: CompiledGraph, saver: Checkpointer) -> CompiledGraph:
+    """The same graph with its threads in another saver, which is told what the state holds."""
+    same = copy(app)
+    same.checkpointer = saver
+    saver.allow(app.program.stored_types)
+    return same
 
 
 def find_graph(target: str) -> Found:

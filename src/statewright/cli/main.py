@@ -11,17 +11,20 @@ from statewright.cli.check import check
 from statewright.cli.draw import draw
 from statewright.cli.failure import WRONG_USE, WrongUse, end
 from statewright.cli.init import init
+from statewright.cli.resume import resume
 from statewright.cli.run import run
+from statewright.cli.threads import threads
 
 app = typer.Typer(
     name="statewright",
-    help="Run, draw and check state graphs.",
+    help="Run, draw and check state graphs, and look at what their runs have saved.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (run, draw, check, init):
+for command in (run, resume, draw, check, init):
     app.command()(command)
+app.add_typer(threads)
 
 
 def _version(wanted: bool) -> None:
@@ -38,9 +41,13 @@ def _options(  # pyright: ignore[reportUnusedFunction]  # typer calls it
 
 def main() -> None:
     """Run the command that was asked for; what cannot be done is one sentence and an exit code."""
-    from statewright.errors import GraphError
+    from statewright.errors import GraphError, StatewrightError
 
     try:
         app()
     except (WrongUse, GraphError) as error:
         end(f"Error: {error}", WRONG_USE)
+    except StatewrightError as error:
+        from statewright.cli.failure import exit_code_of, told
+
+        end(f"Error: {told(error)}", exit_code_of(error))

@@ -1,83 +1,88 @@
-"""`statewright run`: run a graph and print where it came to rest."""
+"""`statewright run`: run a graph, save every superstep, and print where it came to rest."""
 
 from __future__ import annotations
 
-import sys
-import traceback
-from typing import Annotated, Any, NoReturn, cast
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from statewright.cli.failure import CANCELLED, FAILED, WAITING, WRONG_USE, end
+from statewright.cli.database import DatabaseOption, KeyOption
+
+if TYPE_CHECKING:
+    from statewright.runtime import CompiledGraph
+    from statewright.storage.sqlite import SqliteSaver
+
+TargetArgument = Annotated[
+    str, typer.Argument(metavar="FILE.py[:GRAPH]", help="The file, and the name of the graph in it.")
+]
+StateJsonOption = Annotated[bool, typer.Option("--json", help="Print the state as one JSON document.")]
+StepsOption = Annotated[int | None, typer.Option("--recursion-limit", help="How many supersteps the run may take.")]
+TasksOption = Annotated[int | None, typer.Option("--max-concurrency", help="How many tasks may be in flight.")]
+TracebackOption = Annotated[bool, typer.Option("--traceback", help="Show where a node failed.")]
 
 
 def run(
-    target: Annotated[
-        str, typer.Argument(metavar="FILE.py[:GRAPH]", help="The file, and the name of the graph in it.")
-    ],
+    target: TargetArgument,
     given: Annotated[
         list[str] | None, typer.Option("--input", "-i", help="JSON, @FILE, or KEY=VALUE; several are merged.")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the state as one JSON document.")] = False,
-    recursion_limit: Annotated[int | None, typer.Option(help="How many supersteps the run may take.")] = None,
-    max_concurrency: Annotated[int | None, typer.Option(help="How many tasks may be in flight.")] = None,
-    show_traceback: Annotated[bool, typer.Option("--traceback", help="Show where a node failed.")] = False,
+    thread: Annotated[
+        str | None, typer.Option("--thread", metavar="ID", help="The thread to run on, new or not; else a new one.")
+    ] = None,
+    database: DatabaseOption = None,
+    key_file: KeyOption = None,
+    json: StateJsonOption = False,
+    recursion_limit: StepsOption = None,
+    max_concurrency: TasksOption = None,
+    show_traceback: TracebackOption = False,
 ) -> None:
-    """Run a graph to rest. Exits with 0 when it is done, 3 when it waits, 1 when a node failed, 2 on wrong use."""
+    """Run a graph to rest. Exits with 0 when it is done, 3 when it waits, 1 when a node failed, 2 on wrong use.
+
+    Every superstep is saved, so that the run can be looked at, answered and continued; `--database memory:` saves
+    nothing.
+    """
+    from statewright.cli.following import Saved, conclude, follow
     from statewright.cli.given import read_input
-    from statewright.cli.load import load_graph
-    from statewright.cli.show import print_state
-    from statewright.errors import InvalidConfig
+    from statewright.cli.load import load_graph, saved_in
 
     app = load_graph(target)
     start = read_input(given or ["{}"])
-    limits = {"recursion_limit": recursion_limit, "max_concurrency": max_concurrency}
-    config = {name: value for name, value in limits.items() if value is not None}
-    try:
-        state, questions = _follow(app, start, config)
-    except KeyboardInterrupt:
-        end("Cancelled.", CANCELLED)
-    except InvalidConfig as error:
-        end(f"Error: {error}", WRONG_USE)
-    except Exception as error:
-        _fail(error, show_traceback=show_traceback)
-    print_state(state, json_wanted=json)
-    if questions:
-        _ask(questions)
+    saver, options = _saver_for(app, database, key_file)
+    with saver or nullcontext():
+        saved = None
+        config = limits(recursion_limit, max_concurrency)
+        if saver is not None:
+            app = saved_in(app, saver)
+        if app.checkpointer is not None:
+            config["thread_id"] = thread if thread is not None else new_thread_id()
+        if saver is not None:
+            saved = Saved(thread=config["thread_id"], target=target, options=options)
+        conclude(lambda: follow(app, start, config), saved, json_wanted=json, show_traceback=show_traceback)
 
 
-def _follow(app: Any, start: Any, config: dict[str, Any]) -> tuple[Any, tuple[Any, ...]]:
-    """Run the graph with progress; its last state, and the questions that it waits for."""
-    from statewright.cli.terminal import Progress
+def _saver_for(
+    app: CompiledGraph, database: str | None, key_file: Path | None
+) -> tuple[SqliteSaver | None, tuple[str, ...]]:
+    """Where the run is saved, and the options that name it; None where the graph sees to that, or nothing is saved."""
+    from statewright.cli.database import made, place_of
+    from statewright.cli.load import keeps_threads
 
-    if app.checkpointer is not None:
-        config = {**config, "thread_id": "cli"}
-    state: Any = None
-    questions: tuple[Any, ...] = ()
-    with Progress() as progress:
-        for mode, part in app.stream(start, config, stream_mode=["tasks", "values"]):
-            if mode == "tasks":
-                progress.take(part)
-            elif isinstance(part, dict) and "__interrupt__" in part:
-                questions = cast(dict[str, Any], part)["__interrupt__"]
-            else:
-                state = cast(Any, part)
-    return state, questions
+    place = place_of(database, key_file)
+    if place.path is None or (database is None and keeps_threads(app)):
+        return None, ()
+    return made(place.path, key_file), place.options
 
 
-def _ask(questions: tuple[Any, ...]) -> None:
-    lines = [f"  {question.id}  {question.value!r}" for question in questions]
-    end("\n".join(["The run waits for answers:", *lines]), WAITING)
+def limits(recursion_limit: int | None, max_concurrency: int | None) -> dict[str, Any]:
+    """The settings of a run that were given."""
+    given = {"recursion_limit": recursion_limit, "max_concurrency": max_concurrency}
+    return {name: value for name, value in given.items() if value is not None}
 
 
-def _fail(error: Exception, *, show_traceback: bool) -> NoReturn:
-    """Say what failed and where; an input that the graph refuses is wrong use."""
-    from statewright.errors import EmptyInputError, InvalidUpdateError
+def new_thread_id() -> str:
+    """An id that no thread has, short enough to be typed."""
+    import secrets
 
-    places = [note for note in getattr(error, "__notes__", ()) if note.startswith("in node")]
-    if isinstance(error, EmptyInputError | InvalidUpdateError) and not places:
-        end(f"Error: {error}", WRONG_USE)
-    if show_traceback:
-        traceback.print_exception(error, file=sys.stderr)
-    where = f" ({places[0]})" if places else ""
-    end(f"Error: {type(error).__name__}: {error}{where}", FAILED)
+    return secrets.token_hex(6)

@@ -13,10 +13,10 @@ from statewright.messages import Message
 
 def as_json(value: Any) -> str:
     """One JSON document; what JSON does not know is turned into what comes nearest."""
-    return json.dumps(_jsonable(value), ensure_ascii=False, allow_nan=False, indent=2)
+    return json.dumps(jsonable(value), ensure_ascii=False, allow_nan=False, indent=2)
 
 
-def _jsonable(value: Any) -> Any:
+def jsonable(value: Any) -> Any:
     """The value out of what JSON knows: texts as keys, numbers that are numbers, letters that can be written."""
     if isinstance(value, str):
         return value.encode(errors="replace").decode()
@@ -26,14 +26,14 @@ def _jsonable(value: Any) -> Any:
         return value if math.isfinite(value) else str(value)
     if isinstance(value, Mapping):
         items = cast(Mapping[Any, Any], value).items()
-        return {_key(key): _jsonable(content) for key, content in items}
+        return {_key(key): jsonable(content) for key, content in items}
     if isinstance(value, list | tuple):
-        return [_jsonable(one) for one in cast(list[Any], value)]
-    return _jsonable(plain(value))
+        return [jsonable(one) for one in cast(list[Any], value)]
+    return jsonable(plain(value))
 
 
 def _key(key: Any) -> str:
-    known = _jsonable(key) if key is None or isinstance(key, str | bool | int | float) else repr(key)
+    known = jsonable(key) if key is None or isinstance(key, str | bool | int | float) else repr(key)
     return known if isinstance(known, str) else json.dumps(known)
 
 

@@ -157,6 +157,8 @@ def save_commit(run: Run, commit: Commit) -> Generator[Effect, Any, None]:
     """Save a commit, and tell those who watch."""
     yield Save(commit)
     run.holds(commit.hold)
+    if run.untold:
+        run.count_as_finished(list(run.untold))
     if run.watch is not None and run.watch.wants("committed"):
         yield Emit(run_event("committed", run, commit, commit.checkpoint.step))
 
@@ -221,6 +223,8 @@ def save_pending(
     at = hold.now if hold is not None else run.clock.now()
     yield Land(checkpoint.id, pending, hold, Log(run.run_id, at, entries) if entries else None)
     run.holds(hold)
+    if run.untold:
+        run.count_as_finished(list(run.untold))
 
 
 def all_landed(outcomes: Sequence[Outcome | None]) -> TypeGuard[Sequence[TaskResult]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from statewright.cache import Cache
 from statewright.checkpoint import Checkpoint, Checkpointer, Hold, Interrupt, JournalEntry, JournalKey, Line
 from statewright.clock import Clock
+from statewright.events import Event
 from statewright.graph import Budget
 from statewright.ids import TaskId, draw_checkpoint_id, draw_run_id
 from statewright.runtime.budget import Spending
@@ -72,6 +73,7 @@ class Run:
         "stop",
         "store",
         "unsaved",
+        "untold",
         "watch",
     )
 
@@ -153,6 +155,8 @@ class Run:
         """Empty for a run's own graph; the path of tasks that leads to a subgraph."""
         self.overlaps = overlaps
         """Whether a superstep may begin before the last one is saved: durability `async`."""
+        self.untold: dict[TaskId, Event] = {}
+        """That tasks have ended, where that counts only once it is saved, and is told only then."""
         self.migrated: Mapping[str, Any] | None = None
         """The state as it was saved, if it was migrated since and that is not saved yet."""
         self.unsaved: Future[Any] | None = None
@@ -169,6 +173,18 @@ class Run:
         """Whether a task of another run has called it."""
         self.metadata = metadata or {}
         """Kept with each commit."""
+
+    @property
+    def tells_when_saved(self) -> bool:
+        """Whether those who watch hear of results only when these are saved: durability `sync`."""
+        return self.saver is not None and not self.overlaps and not self.saves_at_rest
+
+    def count_as_finished(self, tasks: Iterable[TaskId]) -> None:
+        """Tell those who watch that tasks have ended."""
+        for task in tasks:
+            event = self.untold.pop(task, None)
+            if event is not None and self.watch is not None:
+                self.watch.emit(event)
 
     @property
     def spending(self) -> Spending:

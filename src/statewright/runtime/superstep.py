@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from statewright.checkpoint import Checkpoint, Task
+from statewright.checkpoint import Checkpoint, Task, TaskResult
 from statewright.runtime.effects import Failure, Outcome, RunTasks
+from statewright.runtime.landing import Landing, landing_of
 from statewright.runtime.program import NodeProgram
 from statewright.runtime.run import Run
 
@@ -18,7 +19,18 @@ class Superstep:
     function that was left running must not write any more.
     """
 
-    __slots__ = ("_left", "_lock", "_on_closed", "checkpoint", "closed", "nodes", "outcomes", "run", "tasks")
+    __slots__ = (
+        "_landing",
+        "_left",
+        "_lock",
+        "_on_closed",
+        "checkpoint",
+        "closed",
+        "nodes",
+        "outcomes",
+        "run",
+        "tasks",
+    )
 
     def __init__(self, run: Run, effect: RunTasks, on_closed: Callable[[], object]) -> None:
         self.run = run
@@ -30,6 +42,7 @@ class Superstep:
         self._left = len(effect.tasks)
         self._lock = threading.Lock()
         self._on_closed = on_closed
+        self._landing = landing_of(run, effect.checkpoint)
 
     def land(self, place: int, outcome: Outcome) -> None:
         """Take the outcome of the task at `place`, from any thread."""
@@ -38,15 +51,25 @@ class Superstep:
                 return
             self.outcomes[place] = outcome
             self._left -= 1
-            if self._left and type(outcome) is not Failure:
-                return
-            self.closed = True
-        self._on_closed()
+            self.closed = not self._left or type(outcome) is Failure
+        if self._landing is not None:
+            self._tell(self._landing, outcome)
+        if self.closed:
+            self._on_closed()
+
+    def _tell(self, landing: Landing, outcome: Outcome) -> None:
+        """Have a result saved while others still run."""
+        if self.closed:
+            landing.close()
+        elif type(outcome) is TaskResult:
+            landing.add(outcome)
 
     def close(self) -> None:
         """Take nothing any more: the run was cancelled or abandoned."""
         with self._lock:
             self.closed = True
+        if self._landing is not None:
+            self._landing.close()
 
     def task_nodes(self) -> list[NodeProgram]:
         """The node of each task."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
+from statewright.checkpoint import TaskResult
 from statewright.events import Event, EventKind
 from statewright.runtime.instrument import METHOD_BY_KIND, Instrument
 from statewright.runtime.run import Run
@@ -48,8 +49,13 @@ class Watch:
             self.emit(_of_task("task_started", scope, (scope.task, state)))
 
     def task_finished(self, scope: Scope, outcome: Any) -> None:
-        if "task_finished" in self._by_kind:
-            self.emit(_of_task("task_finished", scope, outcome))
+        if "task_finished" not in self._by_kind:
+            return
+        event, run = _of_task("task_finished", scope, outcome), scope.run
+        if type(outcome) is TaskResult and run.tells_when_saved:
+            run.untold[outcome.task.id] = event
+        else:
+            self.emit(event)
 
     def attempt_failed(self, scope: Scope, error: BaseException, delay: float) -> None:
         if "attempt_failed" in self._by_kind:

@@ -18,6 +18,8 @@ METHODS = [
     "want",
     "history",
     "branches",
+    "threads",
+    "prune",
     "copy_thread",
     "delete_thread",
 ]

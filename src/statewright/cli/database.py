@@ -1,0 +1,177 @@
+"""The database that a command works on: which one it is, and how it is opened.
+
+It is the one that `--database` names, else the environment, else `.statewright/runs.db`. Only `run` makes one.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated, Final, NamedTuple
+
+import typer
+
+from statewright.checkpoint import Checkpointer, SavedCheckpoint
+from statewright.cli.failure import WrongUse
+from statewright.errors import CheckpointNotFound, suggestion
+from statewright.ids import CheckpointId
+from statewright.runtime.saver_calls import resolved
+from statewright.storage.sqlite import SqliteSaver
+
+VARIABLE: Final = "STATEWRIGHT_DATABASE"
+DEFAULT: Final = Path(".statewright/runs.db")
+MEMORY: Final = "memory:"
+"""In place of a path: nothing is saved."""
+
+DatabaseOption = Annotated[
+    str | None,
+    typer.Option("--database", metavar="PATH", help=f"The database: else that of {VARIABLE}, else {DEFAULT}."),
+]
+KeyOption = Annotated[
+    Path | None, typer.Option("--key-file", metavar="PATH", help="The file with the key of an encrypted database.")
+]
+GraphOption = Annotated[
+    str | None, typer.Option("--graph", metavar="FILE.py[:GRAPH]", help="The graph that knows the types of the state.")
+]
+BranchOption = Annotated[str, typer.Option("--branch", metavar="NAME", help="The branch to look at.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+ThreadArgument = Annotated[str, typer.Argument(metavar="THREAD", help="The id of the thread.")]
+_MARK: Final = frozenset({"threads", "checkpoints"})
+"""Tables of which a database of ours has one, whatever its format."""
+_KEY_SIZES: Final = (16, 24, 32)
+
+
+class Place(NamedTuple):
+    """Where threads are kept."""
+
+    path: Path | None
+    """None where nothing is kept."""
+    options: tuple[str, ...] = ()
+    """What a later command line needs to find it again."""
+
+
+def place_of(database: str | None, key_file: Path | None = None) -> Place:
+    """The database that a command line means, whether it exists or not."""
+    named = database or os.environ.get(VARIABLE)
+    if named == MEMORY:
+        return Place(None)
+    if named in ("", ":memory:"):
+        raise WrongUse(f"{named!r} is no path of a database. For a run that is not saved give --database {MEMORY}.")
+    options = (*(("--database", database) if database else ()), *(("--key-file", str(key_file)) if key_file else ()))
+    path = Path((named or str(DEFAULT)).removeprefix("sqlite:///"))
+    return Place(path, options)
+
+
+def existing_path(database: str | None) -> Path:
+    """The path of the database. Raises WrongUse where there is none."""
+    path = place_of(database).path
+    if path is None:
+        raise WrongUse(f"{MEMORY} keeps nothing that could be looked at. Name a database with --database PATH.")
+    check_is_ours(path)
+    return path
+
+
+def check_is_ours(path: Path) -> None:
+    """Raise WrongUse for a file that does not exist, or holds something else: nobody's file is made into ours."""
+    if not path.exists():
+        raise WrongUse(
+            f"There is no database {str(path)!r}. `statewright run FILE.py` makes one; "
+            f"--database PATH or the variable {VARIABLE} names another."
+        )
+    if not path.is_file():
+        raise WrongUse(f"{str(path)!r} is no file. Give the path of a database.")
+    if not _MARK & tables_of(path):
+        raise WrongUse(f"{str(path)!r} is no database of Statewright: it holds no threads. Give another path.")
+
+
+def tables_of(path: Path) -> frozenset[str]:
+    """The names of the tables of a SQLite file; where it can't be read, those that let the error come up on opening."""
+    try:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
+            return frozenset(name for (name,) in connection.execute("SELECT name FROM sqlite_master"))
+    except sqlite3.Error:
+        return _MARK
+
+
+def opened(database: str | None, key_file: Path | None) -> SqliteSaver:
+    """The saver of a database that exists."""
+    return SqliteSaver(existing_path(database), key=read_key(key_file))
+
+
+def made(path: Path, key_file: Path | None) -> SqliteSaver:
+    """The saver of a database, which is made where there is none."""
+    key = read_key(key_file)
+    if path.exists() and path.stat().st_size:
+        check_is_ours(path)
+    folder = path.parent
+    try:
+        if path == DEFAULT and not folder.exists():
+            folder.mkdir()
+            (folder / ".gitignore").write_text("*\n", encoding="utf-8")  # what runs leave behind is nobody's source
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise WrongUse(f"The folder {str(folder)!r} cannot be made: {error.strerror}. Give --database PATH.") from error
+    return SqliteSaver(path, key=key)
+
+
+def read_key(key_file: Path | None) -> bytes | None:
+    """The key in a file: 16, 24 or 32 bytes, or twice as many hexadecimal digits. What it is, is never told."""
+    if key_file is None:
+        return None
+    try:
+        content = key_file.read_bytes()
+    except OSError as error:
+        raise WrongUse(f"The key file {str(key_file)!r} cannot be read: {error.strerror}.") from error
+    if len(content) in _KEY_SIZES:
+        return content
+    try:
+        key = bytes.fromhex(content.decode("ascii"))
+    except ValueError:
+        key = content.rstrip(b"\r\n")
+    if len(key) not in _KEY_SIZES:
+        raise WrongUse(
+            f"The key file {str(key_file)!r} holds {len(content)} bytes. It must hold 16, 24 or 32 bytes, "
+            f"or as many in hexadecimal digits."
+        )
+    return key
+
+
+def check_thread(saver: Checkpointer, thread_id: str) -> None:
+    """Raise CheckpointNotFound if there is no such thread."""
+    if not resolved(saver.branches(thread_id)):
+        names = [entry.thread_id for entry in resolved(saver.threads(limit=1000))]
+        known = suggestion(thread_id, names[:10], noun="The last threads")
+        raise CheckpointNotFound(f"There is no thread {thread_id!r}. {known}")
+
+
+def found_checkpoint(
+    saver: Checkpointer, thread_id: str, branch: str, *, checkpoint: str | None = None, step: int | None = None
+) -> SavedCheckpoint:
+    """The checkpoint with an id, or of a step of a branch; the head of the branch if neither is given."""
+    check_thread(saver, thread_id)
+    if checkpoint is not None and step is not None:
+        raise WrongUse("A checkpoint has one name: give --checkpoint or --step.")
+    if step is not None:
+        return _at_step(saver, thread_id, branch, step)
+    wanted = CheckpointId(checkpoint) if checkpoint is not None else None
+    found = resolved(saver.load(thread_id, branch=branch, checkpoint_id=wanted))
+    if found is None and checkpoint is not None:
+        raise CheckpointNotFound(
+            f"Thread {thread_id!r} has no checkpoint {checkpoint!r}. `statewright threads history` lists them."
+        )
+    if found is None:
+        known = suggestion(branch, resolved(saver.branches(thread_id)), noun="Branches")
+        raise CheckpointNotFound(f"Thread {thread_id!r} has no branch {branch!r}. {known}")
+    return found
+
+
+def _at_step(saver: Checkpointer, thread_id: str, branch: str, step: int) -> SavedCheckpoint:
+    steps: list[int] = []
+    for saved in resolved(saver.history(thread_id, branch=branch)):
+        if saved.checkpoint.step == step:
+            return saved
+        steps.append(saved.checkpoint.step)
+    kept = f"It has {min(steps)} to {max(steps)}" if steps else "It has none"
+    raise CheckpointNotFound(f"Branch {branch!r} of thread {thread_id!r} has no step {step}. {kept}.")

@@ -1,0 +1,72 @@
+"""Saved checkpoints in words: where a thread stands, and what it waits for."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from statewright.checkpoint import Interrupt, Lease, SavedCheckpoint
+
+
+def due_nodes(saved: SavedCheckpoint) -> list[str]:
+    """The nodes that are due or wait, without those that have landed; each once, in their order."""
+    checkpoint = saved.checkpoint
+    due = [*checkpoint.frontier, *(held.task for held in checkpoint.held)]
+    return list(dict.fromkeys(task.node for task in due if task.id not in saved.pending.landed))
+
+
+def status_of(saved: SavedCheckpoint, lease: Lease | None) -> str:
+    """Where a line stands at its head, in one word."""
+    pending = saved.pending
+    if is_held(lease):
+        return "running"
+    if pending.open:
+        return "waiting"
+    if pending.paused:
+        return "paused"
+    if saved.checkpoint.at_rest:
+        return "completed"
+    return "failed" if pending.errors else "pending"
+
+
+def is_held(lease: Lease | None) -> bool:
+    """Whether a run has the right to advance the thread now."""
+    return lease is not None and lease.until > datetime.now(UTC)
+
+
+def checkpoint_record(saved: SavedCheckpoint) -> dict[str, Any]:
+    """All about a checkpoint but its values, as data."""
+    metadata = {name: value for name, value in saved.metadata.items() if name != "nodes"}
+    return {
+        "checkpoint": saved.id,
+        "parent": saved.parent_id,
+        "branch": saved.line.branch,
+        "step": saved.checkpoint.step,
+        "source": saved.source,
+        "created_at": saved.created_at,
+        "run": saved.run_id,
+        "nodes": list(saved.metadata.get("nodes", ())),
+        "next": due_nodes(saved),
+        "questions": [question_record(one) for one in saved.pending.open],
+        **({"errors": dict(saved.pending.errors)} if saved.pending.errors else {}),
+        **({"graph_version": saved.graph_version} if saved.graph_version is not None else {}),
+        **({"metadata": metadata} if metadata else {}),
+    }
+
+
+def question_record(question: Interrupt) -> dict[str, Any]:
+    """What a task waits for, as data."""
+    return {
+        "id": question.id,
+        "kind": question.kind,
+        "value": question.value,
+        "event": question.event,
+        "due_at": question.due_at,
+    }
+
+
+def lease_record(lease: Lease | None) -> dict[str, Any] | None:
+    """Who holds a thread, as data."""
+    if lease is None:
+        return None
+    return {"owner": lease.owner, "epoch": lease.epoch, "until": lease.until, "lapsed": not is_held(lease)}

@@ -1,0 +1,130 @@
+"""A run followed to its rest: its progress, the state that it leaves, what it waits for, and what to do next."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn, cast
+
+from statewright.checkpoint import Interrupt
+from statewright.cli.failure import CANCELLED, FAILED, WAITING, WRONG_USE, end, exit_code_of, told
+from statewright.cli.show import print_state
+from statewright.errors import SerdeError, StatewrightError
+from statewright.runtime import CompiledGraph
+from statewright.runtime.stream import INTERRUPT
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Saved:
+    """Where a run is saved, as command lines name it."""
+
+    thread: str
+    target: str
+    """The file with its graph."""
+    options: tuple[str, ...] = ()
+    """Those that lead to the database and the branch."""
+
+    def line(self, *words: str) -> str:
+        """A command line that does something with the thread."""
+        return shlex.join(["statewright", *words, *self.options])
+
+    @property
+    def look(self) -> str:
+        return self.line("threads", "show", self.thread)
+
+    def resume(self, *words: str) -> str:
+        return self.line("resume", self.thread, self.target, *words)
+
+
+Rest = tuple[Any, Sequence[Interrupt]]
+"""The state at rest, and what the run waits for."""
+
+
+def follow(app: CompiledGraph, given: Any, config: dict[str, Any]) -> Rest:
+    """Run a graph with progress on a terminal."""
+    from statewright.cli.terminal import Progress
+
+    state: Any = None
+    questions: Sequence[Interrupt] = ()
+    with Progress() as progress:
+        for mode, part in app.stream(given, config, stream_mode=["tasks", "values"], durability="sync"):
+            if mode == "tasks":
+                progress.take(part)
+            elif isinstance(part, dict) and INTERRUPT in part:
+                questions = cast(dict[str, Any], part)[INTERRUPT]
+            else:
+                state = cast(Any, part)
+    return state, questions
+
+
+def conclude(
+    run: Callable[[], Rest], saved: Saved | None, *, json_wanted: bool = False, show_traceback: bool = False
+) -> None:
+    """Run, print the state, and leave with the exit code that says how it ended."""
+    try:
+        state, questions = run()
+    except KeyboardInterrupt:
+        end("\n".join(["Cancelled.", *_hints(saved, "Go on with it:")]), CANCELLED)
+    except Exception as error:
+        _fail(error, saved, show_traceback=show_traceback)
+    print_state(state, json_wanted=json_wanted)
+    if questions:
+        _ask(questions, saved)
+    if saved is not None and _is_watched():
+        print(f"Look at it with: {saved.look}", file=sys.stderr)
+
+
+def _is_watched() -> bool:
+    """Whether somebody reads the hints; programs read states and errors alone."""
+    return sys.stderr.isatty()
+
+
+def _hints(saved: Saved | None, what: str) -> list[str]:
+    if saved is None or not _is_watched():
+        return []
+    return [f"{what}\n  {saved.resume()}", f"Look at it:\n  {saved.look}"]
+
+
+def _ask(questions: Sequence[Interrupt], saved: Saved | None) -> NoReturn:
+    lines = ["The run waits for answers:", *(f"  {told_question(one)}" for one in questions)]
+    if saved is not None:
+        lines += ["Go on with:", *(f"  {line}" for line in answering(questions, saved)), "Look at it with:"]
+        lines.append(f"  {saved.look}")
+    end("\n".join(lines), WAITING)
+
+
+def told_question(question: Interrupt) -> str:
+    """A question on one line: its id, what it asks, and what it waits for besides an answer."""
+    from statewright.cli.table import moment
+
+    more = f"  event {question.event!r}" if question.event is not None else ""
+    until = f"  {'due at' if question.kind == 'timer' else 'until'} {moment(question.due_at)}" if question.due_at else ""
+    return f"{question.id}  {question.value!r}{more}{until}"
+
+
+def answering(questions: Sequence[Interrupt], saved: Saved) -> list[str]:
+    """The command lines that go on with a waiting run."""
+    asked = [one for one in questions if one.kind == "question"]
+    single = len(questions) == 1
+    answers = [word for one in asked for word in ("--answer", "VALUE" if single else f"{one.id}=VALUE")]
+    events = sorted({one.event for one in questions if one.event is not None})
+    lines = [saved.resume(*answers)] if answers else []
+    lines += [saved.resume("--event", f"{event}=JSON") for event in events]
+    return [*lines, saved.resume("--due")] if any(one.due_at is not None for one in questions) else lines
+
+
+def _fail(error: Exception, saved: Saved | None, *, show_traceback: bool) -> NoReturn:
+    """Say what failed and where; what another command line would have avoided is wrong use."""
+    places = [note for note in getattr(error, "__notes__", ()) if note.startswith("in node")]
+    said = told(error) if isinstance(error, StatewrightError) else str(error)
+    if isinstance(error, StatewrightError) and exit_code_of(error) == WRONG_USE and not places:
+        end(f"Error: {said}", WRONG_USE)
+    if show_traceback:
+        traceback.print_exception(error, file=sys.stderr)
+    where = f" ({places[0]})" if places else ""
+    unsaved = " To run it without saving, give --database memory:." if isinstance(error, SerdeError) else ""
+    line = f"Error: {type(error).__name__}: {said}{where}{unsaved}"
+    end("\n".join([line, *_hints(saved, "Go on with it, once that is mended:")]), FAILED)

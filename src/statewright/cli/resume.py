@@ -1,0 +1,130 @@
+"""`statewright resume`: go on with a saved thread, with answers, an event, or where it stopped."""
+
+from __future__ import annotations
+
+import json as json_format
+from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from statewright.cli.database import BranchOption, DatabaseOption, KeyOption, ThreadArgument
+from statewright.cli.failure import WrongUse
+from statewright.cli.run import StateJsonOption, StepsOption, TargetArgument, TasksOption, TracebackOption, limits
+
+if TYPE_CHECKING:
+    from statewright.cli.following import Rest
+    from statewright.runtime import CompiledGraph
+
+
+def resume(
+    thread: ThreadArgument,
+    target: TargetArgument,
+    answer: Annotated[
+        list[str] | None,
+        typer.Option("--answer", "-a", metavar="[ID=]VALUE", help="JSON, else text; with ID= where several are open."),
+    ] = None,
+    event: Annotated[
+        str | None, typer.Option("--event", metavar="NAME[=JSON]", help="An event that happened, with what it brings.")
+    ] = None,
+    due: Annotated[bool, typer.Option("--due", help="Go on where timers went off and waits ended.")] = False,
+    branch: BranchOption = "main",
+    database: DatabaseOption = None,
+    key_file: KeyOption = None,
+    json: StateJsonOption = False,
+    recursion_limit: StepsOption = None,
+    max_concurrency: TasksOption = None,
+    show_traceback: TracebackOption = False,
+) -> None:
+    """Go on with a thread: with answers to its questions, with an event, with what is due, or where it stopped.
+
+    Exits like `run`.
+    """
+    from statewright.cli.database import check_thread, opened, place_of
+    from statewright.cli.following import Saved, conclude
+    from statewright.cli.load import keeps_threads, load_graph, saved_in
+
+    if sum((bool(answer), event is not None, due)) > 1:
+        raise WrongUse("A run goes on with one thing: give --answer, --event or --due.")
+    answers = read_answers(answer or ())
+    app = load_graph(target)
+    saver = None if database is None and keeps_threads(app) else opened(database, key_file)
+    with saver or nullcontext():
+        if saver is not None:
+            app = saved_in(app, saver)
+        assert app.checkpointer is not None
+        check_thread(app.checkpointer, thread)
+        config = {**limits(recursion_limit, max_concurrency), "thread_id": thread, "branch": branch}
+        options = (*place_of(database, key_file).options, *(("--branch", branch) if branch != "main" else ()))
+        saved = Saved(thread=thread, target=target, options=options)
+        conclude(
+            lambda: _continued(app, config, answers, event, due),
+            saved,
+            json_wanted=json,
+            show_traceback=show_traceback,
+        )
+
+
+def _continued(app: CompiledGraph, config: dict[str, Any], answers: Any, event: str | None, due: bool) -> Rest:
+    """Go on, and follow that to its rest."""
+    from statewright.cli.following import follow
+    from statewright.graph import Command
+
+    if event is not None:
+        name, equals, payload = event.partition("=")
+        result = app.send_event(name, read_value(payload) if equals else None, config, durability="sync")
+    elif due:
+        result = app.resume_due(config, durability="sync")
+    else:
+        given = Command(resume=answers) if answers is not NOTHING else None
+        state, questions = follow(app, given, config)
+        return (state if state is not None else app.get_state(config).values), questions
+    if result is None:  # nothing was due
+        snapshot = app.get_state(config)
+        return snapshot.values, snapshot.interrupts
+    return _split(result)
+
+
+def _split(result: Any) -> Rest:
+    """What `invoke` gives, as the state and the questions."""
+    from statewright.runtime.stream import INTERRUPT
+
+    if not isinstance(result, dict) or INTERRUPT not in result:
+        return result, ()
+    state = dict(cast(dict[str, Any], result))
+    questions = state.pop(INTERRUPT)
+    return (state["__root__"] if state.keys() == {"__root__"} else state), questions
+
+
+NOTHING: Any = object()
+"""In place of an answer: none was given."""
+
+
+def read_answers(given: Sequence[str]) -> Any:
+    """What `--answer` gives: one value, or values by the ids of questions. Raises WrongUse for a mixture."""
+    named = [_named(text) for text in given]
+    if not named:
+        return NOTHING
+    if all(one is not None for one in named):
+        return dict(cast(list[tuple[str, Any]], named))
+    if len(given) > 1:
+        raise WrongUse("Several answers need to say which question each is for: --answer ID=VALUE --answer ID=VALUE.")
+    return read_value(given[0])
+
+
+def _named(text: str) -> tuple[str, Any] | None:
+    from statewright.ids import is_interrupt_id
+
+    name, equals, value = text.partition("=")
+    return (name, read_value(value)) if equals and is_interrupt_id(name) else None
+
+
+def read_value(text: str) -> Any:
+    """A value as JSON if it is some, else the text as it stands."""
+    try:
+        return json_format.loads(text)
+    except json_format.JSONDecodeError:
+        return text
+    except (ValueError, RecursionError) as error:
+        raise WrongUse(f"The value cannot be read: {error}. Give something smaller.") from error

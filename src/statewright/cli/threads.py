@@ -1,0 +1,15 @@
+"""`statewright threads`: look at what runs have saved, and change it."""
+
+from __future__ import annotations
+
+import typer
+
+from statewright.cli.threads_diff import diff
+from statewright.cli.threads_edit import copy, fork, prune, rm
+from statewright.cli.threads_history import history
+from statewright.cli.threads_ls import ls
+from statewright.cli.threads_show import show
+
+threads = typer.Typer(name="threads", help="Look at saved threads, and change them.", no_args_is_help=True)
+for command in (ls, show, history, diff, fork, prune, copy, rm):
+    threads.command()(command)

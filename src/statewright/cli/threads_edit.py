@@ -1,0 +1,165 @@
+"""`statewright threads fork`, `prune`, `copy` and `rm`: threads changed from outside a run."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from statewright.cli.database import DatabaseOption, GraphOption, KeyOption, ThreadArgument
+from statewright.cli.failure import WrongUse
+from statewright.cli.threads_show import CheckpointOption, StepOption
+
+if TYPE_CHECKING:
+    from statewright.checkpoint import Checkpointer
+    from statewright.runtime import CompiledGraph
+
+ForceOption = Annotated[bool, typer.Option("--force", help="Though a run holds the thread.")]
+
+
+def fork(
+    thread: ThreadArgument,
+    branch: Annotated[str, typer.Option("--branch", metavar="NAME", help="The name of the new branch.")],
+    source: Annotated[str, typer.Option("--from", metavar="NAME", help="The branch to fork from.")] = "main",
+    checkpoint: CheckpointOption = None,
+    step: StepOption = None,
+    graph: GraphOption = None,
+    database: DatabaseOption = None,
+    key_file: KeyOption = None,
+) -> None:
+    """Begin a new branch at a checkpoint, the head if none is named. What was due there is due again."""
+    from statewright.cli.database import found_checkpoint, opened
+    from statewright.cli.known_types import allow_types, with_stand_ins
+
+    with opened(database, key_file) as saver:
+        allow_types(saver, graph)
+
+        def forked() -> str:
+            saved = found_checkpoint(saver, thread, source, checkpoint=checkpoint, step=step)
+            config = {"thread_id": thread, "checkpoint_id": saved.id, "branch": saved.line.branch}
+            head = bare_graph(saver, saved.graph_version).fork(config, branch=branch)
+            return f"{saved.checkpoint.step} ({saved.id}) as {head['configurable']['checkpoint_id']}"
+
+        told = with_stand_ins(saver.serde, forked)  # the state itself is not touched
+    print(f"Branch {branch!r} of thread {thread!r} begins at step {told}.")
+    print(f"Go on with it: statewright resume {thread} FILE.py --branch {branch}")
+
+
+def bare_graph(saver: Checkpointer, version: str | None) -> CompiledGraph:
+    """A graph that fits any thread, for what has nothing to do with nodes."""
+    from statewright.graph import START
+    from statewright.runtime import StateGraph
+
+    graph = StateGraph({}, version=version)
+    graph.add_node("none", lambda state: None)  # pyright: ignore[reportUnknownLambdaType]
+    return graph.add_edge(START, "none").compile(saver)
+
+
+def prune(
+    thread: Annotated[str | None, typer.Argument(metavar="[THREAD]", help="One thread; else all.")] = None,
+    keep: Annotated[
+        int | None, typer.Option("--keep", metavar="N", min=1, help="Keep the newest N checkpoints of each branch.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="DURATION", help="Keep what is younger, e.g. 90s, 15m, 12h, 7d, 4w.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    database: DatabaseOption = None,
+    key_file: KeyOption = None,
+) -> None:
+    """Forget old checkpoints. Heads stay, with all that is needed to go on from them, and so do logs."""
+    from statewright.checkpoint import PrunePolicy
+    from statewright.cli.database import check_thread, opened
+    from statewright.cli.known_types import with_stand_ins
+    from statewright.runtime.saver_calls import resolved
+
+    if keep is None and since is None:
+        raise WrongUse("Say what is to be kept: --keep N, or --since DURATION.")
+    keep_since = datetime.now(UTC) - read_duration(since) if since is not None else None
+    policy = PrunePolicy(keep_last=keep, keep_since=keep_since)
+    with opened(database, key_file) as saver:
+        if thread is not None:
+            check_thread(saver, thread)
+        pruned = with_stand_ins(
+            saver.serde, lambda: resolved(saver.prune(policy, thread_id=thread, dry_run=dry_run))
+        )
+    what = "Would forget" if dry_run else "Forgot"
+    print(f"{what} {counted(pruned.checkpoints, 'checkpoint')} of {counted(pruned.threads, 'thread')}.")
+
+
+def copy(
+    thread: ThreadArgument,
+    new: Annotated[str, typer.Argument(metavar="NEW", help="The id of the copy.")],
+    database: DatabaseOption = None,
+    key_file: KeyOption = None,
+) -> None:
+    """Give a new thread all that a thread has: its history, its branches, its questions."""
+    from statewright.cli.database import check_thread, opened
+    from statewright.runtime.saver_calls import resolved
+
+    if not new:
+        raise WrongUse("The copy needs an id that is not empty.")
+    with opened(database, key_file) as saver:
+        check_thread(saver, thread)
+        check_free(saver, new)
+        resolved(saver.copy_thread(thread, new))
+    print(f"Thread {new!r} is a copy of {thread!r}.")
+
+
+def rm(
+    thread: ThreadArgument, force: ForceOption = False, database: DatabaseOption = None, key_file: KeyOption = None
+) -> None:
+    """Forget a thread for good."""
+    from statewright.cli.database import check_thread, opened
+    from statewright.runtime.saver_calls import resolved
+
+    with opened(database, key_file) as saver:
+        check_thread(saver, thread)
+        if not force:
+            check_at_rest(saver, thread)
+        resolved(saver.delete_thread(thread))
+    print(f"Thread {thread!r} is gone.")
+
+
+def check_free(saver: Checkpointer, thread: str) -> None:
+    """Raise WrongUse if there is such a thread."""
+    from statewright.runtime.saver_calls import resolved
+
+    if resolved(saver.branches(thread)):
+        raise WrongUse(f"There is a thread {thread!r} already. Give another id, or remove it: statewright threads rm.")
+
+
+def check_at_rest(saver: Checkpointer, thread: str) -> None:
+    """Raise WrongUse if a run holds the thread."""
+    from statewright.cli.describe import is_held
+    from statewright.cli.table import moment
+    from statewright.runtime.saver_calls import resolved
+
+    lease = resolved(saver.lease(thread))
+    if lease is not None and is_held(lease):
+        raise WrongUse(
+            f"Thread {thread!r} is being advanced by run {lease.owner} (its lease ends at {moment(lease.until)}). "
+            f"Wait for it, or pass --force."
+        )
+
+
+def counted(count: int, noun: str) -> str:
+    """A number of things."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_DURATION: Final = re.compile(r"(?:\d+(?:\.\d+)?[smhdw])+")
+
+
+def read_duration(text: str) -> timedelta:
+    """The duration that a text such as `90s`, `12h` or `1d12h` means. Raises WrongUse for what is none."""
+    if not _DURATION.fullmatch(text):
+        raise WrongUse(f"{text!r} is no duration. Give a number and a unit, e.g. 90s, 15m, 12h, 7d or 4w.")
+    try:
+        parts = re.findall(r"([\d.]+)(\w)", text)
+        return sum((timedelta(**{_UNITS[unit]: float(number)}) for number, unit in parts), timedelta())
+    except OverflowError as error:
+        raise WrongUse(f"{text!r} is longer than there are dates. Give a shorter duration.") from error

@@ -1,0 +1,89 @@
+"""`statewright threads history`: how a thread came to where it stands."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from statewright.cli.database import DatabaseOption, GraphOption, JsonOption, KeyOption, ThreadArgument
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from statewright.checkpoint import Checkpointer, SavedCheckpoint
+
+
+def history(
+    thread: ThreadArgument,
+    branch: Annotated[
+        str | None, typer.Option("--branch", metavar="NAME", help="One branch with its ancestors; else all.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="The newest so many.")] = None,
+    graph: GraphOption = None,
+    json: JsonOption = False,
+    database: DatabaseOption = None,
+    key_file: KeyOption = None,
+) -> None:
+    """List the checkpoints of a thread, the newest first: which nodes ran, and what was due then.
+
+    With `--json` each comes with the values that the state had.
+    """
+    from statewright.cli.database import opened
+    from statewright.cli.known_types import allow_types, pointing_to_graph, with_stand_ins
+    from statewright.cli.show import as_json
+
+    with opened(database, key_file) as saver, pointing_to_graph(graph):
+        allow_types(saver, graph)
+        if json:
+            found = read_history(saver, thread, branch, limit)
+        else:  # values are not shown, so nobody has to know their types
+            found = with_stand_ins(saver.serde, lambda: read_history(saver, thread, branch, limit))
+    if json:
+        from statewright.cli.describe import checkpoint_record
+
+        print(as_json([{**checkpoint_record(one), "values": one.checkpoint.values} for one in found]))
+    else:
+        _print(found)
+
+
+def read_history(
+    saver: Checkpointer, thread: str, branch: str | None, limit: int | None
+) -> Sequence[SavedCheckpoint]:
+    """The checkpoints that were asked for. Raises CheckpointNotFound for a thread or branch that does not exist."""
+    from statewright.cli.database import check_thread, found_checkpoint
+    from statewright.runtime.saver_calls import resolved
+
+    check_thread(saver, thread)
+    if branch is not None:
+        found_checkpoint(saver, thread, branch)
+    return resolved(saver.history(thread, branch=branch, limit=limit))
+
+
+def _print(found: Sequence[SavedCheckpoint]) -> None:
+    from statewright.cli.describe import due_nodes
+    from statewright.cli.table import Column, moment, print_table
+
+    several = len({one.line.branch for one in found}) > 1
+    columns = [
+        Column("STEP", whole=True, right=True),
+        Column("CHECKPOINT", whole=True),
+        *([Column("BRANCH")] if several else []),
+        Column("SOURCE", whole=True),
+        Column("RAN"),
+        Column("NEXT"),
+        Column("AT", whole=True),
+    ]
+    rows = [
+        (
+            one.checkpoint.step,
+            one.id,
+            *([one.line.branch] if several else []),
+            one.source,
+            ", ".join(dict.fromkeys(one.metadata.get("nodes", ()))),
+            ", ".join(due_nodes(one)),
+            moment(one.created_at)[5:],
+        )
+        for one in found
+    ]
+    print_table(columns, rows)

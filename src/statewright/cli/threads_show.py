@@ -1,0 +1,94 @@
+"""`statewright threads show`: where one thread stands."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from statewright.cli.database import (
+    BranchOption,
+    DatabaseOption,
+    GraphOption,
+    JsonOption,
+    KeyOption,
+    ThreadArgument,
+)
+
+if TYPE_CHECKING:
+    from statewright.checkpoint import Lease, SavedCheckpoint
+
+CheckpointOption = Annotated[str | None, typer.Option("--checkpoint", metavar="ID", help="The checkpoint.")]
+StepOption = Annotated[int | None, typer.Option("--step", metavar="N", help="The checkpoint of this step.")]
+
+
+def show(
+    thread: ThreadArgument,
+    branch: BranchOption = "main",
+    checkpoint: CheckpointOption = None,
+    step: StepOption = None,
+    graph: GraphOption = None,
+    json: JsonOption = False,
+    database: DatabaseOption = None,
+    key_file: KeyOption = None,
+) -> None:
+    """Show a thread: its values, what is next, its open questions, its branches, and who holds it."""
+    from statewright.cli.database import found_checkpoint, opened
+    from statewright.cli.known_types import allow_types, pointing_to_graph
+    from statewright.cli.show import as_json
+    from statewright.runtime.saver_calls import resolved
+
+    with opened(database, key_file) as saver, pointing_to_graph(graph):
+        allow_types(saver, graph)
+        saved = found_checkpoint(saver, thread, branch, checkpoint=checkpoint, step=step)
+        branches, lease = resolved(saver.branches(thread)), resolved(saver.lease(thread))
+    if json:
+        print(as_json(record(saved, branches, lease)))
+    else:
+        _print(saved, branches, lease)
+
+
+def record(saved: SavedCheckpoint, branches: list[str], lease: Lease | None) -> dict[str, Any]:
+    """What there is to say of a thread at a checkpoint, as data."""
+    from statewright.cli.describe import checkpoint_record, lease_record, status_of
+
+    return {
+        "thread": saved.line.thread_id,
+        "status": status_of(saved, lease),
+        **checkpoint_record(saved),
+        "branches": branches,
+        "lease": lease_record(lease),
+        "values": saved.checkpoint.values,
+    }
+
+
+def _print(saved: SavedCheckpoint, branches: list[str], lease: Lease | None) -> None:
+    from statewright.cli.describe import due_nodes, status_of
+    from statewright.cli.following import told_question
+    from statewright.cli.show import print_state
+    from statewright.cli.table import moment, print_fields
+
+    fields = [
+        ("thread", saved.line.thread_id),
+        ("status", status_of(saved, lease)),
+        ("checkpoint", saved.id),
+        ("step", f"{saved.checkpoint.step} ({saved.source}), {moment(saved.created_at)}"),
+        ("branch", saved.line.branch),
+        ("branches", ", ".join(branches)),
+        ("next", ", ".join(due_nodes(saved)) or "nothing"),
+        ("held by", _holder(lease)),
+        *(("waits for", told_question(one)) for one in saved.pending.open),
+        *(("error", error) for error in saved.pending.errors.values()),
+    ]
+    print_fields(fields)
+    print("\nvalues")
+    print_state(saved.checkpoint.values, json_wanted=False)
+
+
+def _holder(lease: Lease | None) -> str:
+    from statewright.cli.describe import is_held
+    from statewright.cli.table import moment
+
+    if lease is None:
+        return "nobody"
+    return f"run {lease.owner}, {'until' if is_held(lease) else 'lapsed at'} {moment(lease.until)}"

@@ -1,0 +1,105 @@
+"""Results saved in groups while siblings still run, and when a task counts as finished (spec/graph.md, 7.3)."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
+
+import pytest
+
+from statewright import END, START, Command, InMemorySaver, Send, StateGraph, append
+from statewright.storage.sqlite import SqliteSaver
+
+
+class State(TypedDict, total=False):
+    log: Annotated[list[Any], append]
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def saver(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    if request.param == "memory":
+        yield InMemorySaver()
+        return
+    with SqliteSaver(tmp_path / "runs.db") as saver:
+        yield saver
+
+
+def fan_out(gate: threading.Event, ran: list[int]) -> StateGraph:
+    """Three tasks, of which the last one waits for the gate."""
+
+    def work(n: int) -> dict[str, Any]:
+        ran.append(n)
+        if n == 3:
+            assert gate.wait(10)
+        return {"log": [n]}
+
+    graph = StateGraph(State)
+    graph.add_node("plan", lambda state: Command(goto=[Send("work", n) for n in (1, 2, 3)]), destinations=["work"])
+    graph.add_node("work", work)
+    return graph.add_edge(START, "plan").add_edge("work", END)
+
+
+def until(holds: Any) -> None:
+    """Wait until something holds; fail if it never does."""
+    end = time.monotonic() + 10
+    while not holds():
+        assert time.monotonic() < end, "it never came true"
+        time.sleep(0.01)
+
+
+def landed(saver: Any) -> int:
+    head = saver.load("t")
+    return len(head.pending.landed) if head is not None else 0
+
+
+def test_7_3_results_are_saved_while_siblings_still_run(driver: Any, saver: Any) -> None:
+    gate, ran = threading.Event(), list[int]()
+    app = fan_out(gate, ran).compile(saver)
+    running = threading.Thread(target=lambda: driver.invoke(app, {}, thread_id="t"))
+    running.start()
+    until(lambda: landed(saver) == 2)
+    gate.set()
+    running.join(10)
+    assert app.get_state(thread_id="t").values == {"log": [1, 2, 3]}
+
+
+def test_7_3_what_was_saved_is_not_done_again(driver: Any, saver: Any) -> None:
+    gate, ran = threading.Event(), list[int]()
+    graph = fan_out(gate, ran)
+    broken = graph.compile(saver)
+    running = threading.Thread(target=lambda: broken.invoke({}, thread_id="t"), daemon=True)
+    running.start()
+    until(lambda: landed(saver) == 2)
+    copied = "copy"  # the thread as a crash would leave it
+    saver.copy_thread("t", copied)
+    gate.set()
+    running.join(10)
+    ran.clear()
+    assert driver.invoke(graph.compile(saver), None, thread_id=copied) == {"log": [1, 2, 3]}
+    assert ran == [3]
+
+
+def test_7_3_a_superstep_that_is_soon_over_writes_no_separate_results(driver: Any) -> None:
+    class Counting(InMemorySaver):
+        def save_results(self, *args: Any, **options: Any) -> None:
+            written.append(args[2])
+            super().save_results(*args, **options)
+
+    written: list[Any] = []
+    gate = threading.Event()
+    gate.set()
+    driver.invoke(fan_out(gate, []).compile(Counting()), {}, thread_id="t")
+    assert [pending.landed for pending in written if pending.landed] == []
+
+
+def test_7_3_under_sync_a_task_counts_as_finished_when_it_is_saved(driver: Any, saver: Any) -> None:
+    graph = StateGraph(State).add_node("a", lambda state: {"log": ["a"]}).add_node("b", lambda state: {"log": ["b"]})
+    app = graph.add_edge(START, "a").add_edge("a", "b").add_edge("b", END).compile(saver)
+    seen: list[Any] = []
+    for part in app.stream({}, thread_id="t", durability="sync"):
+        seen.append((next(iter(part)), saver.load("t").checkpoint.values["log"]))
+    assert seen == [("a", ["a"]), ("b", ["a", "b"])] or [name for name, _ in seen] == ["a", "b"]
+    for name, saved in seen:
+        assert name in saved
