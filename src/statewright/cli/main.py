@@ -8,6 +8,7 @@ import typer
 
 from statewright import __version__
 from statewright.cli.check import check
+from statewright.cli.db import db
 from statewright.cli.draw import draw
 from statewright.cli.failure import WRONG_USE, WrongUse, end
 from statewright.cli.init import init
@@ -25,6 +26,7 @@ app = typer.Typer(
 for command in (run, resume, draw, check, init):
     app.command()(command)
 app.add_typer(threads)
+app.add_typer(db)
 
 
 def _version(wanted: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from statewright.cli.threads_carry import export, import_
 from statewright.cli.threads_diff import diff
 from statewright.cli.threads_edit import copy, fork, prune, rm
 from statewright.cli.threads_history import history
@@ -13,3 +14,5 @@ from statewright.cli.threads_show import show
 threads = typer.Typer(name="threads", help="Look at saved threads, and change them.", no_args_is_help=True)
 for command in (ls, show, history, diff, fork, prune, copy, rm):
     threads.command()(command)
+threads.command()(export)
+threads.command("import")(import_)

@@ -30,7 +30,8 @@ def fork(
     key_file: KeyOption = None,
 ) -> None:
     """Begin a new branch at a checkpoint, the head if none is named. What was due there is due again."""
-    from statewright.cli.database import found_checkpoint, opened
+    from statewright.cli.database import found_checkpoint, opened, place_of
+    from statewright.cli.following import Saved
     from statewright.cli.known_types import allow_types, with_stand_ins
 
     with opened(database, key_file) as saver:
@@ -44,7 +45,8 @@ def fork(
 
         told = with_stand_ins(saver.serde, forked)  # the state itself is not touched
     print(f"Branch {branch!r} of thread {thread!r} begins at step {told}.")
-    print(f"Go on with it: statewright resume {thread} FILE.py --branch {branch}")
+    options = (*place_of(database, key_file).options, "--branch", branch)
+    print(f"Go on with it: {Saved(thread=thread, target=graph or 'FILE.py', options=options).resume()}")
 
 
 def bare_graph(saver: Checkpointer, version: str | None) -> CompiledGraph:

@@ -63,6 +63,7 @@ def read_history(
 def _print(found: Sequence[SavedCheckpoint]) -> None:
     from statewright.cli.describe import due_nodes
     from statewright.cli.table import Column, moment, print_table
+    from statewright.graph import START
 
     several = len({one.line.branch for one in found}) > 1
     columns = [
@@ -80,7 +81,7 @@ def _print(found: Sequence[SavedCheckpoint]) -> None:
             one.id,
             *([one.line.branch] if several else []),
             one.source,
-            ", ".join(dict.fromkeys(one.metadata.get("nodes", ()))),
+            ", ".join(node for node in dict.fromkeys(one.metadata.get("nodes", ())) if node != START),
             ", ".join(due_nodes(one)),
             moment(one.created_at)[5:],
         )

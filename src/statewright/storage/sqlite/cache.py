@@ -14,14 +14,16 @@ from statewright.cache import CacheKey
 from statewright.checkpoint.forms import microseconds
 from statewright.clock import Clock, SystemClock
 from statewright.errors import SerdeError
-from statewright.storage.sqlite.migrate import statement
+from statewright.storage.sqlite.statements import statements
 from statewright.storage.sqlite.view import Given, View
 
 _NEVER: Final = 2**62
 """As an end, in microseconds: results from here on have none. They are counted on, so that the oldest stands first."""
-_FORGET_OVER = "DELETE FROM cache WHERE until <= ?"
-_FORGET_NODE = "DELETE FROM cache WHERE node = ?"
-_FORGET_ALL = "DELETE FROM cache"
+_SQL: Final = statements("cache")
+
+_FORGET_OVER: Final = _SQL["forget_over"]
+_FORGET_NODE: Final = _SQL["forget_node"]
+_FORGET_ALL: Final = _SQL["forget_all"]
 
 
 class SqliteCache(View):
@@ -36,13 +38,14 @@ class SqliteCache(View):
         self, database: Given, *, max_size: int | None = None, clock: Clock | None = None, **options: Any
     ) -> None:
         super().__init__(database, **options)
+        self._make_tables("cache")
         self._max_size = max_size
         self._clock = clock or SystemClock()
 
     def get(self, key: CacheKey) -> Any:
         wanted = {"node": key.node, "input": key.input, "now": microseconds(self._clock.now())}
         with self.database.read() as connection:
-            row = connection.execute(statement("cache_get"), wanted).fetchone()
+            row = connection.execute(_SQL["get"], wanted).fetchone()
         if row is None:
             return None
         try:
@@ -59,9 +62,9 @@ class SqliteCache(View):
 
         def keep(connection: Connection) -> None:
             connection.execute(_FORGET_OVER, (now,))
-            connection.execute(statement("cache_put"), row)
+            connection.execute(_SQL["put"], row)
             if self._max_size is not None:
-                connection.execute(statement("cache_surplus"), {"max_size": self._max_size})
+                connection.execute(_SQL["surplus"], {"max_size": self._max_size})
 
         return self.database.hand_over(keep)
 

@@ -34,6 +34,7 @@ from statewright.storage.sqlite.history import HistoryReader
 from statewright.storage.sqlite.known import Head, Known, Thread
 from statewright.storage.sqlite.places import LAST_NUMBER, find_place, place_of
 from statewright.storage.sqlite.removal import drop_namespace
+from statewright.storage.sqlite.statements import statements
 
 Job = Callable[[sqlite3.Connection], Any]
 Entries = Sequence[tuple[int, str, bytes]]
@@ -315,29 +316,19 @@ def _store_entries(connection: sqlite3.Connection, place: int, entries: Entries)
     connection.executemany(_UPSERT, [(place, *entry) for entry in entries])
 
 
-_THREAD: Final = "SELECT id, epoch, owner, until, wanted FROM threads WHERE name = ?"
-_INSERT_THREAD: Final = "INSERT INTO threads (name, changed) VALUES (?, ?)"
-_HOLD: Final = "UPDATE threads SET epoch = ?, owner = ?, until = ?, wanted = ?, changed = ? WHERE id = ?"
-_LINE: Final = "SELECT id FROM lines WHERE thread = ? AND namespace = ? AND branch = ?"
-_LINES: Final = "SELECT id FROM lines WHERE thread = ? AND namespace = ? ORDER BY id"
-_INSERT_LINE: Final = "INSERT INTO lines (thread, namespace, branch) VALUES (?, ?, ?)"
-_HEAD: Final = "SELECT place, id FROM records WHERE place BETWEEN ? AND ? ORDER BY place DESC LIMIT 1"
-_COUNT: Final = (
-    "SELECT count(*), total(length(control) + ifnull(length(changes), 0)) FROM records WHERE place BETWEEN ? AND ?"
-)
-_RUN: Final = "SELECT id FROM runs WHERE thread = ? AND name = ?"
-_INSERT_RUN: Final = "INSERT INTO runs (thread, name) VALUES (?, ?)"
-_INSERT_RECORD: Final = (
-    "INSERT INTO records (place, id, run, number, control, changes, events) VALUES (?, ?, ?, ?, ?, ?, ?)"
-)
-_INSERT_JUMP: Final = "INSERT INTO jumps (place, parent) VALUES (?, ?)"
-_CONSUME: Final = (
-    f"DELETE FROM pending WHERE place = ? AND (kind IN ({ATTEMPTS}, {JOURNAL}) "
-    f"OR (kind = {LANDED} AND ? AND NOT EXISTS "
-    f"(SELECT 1 FROM pending AS asked WHERE asked.place = ? AND asked.kind = {INTERRUPTS})))"
-)
-_UPSERT: Final = (
-    "INSERT INTO pending (place, kind, key, body) VALUES (?, ?, ?, ?) "
-    "ON CONFLICT (place, kind, key) DO UPDATE SET body = excluded.body"
-)
-_INSERT_EVENTS: Final = "INSERT INTO events (place, body) VALUES (?, ?)"
+_SQL: Final = statements("commits")
+_THREAD: Final = _SQL["thread"]
+_INSERT_THREAD: Final = _SQL["insert_thread"]
+_HOLD: Final = _SQL["hold"]
+_LINE: Final = _SQL["line"]
+_LINES: Final = _SQL["lines"]
+_INSERT_LINE: Final = _SQL["insert_line"]
+_HEAD: Final = _SQL["head"]
+_COUNT: Final = _SQL["count"]
+_RUN: Final = _SQL["run"]
+_INSERT_RUN: Final = _SQL["insert_run"]
+_INSERT_RECORD: Final = _SQL["insert_record"]
+_INSERT_JUMP: Final = _SQL["insert_jump"]
+_CONSUME: Final = _SQL["consume"]
+_UPSERT: Final = _SQL["upsert"]
+_INSERT_EVENTS: Final = _SQL["insert_events"]

@@ -19,6 +19,7 @@ from statewright.storage.seal import Seal
 from statewright.storage.sqlite.history import ADD, GONE, MERGE, SET, HistoryReader
 from statewright.storage.sqlite.places import LAST_NUMBER, number_of, place_of
 from statewright.storage.sqlite.removal import keep_log
+from statewright.storage.sqlite.statements import statements
 
 LONGEST: Final = 128
 """How many checkpoints lie in one segment."""
@@ -215,21 +216,11 @@ def _length(packed: bytes) -> int:
     return int.from_bytes(packed[1:5], "big") if packed[0] == 0xDD else packed[0] & 0x0F
 
 
-_OLDEST: Final = (
-    "SELECT place, records.id, runs.name, control, changes FROM records JOIN runs ON runs.id = records.run "
-    "WHERE place BETWEEN ? AND ? ORDER BY place LIMIT ?"
-)
-_NEXT_JUMP: Final = "SELECT place FROM jumps WHERE place BETWEEN ? AND ? ORDER BY place LIMIT 1"
-_DELETE: Final = "DELETE FROM records WHERE place BETWEEN ? AND ?"
-_INSERT: Final = "INSERT INTO segments (place, first, ids, apart, base, changes, controls) VALUES (?, ?, ?, ?, ?, ?, ?)"
-_INSERT_GROWN: Final = "INSERT INTO grown (line, field, last, whole, items, body) VALUES (?, ?, ?, ?, ?, ?)"
-_ITEMS: Final = (
-    "SELECT total(items) FROM grown WHERE line = :line AND field = :field AND last >= ifnull("
-    "(SELECT max(last) FROM grown WHERE line = :line AND field = :field AND whole), 0)"
-)
-_SINCE_BASE: Final = (
-    "WITH based AS (SELECT place, length(base) AS size FROM segments "
-    "WHERE place BETWEEN :first AND :last AND base IS NOT NULL ORDER BY place DESC LIMIT 1) "
-    "SELECT total(length(changes)), count(*), ifnull((SELECT size FROM based), 0) FROM segments "
-    "WHERE place BETWEEN ifnull((SELECT place FROM based), :first) AND :last"
-)
+_SQL: Final = statements("fold")
+_OLDEST: Final = _SQL["oldest"]
+_NEXT_JUMP: Final = _SQL["next_jump"]
+_DELETE: Final = _SQL["delete"]
+_INSERT: Final = _SQL["insert"]
+_INSERT_GROWN: Final = _SQL["insert_grown"]
+_ITEMS: Final = _SQL["items"]
+_SINCE_BASE: Final = _SQL["since_base"]

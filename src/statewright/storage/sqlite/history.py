@@ -21,6 +21,7 @@ from statewright.errors import DamagedDatabase
 from statewright.ids import CheckpointId
 from statewright.storage.seal import Seal
 from statewright.storage.sqlite.places import LAST_NUMBER, Interval, head_of, line_of, number_of, path_to, place_of
+from statewright.storage.sqlite.statements import statements
 
 Changes = Mapping[str, Any]
 ADD, MERGE, SET, GONE = range(4)
@@ -346,33 +347,22 @@ def _stretches(places: Sequence[int]) -> Iterator[tuple[int, int]]:
         yield first, last
 
 
-_APART: Final = "SELECT first, apart FROM segments WHERE place BETWEEN ? AND ? ORDER BY place LIMIT 1"
-_SEGMENT_AT: Final = "SELECT place, first FROM segments WHERE place BETWEEN ? AND ? ORDER BY place LIMIT 1"
-_SEGMENT_BEFORE: Final = "SELECT place FROM segments WHERE place BETWEEN ? AND ? ORDER BY place DESC LIMIT 1"
-_SEGMENTS: Final = "SELECT place, first, base, changes FROM segments WHERE place BETWEEN ? AND ? ORDER BY place DESC"
-_SEGMENT_CONTROLS: Final = (
-    "SELECT place, first, ids, controls FROM segments WHERE place BETWEEN ? AND ? AND first <= ? ORDER BY place"
-)
-_SEGMENT_CHANGES: Final = (
-    "SELECT place, first, ids, changes FROM segments WHERE place BETWEEN ? AND ? AND first <= ? ORDER BY place"
-)
-_GROWN: Final = "SELECT whole, body FROM grown WHERE line = ? AND field = ? AND last BETWEEN ? AND ? ORDER BY last DESC"
-_GROWN_IN: Final = "SELECT field, body FROM grown WHERE line = ? AND last = ?"
-_FIELDS: Final = "SELECT DISTINCT field FROM grown WHERE line = ?"
-_FIRST: Final = (
-    "SELECT coalesce((SELECT first FROM segments WHERE place BETWEEN ?1 AND ?2 ORDER BY place LIMIT 1), "
-    "(SELECT place & 0xFFFFFFFF FROM records WHERE place BETWEEN ?1 AND ?2 ORDER BY place LIMIT 1))"
-)
-_RECORDS: Final = "SELECT place, changes FROM records WHERE place BETWEEN ? AND ? ORDER BY place"
-_CONTROLS: Final = (
-    "SELECT place, records.id, runs.name, control FROM records JOIN runs ON runs.id = records.run "
-    "WHERE place BETWEEN ? AND ? ORDER BY place"
-)
-_EVENTS: Final = "SELECT place, body FROM events WHERE place BETWEEN ? AND ? ORDER BY place"
-_THREAD_LINES: Final = "SELECT id FROM lines WHERE thread = ?"
-_NAMESPACE: Final = "SELECT namespace FROM lines WHERE id = ?"
-_RECORD_LOGS: Final = (
-    "SELECT run, number, control, events FROM records WHERE place BETWEEN ? AND ? AND events IS NOT NULL ORDER BY place"
-)
-_JUMP: Final = "SELECT parent FROM jumps WHERE place = ?"
-_PENDING: Final = "SELECT place, kind, key, body FROM pending WHERE place BETWEEN ? AND ? ORDER BY place, kind, key"
+_SQL: Final = statements("history")
+_APART: Final = _SQL["apart"]
+_SEGMENT_AT: Final = _SQL["segment_at"]
+_SEGMENT_BEFORE: Final = _SQL["segment_before"]
+_SEGMENTS: Final = _SQL["segments"]
+_SEGMENT_CONTROLS: Final = _SQL["segment_controls"]
+_SEGMENT_CHANGES: Final = _SQL["segment_changes"]
+_GROWN: Final = _SQL["grown"]
+_GROWN_IN: Final = _SQL["grown_in"]
+_FIELDS: Final = _SQL["fields"]
+_FIRST: Final = _SQL["first"]
+_RECORDS: Final = _SQL["records"]
+_CONTROLS: Final = _SQL["controls"]
+_EVENTS: Final = _SQL["events"]
+_THREAD_LINES: Final = _SQL["thread_lines"]
+_NAMESPACE: Final = _SQL["namespace"]
+_RECORD_LOGS: Final = _SQL["record_logs"]
+_JUMP: Final = _SQL["jump"]
+_PENDING: Final = _SQL["pending"]

@@ -10,24 +10,26 @@ import itertools
 import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from statewright.checkpoint.forms import instant_of
 from statewright.errors import InvalidConfig
 from statewright.storage.sqlite.database import SqliteDatabase
-from statewright.storage.sqlite.migrate import statement
 from statewright.storage.sqlite.nearness import Vector, packed, scored
+from statewright.storage.sqlite.statements import statements
 from statewright.store import Item, Namespace, SearchItem
 from statewright.store.filters import matches
 
 Place = dict[str, str]
 
-_ID = "SELECT id, created_at, until FROM items WHERE namespace = :namespace AND key = :key"
-_DELETE = "DELETE FROM items WHERE id = ?"
-_DELETE_OVER = "DELETE FROM items WHERE until <= :now"
-_REFRESH = "UPDATE items SET until = max(until, ? + ttl) WHERE id = ?"
-_PUT_VECTORS = "INSERT INTO vectors VALUES (?, ?, ?)"
-_DELETE_VECTORS = "DELETE FROM vectors WHERE item = ?"
+_SQL: Final = statements("items")
+
+_ID: Final = _SQL["id"]
+_DELETE: Final = _SQL["delete"]
+_DELETE_OVER: Final = _SQL["delete_over"]
+_REFRESH: Final = _SQL["refresh"]
+_PUT_VECTORS: Final = _SQL["put_vectors"]
+_DELETE_VECTORS: Final = _SQL["delete_vectors"]
 _ANY_LABEL = r"[^.]+\."
 _BEYOND = b""
 """Comes after every text: SQLite orders bytes after texts."""
@@ -47,7 +49,7 @@ class Items:
         place = place_of(namespace, key)
         if place is None:
             return None
-        row = self._connection.execute(statement("item"), {**place, "now": self.now}).fetchone()
+        row = self._connection.execute(_SQL["item"], {**place, "now": self.now}).fetchone()
         return self._shown(Item, row, refresh) if row is not None else None
 
     def put(self, place: Place, value: bytes, *, vectors: Sequence[Vector], ttl: int | None) -> None:
@@ -56,7 +58,7 @@ class Items:
         self._connection.execute(_DELETE_VECTORS, (number,))
         lived = until is None or until > self.now
         row = {**place, "created_at": created_at if lived else None, "now": self.now, "ttl": ttl, "value": value}
-        number = self._connection.execute(statement("item_put"), row).lastrowid
+        number = self._connection.execute(_SQL["put"], row).lastrowid
         if vectors:
             parts = self._database.seal.close(self._database.serde.encode(packed(vectors)))
             self._connection.execute(_PUT_VECTORS, (number, len(vectors[0]), parts))
@@ -91,22 +93,22 @@ class Items:
         if path_of(prefix) is None or path_of(suffix) is None:
             return []
         begins, ends = _pattern(prefix), re.compile(r"(?:\A|(?<=\.))" + _pattern(suffix).pattern + r"\Z")
-        rows = self._connection.execute(statement("namespaces"), self._range(prefix))
+        rows = self._connection.execute(_SQL["namespaces"], self._range(prefix))
         found = [path for (path,) in rows if begins.match(path) and ends.search(path)]
         return sorted({_namespace_of(path)[:max_depth] for path in found})
 
     def sweep(self) -> int:
         """Remove the items whose time is over; how many there were."""
         now = {"now": self.now}
-        self._connection.execute(statement("vectors_over"), now)
+        self._connection.execute(_SQL["vectors_over"], now)
         return self._connection.execute(_DELETE_OVER, now).rowcount
 
     def _found(self, number: int) -> Any:
-        return self._connection.execute(statement("item_found"), {"id": number}).fetchone()
+        return self._connection.execute(_SQL["found"], {"id": number}).fetchone()
 
     def _by_update(self, prefix: Namespace) -> Iterator[tuple[int, None]]:
-        begins, name = _pattern(prefix), "items_under" if prefix else "items_all"
-        for number, path in self._connection.execute(statement(name), self._range(prefix)):
+        begins, name = _pattern(prefix), "under" if prefix else "all"
+        for number, path in self._connection.execute(_SQL[name], self._range(prefix)):
             if begins.match(path):
                 yield number, None
 
@@ -116,7 +118,7 @@ class Items:
 
     def _vectors(self, prefix: Namespace, wanted: int) -> Iterator[tuple[int, bytes]]:
         begins = _pattern(prefix)
-        for number, path, dims, parts in self._connection.execute(statement("items_vectors"), self._range(prefix)):
+        for number, path, dims, parts in self._connection.execute(_SQL["vectors"], self._range(prefix)):
             if not begins.match(path):
                 continue
             if dims != wanted:

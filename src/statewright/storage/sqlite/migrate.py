@@ -9,13 +9,12 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Callable
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
 from statewright.errors import NewerFormat, WrongKey
 from statewright.storage.seal import Seal
+from statewright.storage.sqlite.statements import run_script
 
 FORMAT: Final = 1
 """The format that this version writes."""
@@ -27,12 +26,6 @@ _TRIES: Final = 500
 _PAUSE: Final = 0.02
 """Seconds between two tries."""
 _KNOWN_TEXT: Final = b"statewright"
-
-
-@cache
-def statement(name: str) -> str:
-    """The text of a file under `sql/`."""
-    return files("statewright.storage.sqlite").joinpath(f"sql/{name}.sql").read_text("utf-8")
 
 
 def prepare(connection: sqlite3.Connection, path: Path, seal: Seal) -> None:
@@ -80,22 +73,9 @@ def _migrate(connection: sqlite3.Connection, seal: Seal) -> None:
 
 def _to_1(connection: sqlite3.Connection, seal: Seal) -> None:
     connection.execute(f"PRAGMA application_id = {_APPLICATION}")
-    for one in _statements(statement("0001_tables")):
-        connection.execute(one)
+    run_script(connection, "0001_tables")
     connection.execute("CREATE TABLE meta (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID")
     connection.execute("INSERT INTO meta VALUES ('key', ?)", (seal.close(_KNOWN_TEXT),))
-
-
-def _statements(script: str) -> list[str]:
-    """The statements of a script. Not `executescript`: that would commit."""
-    found: list[str] = []
-    part = ""
-    for line in script.splitlines(keepends=True):
-        part += line
-        if sqlite3.complete_statement(part):
-            found.append(part)
-            part = ""
-    return found
 
 
 STEPS: tuple[Callable[[sqlite3.Connection, Seal], None], ...] = (_to_1,)

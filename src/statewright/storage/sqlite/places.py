@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from statewright.checkpoint import Line
 from statewright.checkpoint.forms import key_of
+from statewright.storage.sqlite.statements import statements
 
 NUMBER_BITS: Final = 32
 LAST_NUMBER: Final = (1 << NUMBER_BITS) - 1
@@ -52,7 +53,8 @@ def path_to(connection: sqlite3.Connection, place: int) -> Iterator[Interval]:
         current = jump[1] if jump else None
 
 
-_LAST_JUMP = "SELECT place, parent FROM jumps WHERE place BETWEEN ? AND ? ORDER BY place DESC LIMIT 1"
+_SQL: Final = statements("places")
+_LAST_JUMP: Final = _SQL["last_jump"]
 
 
 def find_line(connection: sqlite3.Connection, line: Line) -> int | None:
@@ -61,10 +63,7 @@ def find_line(connection: sqlite3.Connection, line: Line) -> int | None:
     return row[0] if row else None
 
 
-_LINE = (
-    "SELECT lines.id FROM lines JOIN threads ON threads.id = lines.thread "
-    "WHERE threads.name = ? AND namespace = ? AND branch = ?"
-)
+_LINE: Final = _SQL["line"]
 
 
 def lines_of(connection: sqlite3.Connection, thread_id: str, namespace: str) -> list[tuple[int, str]]:
@@ -72,10 +71,7 @@ def lines_of(connection: sqlite3.Connection, thread_id: str, namespace: str) -> 
     return connection.execute(_LINES, (thread_id, namespace)).fetchall()
 
 
-_LINES = (
-    "SELECT lines.id, branch FROM lines JOIN threads ON threads.id = lines.thread "
-    "WHERE threads.name = ? AND namespace = ? ORDER BY lines.id"
-)
+_LINES: Final = _SQL["lines"]
 
 
 def head_of(connection: sqlite3.Connection, line: int) -> tuple[int, bytes] | None:
@@ -83,7 +79,7 @@ def head_of(connection: sqlite3.Connection, line: int) -> tuple[int, bytes] | No
     return connection.execute(_HEAD, (place_of(line, 0), place_of(line, LAST_NUMBER))).fetchone()
 
 
-_HEAD = "SELECT place, id FROM records WHERE place BETWEEN ? AND ? ORDER BY place DESC LIMIT 1"
+_HEAD: Final = _SQL["head"]
 
 
 def find_place(connection: sqlite3.Connection, line: int, checkpoint_id: str) -> int | None:
@@ -99,8 +95,8 @@ def find_place(connection: sqlite3.Connection, line: int, checkpoint_id: str) ->
     return None
 
 
-_RECORD_BY_ID = "SELECT place FROM records WHERE place BETWEEN ? AND ? AND id = ?"
-_SEGMENT_BY_ID = "SELECT place, first, ids FROM segments WHERE place BETWEEN ? AND ? AND instr(ids, ?)"
+_RECORD_BY_ID: Final = _SQL["record_by_id"]
+_SEGMENT_BY_ID: Final = _SQL["segment_by_id"]
 
 
 def _position(ids: bytes, key: bytes) -> int | None:

@@ -14,6 +14,7 @@ from statewright.storage.seal import Seal
 from statewright.storage.sqlite.history import SET, HistoryReader
 from statewright.storage.sqlite.places import LAST_NUMBER, line_of, number_of, place_of
 from statewright.storage.sqlite.removal import keep_log
+from statewright.storage.sqlite.statements import statements
 
 
 class Pruner:
@@ -111,16 +112,12 @@ class Pruner:
         return self._serde.decode(self._seal.open(stored))
 
 
-_LINES: Final = "SELECT id FROM lines WHERE thread = ? ORDER BY id"
-_JUMPS: Final = "SELECT place FROM jumps WHERE place BETWEEN ? AND ?"
-_JUMP: Final = "INSERT INTO jumps (place, parent) VALUES (?, NULL) ON CONFLICT (place) DO UPDATE SET parent = NULL"
-_RECORD: Final = "UPDATE records SET changes = ? WHERE place = ?"
-_SEGMENT: Final = (
-    "SELECT place, first, ids, changes, controls FROM segments WHERE place BETWEEN ? AND ? ORDER BY place LIMIT 1"
-)
-_UPDATE: Final = "UPDATE segments SET first = ?, ids = ?, base = NULL, changes = ?, controls = ? WHERE place = ?"
-_GROWN: Final = "SELECT body FROM grown WHERE line = ? AND field = ? AND last = ?"
-_GROW: Final = (
-    "INSERT INTO grown (line, field, last, whole, items, body) VALUES (?, ?, ?, 1, ?, ?) "
-    "ON CONFLICT (line, field, last) DO UPDATE SET whole = 1, items = excluded.items, body = excluded.body"
-)
+_SQL: Final = statements("prune")
+_LINES: Final = _SQL["lines"]
+_JUMPS: Final = _SQL["jumps"]
+_JUMP: Final = _SQL["jump"]
+_RECORD: Final = _SQL["record"]
+_SEGMENT: Final = _SQL["segment"]
+_UPDATE: Final = _SQL["update"]
+_GROWN: Final = _SQL["grown"]
+_GROW: Final = _SQL["grow"]

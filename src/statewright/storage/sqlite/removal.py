@@ -9,6 +9,7 @@ from statewright.checkpoint.serde import Serde
 from statewright.storage.seal import Seal
 from statewright.storage.sqlite.history import HistoryReader
 from statewright.storage.sqlite.places import LAST_NUMBER, place_of
+from statewright.storage.sqlite.statements import statements
 
 
 def drop_namespace(connection: sqlite3.Connection, serde: Serde, seal: Seal, thread: int, namespace: str) -> None:
@@ -47,5 +48,6 @@ def delete_thread(connection: sqlite3.Connection, thread: int) -> None:
     connection.execute("DELETE FROM threads WHERE id = ?", (thread,))
 
 
-_NAMESPACES: Final = "SELECT id, namespace FROM lines WHERE thread = ? AND namespace <> ''"
-_INSERT_EVENTS: Final = "INSERT INTO events (place, body) VALUES (?, ?)"
+_SQL: Final = statements("removal")
+_NAMESPACES: Final = _SQL["namespaces"]
+_INSERT_EVENTS: Final = _SQL["insert_events"]

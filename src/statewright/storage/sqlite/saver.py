@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import islice
-from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, TypeVar
 
 from statewright.checkpoint import (
     Answered,
@@ -30,7 +28,6 @@ from statewright.errors import CheckpointConflict, CheckpointNotFound
 from statewright.events import Event, Log
 from statewright.ids import CheckpointId
 from statewright.storage.sqlite.commits import Encoder, Job, Writer, check_hold
-from statewright.storage.sqlite.database import SqliteDatabase
 from statewright.storage.sqlite.history import HistoryReader
 from statewright.storage.sqlite.known import Thread
 from statewright.storage.sqlite.places import (
@@ -45,39 +42,21 @@ from statewright.storage.sqlite.places import (
 )
 from statewright.storage.sqlite.prune import Pruner
 from statewright.storage.sqlite.removal import delete_thread
+from statewright.storage.sqlite.statements import statements
+from statewright.storage.sqlite.view import Given, View
 
 T = TypeVar("T")
 
 
-class SqliteSaver:
+class SqliteSaver(View):
     """Keeps the checkpoints of threads in a database; give it to `compile(checkpointer=...)`.
 
     Takes a path, or a `SqliteDatabase` that others use too; closes only what it has opened.
     """
 
-    def __init__(self, database: SqliteDatabase | str | os.PathLike[str], **options: Any) -> None:
-        self._owns = not isinstance(database, SqliteDatabase)
-        self.database = database if isinstance(database, SqliteDatabase) else SqliteDatabase(database, **options)
+    def __init__(self, database: Given, **options: Any) -> None:
+        super().__init__(database, **options)
         self._writer = Writer(Encoder(self.database.serde, self.database.seal), self.database.known)
-
-    @classmethod
-    def from_conn_string(cls, conn_string: str, **options: Any) -> Self:
-        """The saver of a path, or of a URL such as `sqlite:///runs.db`."""
-        return cls(conn_string.removeprefix("sqlite:///"), **options)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        self.close()
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({str(self.database.path)!r})"
-
-    def close(self) -> None:
-        """Close the database, unless it was given."""
-        if self._owns:
-            self.database.close()
 
     @property
     def serde(self) -> Serde:
@@ -354,36 +333,17 @@ def _copy_line(connection: sqlite3.Connection, line: int, shift: int, target: in
     connection.execute(_COPY_GROWN, (line_of(place_of(line, 0) + shift), line))
 
 
-_WANT: Final = "UPDATE threads SET wanted = ? WHERE name = ? AND owner IS NOT NULL"
-_RUNS: Final = (
-    "SELECT threads.id, runs.id, runs.name FROM runs JOIN threads ON threads.id = runs.thread "
-    "WHERE threads.name = ? ORDER BY runs.id"
-)
-_THREADS: Final = (
-    "SELECT name, changed, owner FROM threads WHERE substr(name, 1, length(?)) = ? "
-    "ORDER BY changed DESC, id DESC LIMIT ?"
-)
-_THREAD: Final = "SELECT id, epoch, owner, until, wanted FROM threads WHERE name = ?"
-_NAMED_RUNS: Final = "SELECT id, name FROM runs WHERE thread = ? ORDER BY id"
-_COPIED_LINES: Final = "SELECT id, namespace, branch FROM lines WHERE thread = ? ORDER BY id"
-_COPY_THREAD: Final = "INSERT INTO threads (name, changed) SELECT ?, changed FROM threads WHERE id = ?"
-_COPY_EVENTS: Final = "INSERT INTO events (place, body) SELECT place + ?, body FROM events WHERE place BETWEEN ? AND ?"
-_COPY_RECORDS: Final = (
-    "INSERT INTO records (place, id, run, number, control, changes, events) "
-    "SELECT place + ?, records.id, copied.id, number, control, changes, events FROM records "
-    "JOIN runs ON runs.id = records.run JOIN runs AS copied ON copied.thread = ? AND copied.name = runs.name "
-    "WHERE place BETWEEN ? AND ?"
-)
-_COPY_SEGMENTS: Final = (
-    "INSERT INTO segments (place, first, ids, apart, base, changes, controls) "
-    "SELECT place + ?, first, ids, apart, base, changes, controls FROM segments WHERE place BETWEEN ? AND ?"
-)
-_COPY_PENDING: Final = (
-    "INSERT INTO pending (place, kind, key, body) SELECT place + ?, kind, key, body FROM pending "
-    "WHERE place BETWEEN ? AND ?"
-)
-_COPY_GROWN: Final = (
-    "INSERT INTO grown (line, field, last, whole, items, body) SELECT ?, field, last, whole, items, body FROM grown "
-    "WHERE line = ?"
-)
-_JUMPS: Final = "SELECT place, parent FROM jumps WHERE place BETWEEN ? AND ?"
+_SQL: Final = statements("saver")
+_WANT: Final = _SQL["want"]
+_RUNS: Final = _SQL["runs"]
+_THREADS: Final = _SQL["threads"]
+_THREAD: Final = _SQL["thread"]
+_NAMED_RUNS: Final = _SQL["named_runs"]
+_COPIED_LINES: Final = _SQL["copied_lines"]
+_COPY_THREAD: Final = _SQL["copy_thread"]
+_COPY_EVENTS: Final = _SQL["copy_events"]
+_COPY_RECORDS: Final = _SQL["copy_records"]
+_COPY_SEGMENTS: Final = _SQL["copy_segments"]
+_COPY_PENDING: Final = _SQL["copy_pending"]
+_COPY_GROWN: Final = _SQL["copy_grown"]
+_JUMPS: Final = _SQL["jumps"]

@@ -58,6 +58,7 @@ class SqliteStore(View, StoreFace):
         **options: Any,
     ) -> None:
         super().__init__(database, **options)
+        self._make_tables("items")
         self._index = index
         self._ttl = ttl or TimeToLive()
         self._clock = clock or SystemClock()

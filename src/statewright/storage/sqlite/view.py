@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from statewright.errors import InvalidConfig
 from statewright.storage.sqlite.database import SqliteDatabase
+from statewright.storage.sqlite.statements import run_script
 
 Given = SqliteDatabase | str | os.PathLike[str]
 """A database, or the path of one."""
@@ -21,6 +22,13 @@ class View:
             raise InvalidConfig(f"{', '.join(options)}: this is for opening a file. Give it to SqliteDatabase(...).")
         self._owns = not isinstance(database, SqliteDatabase)
         self.database = database if isinstance(database, SqliteDatabase) else SqliteDatabase(database, **options)
+
+    def _make_tables(self, name: str) -> None:
+        """Make the tables that only faces of this kind need, unless they are there."""
+        with self.database.read() as connection:
+            (found,) = connection.execute("SELECT count(*) FROM sqlite_schema WHERE name = ?", (name,)).fetchone()
+        if not found:
+            self.database.write(lambda connection: run_script(connection, f"{name}_tables"))
 
     @classmethod
     def from_conn_string(cls, conn_string: str, **options: Any) -> Self:

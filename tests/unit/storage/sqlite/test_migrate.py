@@ -5,7 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import sqlite3
-import sys
 import threading
 from contextlib import closing
 from pathlib import Path
@@ -15,7 +14,7 @@ import pytest
 
 from statewright.errors import DamagedDatabase, InvalidConfig, NewerFormat, StorageError, StorageUnavailable, WrongKey
 from statewright.storage.sqlite.database import SqliteDatabase
-from statewright.storage.sqlite.migrate import FORMAT, STEPS, statement
+from statewright.storage.sqlite.migrate import FORMAT, STEPS
 
 KEY, OTHER = bytes(range(32)), bytes(32)
 
@@ -192,9 +191,3 @@ def test_a_database_that_could_not_be_opened_holds_nothing(path: Path) -> None:
         SqliteDatabase(path)
     path.unlink()
     made(path)
-
-
-def test_statements_say_what_they_answer() -> None:
-    folder = Path(sys.modules["statewright.storage.sqlite.migrate"].__file__ or "").parent / "sql"
-    for file in folder.glob("*.sql"):
-        assert statement(file.stem).startswith("-- "), file

@@ -20,7 +20,7 @@ import pytest
 from statewright.errors import InvalidConfig, InvalidUpdateError, SerdeError, StorageUnavailable
 from statewright.storage.sqlite.database import SqliteDatabase
 from statewright.storage.sqlite.items import path_of, place_of
-from statewright.storage.sqlite.migrate import statement
+from statewright.storage.sqlite.statements import statements
 from statewright.storage.sqlite.store import SqliteStore
 from statewright.store import (
     GetOp,
@@ -352,10 +352,10 @@ def test_reading_what_lives_for_ever_writes_nothing(database: SqliteDatabase, st
 
 def test_a_search_under_a_prefix_is_no_search_of_everything(database: SqliteDatabase, store: SqliteStore) -> None:
     store.put(NAMES, "k", {})
-    for name in ("items_under", "items_vectors", "namespaces"):
+    for name in ("under", "vectors", "namespaces"):
         given = {"first": "a.", "beyond": "a/", "now": 0}
         with database.read() as connection:
-            plan = connection.execute("EXPLAIN QUERY PLAN " + statement(name), given).fetchall()
+            plan = connection.execute("EXPLAIN QUERY PLAN " + statements("items")[name], given).fetchall()
         assert "COVERING INDEX items_by_namespace (namespace>? AND namespace<?)" in plan[0][3]
 
 
@@ -477,7 +477,7 @@ def test_a_store_closes_the_database_that_it_opened_and_no_other(tmp_path: Path)
 
 OTHER = """
 import sys
-from statewright.storage.sqlite.migrate import statement
+from statewright.storage.sqlite.statements import statements
 from statewright.storage.sqlite.store import SqliteStore
 with SqliteStore(sys.argv[1]) as store:
     for n in range(20):

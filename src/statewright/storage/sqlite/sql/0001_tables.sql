@@ -80,34 +80,3 @@ CREATE TABLE events (
     place INTEGER PRIMARY KEY,
     body  BLOB NOT NULL
 );
-
--- Each time an item is put it gets a number, larger than all before: the last updated is the largest.
-CREATE TABLE items (
-    id         INTEGER PRIMARY KEY,
-    namespace  TEXT NOT NULL,  -- a dot after each label, so that what is under a prefix is a range
-    key        TEXT NOT NULL,
-    created_at INTEGER NOT NULL,
-    updated_at INTEGER NOT NULL,
-    ttl        INTEGER,        -- microseconds
-    until      INTEGER,
-    value      BLOB NOT NULL,
-    UNIQUE (namespace, key)
-);
-CREATE INDEX items_by_namespace ON items (namespace, until);
-CREATE INDEX items_by_end ON items (until) WHERE until IS NOT NULL;
-
--- What items mean: the vectors of their parts, one after the other.
-CREATE TABLE vectors (
-    item  INTEGER PRIMARY KEY,
-    dims  INTEGER NOT NULL,    -- the length of one vector
-    parts BLOB NOT NULL        -- float32, little endian
-);
-
-CREATE TABLE cache (
-    node  TEXT NOT NULL,
-    input TEXT NOT NULL,
-    value BLOB NOT NULL,
-    until INTEGER,
-    PRIMARY KEY (node, input)
-) WITHOUT ROWID;
-CREATE INDEX cache_by_end ON cache (until) WHERE until IS NOT NULL;

@@ -1,0 +1,150 @@
+"""`statewright db backup` and `restore`: a database as a whole."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from statewright.cli.database import DatabaseOption, KeyOption
+from statewright.cli.failure import WrongUse
+from statewright.errors import DamagedDatabase, StorageError
+
+
+def backup(
+    target: Annotated[Path, typer.Argument(metavar="TARGET", help="The file to write.")],
+    force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")] = False,
+    database: DatabaseOption = None,
+) -> None:
+    """Copy a database as it is now, while others write to it. An encrypted one stays encrypted."""
+    from statewright.cli.copying import copy_database, draft_beside, put_in_place, remove_database
+    from statewright.cli.database import existing_path
+
+    path = existing_path(database)
+    if target.exists() and target.samefile(path):
+        raise WrongUse("The backup would replace the database itself. Give another path.")
+    if target.exists() and not force:
+        raise WrongUse(f"There is a file {str(target)!r} already. Give another name, or pass --force to replace it.")
+    if not target.parent.is_dir():
+        raise WrongUse(f"There is no folder {str(target.parent)!r} for the backup. Make it, or give another path.")
+    draft = draft_beside(target)
+    try:
+        copy_database(path, draft)
+        put_in_place(draft, target)
+    except BaseException:
+        remove_database(draft)
+        raise
+    print(f"Copied {path} to {target} ({target.stat().st_size} bytes).")
+
+
+def restore(
+    source: Annotated[Path, typer.Argument(metavar="SOURCE", help="A backup.")],
+    force: Annotated[
+        bool, typer.Option("--force", help="Though the database is in use, holds newer work, or can't be read.")
+    ] = False,
+    database: DatabaseOption = None,
+    key_file: KeyOption = None,
+) -> None:
+    """Put a backup in the place of the database. Refuses to if that is in use, or holds work that is newer."""
+    from statewright.cli.copying import copy_database, draft_beside, remove_database
+    from statewright.cli.database import check_is_ours, place_of
+
+    check_is_ours(source)
+    path = place_of(database).path
+    if path is None:
+        raise WrongUse("There is no database to restore. Name one with --database PATH.")
+    if path.exists() and path.samefile(source):
+        raise WrongUse("The backup is the database itself. Give another path.")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise WrongUse(f"The folder {str(path.parent)!r} cannot be made: {error.strerror}.") from error
+    draft = draft_beside(path)
+    try:
+        copy_database(source, draft)
+        threads = _checked(draft, source, key_file)
+        if path.exists() and not force:
+            check_replaceable(path, draft)
+        aside = _replace(draft, path)
+    finally:
+        remove_database(draft)
+    print(f"Restored {path} from {source}: {threads}.")
+    if aside is not None:
+        print(f"What was there could not be read; it is now {aside}.")
+
+
+def _checked(draft: Path, source: Path, key_file: Path | None) -> str:
+    """How many threads the backup holds. Raises what is wrong with it."""
+    from statewright.cli.database import read_key
+    from statewright.cli.db_check import checked
+    from statewright.cli.threads_edit import counted
+    from statewright.storage.sqlite import SqliteSaver
+
+    with SqliteSaver(draft, key=read_key(key_file)) as saver:
+        found = checked(saver, full=False)
+    if found.problems:
+        raise DamagedDatabase(f"{counted(len(found.problems), 'problem')}: {found.problems[0]}", where=str(source))
+    return counted(found.threads, "thread")
+
+
+def check_replaceable(path: Path, draft: Path) -> None:
+    """Raise WrongUse if the database is in use, holds newer work than the backup, or can't be read."""
+    from statewright.cli.copying import is_in_use
+    from statewright.cli.database import check_is_ours
+    from statewright.cli.table import moment
+
+    if path.stat().st_size:
+        check_is_ours(path)
+    try:
+        if is_in_use(path):
+            raise WrongUse(f"The database {str(path)!r} is in use. End what uses it, or pass --force.")
+        there, here = changed_at(path), changed_at(draft)
+    except sqlite3.Error as error:
+        raise WrongUse(
+            f"It cannot be told what {str(path)!r} holds: {error}. Pass --force to set it aside and restore the backup."
+        ) from error
+    if there is not None and (here is None or there > here):
+        last = f"which ends at {moment(here)}" if here is not None else "which is empty"
+        raise WrongUse(
+            f"The database {str(path)!r} holds work of {moment(there)} that is not in the backup, {last}. "
+            f"Back it up first, or pass --force to lose it."
+        )
+
+
+def changed_at(path: Path) -> datetime | None:
+    """When a database was last worked with; None if it is empty."""
+    from statewright.checkpoint.forms import instant_of
+
+    with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
+        (found,) = connection.execute(_CHANGED).fetchone() if _has_tables(connection) else (None,)
+    return instant_of(found) if found is not None else None
+
+
+def _has_tables(connection: sqlite3.Connection) -> bool:
+    return connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'threads'").fetchone() is not None
+
+
+_CHANGED = "SELECT max(at) FROM (SELECT changed AS at FROM threads UNION ALL SELECT updated_at FROM items)"
+
+
+def _replace(draft: Path, path: Path) -> Path | None:
+    """Let a database become what the draft is; where what was there went, if it could not be written over."""
+    from statewright.cli.copying import copy_database, put_in_place, set_aside, write_ahead
+
+    if not path.exists():
+        put_in_place(draft, path)
+        return None
+    try:
+        copy_database(draft, path)  # in a transaction of its own: whoever has the database open sees the new state
+        write_ahead(path)
+    except (StorageError, sqlite3.Error) as error:
+        if not isinstance(error, DamagedDatabase):
+            raise
+        aside = set_aside(path)
+        put_in_place(draft, path)
+        return aside
+    return None

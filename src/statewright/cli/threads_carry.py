@@ -1,0 +1,119 @@
+"""`statewright threads export` and `import`: one thread as a file."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from statewright.cli.database import DatabaseOption, GraphOption, KeyOption, ThreadArgument
+from statewright.cli.failure import WrongUse
+from statewright.cli.threads_edit import check_at_rest, check_free, counted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from statewright.storage.sqlite import SqliteSaver
+
+FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The file with the thread.")]
+
+
+def export(
+    thread: ThreadArgument,
+    file: FileArgument,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")] = False,
+    graph: GraphOption = None,
+    database: DatabaseOption = None,
+    key_file: KeyOption = None,
+) -> None:
+    """Write a thread with its whole history into a file, which another database can import.
+
+    The file is a small database, encrypted with the key that is given.
+    """
+    from statewright.cli.copying import draft_beside, put_in_place, remove_database
+    from statewright.cli.database import check_thread, opened, read_key
+    from statewright.cli.known_types import allow_types, pointing_to_graph
+    from statewright.cli.transfer import carry
+    from statewright.storage.sqlite import SqliteSaver
+
+    if not file.parent.is_dir():
+        raise WrongUse(f"There is no folder {str(file.parent)!r} for the file. Make it, or give another path.")
+    if file.exists() and not force:
+        raise WrongUse(f"There is a file {str(file)!r} already. Give another name, or pass --force to replace it.")
+    with opened(database, key_file) as source, pointing_to_graph(graph):
+        check_thread(source, thread)
+        check_at_rest(source, thread)
+        allow_types(source, graph)
+        draft = draft_beside(file)
+        try:
+            with SqliteSaver(draft, key=read_key(key_file), serde=source.serde) as target:
+                count = carry(source, thread, target, thread, namespaces_of(source, thread))
+            put_in_place(draft, file)
+        except BaseException:
+            remove_database(draft)
+            raise
+    print(f"Wrote thread {thread!r} with {counted(count, 'checkpoint')} to {file}.")
+
+
+def import_(
+    file: FileArgument,
+    name: Annotated[str | None, typer.Option("--as", metavar="NAME", help="The id that it gets; else its own.")] = None,
+    graph: GraphOption = None,
+    database: DatabaseOption = None,
+    key_file: KeyOption = None,
+) -> None:
+    """Take a thread out of a file that `export` wrote. A database is made where there is none."""
+    from statewright.cli.database import check_is_ours, made, place_of
+    from statewright.cli.known_types import allow_types, pointing_to_graph
+    from statewright.cli.transfer import carry
+
+    check_is_ours(file)
+    place = place_of(database).path
+    if place is None:
+        raise WrongUse("There is no database to import into. Name one with --database PATH.")
+    with _exported(file, key_file) as source, made(place, key_file) as target, pointing_to_graph(graph):
+        allow_types(source, graph)
+        allow_types(target, graph)
+        thread = _only_thread(source, file)
+        to = name if name is not None else thread
+        check_free(target, to)
+        count = carry(source, thread, target, to, namespaces_of(source, thread))
+    print(f"Thread {to!r} has {counted(count, 'checkpoint')}.")
+
+
+def _exported(file: Path, key_file: Path | None) -> SqliteSaver:
+    """The file as a database; one that is not encrypted needs no key."""
+    from statewright.cli.database import read_key
+    from statewright.errors import WrongKey
+    from statewright.storage.sqlite import SqliteSaver
+
+    key = read_key(key_file)
+    if key is not None:
+        with suppress(WrongKey):
+            return SqliteSaver(file)
+    return SqliteSaver(file, key=key)
+
+
+def _only_thread(source: SqliteSaver, file: Path) -> str:
+    from statewright.runtime.saver_calls import resolved
+
+    names = [entry.thread_id for entry in resolved(source.threads())]
+    if len(names) != 1:
+        raise WrongUse(
+            f"{str(file)!r} holds {counted(len(names), 'thread')}, and not the one that `statewright threads export` "
+            f"writes. Export the thread from it: statewright threads export THREAD FILE --database {file}."
+        )
+    return names[0]
+
+
+def namespaces_of(saver: SqliteSaver, thread: str) -> Sequence[str]:
+    """The namespaces in which a thread has checkpoints: its own, and those of subgraphs."""
+    with saver.database.read() as connection:
+        return [name for (name,) in connection.execute(_NAMESPACES, (thread,))]
+
+
+_NAMESPACES = (
+    "SELECT DISTINCT namespace FROM lines JOIN threads ON threads.id = lines.thread WHERE threads.name = ?"
+)

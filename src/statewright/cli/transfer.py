@@ -1,0 +1,277 @@
+"""A thread carried from one saver to another, through the port: its history is committed again, the oldest first.
+
+Ids, parents, branches, subgraphs, open questions, landed results, metadata and logs stay what they are; nobody holds
+the new thread. What a checkpoint changed is found by identity: a saver that reads a stretch of history gives the same
+object where a field did not change, and the same items where a list has grown. Where it does not, the field is stored
+whole, which is as right and takes more room.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import groupby
+from typing import Any, Final, NamedTuple, cast
+
+from statewright.channels import MISSING, Added
+from statewright.checkpoint import Checkpoint, Checkpointer, Commit, Hold, Line, Pending, SavedCheckpoint, ThreadEntry
+from statewright.events import DurableKind, Event, Log
+from statewright.ids import CheckpointId, draw_checkpoint_id, draw_run_id
+from statewright.runtime.saver_calls import resolved
+
+PAGE: Final = 500
+"""How many checkpoints are read at once."""
+_UNDER_WAY: Final = 256
+"""How many commits wait to be written at once: they share transactions."""
+
+
+def carry(source: Checkpointer, thread_id: str, target: Checkpointer, to: str, namespaces: Sequence[str]) -> int:
+    """Give `target` a thread `to` with all that a thread of `source` has; how many checkpoints that is.
+
+    `namespaces` are those of the thread; the port does not list them. If it fails nothing of the new thread stays.
+    """
+    writer = _Writer(target, to)
+    try:
+        events = resolved(source.events(thread_id))
+        writer.name_runs(events)
+        for namespace in sorted(namespaces):  # that of the run's own graph is empty, and the first
+            for saved, before in _in_order(source, thread_id, namespace):
+                writer.write(saved, before)
+                if not writer.owns:
+                    writer.begin(saved, events)
+        writer.flush()
+        _let_go(target, to, _changed_at(source, thread_id))
+    except BaseException:
+        if writer.owns:  # else somebody else has made a thread of that name
+            resolved(target.delete_thread(to))
+        raise
+    return writer.count
+
+
+def _changed_at(source: Checkpointer, thread_id: str) -> datetime:
+    entries: Sequence[ThreadEntry] = resolved(source.threads(prefix=thread_id))
+    return next((one.changed_at for one in entries if one.thread_id == thread_id), datetime.now(UTC))
+
+
+def _let_go(target: Checkpointer, to: str, at: datetime) -> None:
+    """Let lists say that the thread was changed when it was, and not when it was carried."""
+    owner = draw_run_id()
+    resolved(target.renew(to, Hold(owner, at, None, claims=True)))
+
+
+# -- reading
+
+
+class _Place(NamedTuple):
+    """A checkpoint in the order of a namespace, without its values."""
+
+    id: CheckpointId
+    parent: CheckpointId | None
+    branch: str
+
+
+def _in_order(
+    source: Checkpointer, thread_id: str, namespace: str
+) -> Iterator[tuple[SavedCheckpoint, SavedCheckpoint | None]]:
+    """The checkpoints of a namespace, each with its parent, which has come before.
+
+    Of each branch the head comes last, so that it is the head again.
+    """
+    listed = list(_places(source, thread_id, namespace))  # the newest first
+    branches: Sequence[str] = resolved(source.branches(thread_id, namespace=namespace))
+    heads = {head.id for name in branches if (head := resolved(source.load(thread_id, namespace=namespace, branch=name)))}
+    order = deque(_ordered(list(reversed(listed)), heads))
+    read: dict[CheckpointId, SavedCheckpoint] = {}
+    last: dict[str, SavedCheckpoint] = {}
+    for saved in _pages(source, thread_id, namespace, [place.id for place in listed]):
+        read[saved.id] = saved
+        while order and order[0].id in read:
+            place = order.popleft()
+            one = read.pop(place.id)
+            before = last.get(place.branch)
+            if place.parent is not None and (before is None or before.id != place.parent):  # it forks
+                before = resolved(source.load(thread_id, namespace=namespace, checkpoint_id=place.parent))
+            yield one, before if place.parent is not None else None
+            last[place.branch] = one
+
+
+def _places(source: Checkpointer, thread_id: str, namespace: str) -> Iterator[_Place]:
+    """Every checkpoint of a namespace, the newest first. One whose parent is gone has none."""
+    found = [
+        _Place(one.id, one.parent_id, one.line.branch)
+        for page in listed_pages(source, thread_id, namespace)
+        for one in page
+    ]
+    known = {place.id for place in found}
+    for place in found:
+        yield place if place.parent in known else place._replace(parent=None)
+
+
+def listed_pages(source: Checkpointer, thread_id: str, namespace: str) -> Iterator[Sequence[SavedCheckpoint]]:
+    """The checkpoints of a namespace, the newest first, page by page."""
+    before: CheckpointId | None = None
+    while page := resolved(source.history(thread_id, namespace=namespace, before=before, limit=PAGE)):
+        yield page
+        before = page[-1].id
+
+
+def _pages(
+    source: Checkpointer, thread_id: str, namespace: str, listed: Sequence[CheckpointId]
+) -> Iterator[SavedCheckpoint]:
+    """The listed checkpoints, the oldest first, read page by page: a long history is never in memory as a whole."""
+    for start in reversed(range(0, len(listed), PAGE)):
+        size = min(PAGE, len(listed) - start)
+        if start:
+            page = resolved(source.history(thread_id, namespace=namespace, before=listed[start - 1], limit=size))
+        else:
+            page = resolved(source.history(thread_id, namespace=namespace, limit=size))
+        yield from reversed(page)
+
+
+def _ordered(places: Sequence[_Place], heads: set[CheckpointId]) -> Iterator[_Place]:
+    """Places given by age, ordered so that parents come first and heads last, though clocks may have gone back."""
+    rank = {place.id: number for number, place in enumerate(places)}
+    needs: dict[int, int] = {}
+    followers: dict[int, list[int]] = {}
+    for number, place in enumerate(places):
+        wanted = {rank[place.parent]} if place.parent is not None else set[int]()
+        if place.id in heads:
+            wanted |= {rank[one.id] for one in places if one.branch == place.branch and one.id != place.id}
+        needs[number] = len(wanted)
+        for one in wanted:
+            followers.setdefault(one, []).append(number)
+    ready = [number for number, count in needs.items() if not count]
+    heapq.heapify(ready)
+    while ready:
+        number = heapq.heappop(ready)
+        yield places[number]
+        for follower in followers.get(number, ()):
+            needs[follower] -= 1
+            if not needs[follower]:
+                heapq.heappush(ready, follower)
+
+
+# -- writing
+
+
+class _Writer:
+    """Commits checkpoints to a new thread."""
+
+    def __init__(self, target: Checkpointer, to: str) -> None:
+        self._target = target
+        self._to = to
+        self._heads: dict[Line, CheckpointId] = {}
+        self._under_way: deque[Any] = deque()
+        self.owns = False
+        """Whether the thread was made here."""
+        self.count = 0
+
+    def write(self, saved: SavedCheckpoint, before: SavedCheckpoint | None) -> None:
+        """Commit a checkpoint once more; `before` is its parent."""
+        line = saved.line._replace(thread_id=self._to)
+        self._commit(
+            Commit(
+                line=line,
+                expected=self._heads.get(line),
+                parent_id=before.id if before is not None else None,
+                checkpoint=saved.checkpoint,
+                deltas=changed_fields(before.checkpoint.values, saved.checkpoint.values) if before else None,
+                reported=_reported(saved.checkpoint, before.checkpoint if before else None),
+                source=saved.source,
+                run_id=saved.run_id,
+                created_at=saved.created_at,
+                metadata=saved.metadata,
+                pending=saved.pending or None,
+                graph_version=saved.graph_version,
+                overlaps=True,
+            )
+        )
+        self._heads[line] = saved.id
+        self.count += 1
+
+    def name_runs(self, events: Iterable[Event]) -> None:
+        """Let the runs be known in the order in which they began, though their first checkpoints may be gone."""
+        for run in dict.fromkeys(event.run_id for event in events):
+            self._passing(Line(self._to, _PASSING), run, datetime.now(UTC), None)
+
+    def begin(self, saved: SavedCheckpoint, events: Iterable[Event]) -> None:
+        """Note that the thread is new, now that its first checkpoint is written, and write the logs of its runs.
+
+        Those of subgraphs, which may be gone, go with checkpoints that are; the others are added to the first one.
+        """
+        self.flush()
+        self.owns = True
+        for (run, namespace, at), group in groupby(events, lambda one: (one.run_id, one.namespace, one.at)):
+            log = Log(run, at or saved.created_at, tuple(_entry(event) for event in group))
+            if namespace:
+                self._passing(Line(self._to, namespace), run, log.at, log)
+            else:
+                self.flush()
+                resolved(self._target.save_results(Line(self._to), saved.id, Pending(), log=log))
+
+    def _passing(self, line: Line, run_id: str, at: datetime, log: Log | None) -> None:
+        """Commit a checkpoint that is dropped at once: what is logged with it stays, as it does when calls end."""
+        checkpoint = Checkpoint(draw_checkpoint_id(), 0, {}, ())
+        self._commit(
+            Commit(
+                line=line,
+                expected=None,
+                parent_id=None,
+                checkpoint=checkpoint,
+                deltas=None,
+                source="loop",
+                run_id=run_id,
+                created_at=at,
+                log=log,
+                drops=(line.namespace,),
+                overlaps=True,
+            )
+        )
+
+    def _commit(self, commit: Commit) -> None:
+        self._under_way.append(self._target.commit(commit))
+        while len(self._under_way) > _UNDER_WAY:
+            resolved(self._under_way.popleft())
+
+    def flush(self) -> None:
+        """Wait until everything is written. Raises what went wrong first."""
+        while self._under_way:
+            resolved(self._under_way.popleft())
+
+
+_PASSING: Final = "\x1fcarried"
+"""A namespace that no subgraph has."""
+
+
+def _entry(event: Event) -> tuple[DurableKind, int, str | None, str | None, Any]:
+    return cast(DurableKind, event.kind), event.step, event.node, event.task_id, event.data
+
+
+def changed_fields(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """What leads from one state to another: items added to lists, new values, MISSING for what is gone."""
+    changes = {key: _change(before.get(key, MISSING), value) for key, value in after.items()}
+    gone = dict.fromkeys((key for key in before if key not in after), MISSING)
+    return {**{key: change for key, change in changes.items() if change is not _SAME}, **gone}
+
+
+_SAME: Final = object()
+
+
+def _change(before: Any, after: Any) -> Any:
+    if before is after:
+        return _SAME
+    if type(before) is not list or type(after) is not list:
+        return after
+    old, new = cast("list[Any]", before), cast("list[Any]", after)
+    if len(old) > len(new) or any(one is not other for one, other in zip(old, new, strict=False)):
+        return new
+    return Added(new[len(old) :])
+
+
+def _reported(after: Checkpoint, before: Checkpoint | None) -> list[list[Any]] | None:
+    """What a subgraph has to tell its caller; None if that is nothing, and was nothing before."""
+    if not after.reported and (before is None or not before.reported):
+        return None
+    return [[name, update] for name, update in after.reported]

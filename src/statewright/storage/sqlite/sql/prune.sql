@@ -1,0 +1,37 @@
+-- Statements of prune.py, each after its name.
+
+-- lines
+SELECT id FROM lines
+WHERE thread = ?
+ORDER BY id;
+
+-- jumps
+SELECT place FROM jumps
+WHERE place BETWEEN ? AND ?;
+
+-- jump
+INSERT INTO jumps (place, parent)
+VALUES (?, NULL)
+ON CONFLICT (place) DO UPDATE SET parent = NULL;
+
+-- record
+UPDATE records SET changes = ?
+WHERE place = ?;
+
+-- segment
+SELECT place, first, ids, changes, controls FROM segments
+WHERE place BETWEEN ? AND ?
+ORDER BY place LIMIT 1;
+
+-- update
+UPDATE segments SET first = ?, ids = ?, base = NULL, changes = ?, controls = ?
+WHERE place = ?;
+
+-- grown
+SELECT body FROM grown
+WHERE line = ? AND field = ? AND last = ?;
+
+-- grow
+INSERT INTO grown (line, field, last, whole, items, body)
+VALUES (?, ?, ?, 1, ?, ?)
+ON CONFLICT (line, field, last) DO UPDATE SET whole = 1, items = excluded.items, body = excluded.body;

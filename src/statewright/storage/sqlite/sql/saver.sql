@@ -1,0 +1,66 @@
+-- Statements of saver.py, each after its name.
+
+-- want
+UPDATE threads SET wanted = ?
+WHERE name = ? AND owner IS NOT NULL;
+
+-- runs
+SELECT threads.id, runs.id, runs.name FROM runs
+JOIN threads ON threads.id = runs.thread
+WHERE threads.name = ?
+ORDER BY runs.id;
+
+-- threads
+SELECT name, changed, owner FROM threads
+WHERE substr(name, 1, length(?)) = ?
+ORDER BY changed DESC, id DESC LIMIT ?;
+
+-- thread
+SELECT id, epoch, owner, until, wanted FROM threads
+WHERE name = ?;
+
+-- named_runs
+SELECT id, name FROM runs
+WHERE thread = ?
+ORDER BY id;
+
+-- copied_lines
+SELECT id, namespace, branch FROM lines
+WHERE thread = ?
+ORDER BY id;
+
+-- copy_thread
+INSERT INTO threads (name, changed)
+SELECT ?, changed FROM threads
+WHERE id = ?;
+
+-- copy_events
+INSERT INTO events (place, body)
+SELECT place + ?, body FROM events
+WHERE place BETWEEN ? AND ?;
+
+-- copy_records
+INSERT INTO records (place, id, run, number, control, changes, events)
+SELECT place + ?, records.id, copied.id, number, control, changes, events FROM records
+JOIN runs ON runs.id = records.run
+JOIN runs AS copied ON copied.thread = ? AND copied.name = runs.name
+WHERE place BETWEEN ? AND ?;
+
+-- copy_segments
+INSERT INTO segments (place, first, ids, apart, base, changes, controls)
+SELECT place + ?, first, ids, apart, base, changes, controls FROM segments
+WHERE place BETWEEN ? AND ?;
+
+-- copy_pending
+INSERT INTO pending (place, kind, key, body)
+SELECT place + ?, kind, key, body FROM pending
+WHERE place BETWEEN ? AND ?;
+
+-- copy_grown
+INSERT INTO grown (line, field, last, whole, items, body)
+SELECT ?, field, last, whole, items, body FROM grown
+WHERE line = ?;
+
+-- jumps
+SELECT place, parent FROM jumps
+WHERE place BETWEEN ? AND ?;

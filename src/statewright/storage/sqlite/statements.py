@@ -1,0 +1,34 @@
+"""The SQL of a module, read from the file of its name under `sql/`: each statement stands after a line `-- name`."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+
+_NAME = re.compile(r"^-- ([a-z_]+)$", re.MULTILINE)
+
+
+@cache
+def script(name: str) -> str:
+    """The text of a file of statements."""
+    return files("statewright.storage.sqlite").joinpath(f"sql/{name}.sql").read_text("utf-8")
+
+
+@cache
+def statements(name: str) -> Mapping[str, str]:
+    """The statements of a file, by name."""
+    _, *parts = _NAME.split(script(name))
+    return {parts[place]: parts[place + 1].strip().rstrip(";") for place in range(0, len(parts), 2)}
+
+
+def run_script(connection: sqlite3.Connection, name: str) -> None:
+    """Execute the statements of a file. Unlike `executescript` this is part of the present transaction."""
+    part = ""
+    for line in script(name).splitlines(keepends=True):
+        part += line
+        if sqlite3.complete_statement(part):
+            connection.execute(part)
+            part = ""

@@ -1,0 +1,37 @@
+"""The SQL of modules, read from files."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from statewright.storage.sqlite import statements as module
+from statewright.storage.sqlite.statements import run_script, script, statements
+
+FOLDER = Path(module.__file__).parent / "sql"
+FILES = sorted(file.stem for file in FOLDER.glob("*.sql"))
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_says_what_it_is(name: str) -> None:
+    assert script(name).startswith("-- ")
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if not name.endswith("_tables")])
+def test_every_statement_is_whole_and_belongs_to_a_module(name: str) -> None:
+    assert (FOLDER.parent / f"{name}.py").exists()
+    assert statements(name)
+    for text in statements(name).values():
+        assert sqlite3.complete_statement(text + ";")
+        assert not text.endswith(";")
+
+
+def test_a_script_is_part_of_the_transaction() -> None:
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    connection.execute("BEGIN")
+    run_script(connection, "0001_tables")
+    connection.rollback()
+    assert connection.execute("SELECT count(*) FROM sqlite_schema").fetchone() == (0,)
+    connection.close()
