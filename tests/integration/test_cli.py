@@ -50,6 +50,13 @@ wrong.add_edge("a", "bb")
 """
 
 
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What runs save is left behind nowhere else."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("STATEWRIGHT_DATABASE", raising=False)
+
+
 @pytest.fixture
 def flow(tmp_path: Path) -> Path:
     file = tmp_path / "flow.py"

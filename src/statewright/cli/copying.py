@@ -29,7 +29,7 @@ def copy_database(source: Path, target: Path) -> None:
     """
     try:
         with (
-            closing(sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True, timeout=_PATIENCE)) as read,
+            closing(connect_to_read(source)) as read,
             closing(sqlite3.connect(target, timeout=_PATIENCE)) as written,
         ):
             read.backup(written)
@@ -38,6 +38,23 @@ def copy_database(source: Path, target: Path) -> None:
         if damaged:
             raise DamagedDatabase(str(error), where=f"{source} or {target}") from error
         raise StorageUnavailable(f"{source} cannot be copied to {target}: {error}. Nothing was changed.") from error
+
+
+def connect_to_read(path: Path) -> sqlite3.Connection:
+    """A connection to a database that exists, even where nothing may be written beside it."""
+    uri = path.resolve().as_uri()
+    connection = sqlite3.connect(f"{uri}?mode=rw", uri=True, timeout=_PATIENCE)
+    try:
+        connection.execute("SELECT 1 FROM sqlite_master").fetchone()
+    except sqlite3.OperationalError:
+        connection.close()
+        if path.with_name(path.name + "-wal").exists():  # then what is in the file is not all
+            raise
+        return sqlite3.connect(f"{uri}?immutable=1", uri=True)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 def put_in_place(draft: Path, path: Path) -> None:

@@ -9,7 +9,7 @@ import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 import typer
 
@@ -88,8 +88,10 @@ def check_is_ours(path: Path) -> None:
 
 def tables_of(path: Path) -> frozenset[str]:
     """The names of the tables of a SQLite file; where it can't be read, those that let the error come up on opening."""
+    from statewright.cli.copying import connect_to_read
+
     try:
-        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
+        with closing(connect_to_read(path)) as connection:
             return frozenset(name for (name,) in connection.execute("SELECT name FROM sqlite_master"))
     except sqlite3.Error:
         return _MARK
@@ -100,7 +102,7 @@ def opened(database: str | None, key_file: Path | None) -> SqliteSaver:
     return SqliteSaver(existing_path(database), key=read_key(key_file))
 
 
-def made(path: Path, key_file: Path | None) -> SqliteSaver:
+def made(path: Path, key_file: Path | None, **options: Any) -> SqliteSaver:
     """The saver of a database, which is made where there is none."""
     key = read_key(key_file)
     if path.exists() and path.stat().st_size:
@@ -113,7 +115,7 @@ def made(path: Path, key_file: Path | None) -> SqliteSaver:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise WrongUse(f"The folder {str(folder)!r} cannot be made: {error.strerror}. Give --database PATH.") from error
-    return SqliteSaver(path, key=key)
+    return SqliteSaver(path, key=key, **options)
 
 
 def read_key(key_file: Path | None) -> bytes | None:
@@ -173,5 +175,8 @@ def _at_step(saver: Checkpointer, thread_id: str, branch: str, step: int) -> Sav
         if saved.checkpoint.step == step:
             return saved
         steps.append(saved.checkpoint.step)
-    kept = f"It has {min(steps)} to {max(steps)}" if steps else "It has none"
-    raise CheckpointNotFound(f"Branch {branch!r} of thread {thread_id!r} has no step {step}. {kept}.")
+    known = f"They are {min(steps)} to {max(steps)}" if steps else "There are none"
+    raise CheckpointNotFound(
+        f"Branch {branch!r} of thread {thread_id!r} has no step {step}. {known}; "
+        f"`statewright threads history` lists them."
+    )

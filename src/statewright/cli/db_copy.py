@@ -6,7 +6,7 @@ import sqlite3
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -118,17 +118,17 @@ def check_replaceable(path: Path, draft: Path) -> None:
 def changed_at(path: Path) -> datetime | None:
     """When a database was last worked with; None if it is empty."""
     from statewright.checkpoint.forms import instant_of
+    from statewright.cli.copying import connect_to_read
 
-    with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
-        (found,) = connection.execute(_CHANGED).fetchone() if _has_tables(connection) else (None,)
-    return instant_of(found) if found is not None else None
+    with closing(connect_to_read(path)) as connection:
+        tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+        columns = [(table, column) for table, column in _CHANGED if table in tables]
+        newest = [connection.execute(f"SELECT max({column}) FROM {table}").fetchone()[0] for table, column in columns]
+    return max((instant_of(found) for found in newest if found is not None), default=None)
 
 
-def _has_tables(connection: sqlite3.Connection) -> bool:
-    return connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'threads'").fetchone() is not None
-
-
-_CHANGED = "SELECT max(at) FROM (SELECT changed AS at FROM threads UNION ALL SELECT updated_at FROM items)"
+_CHANGED: Final = (("threads", "changed"), ("items", "updated_at"))
+"""Where it says when something was changed last."""
 
 
 def _replace(draft: Path, path: Path) -> Path | None:

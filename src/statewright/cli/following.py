@@ -101,7 +101,8 @@ def told_question(question: Interrupt) -> str:
     from statewright.cli.table import moment
 
     more = f"  event {question.event!r}" if question.event is not None else ""
-    until = f"  {'due at' if question.kind == 'timer' else 'until'} {moment(question.due_at)}" if question.due_at else ""
+    word = "due at" if question.kind == "timer" else "until"
+    until = f"  {word} {moment(question.due_at)}" if question.due_at is not None else ""
     return f"{question.id}  {question.value!r}{more}{until}"
 
 

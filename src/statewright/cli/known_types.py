@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -23,17 +23,22 @@ def allow_types(saver: Checkpointer, graph: str | None) -> None:
 
 
 @contextmanager
-def pointing_to_graph(graph: str | None) -> Iterator[None]:
-    """Says where the types of a state come from, if one is missing."""
+def pointing_to_graph(serde: Serde, graph: str | None) -> Generator[None]:
+    """Says where types come from, if one is missing."""
     try:
         yield
     except SerdeError as error:
+        if not _is_of_unknown_type(serde, error):
+            raise
         hint = (
-            "Name the graph that the thread is of: --graph FILE.py"
-            if graph is None
-            else f"{graph} does not name it: give the graph that the thread is of"
+            "Its graph knows it: give --graph FILE.py" if graph is None else f"{graph} is not the graph that knows it"
         )
-        raise WrongUse(f"{error} {hint}. [{error.code}]") from error
+        raise WrongUse(f"{str(error).rstrip('.')}. {hint}. [{error.code}]") from error
+
+
+def _is_of_unknown_type(serde: Serde, error: SerdeError) -> bool:
+    """Whether a type is missing: it is what the error names, and nobody knows it. Tags are those of our own types."""
+    return serde.named(error.key_path) is None and not error.key_path.startswith("tag ")
 
 
 def with_stand_ins(serde: Serde, read: Callable[[], T]) -> T:
@@ -45,15 +50,14 @@ def with_stand_ins(serde: Serde, read: Callable[[], T]) -> T:
         try:
             return read()
         except SerdeError as error:
-            # The type that nobody knows is where the error is; once it has a stand-in, an error is another one.
-            if serde.named(error.key_path) is not None:
+            if not _is_of_unknown_type(serde, error):
                 raise
             _stand_in(serde, error.key_path)
 
 
 def _stand_in(serde: Serde, name: str) -> None:
-    def init(self: Any, stored: Any) -> None:
-        self.stored = stored
+    class StandIn:
+        def __init__(self, stored: Any) -> None:
+            self.stored = stored
 
-    kind = type("StandIn", (), {"__init__": init})
-    serde.register(kind, name=name, encode=lambda value: value.stored, decode=kind)
+    serde.register(StandIn, name=name, encode=lambda value: value.stored, decode=StandIn)

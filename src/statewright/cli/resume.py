@@ -77,7 +77,7 @@ def _continued(app: CompiledGraph, config: dict[str, Any], answers: Any, event: 
     elif due:
         result = app.resume_due(config, durability="sync")
     else:
-        given = Command(resume=answers) if answers is not NOTHING else None
+        given = cast(Any, Command)(resume=answers) if answers is not NOTHING else None
         state, questions = follow(app, given, config)
         return (state if state is not None else app.get_state(config).values), questions
     if result is None:  # nothing was due
@@ -91,7 +91,7 @@ def _split(result: Any) -> Rest:
     from statewright.runtime.stream import INTERRUPT
 
     if not isinstance(result, dict) or INTERRUPT not in result:
-        return result, ()
+        return cast(Any, result), ()
     state = dict(cast(dict[str, Any], result))
     questions = state.pop(INTERRUPT)
     return (state["__root__"] if state.keys() == {"__root__"} else state), questions

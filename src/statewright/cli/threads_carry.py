@@ -42,7 +42,7 @@ def export(
         raise WrongUse(f"There is no folder {str(file.parent)!r} for the file. Make it, or give another path.")
     if file.exists() and not force:
         raise WrongUse(f"There is a file {str(file)!r} already. Give another name, or pass --force to replace it.")
-    with opened(database, key_file) as source, pointing_to_graph(graph):
+    with opened(database, key_file) as source, pointing_to_graph(source.serde, graph):
         check_thread(source, thread)
         check_at_rest(source, thread)
         allow_types(source, graph)
@@ -73,9 +73,12 @@ def import_(
     place = place_of(database).path
     if place is None:
         raise WrongUse("There is no database to import into. Name one with --database PATH.")
-    with _exported(file, key_file) as source, made(place, key_file) as target, pointing_to_graph(graph):
+    with (
+        _exported(file, key_file) as source,
+        made(place, key_file, serde=source.serde) as target,
+        pointing_to_graph(source.serde, graph),
+    ):
         allow_types(source, graph)
-        allow_types(target, graph)
         thread = _only_thread(source, file)
         to = name if name is not None else thread
         check_free(target, to)
@@ -114,6 +117,4 @@ def namespaces_of(saver: SqliteSaver, thread: str) -> Sequence[str]:
         return [name for (name,) in connection.execute(_NAMESPACES, (thread,))]
 
 
-_NAMESPACES = (
-    "SELECT DISTINCT namespace FROM lines JOIN threads ON threads.id = lines.thread WHERE threads.name = ?"
-)
+_NAMESPACES = "SELECT DISTINCT namespace FROM lines JOIN threads ON threads.id = lines.thread WHERE threads.name = ?"

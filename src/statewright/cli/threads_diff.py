@@ -30,7 +30,7 @@ def diff(
     from statewright.cli.known_types import allow_types, pointing_to_graph
     from statewright.cli.show import as_json
 
-    with opened(database, key_file) as saver, pointing_to_graph(graph):
+    with opened(database, key_file) as saver, pointing_to_graph(saver.serde, graph):
         allow_types(saver, graph)
         before, after = (named_checkpoint(saver, thread, branch, name) for name in (a, b))
     if json:
@@ -94,8 +94,8 @@ def value_lines(was: list[Any], now: list[Any]) -> list[str]:
     """What changed of a value, line by line, with a little of what is around it."""
     from statewright.cli.show import as_json
 
-    sides = [as_json(one[0]).splitlines() if one else [] for one in (was, now)]
-    lines = list(difflib.unified_diff(*sides, n=2, lineterm=""))[2:]
+    old, new = (as_json(one[0]).splitlines() if one else [] for one in (was, now))
+    lines = list(difflib.unified_diff(old, new, n=2, lineterm=""))[2:]
     return ["..." if line.startswith("@@") else line for line in lines if not _is_first_place(line)]
 
 

@@ -55,7 +55,10 @@ def bare_graph(saver: Checkpointer, version: str | None) -> CompiledGraph:
     from statewright.runtime import StateGraph
 
     graph = StateGraph({}, version=version)
-    graph.add_node("none", lambda state: None)  # pyright: ignore[reportUnknownLambdaType]
+
+    def none(state: object) -> None: ...
+
+    graph.add_node("none", none)
     return graph.add_edge(START, "none").compile(saver)
 
 
@@ -65,7 +68,8 @@ def prune(
         int | None, typer.Option("--keep", metavar="N", min=1, help="Keep the newest N checkpoints of each branch.")
     ] = None,
     since: Annotated[
-        str | None, typer.Option("--since", metavar="DURATION", help="Keep what is younger, e.g. 90s, 15m, 12h, 7d, 4w.")
+        str | None,
+        typer.Option("--since", metavar="DURATION", help="Keep what is younger, e.g. 90s, 15m, 12h, 7d, 4w."),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
     database: DatabaseOption = None,
@@ -84,9 +88,7 @@ def prune(
     with opened(database, key_file) as saver:
         if thread is not None:
             check_thread(saver, thread)
-        pruned = with_stand_ins(
-            saver.serde, lambda: resolved(saver.prune(policy, thread_id=thread, dry_run=dry_run))
-        )
+        pruned = with_stand_ins(saver.serde, lambda: resolved(saver.prune(policy, thread_id=thread, dry_run=dry_run)))
     what = "Would forget" if dry_run else "Forgot"
     print(f"{what} {counted(pruned.checkpoints, 'checkpoint')} of {counted(pruned.threads, 'thread')}.")
 

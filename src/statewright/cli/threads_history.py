@@ -33,7 +33,7 @@ def history(
     from statewright.cli.known_types import allow_types, pointing_to_graph, with_stand_ins
     from statewright.cli.show import as_json
 
-    with opened(database, key_file) as saver, pointing_to_graph(graph):
+    with opened(database, key_file) as saver, pointing_to_graph(saver.serde, graph):
         allow_types(saver, graph)
         if json:
             found = read_history(saver, thread, branch, limit)
@@ -47,9 +47,7 @@ def history(
         _print(found)
 
 
-def read_history(
-    saver: Checkpointer, thread: str, branch: str | None, limit: int | None
-) -> Sequence[SavedCheckpoint]:
+def read_history(saver: Checkpointer, thread: str, branch: str | None, limit: int | None) -> Sequence[SavedCheckpoint]:
     """The checkpoints that were asked for. Raises CheckpointNotFound for a thread or branch that does not exist."""
     from statewright.cli.database import check_thread, found_checkpoint
     from statewright.runtime.saver_calls import resolved

@@ -38,7 +38,7 @@ def show(
     from statewright.cli.show import as_json
     from statewright.runtime.saver_calls import resolved
 
-    with opened(database, key_file) as saver, pointing_to_graph(graph):
+    with opened(database, key_file) as saver, pointing_to_graph(saver.serde, graph):
         allow_types(saver, graph)
         saved = found_checkpoint(saver, thread, branch, checkpoint=checkpoint, step=step)
         branches, lease = resolved(saver.branches(thread)), resolved(saver.lease(thread))

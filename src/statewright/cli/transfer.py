@@ -81,7 +81,9 @@ def _in_order(
     """
     listed = list(_places(source, thread_id, namespace))  # the newest first
     branches: Sequence[str] = resolved(source.branches(thread_id, namespace=namespace))
-    heads = {head.id for name in branches if (head := resolved(source.load(thread_id, namespace=namespace, branch=name)))}
+    heads = {
+        head.id for name in branches if (head := resolved(source.load(thread_id, namespace=namespace, branch=name)))
+    }
     order = deque(_ordered(list(reversed(listed)), heads))
     read: dict[CheckpointId, SavedCheckpoint] = {}
     last: dict[str, SavedCheckpoint] = {}

@@ -71,6 +71,7 @@ Command = Callable[..., Ended]
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty working folder. What is imported from it is forgotten afterwards."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("STATEWRIGHT_DATABASE", raising=False)
     monkeypatch.setattr(sys, "path", list(sys.path))
     before = dict(sys.modules)
     yield tmp_path

@@ -94,7 +94,6 @@ def test_a_cancelled_run_says_so_and_ends_with_130(statewright: Any, folder: Pat
 @pytest.mark.parametrize(
     "answer",
     [
-        "object",
         "Exception('no')",
         pytest.param("{(1, 2): 3}"),
         pytest.param("{'deep': {frozenset(): 1}}"),
@@ -113,3 +112,17 @@ def test_whatever_a_state_holds_there_is_no_traceback(statewright: Any, folder: 
     ended = statewright("run", "finding.py")
     assert (ended.code, ended.err) == (0, "")
     assert json.loads(ended.out).keys() == {"found"}
+
+
+def test_what_cannot_be_saved_is_named_and_can_be_run_without_saving(statewright: Any, folder: Path) -> None:
+    text = (
+        "from statewright import START, StateGraph\n"
+        "graph = StateGraph({'found': None}).add_node('find', lambda state: {'found': object}).add_edge(START, 'find')\n"
+    )
+    (folder / "finding.py").write_text(text, encoding="utf-8")
+    ended = statewright("run", "finding.py")
+    assert (ended.code, ended.out) == (1, "")
+    assert "found cannot be stored" in ended.err
+    assert "--database memory:" in ended.err
+    ended = statewright("run", "finding.py", "--database", "memory:")
+    assert (ended.code, json.loads(ended.out)) == (0, {"found": "<class 'object'>"})

@@ -265,7 +265,9 @@ class HistoryReader:
         """The log of a run: what was written together, each with the number of its first event, in order."""
         found: list[tuple[int, list[Any]]] = []
         for place, body in self._connection.execute(_EVENTS, (place_of(run, 0), place_of(run, LAST_NUMBER))):
-            found.extend((number_of(place) + batch[0], batch) for batch in self._value(body))
+            first, *rest = self._value(body)
+            found.append((number_of(place), first))
+            found.extend((number_of(place) + one[0], [0, first[1] + one[1], *one[2:]]) for one in rest)
         for (line,) in self._connection.execute(_THREAD_LINES, (thread,)).fetchall():
             found.extend(self.log_of_line(line, LAST_NUMBER, run).get(run, ()))
         found.sort(key=lambda one: one[0])

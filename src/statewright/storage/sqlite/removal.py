@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from typing import Final
+from typing import Any, Final
 
 from statewright.checkpoint.serde import Serde
 from statewright.storage.seal import Seal
@@ -24,8 +24,14 @@ def keep_log(connection: sqlite3.Connection, serde: Serde, seal: Seal, line: int
     """Move the events of the records of a line, up to the one with the number `last`, to the logs of their runs."""
     reader = HistoryReader(connection, serde, seal)
     for run, batches in reader.log_of_line(line, last).items():
-        body = seal.close(serde.encode([batch for _, batch in batches], "event"))
+        body = seal.close(serde.encode(_packed([batch for _, batch in batches]), "event"))
         connection.execute(_INSERT_EVENTS, (place_of(run, batches[0][0]), body))
+
+
+def _packed(batches: list[list[Any]]) -> list[list[Any]]:
+    """What was written to a log, with times as how much later they are than the first: that takes less room."""
+    first = batches[0]
+    return [first, *([offset, at - first[1], *rest] for offset, at, *rest in batches[1:])]
 
 
 def delete_line(connection: sqlite3.Connection, line: int) -> None:

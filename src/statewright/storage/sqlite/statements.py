@@ -25,10 +25,13 @@ def statements(name: str) -> Mapping[str, str]:
 
 
 def run_script(connection: sqlite3.Connection, name: str) -> None:
-    """Execute the statements of a file. Unlike `executescript` this is part of the present transaction."""
+    """Execute the statements of a file. Unlike `executescript` this is part of the present transaction.
+
+    Comments are left out: a database keeps the text of its tables, and small ones are mostly that.
+    """
     part = ""
-    for line in script(name).splitlines(keepends=True):
-        part += line
+    for line in script(name).splitlines():
+        part += line.partition("--")[0].strip() + " "
         if sqlite3.complete_statement(part):
             connection.execute(part)
             part = ""

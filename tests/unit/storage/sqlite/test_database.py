@@ -16,15 +16,23 @@ from typing import Any
 import pytest
 
 from statewright.errors import StorageError, StorageUnavailable
+from statewright.storage.sqlite.cache import SqliteCache
 from statewright.storage.sqlite.database import LARGEST_GROUP, Job, SqliteDatabase
 
 LONG = 20.0
 """Seconds after which a test is given up. No test waits that long if it passes."""
 
 
+def opened(path: Path) -> SqliteDatabase:
+    """A database with a table to write to."""
+    database = SqliteDatabase(path)
+    SqliteCache(database)
+    return database
+
+
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[SqliteDatabase]:
-    with SqliteDatabase(tmp_path / "runs.db") as database:
+    with opened(tmp_path / "runs.db") as database:
         yield database
 
 
@@ -237,7 +245,7 @@ def test_what_is_no_fault_of_storage_passes_through_a_reader(database: SqliteDat
 def test_what_waits_is_written_before_a_database_is_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_writer: bool
 ) -> None:
-    database = SqliteDatabase(tmp_path / "runs.db")
+    database = opened(tmp_path / "runs.db")
     if not has_writer:  # as if that thread always came too late
         monkeypatch.setattr(database, "_start_writer", lambda: None)
     names = [f"{n:04}" for n in range(3 * LARGEST_GROUP)]
@@ -253,7 +261,7 @@ def test_what_waits_is_written_before_a_database_is_closed(
 
 @pytest.mark.parametrize("used", [False, True])
 def test_after_closing_everything_is_refused(tmp_path: Path, used: bool) -> None:
-    database = SqliteDatabase(tmp_path / "runs.db")
+    database = opened(tmp_path / "runs.db")
     if used:
         database.hand_over(keeping("a")).result(LONG)
         assert kept(database) == ["a"]
@@ -269,7 +277,7 @@ def test_after_closing_everything_is_refused(tmp_path: Path, used: bool) -> None
 
 def test_whoever_hands_over_while_a_database_is_closed_gets_an_answer(tmp_path: Path) -> None:
     for n in range(20):
-        database, futures = SqliteDatabase(tmp_path / f"{n}.db"), list[Any]()
+        database, futures = opened(tmp_path / f"{n}.db"), list[Any]()
         closer = threading.Thread(target=database.close)
         for number in range(50):
             if number == n:
@@ -281,7 +289,7 @@ def test_whoever_hands_over_while_a_database_is_closed_gets_an_answer(tmp_path: 
 
 
 def test_a_reader_may_end_after_closing(tmp_path: Path) -> None:
-    database = SqliteDatabase(tmp_path / "runs.db")
+    database = opened(tmp_path / "runs.db")
     with database.read() as connection:
         connection.execute("SELECT count(*) FROM cache").fetchone()
         database.close()
@@ -290,7 +298,7 @@ def test_a_reader_may_end_after_closing(tmp_path: Path) -> None:
 
 
 def test_a_closed_database_is_one_file(tmp_path: Path) -> None:
-    with SqliteDatabase(tmp_path / "runs.db") as database:
+    with opened(tmp_path / "runs.db") as database:
         database.hand_over(keeping("a")).result(LONG)
         kept(database)
     assert [path.name for path in tmp_path.iterdir()] == ["runs.db"]

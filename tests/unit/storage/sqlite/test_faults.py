@@ -15,8 +15,8 @@ from statewright.errors import (
     StorageLocked,
     StorageUnavailable,
 )
+from statewright.storage.sqlite import SqliteCache, SqliteDatabase, SqliteStore
 from statewright.storage.sqlite import database as module
-from statewright.storage.sqlite.database import SqliteDatabase
 from statewright.storage.sqlite.faults import translated
 
 FILE = Path("runs.db")
@@ -111,6 +111,7 @@ def test_a_write_gives_up_when_another_process_writes_for_too_long(
 ) -> None:
     monkeypatch.setattr(module, "PATIENCE", 0.01)
     with SqliteDatabase(tmp_path / "runs.db") as database:
+        SqliteCache(database), SqliteStore(database)  # with tables to write to
         other = sqlite3.connect(database.path, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StorageLocked):
@@ -129,6 +130,7 @@ def test_a_full_disk_keeps_what_was_there_before(tmp_path: Path) -> None:
         connection.execute("INSERT INTO cache VALUES ('n', 'small', x'', NULL)")
 
     with SqliteDatabase(tmp_path / "runs.db") as database:
+        SqliteCache(database), SqliteStore(database)  # with tables to write to
         pages = database.write(lambda connection: connection.execute("PRAGMA page_count").fetchone()[0])
         database.write(lambda connection: connection.execute(f"PRAGMA max_page_count={pages + 20}"))
         with pytest.raises(StorageFull):

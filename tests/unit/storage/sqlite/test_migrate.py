@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from statewright.errors import DamagedDatabase, InvalidConfig, NewerFormat, StorageError, StorageUnavailable, WrongKey
+from statewright.storage.sqlite.cache import SqliteCache
 from statewright.storage.sqlite.database import SqliteDatabase
-from statewright.storage.sqlite.migrate import FORMAT, STEPS
+from statewright.storage.sqlite.migrate import FORMAT, PAGE, STEPS
 
 KEY, OTHER = bytes(range(32)), bytes(32)
 
@@ -26,6 +27,7 @@ def path(tmp_path: Path) -> Path:
 
 def made(path: Path, key: bytes | None = None) -> Path:
     with SqliteDatabase(path, key=key) as database:
+        SqliteCache(database)  # makes a table to write to
         database.write(lambda connection: connection.execute("INSERT INTO cache VALUES ('n', 'i', x'01', NULL)"))
     return path
 
@@ -65,11 +67,11 @@ def test_a_newer_format_is_refused_and_left_as_it_is(path: Path) -> None:
 
 def test_a_step_that_fails_leaves_no_half_made_tables(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute("CREATE TABLE cache (other)")  # the last table that is made
+        connection.execute("CREATE TABLE events (other)")  # the last table that is made
     with pytest.raises(StorageUnavailable, match="already exists"):
         SqliteDatabase(path)
     with closing(sqlite3.connect(path)) as connection:
-        assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("cache",)]
+        assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("events",)]
     assert pragma(path, "user_version") == 0
 
 
@@ -155,8 +157,8 @@ def test_a_file_that_was_cut_short_is_damage(path: Path, left: int) -> None:
 def test_damage_inside_is_found_by_whoever_reads_there(path: Path) -> None:
     content = bytearray(made(path).read_bytes())
     place = content.rindex(b"ni\x01")  # the row of the cache: the last table
-    content[place - 50 : place + 10] = os.urandom(60)
-    first = place // 4096 * 4096
+    content[place - 50 : place + 3] = os.urandom(53)
+    first = place // PAGE * PAGE
     content[first : first + 12] = b"\xff" * 12
     path.write_bytes(content)
     with SqliteDatabase(path) as database, pytest.raises(DamagedDatabase, match="malformed"), database.read() as one:
