@@ -252,6 +252,9 @@ def _plain_message(message: Message) -> Any:
 
 
 def _made_message(parts: list[Any]) -> Message:
+    if len(parts) == 3:  # nearly always
+        content, role, identity = parts
+        return Message(content, ROLES[role] if type(role) is int else role, whole_id(identity))
     content, role, *rest = parts
     if len(parts) > 2 and rest[0] is not None:
         rest[0] = whole_id(rest[0])

@@ -208,26 +208,24 @@ class Serde:
     def _unpacked(self, data: bytes, failed: list[BaseException]) -> Any:
         """The value of some bytes. `failed` gets what goes wrong within it first: ormsgpack keeps that to itself."""
 
+        unpack, codecs, options = ormsgpack.unpackb, BY_TAG, ormsgpack.OPT_NON_STR_KEYS
+
         def made(tag: int, inside: bytes) -> Any:
             try:
-                return self._made(tag, self._unpacked(inside, failed))
+                plain = unpack(inside, ext_hook=made, option=options)
+                codec = codecs.get(tag)
+                return codec.made(plain) if codec is not None else self._made_object(tag, plain)
             except BaseException as error:
                 failed.append(error)
                 raise
 
-        return ormsgpack.unpackb(data, ext_hook=made, option=ormsgpack.OPT_NON_STR_KEYS)
+        return unpack(data, ext_hook=made, option=options)
 
-    def _made(self, tag: int, plain: Any) -> Any:
-        """The value of an extension."""
-        if tag == OBJECT:
-            name, inside = plain
-            return self._made_object(name, inside)
-        codec = BY_TAG.get(tag)
-        if codec is None:
+    def _made_object(self, tag: int, plain: Any) -> Any:
+        """The value of a user's type."""
+        if tag != OBJECT:
             raise SerdeError(f"tag {tag}", "it was stored by a newer version of Statewright: use that one")
-        return codec.made(plain)
-
-    def _made_object(self, name: str, inside: Any) -> Any:
+        name, inside = plain
         registered = self._by_name.get(name)
         if registered is None:
             raise SerdeError(

@@ -64,8 +64,7 @@ class HistoryReader:
                 _apply(values, changes)
             for field, growth in part.growth.items():
                 _grow(values, field, growth)
-            for changes in part.recent:
-                _apply(values, changes)
+            _apply_all(values, part.recent)
         return values if fields is None else {name: one for name, one in values.items() if name in fields}
 
     def apart_at(self, place: int | None) -> frozenset[str]:
@@ -177,7 +176,7 @@ class HistoryReader:
         checkpoint = Checkpoint(
             control.id or "",
             control.step,
-            shown.copy(),
+            shown,
             control.frontier,
             control.held,
             control.joins,
@@ -311,6 +310,22 @@ def _apply(values: Values, changes: Changes) -> None:
             values.pop(name, None)
         else:
             values[name] = value
+
+
+def _apply_all(values: Values, each: Iterable[Changes]) -> None:
+    """Make changes one after the other to a mapping of the caller's own; what grows is copied once, not each time."""
+    own: dict[str, list[Any]] = {}
+    for changes in each:
+        for name, change in changes.items():
+            growing = own.get(name)
+            if growing is not None and type(change) is Added:
+                growing.extend(change.items)
+                continue
+            _apply(values, {name: change})
+            if type(change) is Added:
+                own[name] = values[name]
+            else:
+                own.pop(name, None)
 
 
 def _grow(values: Values, field: str, growth: Iterable[Growth]) -> None:
