@@ -7,6 +7,7 @@ from benchmarks.cases import (
     chain,
     compiling,
     concurrent_runs,
+    durable,
     fan_out,
     importing,
     instruction_count,
@@ -30,6 +31,7 @@ _CASES = (
     short_runs,
     worker_threads,
     nesting,
+    durable,
     importing,
     compiling,
 )

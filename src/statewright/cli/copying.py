@@ -25,7 +25,8 @@ def draft_beside(path: Path) -> Path:
 def copy_database(source: Path, target: Path) -> None:
     """Make one database what another one is now, in one transaction; others may go on writing to the source.
 
-    Raises DamagedDatabase if one of them is none, StorageUnavailable if one can't be read or written.
+    Raises DamagedDatabase if what is read, or what would be written over, is no database; StorageUnavailable if
+    something can't be read or written now. Nothing is changed then.
     """
     try:
         with (
@@ -36,7 +37,7 @@ def copy_database(source: Path, target: Path) -> None:
     except sqlite3.DatabaseError as error:
         damaged = getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
         if damaged:
-            raise DamagedDatabase(str(error), where=f"{source} or {target}") from error
+            raise DamagedDatabase(str(error), where=str(source)) from error
         raise StorageUnavailable(f"{source} cannot be copied to {target}: {error}. Nothing was changed.") from error
 
 
@@ -96,13 +97,12 @@ def is_in_use(path: Path) -> bool:
     with closing(sqlite3.connect(path, timeout=0)) as connection:
         try:
             (mode,) = connection.execute("PRAGMA journal_mode=DELETE").fetchone()
+            (again,) = connection.execute("PRAGMA journal_mode=WAL").fetchone()
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
                 return True
             raise
-        if mode == "delete":
-            connection.execute("PRAGMA journal_mode=WAL")
-        return mode != "delete"
+    return (mode, again) != ("delete", "wal")
 
 
 def write_ahead(path: Path) -> None:

@@ -126,12 +126,10 @@ def read_key(key_file: Path | None) -> bytes | None:
         content = key_file.read_bytes()
     except OSError as error:
         raise WrongUse(f"The key file {str(key_file)!r} cannot be read: {error.strerror}.") from error
-    if len(content) in _KEY_SIZES:
-        return content
     try:
         key = bytes.fromhex(content.decode("ascii"))
     except ValueError:
-        key = content.rstrip(b"\r\n")
+        key = content if len(content) in _KEY_SIZES else content.rstrip(b"\r\n")
     if len(key) not in _KEY_SIZES:
         raise WrongUse(
             f"The key file {str(key_file)!r} holds {len(content)} bytes. It must hold 16, 24 or 32 bytes, "
@@ -142,9 +140,11 @@ def read_key(key_file: Path | None) -> bytes | None:
 
 def check_thread(saver: Checkpointer, thread_id: str) -> None:
     """Raise CheckpointNotFound if there is no such thread."""
-    if not resolved(saver.branches(thread_id)):
-        names = [entry.thread_id for entry in resolved(saver.threads(limit=1000))]
-        known = suggestion(thread_id, names[:10], noun="The last threads")
+    if resolved(saver.branches(thread_id)):
+        return
+    if all(entry.thread_id != thread_id for entry in resolved(saver.threads(prefix=thread_id))):
+        names = [entry.thread_id for entry in resolved(saver.threads(limit=10))]
+        known = suggestion(thread_id, names, noun="The last threads")
         raise CheckpointNotFound(f"There is no thread {thread_id!r}. {known}")
 
 

@@ -11,6 +11,7 @@ from statewright.cli.database import DatabaseOption, KeyOption
 from statewright.cli.failure import FAILED, end
 
 if TYPE_CHECKING:
+    from statewright.errors import StorageError
     from statewright.storage.sqlite import SqliteSaver
 
 
@@ -28,15 +29,19 @@ def check(
     key_file: KeyOption = None,
 ) -> None:
     """Check that a database is whole, and that every thread can be read. Exits with 1 if something cannot be."""
-    from statewright.cli.database import opened
+    from statewright.cli.database import existing_path, opened
     from statewright.cli.threads_edit import counted
+    from statewright.errors import DamagedDatabase
 
-    with opened(database, key_file) as saver:
-        path = saver.database.path
-        found = checked(saver, full=full)
+    path = existing_path(database)
+    try:
+        with opened(database, key_file) as saver:
+            found = checked(saver, full=full)
+    except DamagedDatabase as error:  # not even the list of tables can be read
+        found = Checked(0, 0, [f"the file: {reason(error)}"])
     if found.problems:
         lines = [f"Error: {counted(len(found.problems), 'problem')} in {path}:", *found.problems]
-        end("\n  ".join(lines), FAILED)
+        end("\n  ".join(lines) + "\nA backup replaces it: statewright db restore BACKUP", FAILED)
     what = counted(found.checkpoints, "checkpoint" if full else "head")
     print(f"ok: {path}, {counted(found.threads, 'thread')}, {what} read")
 
@@ -53,7 +58,7 @@ def checked(saver: SqliteSaver, *, full: bool) -> Checked:
         try:
             return with_stand_ins(saver.serde, read)
         except StorageError as error:
-            problems.append(f"{what}: {error}")
+            problems.append(f"{what}: {reason(error)}")
             return 0
 
     attempt("the file", lambda: _integrity(saver, problems))
@@ -71,6 +76,11 @@ def checked(saver: SqliteSaver, *, full: bool) -> Checked:
         for thread in sorted(threads):
             attempt(f"the log of thread {thread!r}", lambda: _log(saver, thread))  # noqa: B023
     return Checked(len(threads), count, list(dict.fromkeys(problems)))
+
+
+def reason(error: StorageError) -> str:
+    """What an error found, without the advice to look for it."""
+    return str(error).partition(". Restore a copy of it")[0]
 
 
 def _integrity(saver: SqliteSaver, problems: list[str]) -> int:

@@ -59,6 +59,8 @@ def restore(
         raise WrongUse("There is no database to restore. Name one with --database PATH.")
     if path.exists() and path.samefile(source):
         raise WrongUse("The backup is the database itself. Give another path.")
+    if path.exists() and path.stat().st_size:
+        check_is_ours(path)  # somebody else's file is not written over, whatever is passed
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -94,11 +96,8 @@ def _checked(draft: Path, source: Path, key_file: Path | None) -> str:
 def check_replaceable(path: Path, draft: Path) -> None:
     """Raise WrongUse if the database is in use, holds newer work than the backup, or can't be read."""
     from statewright.cli.copying import is_in_use
-    from statewright.cli.database import check_is_ours
     from statewright.cli.table import moment
 
-    if path.stat().st_size:
-        check_is_ours(path)
     try:
         if is_in_use(path):
             raise WrongUse(f"The database {str(path)!r} is in use. End what uses it, or pass --force.")

@@ -46,7 +46,8 @@ def end(message: str, code: int) -> NoReturn:
 
 def told(error: StatewrightError) -> str:
     """What an error says, and its code for those who look it up."""
-    return f"{error} [{error.code}]"
+    hint = " The option for it is --key-file PATH." if isinstance(error, WrongKey) else ""
+    return f"{error}{hint} [{error.code}]"
 
 
 def exit_code_of(error: StatewrightError) -> int:

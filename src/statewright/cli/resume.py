@@ -41,7 +41,7 @@ def resume(
 
     Exits like `run`.
     """
-    from statewright.cli.database import check_thread, opened, place_of
+    from statewright.cli.database import found_checkpoint, opened, place_of
     from statewright.cli.following import Saved, conclude
     from statewright.cli.load import keeps_threads, load_graph, saved_in
 
@@ -54,7 +54,7 @@ def resume(
         if saver is not None:
             app = saved_in(app, saver)
         assert app.checkpointer is not None
-        check_thread(app.checkpointer, thread)
+        found_checkpoint(app.checkpointer, thread, branch)
         config = {**limits(recursion_limit, max_concurrency), "thread_id": thread, "branch": branch}
         options = (*place_of(database, key_file).options, *(("--branch", branch) if branch != "main" else ()))
         saved = Saved(thread=thread, target=target, options=options)

@@ -21,12 +21,18 @@ class Column(NamedTuple):
     right: bool = False
 
 
-def print_table(columns: Sequence[Column], rows: Iterable[Sequence[object]]) -> None:
+def print_table(columns: Sequence[Column], rows: Sequence[Sequence[object]]) -> None:
     """Print rows under titles. Nothing is cut off: what is too wide is broken into lines, names are left whole."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for column in columns:
-        justify = "right" if column.right else "left"
-        table.add_column(column.title, no_wrap=column.whole, overflow="fold", justify=justify)
+    for place, column in enumerate(columns):
+        longest = max(len(one) for one in (column.title, *(str(row[place]) for row in rows)))
+        table.add_column(
+            column.title,
+            no_wrap=column.whole,
+            overflow="fold",
+            justify="right" if column.right else "left",
+            min_width=longest if column.whole else min(longest, _NARROWEST),
+        )
     for row in rows:
         table.add_row(*(Text(str(cell)) for cell in row))
     print_whole(table)
@@ -58,5 +64,7 @@ def moment(instant: datetime) -> str:
     return instant.astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
+_NARROWEST: Final = 8
+"""To how little a column may shrink; most names of nodes are no longer."""
 _WIDEST: Final = 100_000
 """More columns than any terminal has."""

@@ -61,14 +61,12 @@ def read_history(saver: Checkpointer, thread: str, branch: str | None, limit: in
 def _print(found: Sequence[SavedCheckpoint]) -> None:
     from statewright.cli.describe import due_nodes
     from statewright.cli.table import Column, moment, print_table
-    from statewright.graph import START
 
     several = len({one.line.branch for one in found}) > 1
     columns = [
         Column("STEP", whole=True, right=True),
         Column("CHECKPOINT", whole=True),
         *([Column("BRANCH")] if several else []),
-        Column("SOURCE", whole=True),
         Column("RAN"),
         Column("NEXT"),
         Column("AT", whole=True),
@@ -78,11 +76,20 @@ def _print(found: Sequence[SavedCheckpoint]) -> None:
             one.checkpoint.step,
             one.id,
             *([one.line.branch] if several else []),
-            one.source,
-            ", ".join(node for node in dict.fromkeys(one.metadata.get("nodes", ())) if node != START),
+            _ran(one),
             ", ".join(due_nodes(one)),
             moment(one.created_at)[5:],
         )
         for one in found
     ]
     print_table(columns, rows)
+
+
+def _ran(saved: SavedCheckpoint) -> str:
+    """What led to a checkpoint: the nodes that ran, or what else it was."""
+    from statewright.graph import START
+
+    if saved.source in ("input", "fork"):
+        return f"({saved.source})"
+    nodes = ", ".join(node for node in dict.fromkeys(saved.metadata.get("nodes", ())) if node != START)
+    return f"{nodes} (update)" if saved.source == "update" else nodes

@@ -35,21 +35,29 @@ def ls(
 
 def entries(saver: SqliteSaver, prefix: str, limit: int) -> list[dict[str, Any]]:
     """What there is to say of each thread in a list."""
-    from statewright.cli.describe import due_nodes, status_of
-    from statewright.cli.known_types import with_stand_ins
     from statewright.runtime.saver_calls import resolved
 
-    found: list[dict[str, Any]] = []
-    for entry in resolved(saver.threads(prefix=prefix, limit=limit)):
-        thread: str = entry.thread_id
-        head = with_stand_ins(saver.serde, lambda thread=thread: resolved(saver.load(thread)))
-        status = status_of(head, resolved(saver.lease(thread))) if head is not None else ""
-        step = head.checkpoint.step if head is not None else None
-        following = due_nodes(head) if head is not None else []
-        found.append(
-            {"thread": thread, "status": status, "step": step, "next": following, "changed_at": entry.changed_at}
-        )
-    return found
+    return [
+        {"thread": entry.thread_id, **_standing(saver, entry.thread_id), "changed_at": entry.changed_at}
+        for entry in resolved(saver.threads(prefix=prefix, limit=limit))
+    ]
+
+
+def _standing(saver: SqliteSaver, thread: str) -> dict[str, Any]:
+    """Where a thread stands. One that cannot be read does not hide the others."""
+    from statewright.cli.describe import due_nodes, status_of
+    from statewright.cli.known_types import with_stand_ins
+    from statewright.errors import DamagedDatabase
+    from statewright.runtime.saver_calls import resolved
+
+    try:
+        head = with_stand_ins(saver.serde, lambda: resolved(saver.load(thread)))
+    except DamagedDatabase:
+        return {"status": "damaged", "step": None, "next": []}
+    if head is None:
+        return {"status": "", "step": None, "next": []}
+    status = status_of(head, resolved(saver.lease(thread)))
+    return {"status": status, "step": head.checkpoint.step, "next": due_nodes(head)}
 
 
 def _print(found: list[dict[str, Any]]) -> None:
@@ -63,6 +71,11 @@ def _print(found: list[dict[str, Any]]) -> None:
         Column("CHANGED", whole=True),
     )
     rows = [
-        (one["thread"], one["status"], one["step"], ", ".join(one["next"]), moment(one["changed_at"])) for one in found
+        (one["thread"], one["status"], _shown(one["step"]), ", ".join(one["next"]), moment(one["changed_at"]))
+        for one in found
     ]
     print_table(columns, rows)
+
+
+def _shown(step: int | None) -> str:
+    return "" if step is None else str(step)

@@ -44,7 +44,7 @@ def carry(source: Checkpointer, thread_id: str, target: Checkpointer, to: str, n
         writer.flush()
         _let_go(target, to, _changed_at(source, thread_id))
     except BaseException:
-        if writer.owns:  # else somebody else has made a thread of that name
+        if writer.owns or not resolved(target.branches(to)):  # else somebody else has made a thread of that name
             resolved(target.delete_thread(to))
         raise
     return writer.count

@@ -117,7 +117,8 @@ def test_whatever_a_state_holds_there_is_no_traceback(statewright: Any, folder: 
 def test_what_cannot_be_saved_is_named_and_can_be_run_without_saving(statewright: Any, folder: Path) -> None:
     text = (
         "from statewright import START, StateGraph\n"
-        "graph = StateGraph({'found': None}).add_node('find', lambda state: {'found': object}).add_edge(START, 'find')\n"
+        "graph = StateGraph({'found': None}).add_node('find', lambda state: {'found': object})\n"
+        "graph.add_edge(START, 'find')\n"
     )
     (folder / "finding.py").write_text(text, encoding="utf-8")
     ended = statewright("run", "finding.py")

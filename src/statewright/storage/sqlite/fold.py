@@ -90,10 +90,11 @@ class Folder:
         parent = self._reader.parent_of(rows[0].place)
         before = self._reader.apart_at(parent)
         base = self._base(line, parent, before)
+        keep_log(self._connection, self._serde, self._seal, line, number_of(rows[-1].place))
+        # First: what is stored now takes the room that this leaves, and the file does not grow.
+        self._connection.execute(_DELETE, (rows[0].place, rows[-1].place))
         apart = before | self._store_growth(rows, changes, parent, before)
         self._store(rows, changes, base, apart)
-        keep_log(self._connection, self._serde, self._seal, line, number_of(rows[-1].place))
-        self._connection.execute(_DELETE, (rows[0].place, rows[-1].place))
         return len(rows)
 
     def _chosen(self, line: int) -> list[Row]:
