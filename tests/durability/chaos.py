@@ -14,6 +14,7 @@ When a commit is known to be saved:
 - durability `async`: when the `on_commit` of the next commit of the same line comes, or when the call returns. So of
   the commits of a line that a child was told of, only the last one may be missing; and when superstep s begins, the
   commit of s - 2 is saved (under `sync`: that of s - 1).
+- a task, under `sync`: before its `on_task_finished`. While its siblings run, results are saved in groups.
 - `update_state`, `runtime.step`, answers and failed attempts: when the call returns, whatever the durability.
 
 What must hold is said where it is checked, in `Books`. The kills are drawn by a seeded generator, but what they hit
@@ -67,7 +68,7 @@ from statewright import (
     sleep,
     wait_for_event,
 )
-from statewright.checkpoint import SavedCheckpoint
+from statewright.checkpoint import SavedCheckpoint, TaskResult
 from statewright.clock import SystemClock
 from statewright.runtime.run import LEASE
 from statewright.storage.sqlite import SqliteDatabase, SqliteSaver, commits, fold
@@ -131,7 +132,7 @@ def read_notes(path: Path) -> list[dict[str, Any]]:
 
 
 class Teller(Instrument):
-    """Notes the supersteps that begin, and the commits that a run is told of."""
+    """Notes the supersteps that begin, and the commits and ends of tasks that a run is told of."""
 
     def __init__(self, notes: Notes) -> None:
         self._notes = notes
@@ -144,6 +145,11 @@ class Teller(Instrument):
         line, checkpoint = event.data.line, event.data.checkpoint
         line = [line.thread_id, line.namespace]
         self._notes.write("told", line=line, step=checkpoint.step, id=checkpoint.id, source=event.data.source)
+
+    def on_task_finished(self, event: Any) -> None:
+        if type(event.data) is TaskResult:
+            line = [event.thread_id, event.namespace]
+            self._notes.write("finished", line=line, node=event.node, task=event.data.task.id)
 
 
 # -- the graphs
@@ -278,10 +284,16 @@ def loop(make: Maker) -> StateGraph:
 
 
 def fan(make: Maker) -> StateGraph:
-    """Sends that take different times, and a node that counts what came."""
+    """Sends that take different times, some long enough that others are saved meanwhile, and a node for what came."""
+
+    def work(n: int, runtime: Runtime) -> dict[str, Any]:
+        if n % 4 == 0:
+            time.sleep(random.random() * 0.15)
+        return {"log": [n * n]}
+
     graph = StateGraph(Plain)
     make.node(graph, "plan", lambda s, r: Command(goto=[Send("work", n) for n in range(9)]), destinations=["work"])
-    make.node(graph, "work", lambda n, r: {"log": [n * n]}, pause=0.006)
+    make.node(graph, "work", work, pause=0.004)
     make.node(graph, "collect", lambda s, r: {"rounds": 1, "total": sum(s["log"])})
     graph.add_edge(START, "plan").add_edge("work", "collect")
     graph.add_conditional_edges("collect", round_again("plan", 3), ["plan", END])
@@ -702,6 +714,7 @@ class Books:
         self._read_file(app, path)
         self._check_told(notes)
         self._check_begun(notes)
+        self._check_finished(notes)
         self._note_broken_off(notes)
         self._check_done(app, notes)
 
@@ -729,7 +742,7 @@ class Books:
         self._finished |= rested
 
     def _check_execution(self, note: Mapping[str, Any], finished: set[str]) -> None:
-        task, name = note["task"], f"Task {note['task']} of node {note['node']!r} in {_line(note)}"
+        task, name = note["task"], _named(note)
         if task in self._finished or task in finished:
             raise BrokenPromise(f"{name} ran again, though it counted as finished.")
         if any(one in self._finished for one in _callers(note["line"][1])):
@@ -874,6 +887,12 @@ class Books:
             if saved < step - self._slack and not self._is_consumed(line):
                 raise BrokenPromise(f"Superstep {step} of {line} had begun, but only {saved} is saved.")
 
+    def _check_finished(self, notes: Sequence[Mapping[str, Any]]) -> None:
+        """A task of which is told under `sync` that it has finished is not lost."""
+        for note in notes if self._slack == 1 else ():
+            if note["kind"] == "finished" and not (note["task"] in self._finished or self._is_consumed(_line(note))):
+                raise BrokenPromise(f"{_named(note)} had finished, and its result is lost.")
+
     # -- the ends
 
     def _check_done(self, app: Any, notes: Sequence[Mapping[str, Any]]) -> None:
@@ -918,6 +937,10 @@ _LINES: Final = "SELECT threads.name, namespace FROM lines JOIN threads ON threa
 def _line(note: Mapping[str, Any]) -> LineName:
     thread, namespace = note["line"]
     return thread, namespace
+
+
+def _named(note: Mapping[str, Any]) -> str:
+    return f"Task {note['task']} of node {note['node']!r} in {_line(note)}"
 
 
 def _callers(namespace: str) -> list[str]:
@@ -1087,7 +1110,7 @@ class Siege:
             raise BrokenPromise(f"The last child failed: {self._last_words()}")
 
     def _last_words(self) -> str:
-        return (self._folder / "stderr.log").read_text(encoding="utf-8")[-4000:]
+        return (self._folder / "stderr.log").read_text(encoding="utf-8")[-1500:]
 
     def _notes(self, generation: int) -> list[dict[str, Any]]:
         return read_notes(self._folder / f"notes-{generation:05}.log")

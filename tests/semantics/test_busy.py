@@ -242,7 +242,9 @@ class _Deaf:
         return None
 
     allow = InMemorySaver.allow
-    threads = prune = lease = want = events = history = branches = copy_thread = delete_thread = property(lambda self: None)  # type: ignore
+    threads = prune = lease = want = events = history = branches = copy_thread = delete_thread = property(
+        lambda self: None
+    )  # type: ignore
 
 
 def test_a_lease_is_renewed_while_a_node_works(driver: Any, gate: Any) -> None:

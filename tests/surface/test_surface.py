@@ -77,6 +77,7 @@ LADDER = [
     {"state"},
     {"graph"},
     {"runtime"},
+    {"storage"},
     {"cli"},
 ]
 RUNG = {name: height for height, names in enumerate(LADDER) for name in names}
@@ -88,7 +89,7 @@ def test_the_front_door_is_what_it_was() -> None:
 
 
 @pytest.mark.parametrize(
-    "package", ["channels", "checkpoint", "store", "cache", "state", "graph", "graph.draw", "runtime"]
+    "package", ["channels", "checkpoint", "store", "cache", "state", "graph", "graph.draw", "runtime", "storage.sqlite"]
 )
 def test_what_a_folder_offers_is_there(package: str) -> None:
     module = importlib.import_module(f"statewright.{package}")

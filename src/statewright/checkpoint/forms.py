@@ -175,7 +175,7 @@ def made_result(plain: Sequence[Any], task: Task) -> TaskResult:
 
 # -- what is known of a frontier
 
-LANDED, INTERRUPTS, ANSWERS, ERRORS, ATTEMPTS, JOURNAL, PAUSED = range(7)
+LANDED, INTERRUPTS, ANSWERS, ERRORS, ATTEMPTS, JOURNAL, PAUSED, RETRIES = range(8)
 """What an entry tells."""
 _BETWEEN: Final = "\x1f"
 Entry = tuple[int, str, Any]
@@ -190,6 +190,7 @@ def plain_pending(pending: Pending, serde: Serde) -> list[Entry]:
     entries += [(ANSWERS, question, answer) for question, answer in pending.answers.items()]
     entries += [(ERRORS, task, error) for task, error in pending.errors.items()]
     entries += [(ATTEMPTS, task, count) for task, count in pending.attempts.items()]
+    entries += [(RETRIES, task, microseconds(at)) for task, at in pending.retries.items()]
     entries += [
         (JOURNAL, f"{task}{_BETWEEN}{n}{_BETWEEN}{name}", list(one)) for (task, name, n), one in pending.journal.items()
     ]
@@ -216,6 +217,8 @@ def made_pending(entries: Sequence[Entry], frontier: Sequence[Task], serde: Serd
             pending.errors[task] = plain
         elif kind == ATTEMPTS:
             pending.attempts[task] = plain
+        elif kind == RETRIES:
+            pending.retries[task] = instant_of(plain)
         elif kind == JOURNAL:
             own, ordinal, name = key.split(_BETWEEN, 2)
             pending.journal[TaskId(own), name, int(ordinal)] = JournalEntry(*plain)

@@ -26,7 +26,9 @@ class _Thread:
         self.saved: dict[str, dict[str, Commit]] = {}
         """A commit here belongs to the saver, which keeps in `pending` what becomes known of its frontier."""
         self.heads: dict[tuple[str, str], CheckpointId] = {}
-        self.lease: Lease | None = None
+        self.hold: Hold | None = None
+        """That of the run that holds the thread."""
+        self.wanted: str | None = None
         self.epoch = 0
         self.changed_at = datetime.now(UTC)
         self.written: list[Commit | tuple[str, Log]] = []
@@ -41,28 +43,33 @@ class _Thread:
                 found.setdefault(log.run_id, []).append((namespace, log))
         return found
 
+    @property
+    def lease(self) -> Lease | None:
+        """Who holds the thread."""
+        hold = self.hold
+        return None if hold is None or hold.until is None else Lease(hold.owner, self.epoch, hold.until, self.wanted)
+
     def check(self, thread_id: str, hold: Hold | None) -> None:
         """Raise ThreadBusy or Fenced if a hold is not right."""
-        lease = self.lease
-        if hold is None or (lease is not None and lease.owner == hold.owner):
+        held = self.hold
+        if hold is None or (held is not None and held.owner == hold.owner):
             return
         if not hold.claims:
-            raise Fenced(thread_id, hold.owner, lease.owner if lease is not None else None)
-        if lease is not None and lease.until > hold.now:
-            raise ThreadBusy(thread_id, lease.owner, lease.until)
+            raise Fenced(thread_id, hold.owner, held.owner if held is not None else None)
+        if held is not None and held.until is not None and held.until > hold.now:
+            raise ThreadBusy(thread_id, held.owner, held.until)
 
     def take(self, hold: Hold | None) -> None:
         """Take, keep or let go of the thread."""
         if hold is None:
             return
-        lease = self.lease if self.lease is not None and self.lease.owner == hold.owner else None
-        if lease is None:
+        if self.hold is None or self.hold.owner != hold.owner:
             self.epoch += 1
-            self.changed_at = hold.now
+            self.changed_at, self.wanted = hold.now, None
         if hold.until is None:
-            self.changed_at = hold.now
-        wanted = lease.wanted if lease is not None else None
-        self.lease = Lease(hold.owner, self.epoch, hold.until, wanted) if hold.until is not None else None
+            self.changed_at, self.hold = hold.now, None
+        else:
+            self.hold = hold
 
     def copy(self, to: str) -> _Thread:
         copied = _Thread()
@@ -190,9 +197,9 @@ class InMemorySaver:
     def want(self, thread_id: str, what: str) -> Lease | None:
         with self._lock:
             thread = self._threads.get(thread_id)
-            if thread is None or thread.lease is None:
+            if thread is None or thread.hold is None:
                 return None
-            thread.lease = thread.lease._replace(wanted=what)
+            thread.wanted = what
             return thread.lease
 
     def history(
@@ -223,7 +230,7 @@ class InMemorySaver:
     def threads(self, *, prefix: str = "", limit: int | None = None) -> list[ThreadEntry]:
         with self._lock:
             found = [
-                ThreadEntry(name, thread.changed_at, thread.lease.owner if thread.lease is not None else None)
+                ThreadEntry(name, thread.changed_at, thread.hold.owner if thread.hold is not None else None)
                 for name, thread in self._threads.items()
                 if name.startswith(prefix)
             ]
@@ -275,10 +282,15 @@ def _pruned(thread: _Thread, policy: PrunePolicy, dry_run: bool) -> int:
         gone = [key for key in saved if key not in kept]
         count += len(gone)
         for key in () if dry_run else gone:
-            commit = saved.pop(key)
-            if commit.log is not None:
-                thread.written[thread.written.index(commit)] = (namespace, commit.log)
+            _forget(thread, saved.pop(key))
     return count
+
+
+def _forget(thread: _Thread, gone: Commit) -> None:
+    """Keep of a commit what it added to the log."""
+    log = gone.log
+    kept = [(gone.line.namespace, log)] if log is not None else []
+    thread.written = [part for one in thread.written for part in (kept if one is gone else [one])]
 
 
 def _moved(commit: Commit, to: str) -> Commit:
@@ -296,7 +308,7 @@ def _consumed(pending: Pending, source: Source) -> Pending:
     that answers otherwise, those of one that was given up by a rollback.
     """
     landed = {} if source == "loop" and not pending.interrupts else pending.landed
-    return replace(pending, landed=landed, attempts={}, journal={})
+    return replace(pending, landed=landed, attempts={}, retries={}, journal={})
 
 
 def _drop(thread: _Thread, namespace: str) -> None:

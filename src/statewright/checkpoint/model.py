@@ -225,6 +225,8 @@ class Pending:
     errors: dict[TaskId, str] = field(default_factory=dict[TaskId, str])
     attempts: dict[TaskId, int] = field(default_factory=dict[TaskId, int])
     """How often a task that is tried again has failed so far."""
+    retries: dict[TaskId, datetime] = field(default_factory=dict[TaskId, datetime])
+    """When a task that has failed is to be tried again."""
     journal: dict[JournalKey, JournalEntry] = field(default_factory=dict[JournalKey, JournalEntry])
     """The steps that its tasks have done."""
     paused: bool = False
@@ -248,6 +250,7 @@ class Pending:
             {**self.answers, **other.answers},
             {**self.errors, **other.errors},
             {**self.attempts, **other.attempts},
+            {**self.retries, **other.retries},
             {**self.journal, **other.journal},
             self.paused or other.paused,
         )
@@ -260,6 +263,7 @@ class Pending:
             dict(self.answers),
             {task: error for task, error in self.errors.items() if task in tasks},
             {task: count for task, count in self.attempts.items() if task in tasks},
+            {task: at for task, at in self.retries.items() if task in tasks},
             {key: entry for key, entry in self.journal.items() if key[0].partition(":")[0] in tasks},
             self.paused and bool(tasks),
         )
@@ -271,6 +275,7 @@ class Pending:
             or self.answers
             or self.errors
             or self.attempts
+            or self.retries
             or self.journal
             or self.paused
         )

@@ -103,9 +103,3 @@ def is_in_use(path: Path) -> bool:
                 return True
             raise
     return (mode, again) != ("delete", "wal")
-
-
-def write_ahead(path: Path) -> None:
-    """Let readers and writers of a database not wait for each other."""
-    with closing(sqlite3.connect(path, timeout=_PATIENCE)) as connection:
-        connection.execute("PRAGMA journal_mode=WAL")

@@ -12,7 +12,7 @@ import typer
 
 from statewright.cli.database import DatabaseOption, KeyOption
 from statewright.cli.failure import WrongUse
-from statewright.errors import DamagedDatabase, StorageError
+from statewright.errors import DamagedDatabase, StorageUnavailable
 
 
 def backup(
@@ -98,6 +98,8 @@ def check_replaceable(path: Path, draft: Path) -> None:
     from statewright.cli.copying import is_in_use
     from statewright.cli.table import moment
 
+    if not path.stat().st_size:
+        return
     try:
         if is_in_use(path):
             raise WrongUse(f"The database {str(path)!r} is in use. End what uses it, or pass --force.")
@@ -131,19 +133,19 @@ _CHANGED: Final = (("threads", "changed"), ("items", "updated_at"))
 
 
 def _replace(draft: Path, path: Path) -> Path | None:
-    """Let a database become what the draft is; where what was there went, if it could not be written over."""
-    from statewright.cli.copying import copy_database, put_in_place, set_aside, write_ahead
+    """Let a database become what the draft is; where what was there went, if it could not be read."""
+    from statewright.cli.copying import copy_database, is_in_use, put_in_place, set_aside
 
-    if not path.exists():
-        put_in_place(draft, path)
-        return None
+    aside = None
     try:
-        copy_database(draft, path)  # in a transaction of its own: whoever has the database open sees the new state
-        write_ahead(path)
-    except (StorageError, sqlite3.Error) as error:
-        if not isinstance(error, DamagedDatabase):
-            raise
+        if path.exists() and path.stat().st_size and is_in_use(path):
+            copy_database(draft, path)  # in a transaction: whoever has it open sees the new state at once
+            return None
+    except (DamagedDatabase, sqlite3.DatabaseError) as error:
+        if isinstance(error, sqlite3.OperationalError):
+            raise StorageUnavailable(
+                f"The database {path} cannot be replaced: {error}. Nothing was changed."
+            ) from error
         aside = set_aside(path)
-        put_in_place(draft, path)
-        return aside
-    return None
+    put_in_place(draft, path)
+    return aside

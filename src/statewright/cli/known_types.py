@@ -30,9 +30,7 @@ def pointing_to_graph(serde: Serde, graph: str | None) -> Generator[None]:
     except SerdeError as error:
         if not _is_of_unknown_type(serde, error):
             raise
-        hint = (
-            "Its graph knows it: give --graph FILE.py" if graph is None else f"{graph} is not the graph that knows it"
-        )
+        hint = "Its graph knows it: give --graph FILE.py" if graph is None else f"{graph} is not its graph"
         raise WrongUse(f"{str(error).rstrip('.')}. {hint}. [{error.code}]") from error
 
 

@@ -10,6 +10,7 @@ import contextvars
 import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any, cast
 
 from statewright.cache import CacheKey
@@ -79,6 +80,8 @@ def attempts(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint
         if (kept := (yield Ask(cast(Any, scope.run.cache).get(one)))) is not None:
             return from_cache(scope, node, task, checkpoint, kept)
     number = first = scope.run.attempts.get(task.id, 0) + 1 if scope.run.attempts else 1
+    if first > 1 and (left := left_to_wait(scope.run, task)) > 0 and not (yield Wait(left)):
+        return settle(scope, node, task, _cancelled(scope))
     timeout = task.timeout if type(task) is TimedTask else guards.timeout
     heartbeat_only = timeout is not None and timeout.heartbeat_only
     while True:
@@ -91,7 +94,7 @@ def attempts(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint
             return settle(scope, node, task, tried)
         if scope.run.watch is not None:
             scope.run.watch.attempt_failed(scope, tried, delay)
-        yield from note_attempt(scope, task, number)
+        yield from note_attempt(scope, task, number, delay)
         if delay > 0 and not (yield Wait(delay)):
             return settle(scope, node, task, _cancelled(scope))
         number += 1
@@ -134,11 +137,18 @@ def admitted(scope: Scope, guards: Guards, timeout: TimeLimit | None) -> Generat
     return tried
 
 
-def note_attempt(scope: Scope, task: Task, number: int) -> Generator[TaskEffect, Any, None]:
-    """Keep count of failed attempts where there is a saver, so that a crash does not begin them anew."""
+def left_to_wait(run: Run, task: Task) -> float:
+    """How many seconds are left until the task is to be tried again: it had failed before this call."""
+    due = run.retries.get(task.id)
+    return (due - run.clock.now()).total_seconds() if due is not None else 0.0
+
+
+def note_attempt(scope: Scope, task: Task, number: int, delay: float) -> Generator[TaskEffect, Any, None]:
+    """Keep count of failed attempts, and when the next is due, so that a crash does not begin them anew."""
     run = scope.run
     if run.saver is not None and run.line is not None and scope.checkpoint is not None and not run.saves_at_rest:
-        known = Pending(attempts={TaskId(task.id): number})
+        due = run.clock.now() + timedelta(seconds=delay)
+        known = Pending(attempts={TaskId(task.id): number}, retries={TaskId(task.id): due})
         yield Ask(run.saver.save_results(run.line, CheckpointId(scope.checkpoint.id), known, hold=run.hold()))
 
 

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypedDict, TypeVar, Unpack, cast
 
 from statewright.cache import Cache
-from statewright.checkpoint import Checkpointer, Interrupt, Line
+from statewright.checkpoint import Checkpointer, Interrupt, Line, Pruned, PrunePolicy, ThreadEntry
 from statewright.clock import Clock, SystemClock
 from statewright.errors import InternalError, InvalidConfig, InvalidResume, suggestion
 from statewright.events import Event
@@ -46,7 +46,7 @@ from statewright.runtime.start import TIMED_OUT, run_to_rest
 from statewright.runtime.stream import INTERRUPT, StreamView, checked_modes, shown_values
 from statewright.runtime.subgraph import Pairs, call_line, call_namespace, check_free, shared
 from statewright.runtime.subgraph_state import callers_run_again, graph_at, node_path, subgraphs_of, with_subgraphs
-from statewright.runtime.thread_state import Update, forked, load_saved, saved_before, updated
+from statewright.runtime.thread_state import Update, diff, forked, load_saved, saved_before, updated
 from statewright.runtime.watch import Printed, Watch, instrument_listeners
 from statewright.state import UnknownKeys, check_value, context_json_schema, json_schema
 from statewright.store import Store
@@ -447,6 +447,32 @@ class CompiledGraph:
         run = self._thread_run(config, {"thread_id": thread_id})
         line, head = perform_all(run, forked(run, branch))
         return checkpoint_config(line, head)
+
+    def diff(self, before: Any, after: Any, **options: Unpack[CallOptions]) -> dict[str, tuple[Any, Any]]:
+        """For each field that differs between two checkpoints, which two configs name, its value in both."""
+        first, second = (self.get_state(config, **options).values for config in (before, after))
+        return diff(first, second)
+
+    def threads(self, *, prefix: str = "", limit: int | None = None) -> Sequence[ThreadEntry]:
+        """The threads that the checkpointer keeps, those of other graphs included; the last changed first."""
+        return resolved(self._needed_saver().threads(prefix=prefix, limit=limit))
+
+    def copy_thread(self, thread_id: str, to: str) -> None:
+        """Give a new thread all that a thread has. Raises CheckpointConflict if there is a thread `to`."""
+        resolved(self._needed_saver().copy_thread(thread_id, to))
+
+    def delete_thread(self, thread_id: str) -> None:
+        """Forget a thread, with its history and its logs."""
+        resolved(self._needed_saver().delete_thread(thread_id))
+
+    def prune(self, policy: PrunePolicy, *, thread_id: str | None = None, dry_run: bool = False) -> Pruned:
+        """Forget old checkpoints of a thread, or of all threads; what that was, or would be with `dry_run`."""
+        return resolved(self._needed_saver().prune(policy, thread_id=thread_id, dry_run=dry_run))
+
+    def _needed_saver(self) -> Checkpointer:
+        if self.checkpointer is None:
+            raise InvalidConfig("Threads need a checkpointer: compile(checkpointer=...).")
+        return self.checkpointer
 
     async def aget_state(
         self, config: Any = None, *, subgraphs: bool = False, **options: Unpack[CallOptions]

@@ -17,7 +17,7 @@ from statewright.ids import draw_checkpoint_id
 from statewright.runtime.attempt import perform
 from statewright.runtime.attempt_async import perform_async
 from statewright.runtime.attempts_async import lent_async, pause, perform_guarded_async
-from statewright.runtime.awaiting import awaited_in_any_case
+from statewright.runtime.awaiting import answered, awaited_in_any_case
 from statewright.runtime.control import RunControl
 from statewright.runtime.drive_sync import lanes_of
 from statewright.runtime.effects import Core, Effect, Emit, Outcome, RunTasks, Save
@@ -31,7 +31,7 @@ from statewright.runtime.start import run_to_rest
 from statewright.runtime.superstep import Superstep
 from statewright.runtime.thread_calls import call_in_thread
 from statewright.runtime.thread_state import rolled_back
-from statewright.runtime.turns import Keeper, in_line, is_first, is_free, looks, may_wait
+from statewright.runtime.turns import Keeper, in_line, is_first, is_over, lease_of, looks, may_wait
 from statewright.runtime.watch import StreamBuffer
 from statewright.runtime.worker_threads import DEFAULT_THREADS
 
@@ -146,7 +146,7 @@ async def _in_turn(run: Run, given: Any) -> None:
     with in_line(run) as ticket:
         while True:
             for seconds in looks():
-                if is_first(run, ticket) and is_free(run):
+                if is_first(run, ticket) and is_over(run, await answered(lease_of(run))):
                     break
                 await pause(run.clock, seconds)
             try:

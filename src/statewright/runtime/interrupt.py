@@ -17,6 +17,7 @@ from statewright.errors import InvalidUpdateError
 from statewright.graph import Command
 from statewright.ids import interrupt_id
 from statewright.runtime.scope import current_scope
+from statewright.state import check_value
 
 
 class Paused(BaseException):
@@ -74,6 +75,14 @@ def wait_for_event(name: str, *, timeout: Duration | None = None, schema: Any = 
     )
 
 
+def _checked(answer: Any, known: Interrupt | None, described: Callable[[], dict[str, Any]]) -> Any:
+    """The answer; checked here if its type could not be told from what was saved of the question."""
+    schema = described().get("schema")
+    if schema is None or known is None or known.schema is not None or answer is None:
+        return answer
+    return check_value(f"answer to {known.id}", schema, answer)
+
+
 def _wait_for(
     what: str,
     key: str | None,
@@ -89,9 +98,9 @@ def _wait_for(
         raise InvalidUpdateError(f"{what} was given {delay!r}. Time does not go back: give 0 or more.")
     run = scope.run
     identity = interrupt_id(scope.task.id, scope.next_question(key))
-    if identity in run.answers:
-        return run.answers[identity]
     known = run.asked.get(identity)
+    if identity in run.answers:
+        return _checked(run.answers[identity], known, described)
     if known is not None:  # executed again before its time has come: that does not put it off
         raise Paused(known)
     if delay is not None:

@@ -281,7 +281,8 @@ def _land(run: Run, rest: Rest, results: Sequence[Outcome | None]) -> Generator[
             known.interrupts[result.task.id] = result.interrupts
         elif type(result) is Failure:
             known.errors[TaskId(result.task.id)] = f"{type(result.error).__name__}: {result.error}"
-            known.attempts[TaskId(result.task.id)] = 0  # who runs it again begins to count anew
+            # Who runs it again begins to count anew.
+            known.attempts[TaskId(result.task.id)] = 0
     yield from save_pending(run, rest.checkpoint, known, rest)
 
 

@@ -28,6 +28,7 @@ LEASE: Final = timedelta(seconds=60)
 """How long a run holds its thread after each write; renewed at a third of it while nodes run."""
 NOT_ASKED: Mapping[str, Interrupt] = {}
 NO_ATTEMPTS: Mapping[TaskId, int] = {}
+NO_RETRIES: Mapping[TaskId, datetime] = {}
 
 
 class Run:
@@ -64,6 +65,7 @@ class Run:
         "owner",
         "program",
         "rest",
+        "retries",
         "run_id",
         "saver",
         "saves_at_rest",
@@ -134,6 +136,8 @@ class Run:
         """What was answered to the questions of tasks that are still due, by interrupt id."""
         self.attempts: Mapping[TaskId, int] = NO_ATTEMPTS
         """How often tasks had failed before this call."""
+        self.retries: Mapping[TaskId, datetime] = NO_RETRIES
+        """When tasks that had failed before this call are to be tried again."""
         self.journal: dict[JournalKey, JournalEntry] = {}
         """The steps that tasks of the present superstep have done."""
         self.budget = budget

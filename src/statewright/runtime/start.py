@@ -84,7 +84,7 @@ def _sends_timed(checkpoint: Checkpoint) -> bool:
 
 def _recall(run: Run, pending: Pending) -> None:
     """Take up what earlier runs knew of the tasks that are due."""
-    run.attempts, run.journal = pending.attempts, dict(pending.journal)
+    run.attempts, run.retries, run.journal = pending.attempts, pending.retries, dict(pending.journal)
     if pending.interrupts:
         run.asked = {question.id: question for questions in pending.interrupts.values() for question in questions}
 

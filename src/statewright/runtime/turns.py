@@ -14,12 +14,13 @@ from contextlib import contextmanager, suppress
 from typing import Any, Final, cast
 from weakref import WeakValueDictionary
 
-from statewright.checkpoint import Checkpointer, Hold, Lease, Line
-from statewright.clock import Timer
+from statewright.checkpoint import Answered, Checkpointer, Hold, Lease, Line
+from statewright.clock import SystemClock, Timer
 from statewright.errors import CheckpointConflict, StorageError, ThreadBusy
 from statewright.runtime.control import RunControl
 from statewright.runtime.run import LEASE, Run
 from statewright.runtime.saver_calls import resolved
+from statewright.runtime.worker_threads import workers
 
 FIRST_LOOK: Final = 0.005
 LONGEST_LOOK: Final = 0.5
@@ -41,7 +42,14 @@ class Keeper:
         assert run.owner is not None
         assert run.control is not None
         _holders[run.owner] = run.control
-        self._timer: Timer = run.clock.call_later(LEASE.total_seconds() / 3, self._renew)
+        self._timer: Timer = run.clock.call_later(LEASE.total_seconds() / 3, self._due)
+
+    def _due(self) -> None:
+        """Renew the hold; not on the thread of the clock of the machine, which must not wait for a disk."""
+        if type(self._run.clock) is SystemClock:
+            workers.submit(self._renew)
+        else:
+            self._renew()
 
     def _renew(self) -> None:
         run = self._run
@@ -54,7 +62,7 @@ class Keeper:
                     cast(RunControl, run.control).request_cancel(_wanted(lease.wanted))
             except StorageError:
                 pass  # its next write is refused, and says why
-        self._timer = run.clock.call_later(LEASE.total_seconds() / 3, self._renew)
+        self._timer = run.clock.call_later(LEASE.total_seconds() / 3, self._due)
 
     def end(self) -> None:
         """The run has ended. Never waits: it may be called in a finaliser."""
@@ -114,9 +122,13 @@ def is_first(run: Run, ticket: object) -> bool:
         return _queues[id(run.saver), _thread(run)][0] is ticket
 
 
-def is_free(run: Run) -> bool:
-    """Whether nobody holds the thread now."""
-    lease: Lease | None = resolved(_saver(run).lease(_thread(run)))
+def lease_of(run: Run) -> Answered[Lease | None]:
+    """Who holds the thread now."""
+    return _saver(run).lease(_thread(run))
+
+
+def is_over(run: Run, lease: Lease | None) -> bool:
+    """Whether a lease does not keep the run from its thread."""
     return lease is None or lease.until <= run.clock.now()
 
 
@@ -131,6 +143,6 @@ def looks() -> Generator[float]:
 def await_turn(run: Run, ticket: Any) -> None:
     """Wait, on this thread, until it is the run's turn and its thread is free."""
     for seconds in looks():
-        if is_first(run, ticket) and is_free(run):
+        if is_first(run, ticket) and is_over(run, resolved(lease_of(run))):
             return
         run.clock.wait(threading.Event(), seconds)

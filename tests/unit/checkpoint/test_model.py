@@ -171,12 +171,14 @@ def test_the_id_of_a_saved_checkpoint_is_that_of_its_checkpoint() -> None:
 
 # -- what is known about a frontier
 
+SOON = datetime(2026, 1, 1, tzinfo=UTC)
 FULL: dict[str, Any] = {
     "landed": {A: LANDED},
     "interrupts": {A: (ONE,)},
     "answers": {ONE.id: None},
     "errors": {A: "ValueError"},
     "attempts": {A: 1},
+    "retries": {A: SOON},
     "journal": {(A, "step", 0): JournalEntry("given", 1)},
     "paused": True,
 }
@@ -221,7 +223,13 @@ def test_a_question_is_open_until_it_is_answered_even_with_none(
 def test_what_is_known_later_is_added_and_counts_more() -> None:
     again = result("b")
     later = Pending(
-        {A: again, B: again}, {B: (TWO,)}, {ONE.id: 2}, {A: "KeyError"}, {A: 2}, {(A, "step", 1): JournalEntry("g", 2)}
+        {A: again, B: again},
+        {B: (TWO,)},
+        {ONE.id: 2},
+        {A: "KeyError"},
+        {A: 2},
+        {A: SOON},
+        {(A, "step", 1): JournalEntry("g", 2)},
     )
     merged = Pending(**{**FULL, "paused": False}).merged(later)
 
@@ -230,6 +238,7 @@ def test_what_is_known_later_is_added_and_counts_more() -> None:
     assert merged.answers == {ONE.id: 2}
     assert merged.errors == {A: "KeyError"}
     assert merged.attempts == {A: 2}
+    assert merged.retries == {A: SOON}
     assert set(merged.journal) == {(A, "step", 0), (A, "step", 1)}
 
 
@@ -258,6 +267,7 @@ def test_what_is_known_of_some_tasks_is_kept_with_every_answer() -> None:
         {ONE.id: 1, TWO.id: 2},
         {A: "a", B: "b"},
         {A: 1, B: 2},
+        {A: SOON, B: SOON},
         {(A, "step", 0): JournalEntry("g", 1), (B, "step", 0): JournalEntry("g", 2)},
         True,
     )
@@ -267,6 +277,7 @@ def test_what_is_known_of_some_tasks_is_kept_with_every_answer() -> None:
         {ONE.id: 1, TWO.id: 2},
         {A: "a"},
         {A: 1},
+        {A: SOON},
         {(A, "step", 0): JournalEntry("g", 1)},
         True,
     )

@@ -12,7 +12,7 @@ from statewright import __version__
 from statewright.cli.main import app
 from statewright.errors import InvalidGraph
 
-COMMANDS = ("run", "draw", "check", "init")
+COMMANDS = ("run", "resume", "threads", "db", "draw", "check", "init")
 
 
 def test_every_command_is_listed_in_the_help(statewright: Any) -> None:

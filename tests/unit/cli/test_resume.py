@@ -14,6 +14,7 @@ from statewright.cli.resume import NOTHING, read_answers, read_value
 ID, OTHER = "0123456789abcdef" * 2, "f" * 32
 
 WAITING = """
+import operator
 import os
 from typing import TypedDict
 from statewright import START, Send, StateGraph, interrupt, sleep, wait_for_event
@@ -26,7 +27,7 @@ def ask(state):
     return {"n": interrupt("how many?")}
 
 def ask_each(task):
-    return {"n": interrupt(task)}
+    return {"n": [interrupt(task)]}
 
 def nap(state):
     sleep(0.01)
@@ -47,7 +48,7 @@ def built(fn):
     return StateGraph(State, name=fn.__name__).add_node(fn).add_edge(START, fn.__name__)
 
 asking, napping, oversleeping, paying, breaking = map(built, (ask, nap, oversleep, pay, break_down))
-two = StateGraph({"n": lambda a, b: [*(a or []), b]}).add_node(ask_each)
+two = StateGraph({"n": operator.add}).add_node(ask_each)
 two.add_conditional_edges(START, lambda state: [Send("ask_each", one) for one in "ab"], ["ask_each"])
 own = built(ask).compile(SqliteSaver("own.db"))
 """

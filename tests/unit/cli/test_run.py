@@ -127,3 +127,37 @@ def test_what_cannot_be_saved_is_named_and_can_be_run_without_saving(statewright
     assert "--database memory:" in ended.err
     ended = statewright("run", "finding.py", "--database", "memory:")
     assert (ended.code, json.loads(ended.out)) == (0, {"found": "<class 'object'>"})
+
+
+def test_a_thread_goes_on_with_its_state(statewright: Any, flow: Path) -> None:
+    statewright("run", "flow.py", "--thread", "t", "-i", "n=3")
+    ended = statewright("run", "flow.py", "--thread", "t", "-i", "seen=[]")
+    assert (ended.code, json.loads(ended.out)) == (0, {"n": 12, "seen": []})
+
+
+def test_a_run_without_a_thread_is_one_of_its_own(statewright: Any, flow: Path) -> None:
+    for _ in range(3):
+        statewright("run", "flow.py", "-i", "n=3")
+    found = json.loads(statewright("threads", "ls", "--json").out)
+    assert len({one["thread"] for one in found}) == 3
+    assert all(len(one["thread"]) == 12 for one in found)
+
+
+def test_what_waits_for_answers_is_not_started_anew(statewright: Any, flow: Path) -> None:
+    statewright("run", "flow.py:asking", "--thread", "t", "-i", "n=1")
+    ended = statewright("run", "flow.py:asking", "--thread", "t", "-i", "n=1")
+    assert (ended.code, "SW-unanswered-interrupts" in ended.err) == (2, True)
+
+
+def test_nothing_is_left_behind_in_memory(statewright: Any, flow: Path) -> None:
+    ended = statewright("run", "flow.py", "-i", "n=3", "--database", "memory:")
+    assert (ended.code, json.loads(ended.out)) == (0, {"n": 6})
+    asked = statewright("run", "flow.py:asking", "-i", "n=3", "--database", "memory:")
+    assert (asked.code, len(asked.err.splitlines())) == (3, 2)
+    assert not (flow.parent / ".statewright").exists()
+
+
+def test_a_wrong_graph_or_input_leaves_no_database(statewright: Any, flow: Path) -> None:
+    for args in (("flow.py:wrong",), ("none.py",), ("flow.py", "-i", "{n")):
+        assert statewright("run", *args).code == 2
+    assert not (flow.parent / ".statewright").exists()

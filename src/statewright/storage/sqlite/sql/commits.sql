@@ -51,10 +51,10 @@ INSERT INTO jumps (place, parent)
 VALUES (?, ?);
 
 -- consume
--- Attempts (4) and journal (5) of tasks that are done; results (0) too, where nothing was asked (1).
+-- Attempts (4), journal (5) and retries (7) of tasks that are done; results (0) too, where nothing was asked (1).
 DELETE FROM pending
 WHERE place = ? AND (
-    kind IN (4, 5)
+    kind IN (4, 5, 7)
     OR (kind = 0 AND ? AND NOT EXISTS (SELECT 1 FROM pending AS asked WHERE asked.place = ? AND asked.kind = 1))
 );
 

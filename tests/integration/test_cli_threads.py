@@ -1,0 +1,200 @@
+"""Durable runs from the command line, as a user meets them: real processes in an empty folder, one after the other."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+GRAPH = """
+import operator
+import time
+from typing import Annotated, TypedDict
+from statewright import START, StateGraph, interrupt
+
+class State(TypedDict, total=False):
+    topic: str
+    notes: Annotated[list[str], operator.add]
+
+def draft(state):
+    return {"notes": [f"about {state['topic']}"]}
+
+def review(state):
+    return {"notes": [f"verdict: {interrupt('publish?')}"]}
+
+def slow(state):
+    print("sleeping", flush=True)
+    time.sleep(60)
+
+graph = StateGraph(State).add_node(draft).add_node(review)
+graph.add_edge(START, "draft").add_edge("draft", "review")
+lasting = StateGraph(State, name="lasting").add_node(draft).add_node(slow)
+lasting.add_edge(START, "draft").add_edge("draft", "slow")
+"""
+STATEWRIGHT = [sys.executable, "-m", "statewright"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.delenv("STATEWRIGHT_DATABASE", raising=False)
+    (tmp_path / "flow.py").write_text(GRAPH, encoding="utf-8")
+    return tmp_path
+
+
+def statewright(folder: Path, *args: object) -> subprocess.CompletedProcess[str]:
+    command = [*STATEWRIGHT, *map(str, args)]
+    return subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=60, check=False)
+
+
+def hint(said: str, verb: str) -> list[str]:
+    """The words of a command line that was printed."""
+    line = next(line for line in said.splitlines() if line.strip().startswith(f"statewright {verb}"))
+    return shlex.split(line)[1:]
+
+
+def test_a_run_is_looked_at_answered_forked_and_carried_away(folder: Path) -> None:
+    asked = statewright(folder, "run", "flow.py", "--input", "topic=rivers")
+    assert asked.returncode == 3
+    look, resume = hint(asked.stderr, "threads"), hint(asked.stderr, "resume")
+    thread = look[-1]
+    shown = statewright(folder, *look)
+    assert (shown.returncode, "publish?" in shown.stdout, "waiting" in shown.stdout) == (0, True, True)
+    answered = statewright(folder, *(word.replace("VALUE", "yes") for word in resume))
+    assert answered.returncode == 0
+    assert json.loads(answered.stdout)["notes"] == ["about rivers", "verdict: yes"]
+
+    history = statewright(folder, "threads", "history", thread)
+    assert [len(found) for found in re.findall("[0-9a-f]{32}", history.stdout)] == [32] * 3
+    forked = statewright(folder, "threads", "fork", thread, "--step", 1, "--branch", "no")
+    assert forked.returncode == 0
+    other = statewright(folder, "resume", thread, "flow.py", "--branch", "no", "--answer", '"no"')
+    assert json.loads(other.stdout)["notes"] == ["about rivers", "verdict: no"]
+    heads = [
+        json.loads(statewright(folder, "threads", "show", thread, "--json", "--branch", name).stdout)["checkpoint"]
+        for name in ("main", "no")
+    ]
+    differ = statewright(folder, "threads", "diff", thread, *heads)
+    assert '-  "verdict: yes"' in differ.stdout
+    assert '+  "verdict: no"' in differ.stdout
+
+    assert statewright(folder, "threads", "export", thread, "run.thread").returncode == 0
+    elsewhere = folder / "elsewhere"
+    elsewhere.mkdir()
+    assert statewright(elsewhere, "threads", "import", "../run.thread", "--as", "guest").returncode == 0
+    carried = statewright(elsewhere, "threads", "history", "guest")
+    assert carried.stdout == statewright(folder, "threads", "history", thread).stdout
+    assert statewright(folder, "threads", "prune", thread, "--keep", 1).stdout.startswith("Forgot 3 checkpoints")
+    assert statewright(folder, "threads", "copy", thread, "copy").returncode == 0
+    assert statewright(folder, "threads", "rm", thread).returncode == 0
+    listed = json.loads(statewright(folder, "threads", "ls", "--json").stdout)
+    assert [one["thread"] for one in listed] == ["copy"]
+
+
+def test_a_database_is_backed_up_checked_and_restored(folder: Path) -> None:
+    statewright(folder, "run", "flow.py", "--input", "topic=rivers", "--thread", "t")
+    assert statewright(folder, "db", "backup", "copy.db").returncode == 0
+    (folder / ".statewright/runs.db").write_bytes(b"lost")
+    lost = statewright(folder, "db", "check")
+    assert (lost.returncode, lost.stdout, "runs.db" in lost.stderr) == (1, "", True)
+    assert statewright(folder, "db", "restore", "copy.db").returncode == 2
+    assert statewright(folder, "db", "restore", "copy.db", "--force").returncode == 0
+    assert statewright(folder, "db", "check", "--full").stdout.startswith("ok: ")
+    assert statewright(folder, "resume", "t", "flow.py", "--answer", "yes").returncode == 0
+
+
+def test_a_run_that_was_killed_goes_on_where_it_was(folder: Path) -> None:
+    command = [*STATEWRIGHT, "run", "flow.py:lasting", "--thread", "t", "--input", "topic=rivers"]
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "sleeping\n"
+        busy = statewright(folder, "resume", "t", "flow.py:lasting")
+        assert (busy.returncode, "SW-thread-busy" in busy.stderr) == (1, True)
+        assert statewright(folder, "db", "backup", "copy.db").returncode == 0
+        used = statewright(folder, "db", "restore", "copy.db")
+        assert (used.returncode, "is in use" in used.stderr) == (2, True)
+        process.kill()
+    shown = json.loads(statewright(folder, "threads", "show", "t", "--json").stdout)
+    assert (shown["values"]["notes"], shown["next"]) == (["about rivers"], ["slow"])
+
+
+def test_a_run_that_was_cancelled_can_go_on_at_once(folder: Path) -> None:
+    command = [*STATEWRIGHT, "run", "flow.py:lasting", "--thread", "t", "--input", "topic=rivers"]
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "sleeping\n"
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=20)
+    assert (process.returncode, said) == (130, "Cancelled.\n")
+    text = GRAPH.replace("time.sleep(60)", "return {'notes': ['done']}")
+    (folder / "flow.py").write_text(text, encoding="utf-8")
+    ended = statewright(folder, "resume", "t", "flow.py:lasting", "--json")
+    assert ended.returncode == 0
+    assert '"done"' in ended.stdout
+
+
+def test_the_environment_names_the_database(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STATEWRIGHT_DATABASE", "mine.db")
+    asked = statewright(folder, "run", "flow.py", "--input", "topic=rivers", "--thread", "t")
+    assert "mine.db" not in asked.stderr
+    assert statewright(folder, *hint(asked.stderr, "threads")).returncode == 0
+    assert (folder / "mine.db").exists()
+    assert not (folder / ".statewright").exists()
+
+
+def test_every_command_of_threads_refuses_without_a_traceback(folder: Path) -> None:
+    for command in ("ls", "show t", "history t", "diff t 0 1", "fork t --branch b", "prune --keep 1", "rm t"):
+        refused = statewright(folder, "threads", *command.split())
+        assert (refused.returncode, refused.stdout, len(refused.stderr.splitlines())) == (2, "", 1)
+        assert "`statewright run FILE.py` makes one" in refused.stderr
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_tables_fit_a_terminal(folder: Path, width: int) -> None:
+    statewright(folder, "run", "flow.py", "--input", "topic=rivers", "--thread", "t")
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "COLUMNS": str(width), "TERM": "xterm", "NO_COLOR": "1"}
+    command = [*STATEWRIGHT, "threads", "history", "t"]
+    with subprocess.Popen(command, cwd=folder, stdout=theirs, env=environment) as process:
+        os.close(theirs)
+        shown = re.sub("\x1b\\[[0-9;]*m", "", _read_all(ours))
+        assert process.wait(20) == 0
+    lines = [line.rstrip() for line in shown.splitlines()]
+    assert len(lines) == 3
+    assert max(map(len, lines)) <= width
+    assert all(re.search("[0-9a-f]{32}", line) for line in lines[1:])
+
+
+def test_people_at_a_terminal_are_told_how_to_look_at_a_run(folder: Path) -> None:
+    ours, theirs = pty.openpty()
+    text = GRAPH.replace("interrupt('publish?')", "'yes'")
+    (folder / "flow.py").write_text(text, encoding="utf-8")
+    command = [*STATEWRIGHT, "run", "flow.py", "--thread", "t", "--input", "topic=rivers"]
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=theirs) as process:
+        os.close(theirs)
+        shown = _read_all(ours)
+        assert process.wait(20) == 0
+    assert "statewright threads show t" in shown
+
+
+def _read_all(descriptor: int) -> str:
+    chunks: list[bytes] = []
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        try:
+            chunk = os.read(descriptor, 4096)
+        except OSError:  # the other end was closed
+            break
+        if not chunk:
+            break
+        chunks.append(chunk)
+    os.close(descriptor)
+    return b"".join(chunks).decode()
