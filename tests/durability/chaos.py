@@ -1221,7 +1221,9 @@ def run(kills: int, seed: int, *, shapes: Sequence[str] = tuple(SHAPES), lanes: 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run, and print the table; 1 if a promise was broken."""
-    parser = argparse.ArgumentParser(prog="python -m tests.durability.chaos", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.durability.chaos", description=(__doc__ or "").partition("\n")[0]
+    )
     parser.add_argument("--kills", type=int, default=200, help="how many children are killed")
     parser.add_argument("--seed", type=int, default=1, help="for the generator that draws when")
     parser.add_argument("--shapes", nargs="+", choices=list(SHAPES), default=list(SHAPES), help="of the graphs")

@@ -16,7 +16,6 @@ import pytest
 from statewright import START, StateGraph, append
 from statewright.clock import SystemClock
 from statewright.errors import CheckpointConflict, ThreadBusy
-from statewright.runtime.turns import LONGEST_LOOK
 from statewright.storage.sqlite import SqliteSaver
 
 WRITERS = 200
@@ -40,7 +39,7 @@ class HastyClock(SystemClock):
         super().wait(woken, min(seconds, LOOK))
 
     def call_later(self, seconds: float, callback: Callable[[], object]) -> Any:
-        return super().call_later(LOOK if seconds <= LONGEST_LOOK else seconds, callback)
+        return super().call_later(LOOK if seconds < 1 else seconds, callback)
 
 
 def app_on(saver: Any) -> Any:

@@ -8,11 +8,11 @@ come up all the time. After the calls every way to look at the threads has to sh
 import itertools
 import operator
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any, TypedDict
 from unittest import mock
 
 from hypothesis import HealthCheck, given, settings
@@ -122,7 +122,7 @@ class World:
     def do(self, call: Callable[["World"], Any]) -> Any:
         """What a call gives, or the error that it raises."""
         self.clock.advance(1)
-        drawn = {"draw_checkpoint_id": self.draw, "draw_run_id": self.draw}
+        drawn: dict[str, Any] = {"draw_checkpoint_id": self.draw, "draw_run_id": self.draw}
         with (
             mock.patch.multiple(runs, **drawn),
             mock.patch.object(drive_sync, "draw_checkpoint_id", self.draw),
@@ -234,7 +234,7 @@ limits = st.fixed_dictionaries(
 
 
 @contextmanager
-def folded_with(limits: Mapping[str, int]) -> Iterator[None]:
+def folded_with(limits: Mapping[str, Any]) -> Generator[None]:
     """Have old checkpoints laid together with these limits."""
     recent, largest = limits["LONGEST"] + 1, limits["LARGEST"]
     with (
@@ -297,7 +297,7 @@ def check_alike(model: World, world: World, threads: Sequence[str]) -> None:
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(limits=limits, calls=st.lists(calls, min_size=4, max_size=20), compress=st.booleans())
 def test_what_is_loaded_is_what_the_model_has_kept(
-    limits: Mapping[str, int], calls: Sequence[Call], compress: Literal[True, False]
+    limits: Mapping[str, Any], calls: Sequence[Call], compress: bool
 ) -> None:
     with tempfile.TemporaryDirectory() as folder, folded_with(limits):
         path = Path(folder) / "runs.db"

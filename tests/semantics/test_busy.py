@@ -9,7 +9,7 @@ import pytest
 
 from statewright import START, Command, InMemorySaver, RunControl, StateGraph, append, interrupt
 from statewright.checkpoint import Commit
-from statewright.errors import Fenced, GraphRecursionError, InvalidConfig, RunCancelled, ThreadBusy
+from statewright.errors import CheckpointConflict, Fenced, GraphRecursionError, InvalidConfig, RunCancelled, ThreadBusy
 from statewright.testing import FakeClock
 
 THREAD = {"thread_id": "1"}
@@ -119,12 +119,12 @@ def test_many_runs_that_wait_for_one_thread_lose_no_update(driver: Any) -> None:
 
 def test_runs_that_are_refused_lose_no_update_without_an_error(driver: Any) -> None:
     app = app_of(lambda s: {"log": [s["x"]]})
-    refused: list[ThreadBusy] = []
+    refused: list[Exception] = []
 
     def run() -> None:
         try:
             driver.invoke(app, {"x": 1}, THREAD)
-        except ThreadBusy as busy:
+        except (ThreadBusy, CheckpointConflict) as busy:
             refused.append(busy)
 
     runs = [threading.Thread(target=run) for _ in range(8)]

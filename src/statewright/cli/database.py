@@ -9,35 +9,16 @@ import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from typing import Annotated, Any, Final, NamedTuple
-
-import typer
+from typing import Any, Final, NamedTuple
 
 from statewright.checkpoint import Checkpointer, SavedCheckpoint
 from statewright.cli.failure import WrongUse
+from statewright.cli.options import DEFAULT, MEMORY, VARIABLE
 from statewright.errors import CheckpointNotFound, suggestion
 from statewright.ids import CheckpointId
 from statewright.runtime.saver_calls import resolved
 from statewright.storage.sqlite import SqliteSaver
 
-VARIABLE: Final = "STATEWRIGHT_DATABASE"
-DEFAULT: Final = Path(".statewright/runs.db")
-MEMORY: Final = "memory:"
-"""In place of a path: nothing is saved."""
-
-DatabaseOption = Annotated[
-    str | None,
-    typer.Option("--database", metavar="PATH", help=f"The database: else that of {VARIABLE}, else {DEFAULT}."),
-]
-KeyOption = Annotated[
-    Path | None, typer.Option("--key-file", metavar="PATH", help="The file with the key of an encrypted database.")
-]
-GraphOption = Annotated[
-    str | None, typer.Option("--graph", metavar="FILE.py[:GRAPH]", help="The graph that knows the types of the state.")
-]
-BranchOption = Annotated[str, typer.Option("--branch", metavar="NAME", help="The branch to look at.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
-ThreadArgument = Annotated[str, typer.Argument(metavar="THREAD", help="The id of the thread.")]
 _MARK: Final = frozenset({"threads", "checkpoints"})
 """Tables of which a database of ours has one, whatever its format."""
 _KEY_SIZES: Final = (16, 24, 32)

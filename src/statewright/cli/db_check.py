@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from statewright.cli.database import DatabaseOption, KeyOption
 from statewright.cli.failure import FAILED, end
+from statewright.cli.options import DatabaseOption, KeyOption
 
 if TYPE_CHECKING:
     from statewright.errors import StorageError
     from statewright.storage.sqlite import SqliteSaver
-
-
-class Checked(NamedTuple):
-    """What was read, and what could not be."""
-
-    threads: int
-    checkpoints: int
-    problems: list[str]
 
 
 def check(
@@ -36,86 +30,97 @@ def check(
     path = existing_path(database)
     try:
         with opened(database, key_file) as saver:
-            found = checked(saver, full=full)
+            checkup = Checkup(saver)
+            checkup.read_heads()
+            if full:
+                checkup.read_all()
     except DamagedDatabase as error:  # not even the list of tables can be read
-        found = Checked(0, 0, [f"the file: {reason(error)}"])
-    if found.problems:
-        lines = [f"Error: {counted(len(found.problems), 'problem')} in {path}:", *found.problems]
-        end("\n  ".join(lines) + "\nA backup replaces it: statewright db restore BACKUP", FAILED)
-    what = counted(found.checkpoints, "checkpoint" if full else "head")
-    print(f"ok: {path}, {counted(found.threads, 'thread')}, {what} read")
+        _end_with([f"the file: {reason(error)}"], path)
+    if checkup.problems:
+        _end_with(checkup.problems, path)
+    what = counted(checkup.read, "checkpoint" if full else "head")
+    print(f"ok: {path}, {counted(len(checkup.threads), 'thread')}, {what} read")
 
 
-def checked(saver: SqliteSaver, *, full: bool) -> Checked:
-    """What there is to say of a database."""
-    from statewright.cli.known_types import with_stand_ins
-    from statewright.errors import StorageError
+def _end_with(problems: list[str], path: Path) -> NoReturn:
+    from statewright.cli.threads_edit import counted
 
-    problems: list[str] = []
-    threads, count = set[str](), 0
+    lines = [f"Error: {counted(len(problems), 'problem')} in {path}:", *problems]
+    end("\n  ".join(lines) + "\nA backup replaces it: statewright db restore BACKUP", FAILED)
 
-    def attempt(what: str, read: Callable[[], int]) -> int:
+
+class Checkup:
+    """Everything in a database read, and what could not be."""
+
+    def __init__(self, saver: SqliteSaver) -> None:
+        self._saver = saver
+        self.problems: list[str] = []
+        self.lines: list[tuple[str, str, str]] = []
+        """Thread, namespace and branch of each line."""
+        self.read = 0
+        """How many checkpoints."""
+        self._attempt("the file", self._check_file)
+        self._attempt("the list of threads", self._list_lines)
+
+    @property
+    def threads(self) -> list[str]:
+        return list(dict.fromkeys(thread for thread, _, _ in self.lines))
+
+    def read_heads(self) -> None:
+        """Read where every branch stands."""
+        for thread, namespace, branch in self.lines:
+            where = f"thread {thread!r}, branch {branch!r}{_inside(namespace)}"
+            self._attempt(where, partial(self._read_head, thread, namespace, branch))
+
+    def read_all(self) -> None:
+        """Read every checkpoint and every log."""
+        self.read = 0
+        for thread, namespace in dict.fromkeys(line[:2] for line in self.lines):
+            where = f"the history of thread {thread!r}{_inside(namespace)}"
+            self._attempt(where, partial(self._read_history, thread, namespace))
+        for thread in self.threads:
+            self._attempt(f"the log of thread {thread!r}", partial(self._saver.events, thread))
+
+    def _attempt(self, what: str, read: Callable[[], object]) -> None:
+        from statewright.cli.known_types import with_stand_ins
+        from statewright.errors import StorageError
+
         try:
-            return with_stand_ins(saver.serde, read)
+            with_stand_ins(self._saver.serde, read)
         except StorageError as error:
-            problems.append(f"{what}: {reason(error)}")
-            return 0
+            self.problems.append(f"{what}: {reason(error)}")
 
-    attempt("the file", lambda: _integrity(saver, problems))
-    lines: list[tuple[str, str, str]] = []
-    attempt("the list of threads", lambda: len(_lines(saver, lines)))
-    for thread, namespace, branch in lines:
-        threads.add(thread)
-        where = f"thread {thread!r}, branch {branch!r}" + (f", subgraph {namespace!r}" if namespace else "")
-        count += attempt(where, lambda: _head(saver, thread, namespace, branch))  # noqa: B023  # called at once
-    if full:
-        count = 0
-        for thread, namespace in dict.fromkeys(line[:2] for line in lines):
-            where = f"the history of thread {thread!r}" + (f", subgraph {namespace!r}" if namespace else "")
-            count += attempt(where, lambda: sum(1 for _ in _all(saver, thread, namespace)))  # noqa: B023
-        for thread in sorted(threads):
-            attempt(f"the log of thread {thread!r}", lambda: _log(saver, thread))  # noqa: B023
-    return Checked(len(threads), count, list(dict.fromkeys(problems)))
+    def _check_file(self) -> None:
+        with self._saver.database.read() as connection:
+            found = [text for (text,) in connection.execute("PRAGMA integrity_check")]
+        self.problems.extend(f"the file: {text}" for text in found if text != "ok")
+
+    def _list_lines(self) -> None:
+        with self._saver.database.read() as connection:
+            self.lines = connection.execute(_LINES).fetchall()
+
+    def _read_head(self, thread: str, namespace: str, branch: str) -> None:
+        from statewright.errors import DamagedDatabase
+        from statewright.runtime.saver_calls import resolved
+
+        if resolved(self._saver.load(thread, namespace=namespace, branch=branch)) is None:
+            raise DamagedDatabase("the newest checkpoint is not there")
+        self.read += 1
+
+    def _read_history(self, thread: str, namespace: str) -> None:
+        from statewright.cli.transfer import listed_pages
+
+        count = sum(len(page) for page in listed_pages(self._saver, thread, namespace))
+        self.read += count
+
+
+def _inside(namespace: str) -> str:
+    return f", subgraph {namespace!r}" if namespace else ""
 
 
 def reason(error: StorageError) -> str:
     """What an error found, without the advice to look for it."""
     return str(error).partition(". Restore a copy of it")[0]
-
-
-def _integrity(saver: SqliteSaver, problems: list[str]) -> int:
-    with saver.database.read() as connection:
-        found = [text for (text,) in connection.execute("PRAGMA integrity_check") if text != "ok"]
-    problems.extend(f"the file: {text}" for text in found)
-    return len(found)
-
-
-def _lines(saver: SqliteSaver, lines: list[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
-    with saver.database.read() as connection:
-        lines.extend(connection.execute(_LINES).fetchall())
-    return lines
-
-
-def _head(saver: SqliteSaver, thread: str, namespace: str, branch: str) -> int:
-    from statewright.errors import DamagedDatabase
-    from statewright.runtime.saver_calls import resolved
-
-    if resolved(saver.load(thread, namespace=namespace, branch=branch)) is None:
-        raise DamagedDatabase("the newest checkpoint is not there")
-    return 1
-
-
-def _all(saver: SqliteSaver, thread: str, namespace: str) -> Iterator[object]:
-    from statewright.cli.transfer import listed_pages
-
-    for page in listed_pages(saver, thread, namespace):
-        yield from page
-
-
-def _log(saver: SqliteSaver, thread: str) -> int:
-    from statewright.runtime.saver_calls import resolved
-
-    return len(resolved(saver.events(thread)))
 
 
 _LINES = (

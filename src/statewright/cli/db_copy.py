@@ -10,8 +10,8 @@ from typing import Annotated, Final
 
 import typer
 
-from statewright.cli.database import DatabaseOption, KeyOption
 from statewright.cli.failure import WrongUse
+from statewright.cli.options import DatabaseOption, KeyOption
 from statewright.errors import DamagedDatabase, StorageUnavailable
 
 
@@ -51,20 +51,10 @@ def restore(
 ) -> None:
     """Put a backup in the place of the database. Refuses to if that is in use, or holds work that is newer."""
     from statewright.cli.copying import copy_database, draft_beside, remove_database
-    from statewright.cli.database import check_is_ours, place_of
+    from statewright.cli.database import check_is_ours
 
     check_is_ours(source)
-    path = place_of(database).path
-    if path is None:
-        raise WrongUse("There is no database to restore. Name one with --database PATH.")
-    if path.exists() and path.samefile(source):
-        raise WrongUse("The backup is the database itself. Give another path.")
-    if path.exists() and path.stat().st_size:
-        check_is_ours(path)  # somebody else's file is not written over, whatever is passed
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise WrongUse(f"The folder {str(path.parent)!r} cannot be made: {error.strerror}.") from error
+    path = _path_to_restore(database, source)
     draft = draft_beside(path)
     try:
         copy_database(source, draft)
@@ -79,18 +69,38 @@ def restore(
         print(f"What was there could not be read; it is now {aside}.")
 
 
+def _path_to_restore(database: str | None, source: Path) -> Path:
+    """Where the database is or will be. Raises WrongUse where none of ours can be."""
+    from statewright.cli.database import check_is_ours, place_of
+
+    path = place_of(database).path
+    if path is None:
+        raise WrongUse("There is no database to restore. Name one with --database PATH.")
+    if path.exists() and path.samefile(source):
+        raise WrongUse("The backup is the database itself. Give another path.")
+    if path.exists() and path.stat().st_size:
+        check_is_ours(path)  # somebody else's file is not written over, whatever is passed
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise WrongUse(f"The folder {str(path.parent)!r} cannot be made: {error.strerror}.") from error
+    return path
+
+
 def _checked(draft: Path, source: Path, key_file: Path | None) -> str:
     """How many threads the backup holds. Raises what is wrong with it."""
     from statewright.cli.database import read_key
-    from statewright.cli.db_check import checked
+    from statewright.cli.db_check import Checkup
     from statewright.cli.threads_edit import counted
     from statewright.storage.sqlite import SqliteSaver
 
     with SqliteSaver(draft, key=read_key(key_file)) as saver:
-        found = checked(saver, full=False)
-    if found.problems:
-        raise DamagedDatabase(f"{counted(len(found.problems), 'problem')}: {found.problems[0]}", where=str(source))
-    return counted(found.threads, "thread")
+        checkup = Checkup(saver)
+        checkup.read_heads()
+    problems = checkup.problems
+    if problems:
+        raise DamagedDatabase(f"{counted(len(problems), 'problem')}: {problems[0]}", where=str(source))
+    return counted(len(checkup.threads), "thread")
 
 
 def check_replaceable(path: Path, draft: Path) -> None:

@@ -26,6 +26,8 @@ class Saved:
     """The file with its graph."""
     options: tuple[str, ...] = ()
     """Those that lead to the database and the branch."""
+    is_ours: bool = True
+    """Whether it is in a database that commands look at; else only its graph knows where it is."""
 
     def line(self, *words: str) -> str:
         """A command line that does something with the thread."""
@@ -73,7 +75,7 @@ def conclude(
     print_state(state, json_wanted=json_wanted)
     if questions:
         _ask(questions, saved)
-    if saved is not None and _is_watched():
+    if saved is not None and saved.is_ours and _is_watched():
         print(f"Look at it with: {saved.look}", file=sys.stderr)
 
 
@@ -85,14 +87,14 @@ def _is_watched() -> bool:
 def _hints(saved: Saved | None, what: str) -> list[str]:
     if saved is None or not _is_watched():
         return []
-    return [f"{what}\n  {saved.resume()}", f"Look at it:\n  {saved.look}"]
+    return [f"{what}\n  {saved.resume()}", *([f"Look at it:\n  {saved.look}"] if saved.is_ours else [])]
 
 
 def _ask(questions: Sequence[Interrupt], saved: Saved | None) -> NoReturn:
     lines = ["The run waits for answers:", *(f"  {told_question(one)}" for one in questions)]
     if saved is not None:
-        lines += ["Go on with:", *(f"  {line}" for line in answering(questions, saved)), "Look at it with:"]
-        lines.append(f"  {saved.look}")
+        lines += ["Go on with:", *(f"  {line}" for line in answering(questions, saved))]
+        lines += ["Look at it with:", f"  {saved.look}"] if saved.is_ours else []
     end("\n".join(lines), WAITING)
 
 

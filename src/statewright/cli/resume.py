@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from statewright.cli.database import BranchOption, DatabaseOption, KeyOption, ThreadArgument
 from statewright.cli.failure import WrongUse
+from statewright.cli.options import BranchOption, DatabaseOption, KeyOption, ThreadArgument
 from statewright.cli.run import StateJsonOption, StepsOption, TargetArgument, TasksOption, TracebackOption, limits
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def resume(
         found_checkpoint(app.checkpointer, thread, branch)
         config = {**limits(recursion_limit, max_concurrency), "thread_id": thread, "branch": branch}
         options = (*place_of(database, key_file).options, *(("--branch", branch) if branch != "main" else ()))
-        saved = Saved(thread=thread, target=target, options=options)
+        saved = Saved(thread=thread, target=target, options=options, is_ours=saver is not None)
         conclude(
             lambda: _continued(app, config, answers, event, due),
             saved,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from statewright.cli.database import DatabaseOption, KeyOption
+from statewright.cli.options import DatabaseOption, KeyOption
 
 if TYPE_CHECKING:
     from statewright.runtime import CompiledGraph
@@ -45,20 +45,20 @@ def run(
     """
     from statewright.cli.following import Saved, conclude, follow
     from statewright.cli.given import read_input
-    from statewright.cli.load import load_graph, saved_in
+    from statewright.cli.load import keeps_threads, load_graph, saved_in
 
     app = load_graph(target)
     start = read_input(given or ["{}"])
+    lasting = keeps_threads(app)
     saver, options = _saver_for(app, database, key_file)
     with saver or nullcontext():
-        saved = None
-        config = limits(recursion_limit, max_concurrency)
+        config, saved = limits(recursion_limit, max_concurrency), None
         if saver is not None:
             app = saved_in(app, saver)
         if app.checkpointer is not None:
             config["thread_id"] = thread if thread is not None else new_thread_id()
-        if saver is not None:
-            saved = Saved(thread=config["thread_id"], target=target, options=options)
+        if saver is not None or lasting:
+            saved = Saved(thread=config["thread_id"], target=target, options=options, is_ours=saver is not None)
         conclude(lambda: follow(app, start, config), saved, json_wanted=json, show_traceback=show_traceback)
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from statewright.cli.database import DatabaseOption, GraphOption, KeyOption, ThreadArgument
 from statewright.cli.failure import WrongUse
+from statewright.cli.options import DatabaseOption, GraphOption, KeyOption, ThreadArgument
 from statewright.cli.threads_edit import check_at_rest, check_free, counted
 
 if TYPE_CHECKING:

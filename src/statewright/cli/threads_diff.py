@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from statewright.cli.database import BranchOption, DatabaseOption, GraphOption, JsonOption, KeyOption, ThreadArgument
+from statewright.cli.options import BranchOption, DatabaseOption, GraphOption, JsonOption, KeyOption, ThreadArgument
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from statewright.cli.database import DatabaseOption, GraphOption, KeyOption, ThreadArgument
 from statewright.cli.failure import WrongUse
+from statewright.cli.options import DatabaseOption, GraphOption, KeyOption, ThreadArgument
 from statewright.cli.threads_show import CheckpointOption, StepOption
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from statewright.cli.database import DatabaseOption, GraphOption, JsonOption, KeyOption, ThreadArgument
+from statewright.cli.options import DatabaseOption, GraphOption, JsonOption, KeyOption, ThreadArgument
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from statewright.cli.database import DatabaseOption, JsonOption, KeyOption
+from statewright.cli.options import DatabaseOption, JsonOption, KeyOption
 
 if TYPE_CHECKING:
     from statewright.storage.sqlite import SqliteSaver

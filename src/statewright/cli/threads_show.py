@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from statewright.cli.database import (
+from statewright.cli.options import (
     BranchOption,
     DatabaseOption,
     GraphOption,
@@ -34,6 +34,7 @@ def show(
 ) -> None:
     """Show a thread: its values, what is next, its open questions, its branches, and who holds it."""
     from statewright.cli.database import found_checkpoint, opened
+    from statewright.cli.describe import status_of
     from statewright.cli.known_types import allow_types, pointing_to_graph
     from statewright.cli.show import as_json
     from statewright.runtime.saver_calls import resolved
@@ -42,19 +43,20 @@ def show(
         allow_types(saver, graph)
         saved = found_checkpoint(saver, thread, branch, checkpoint=checkpoint, step=step)
         branches, lease = resolved(saver.branches(thread)), resolved(saver.lease(thread))
+    status = status_of(saved, lease) if checkpoint is None and step is None else None
     if json:
-        print(as_json(record(saved, branches, lease)))
+        print(as_json(record(saved, status, branches, lease)))
     else:
-        _print(saved, branches, lease)
+        _print(saved, status, branches, lease)
 
 
-def record(saved: SavedCheckpoint, branches: list[str], lease: Lease | None) -> dict[str, Any]:
+def record(saved: SavedCheckpoint, status: str | None, branches: list[str], lease: Lease | None) -> dict[str, Any]:
     """What there is to say of a thread at a checkpoint, as data."""
-    from statewright.cli.describe import checkpoint_record, lease_record, status_of
+    from statewright.cli.describe import checkpoint_record, lease_record
 
     return {
         "thread": saved.line.thread_id,
-        "status": status_of(saved, lease),
+        "status": status,
         **checkpoint_record(saved),
         "branches": branches,
         "lease": lease_record(lease),
@@ -62,15 +64,15 @@ def record(saved: SavedCheckpoint, branches: list[str], lease: Lease | None) -> 
     }
 
 
-def _print(saved: SavedCheckpoint, branches: list[str], lease: Lease | None) -> None:
-    from statewright.cli.describe import due_nodes, status_of
+def _print(saved: SavedCheckpoint, status: str | None, branches: list[str], lease: Lease | None) -> None:
+    from statewright.cli.describe import due_nodes
     from statewright.cli.following import told_question
     from statewright.cli.show import print_state
     from statewright.cli.table import moment, print_fields
 
     fields = [
         ("thread", saved.line.thread_id),
-        ("status", status_of(saved, lease)),
+        *([("status", status)] if status is not None else []),  # only a head has one
         ("checkpoint", saved.id),
         ("step", f"{saved.checkpoint.step} ({saved.source}), {moment(saved.created_at)}"),
         ("branch", saved.line.branch),

@@ -88,6 +88,10 @@ def _in_order(
     read: dict[CheckpointId, SavedCheckpoint] = {}
     last: dict[str, SavedCheckpoint] = {}
     for saved in _pages(source, thread_id, namespace, [place.id for place in listed]):
+        known = last.get(saved.line.branch)
+        if known is not None and known.id == saved.id:
+            last[saved.line.branch] = saved  # the same once more, with which the next page was read
+            continue
         read[saved.id] = saved
         while order and order[0].id in read:
             place = order.popleft()
@@ -122,9 +126,12 @@ def listed_pages(source: Checkpointer, thread_id: str, namespace: str) -> Iterat
 def _pages(
     source: Checkpointer, thread_id: str, namespace: str, listed: Sequence[CheckpointId]
 ) -> Iterator[SavedCheckpoint]:
-    """The listed checkpoints, the oldest first, read page by page: a long history is never in memory as a whole."""
+    """The listed checkpoints, the oldest first, read page by page: a long history is never in memory as a whole.
+
+    A page begins with the last checkpoint of the page before, as only what is read together shares its values.
+    """
     for start in reversed(range(0, len(listed), PAGE)):
-        size = min(PAGE, len(listed) - start)
+        size = min(PAGE + 1, len(listed) - start)
         if start:
             page = resolved(source.history(thread_id, namespace=namespace, before=listed[start - 1], limit=size))
         else:

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from statewright.cli.database import (
-    DEFAULT,
     check_is_ours,
     check_thread,
     existing_path,
@@ -19,6 +18,7 @@ from statewright.cli.database import (
     read_key,
 )
 from statewright.cli.failure import WrongUse
+from statewright.cli.options import DEFAULT
 from statewright.errors import CheckpointNotFound
 from statewright.storage.sqlite import SqliteSaver
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from statewright.cli.copying import copy_database, is_in_use
-from statewright.cli.database import DEFAULT
+from statewright.cli.options import DEFAULT
 from statewright.errors import DamagedDatabase, StorageUnavailable
 from statewright.storage.sqlite import SqliteSaver
 

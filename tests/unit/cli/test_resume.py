@@ -148,6 +148,7 @@ def test_a_failed_run_goes_on_where_it_failed(statewright: Any, waits: Path) -> 
 def test_a_graph_with_a_database_of_its_own_uses_that(statewright: Any, waits: Path) -> None:
     asked = statewright("run", "w.py:own", "--thread", "t")
     assert (asked.code, (waits / ".statewright").exists()) == (3, False)
+    assert asked.err.endswith("Go on with:\n  statewright resume t w.py:own --answer VALUE\n")
     ended = statewright("resume", "t", "w.py:own", "--answer", "1")
     assert (ended.code, json.loads(ended.out)) == (0, {"n": 1})
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from statewright.checkpoint import Hold
-from statewright.cli.database import DEFAULT
 from statewright.cli.failure import WrongUse
+from statewright.cli.options import DEFAULT
 from statewright.cli.threads_diff import value_lines
 from statewright.cli.threads_edit import counted, read_duration
 from statewright.storage.sqlite import SqliteSaver

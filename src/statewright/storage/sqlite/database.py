@@ -14,7 +14,7 @@ import sqlite3
 import threading
 from collections import deque
 from collections.abc import Callable, Generator
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -163,13 +163,15 @@ class SqliteDatabase:
         except IndexError:  # all are in use
             return self._connect()
 
-    def read_beside(self, read: Callable[[sqlite3.Connection], T]) -> Future[T]:
-        """What a function reads, on a thread of its own."""
+    def read_beside(self, read: Callable[[sqlite3.Connection], T], *, after: Future[Any] | None = None) -> Future[T]:
+        """What a function reads, on a thread of its own, when a write is through."""
         future: Future[T] = Future()
         future.set_running_or_notify_cancel()
 
         def call() -> None:
             try:
+                if after is not None:
+                    wait([after])
                 with self.read() as connection:
                     found = read(connection)
             except BaseException as error:

@@ -1,8 +1,13 @@
 """Threads of format 0 carried over, the format of prototypes: they are committed again, one checkpoint after the other.
 
-Format 0 has two tables. A row of `checkpoints` is a checkpoint, and rows stand in the order in which they were saved:
-the last one of a branch is its head. Its `created_at` is ISO 8601 with an offset, its `source` one of `SOURCES`, and
-its `body` a MessagePack map, in which today's names are
+Format 0 has two tables, and its number stands in a file that is marked as ours:
+
+    checkpoints(thread, namespace, branch, id, parent, step, source, run, created_at, body,
+                PRIMARY KEY (thread, namespace, id))
+    writes(thread, namespace, checkpoint, task, kind, body), with an index on the first three
+
+A row of `checkpoints` is a checkpoint. Rows stand in the order in which they were saved: the last one of a branch is
+its head. `created_at` is ISO 8601 with an offset, `source` one of `SOURCES`, and `body` a MessagePack map:
 
     state     the values, whole
     next      the frontier: of each task `node`, `from` (its origin) and `at` (its position); `arg` for that of a
@@ -83,12 +88,13 @@ def carry_over(connection: sqlite3.Connection, seal: Seal) -> None:
     connection.execute(_WRITES)  # a prototype that never ran a task has made only the other one
     if seal.encrypts:
         connection.execute("PRAGMA secure_delete=ON")  # nothing stays readable in the pages that become free
+    where = connection.execute("PRAGMA database_list").fetchone()[2]
     (orphan,) = connection.execute(_ORPHAN).fetchone() or (None,)
     if orphan is not None:
-        raise DamagedDatabase(f"something is told about checkpoint {orphan!r}, which is not there")
+        raise DamagedDatabase(f"something is told of checkpoint {orphan!r}, which is not there", where=where)
     (name,) = connection.execute(_FIRST_THREAD).fetchone()
     while name is not None:
-        _Carried(connection, name, seal).carry()
+        _Carried(connection, name, seal, where).carry()
         (name,) = connection.execute(_NEXT_THREAD, (name,)).fetchone()
     connection.execute("DROP TABLE checkpoints")
     connection.execute("DROP TABLE writes")
@@ -129,7 +135,7 @@ class Carrier(Serde):
         return ormsgpack.Ext(codec.tag, self.encode(codec.plain(value)))
 
     def decode(self, data: bytes) -> Any:
-        return ormsgpack.unpackb(data, self._made, ormsgpack.OPT_NON_STR_KEYS)
+        return ormsgpack.unpackb(data, ext_hook=self._made, option=ormsgpack.OPT_NON_STR_KEYS)
 
     def _made(self, tag: int, data: bytes) -> Any:
         return BY_TAG[tag].made(self.decode(data)) if tag in _READ else Unread(tag, data)
@@ -172,9 +178,10 @@ class _State(NamedTuple):
 class _Carried:
     """A thread on its way."""
 
-    def __init__(self, connection: sqlite3.Connection, name: str, seal: Seal) -> None:
+    def __init__(self, connection: sqlite3.Connection, name: str, seal: Seal, where: str) -> None:
         self._connection = connection
         self._name = name
+        self._where = where
         self._serde = Carrier()
         self._writer = Writer(Encoder(self._serde, seal), Known())
         self._heads: dict[Line, CheckpointId] = {}
@@ -210,7 +217,7 @@ class _Carried:
             raise
         except (StatewrightError, LookupError, TypeError, ValueError, AttributeError) as error:
             found = f"{what} of thread {self._name!r} is not of format 0: {type(error).__name__}: {error}"
-            raise DamagedDatabase(found) from error
+            raise DamagedDatabase(found, where=self._where) from error
 
     def _let_go(self) -> None:
         """Let lists say that the thread was changed when its last checkpoint was made."""

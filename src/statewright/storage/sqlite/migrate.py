@@ -1,19 +1,21 @@
 """Databases brought to today's format, when they are opened.
 
-The format is in the file's `user_version`, which is 0 in a new file. Format 0 itself was that of prototypes, whose
-files have a table `checkpoints`; see `from_format_0`.
+The format is in the file's `user_version`; `application_id` marks the file as ours. Both are 0 in a new file, which has
+no tables. Format 0 itself was that of prototypes: their files are marked, and have a table `checkpoints`; see
+`from_format_0`. Everything else that SQLite can read belongs to another program, and is left as it is.
 """
 
 from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
-from statewright.errors import NewerFormat, WrongKey
+from statewright.errors import DamagedDatabase, NewerFormat, StorageUnavailable, WrongKey
 from statewright.storage.seal import Seal
+from statewright.storage.sqlite.from_format_0 import carry_over, has_format_0
 from statewright.storage.sqlite.statements import run_script
 
 FORMAT: Final = 1
@@ -26,18 +28,62 @@ _TRIES: Final = 500
 _PAUSE: Final = 0.02
 """Seconds between two tries."""
 _KNOWN_TEXT: Final = b"statewright"
+_SHOWN: Final = 5
+"""How many tables of somebody else are named."""
+_TABLES: Final = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name"
 
 
 def prepare(connection: sqlite3.Connection, path: Path, seal: Seal) -> None:
-    """Make the tables of a new file, bring an older one to today's format, refuse a newer one and a wrong key."""
-    found = _format(connection)
-    if found > FORMAT:
-        raise NewerFormat(str(path), found, FORMAT)
-    if found < FORMAT:
+    """Make the tables of a new file, bring an older one to today's format.
+
+    Refuses a newer format, a wrong key, and the file of another program, which stays as it is. A file of format 0,
+    which knew no encryption, becomes encrypted if there is a key.
+    """
+    found = _found(connection)
+    _check_is_ours(found, path)
+    if found.format > FORMAT:
+        raise NewerFormat(str(path), found.format, FORMAT)
+    if found.format < FORMAT:
         connection.execute(f"PRAGMA page_size={PAGE}")
         _write_ahead(connection)
         _migrate(connection, seal)
     _check_key(connection, path, seal)
+
+
+class _Found(NamedTuple):
+    """What a file says that it is."""
+
+    application: int
+    format: int
+    tables: tuple[str, ...]
+
+
+def _found(connection: sqlite3.Connection) -> _Found:
+    connection.execute("BEGIN")  # another process may be about to make the tables
+    try:
+        (application,) = connection.execute("PRAGMA application_id").fetchone()
+        tables = tuple(name for (name,) in connection.execute(_TABLES))
+        return _Found(application, _format(connection), tables)
+    finally:
+        connection.rollback()
+
+
+def _check_is_ours(found: _Found, path: Path) -> None:
+    """Raise StorageUnavailable for the file of another program, DamagedDatabase for one that says what can't be."""
+    if found.application == _APPLICATION:
+        if found.format < 0 or (found.format == 0 and found.tables and "checkpoints" not in found.tables):
+            raise DamagedDatabase(f"it has format {found.format}, and {_listed(found.tables)}", where=str(path))
+    elif found != (0, 0, ()):
+        raise StorageUnavailable(
+            f"The database {path} cannot be used: it belongs to another program (application_id {found.application}, "
+            f"user_version {found.format}, {_listed(found.tables)}). Nothing was changed. Give another path."
+        )
+
+
+def _listed(tables: Sequence[str]) -> str:
+    if not tables:
+        return "no tables"
+    return f"tables {', '.join(tables[:_SHOWN])}" + (" and others" if len(tables) > _SHOWN else "")
 
 
 def _format(connection: sqlite3.Connection) -> int:
@@ -72,10 +118,14 @@ def _migrate(connection: sqlite3.Connection, seal: Seal) -> None:
 
 
 def _to_1(connection: sqlite3.Connection, seal: Seal) -> None:
+    """Make the tables of format 1; those of format 0, where there are some, become what these hold."""
+    older = has_format_0(connection)
     connection.execute(f"PRAGMA application_id = {_APPLICATION}")
     run_script(connection, "0001_tables")
     connection.execute("CREATE TABLE meta (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID")
     connection.execute("INSERT INTO meta VALUES ('key', ?)", (seal.close(_KNOWN_TEXT),))
+    if older:
+        carry_over(connection, seal)
 
 
 STEPS: tuple[Callable[[sqlite3.Connection, Seal], None], ...] = (_to_1,)

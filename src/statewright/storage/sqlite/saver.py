@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, wait
 from dataclasses import replace
 from datetime import datetime
 from itertools import islice
@@ -57,6 +58,8 @@ class SqliteSaver(View):
     def __init__(self, database: Given, **options: Any) -> None:
         super().__init__(database, **options)
         self._writer = Writer(Encoder(self.database.serde, self.database.seal), self.database.known)
+        self._ahead: dict[str, Future[Any]] = {}
+        """By thread, the last commit that a run has not waited for: who reads the thread does."""
 
     @property
     def serde(self) -> Serde:
@@ -71,7 +74,12 @@ class SqliteSaver(View):
 
     def commit(self, commit: Commit, *, also: Sequence[Job] = ()) -> Answered[CheckpointId]:
         job = self._writer.commit_job(commit, also)
-        return self.database.hand_over(job) if commit.overlaps or _on_event_loop() else self.database.write(job)
+        if not commit.overlaps:
+            return self._written(job)
+        future = self._ahead[commit.line.thread_id] = self.database.hand_over(job)
+        if len(self._ahead) > _MOST_AHEAD:
+            self._ahead = {thread: one for thread, one in self._ahead.items() if not one.done()}
+        return future
 
     def save_results(
         self,
@@ -183,7 +191,7 @@ class SqliteSaver(View):
                 found = _after(connection, found, before, line)
             return self._shown(connection, islice(found, limit), line)
 
-        return self._read(read)
+        return self._read(read, thread_id)
 
     def _ancestry(self, connection: sqlite3.Connection, line: Line) -> Iterator[int]:
         """The places of a branch and its ancestors, the newest first."""
@@ -245,12 +253,20 @@ class SqliteSaver(View):
 
         return self._read(read)
 
-    def _read(self, read: Callable[[sqlite3.Connection], T]) -> Answered[T]:
-        """What a function reads; on a thread where an event loop waits for the answer."""
-        if not _on_event_loop():
-            with self.database.read() as connection:
-                return read(connection)
-        return self.database.read_beside(read)
+    def _read(self, read: Callable[[sqlite3.Connection], T], thread_id: str | None = None) -> Answered[T]:
+        """What a function reads; on a thread of its own where an event loop waits for the answer.
+
+        What this process has committed to the thread is there: a run may have ended without waiting for it.
+        """
+        ahead = self._ahead.pop(thread_id, None) if thread_id is not None else None
+        if ahead is not None and ahead.done():
+            ahead = None
+        if _on_event_loop():
+            return self.database.read_beside(read, after=ahead)
+        if ahead is not None:
+            wait([ahead])
+        with self.database.read() as connection:
+            return read(connection)
 
     def _reader(self, connection: sqlite3.Connection) -> HistoryReader:
         return HistoryReader(connection, self.database.serde, self.database.seal)
@@ -333,6 +349,8 @@ def _copy_line(connection: sqlite3.Connection, line: int, shift: int, target: in
     connection.execute(_COPY_GROWN, (line_of(place_of(line, 0) + shift), line))
 
 
+_MOST_AHEAD: Final = 1000
+"""How many threads are remembered that were committed to without waiting."""
 _SQL: Final = statements("saver")
 _WANT: Final = _SQL["want"]
 _RUNS: Final = _SQL["runs"]

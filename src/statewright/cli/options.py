@@ -1,0 +1,27 @@
+"""The options that commands share. Nothing is loaded for them: what they mean is in `database`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+VARIABLE: Final = "STATEWRIGHT_DATABASE"
+DEFAULT: Final = Path(".statewright/runs.db")
+MEMORY: Final = "memory:"
+"""In place of a path: nothing is saved."""
+
+DatabaseOption = Annotated[
+    str | None,
+    typer.Option("--database", metavar="PATH", help=f"The database: else that of {VARIABLE}, else {DEFAULT}."),
+]
+KeyOption = Annotated[
+    Path | None, typer.Option("--key-file", metavar="PATH", help="The file with the key of an encrypted database.")
+]
+GraphOption = Annotated[
+    str | None, typer.Option("--graph", metavar="FILE.py[:GRAPH]", help="The graph that knows the types of the state.")
+]
+BranchOption = Annotated[str, typer.Option("--branch", metavar="NAME", help="The branch to look at.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+ThreadArgument = Annotated[str, typer.Argument(metavar="THREAD", help="The id of the thread.")]
