@@ -87,7 +87,7 @@ def turn(state: Any) -> dict[str, Any]:
     n = state["count"]
     messages = [Message(f"text {n}", role="assistant", id=f"m{n}")] if n % 5 == 0 else []
     if n % 20 == 15:
-        messages.append(Message(f"better {n}", role="assistant", id=f"m{n - 10}"))
+        messages.append(Message(f"better {n - 10}", role="assistant", id=f"m{n - 10}"))
     mood = {"mood": Mood.CROSS} if n % 50 == 49 else {}
     return {"count": 1, "words": [f"w{n}"], "messages": messages, "last": f"turn {n}", **mood}
 

@@ -158,9 +158,8 @@ class SqliteSaver(View):
         branch: str = "main",
         checkpoint_id: CheckpointId | None = None,
     ) -> Answered[SavedCheckpoint | None]:
-        return self._read(
-            lambda connection: self._loaded(connection, Line(thread_id, namespace, branch), checkpoint_id)
-        )
+        line = Line(thread_id, namespace, branch)
+        return self._read(lambda connection: self._loaded(connection, line, checkpoint_id), thread_id)
 
     def _loaded(
         self, connection: sqlite3.Connection, line: Line, checkpoint_id: CheckpointId | None
@@ -229,10 +228,12 @@ class SqliteSaver(View):
         )
 
     def branches(self, thread_id: str, *, namespace: str = "") -> Answered[Sequence[str]]:
-        return self._read(lambda connection: sorted(name for _, name in lines_of(connection, thread_id, namespace)))
+        return self._read(
+            lambda connection: sorted(name for _, name in lines_of(connection, thread_id, namespace)), thread_id
+        )
 
     def lease(self, thread_id: str) -> Answered[Lease | None]:
-        return self._read(lambda connection: _lease(connection, thread_id))
+        return self._read(lambda connection: _lease(connection, thread_id), thread_id)
 
     def events(
         self, thread_id: str, *, run_id: str | None = None, after: int = 0, limit: int | None = None
@@ -251,14 +252,14 @@ class SqliteSaver(View):
             )
             return list(islice(log, limit))
 
-        return self._read(read)
+        return self._read(read, thread_id)
 
     def _read(self, read: Callable[[sqlite3.Connection], T], thread_id: str | None = None) -> Answered[T]:
         """What a function reads; on a thread of its own where an event loop waits for the answer.
 
         What this process has committed to the thread is there: a run may have ended without waiting for it.
         """
-        ahead = self._ahead.pop(thread_id, None) if thread_id is not None else None
+        ahead = self._ahead.get(thread_id) if thread_id is not None else None
         if ahead is not None and ahead.done():
             ahead = None
         if _on_event_loop():
