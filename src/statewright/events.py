@@ -38,6 +38,7 @@ class Event:
     """Something that happened in a run."""
 
     __slots__ = (
+        "_task_id",
         "at",
         "attempt",
         "data",
@@ -48,7 +49,7 @@ class Event:
         "run_id",
         "seq",
         "step",
-        "task_id",
+        "task",
         "thread_id",
     )
 
@@ -77,7 +78,9 @@ class Event:
         """Empty for the run's own graph; the path of tasks that leads to a subgraph."""
         self.step = step
         self.node = node
-        self.task_id = task_id
+        self._task_id = task_id
+        self.task: Any = None
+        """The task, of an event that is watched live."""
         self.attempt = 1
         """Which try of the task; 0 if its result comes from a cache."""
         self.seq: int | None = None
@@ -85,10 +88,16 @@ class Event:
         self.program = program
         """The compiled program of the graph that it happened in: views read the schema off it."""
 
+    @property
+    def task_id(self) -> str | None:
+        """The id of the task that it concerns; worked out when it is asked for."""
+        return self._task_id if self.task is None else self.task.id
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Event):
             return NotImplemented
-        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__ if name != "program")
+        own = [name for name in self.__slots__ if name != "program"]
+        return all(getattr(self, name) == getattr(other, name) for name in own)
 
     __hash__ = None  # pyright: ignore  # its data may be unhashable
 

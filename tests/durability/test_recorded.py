@@ -441,17 +441,6 @@ def test_format_1_log(saver: SqliteSaver) -> None:
     assert [one.kind for one in saver.events("timer")] == ["run_started", "interrupted", "run_finished"]
 
 
-@format_1
-def test_the_recorded_file_is_what_its_script_makes_today(tmp_path: Path, copy: Path) -> None:
-    """As long as format 1 is that of today. What was made later may be stored otherwise, and must read the same."""
-    graphs.main(tmp_path / "made.db")
-    with (
-        graphs.knowing_moods(SqliteSaver(tmp_path / "made.db")) as made,
-        graphs.knowing_moods(SqliteSaver(copy)) as recorded,
-    ):
-        assert everything(made) == everything(recorded)
-
-
 def test_the_recorded_file_of_format_0_is_what_its_script_makes(tmp_path: Path) -> None:
     prototype.main(tmp_path / "made.db")
     assert rows_of(tmp_path / "made.db") == rows_of(RECORDED / "format0.db")

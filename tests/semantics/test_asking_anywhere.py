@@ -235,3 +235,21 @@ def test_a_bound_limit_holds_until_a_call_names_another(driver: Any) -> None:
     with pytest.raises(RecursionError):
         driver.invoke(app, {})
     assert driver.invoke(app, {}, {"recursion_limit": 2})["x"] == 1
+
+
+def test_an_instrument_that_fails_is_logged_and_alters_nothing(driver: Any, caplog: pytest.LogCaptureFixture) -> None:
+    class Broken(Instrument):
+        def on_task_finished(self, event: Any) -> None:
+            raise ValueError("broken")
+
+        def on_task_started(self, event: Any) -> None:
+            raise ValueError("broken")
+
+    graph = StateGraph(Log)
+    for name in ("a", "b", "c"):
+        graph.add_node(name, lambda state, name=name: {"log": [name]})
+        graph.add_edge(START, name)
+    assert driver.invoke(graph.compile(instruments=[Broken()]), {}) == {"log": ["a", "b", "c"]}
+    assert [record.message.partition(",")[0] for record in caplog.records].count(
+        "An instrument failed: Broken.on_task_finished"
+    ) == 3

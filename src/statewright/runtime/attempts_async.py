@@ -19,6 +19,7 @@ from statewright.runtime.limits import Slots
 from statewright.runtime.program import NodeProgram
 from statewright.runtime.scope import Attempt, Scope, enter_scope
 from statewright.runtime.thread_calls import call_in_thread
+from statewright.runtime.turns import Ticket
 
 
 async def perform_guarded_async(
@@ -171,14 +172,23 @@ def call_later(loop: asyncio.AbstractEventLoop, clock: Clock, seconds: float, ca
     return clock.call_later(seconds, ring)
 
 
-async def pause(clock: Clock, seconds: float) -> None:
-    """Let time pass by the clock, on the event loop."""
+async def pause(clock: Clock, seconds: float, ticket: Ticket) -> None:
+    """Let time pass by the clock, on the event loop, or wait until somebody calls the one with the ticket."""
     loop = asyncio.get_running_loop()
     woken: asyncio.Future[None] = loop.create_future()
-    timer = call_later(loop, clock, seconds, lambda: woken.done() or woken.set_result(None))
+
+    def wake() -> None:
+        if not woken.done():
+            woken.set_result(None)
+
+    timer = call_later(loop, clock, seconds, wake)
+    ticket.on_call = lambda: loop.call_soon_threadsafe(wake)
+    if ticket.called.is_set():
+        wake()
     try:
         await woken
     finally:
+        ticket.on_call = None
         timer.cancel()
 
 

@@ -31,7 +31,18 @@ from statewright.runtime.start import run_to_rest
 from statewright.runtime.superstep import Superstep
 from statewright.runtime.thread_calls import call_in_thread
 from statewright.runtime.thread_state import rolled_back
-from statewright.runtime.turns import Keeper, in_line, is_first, is_over, lease_of, looks, may_wait
+from statewright.runtime.turns import (
+    FIRST_LOOK,
+    LONGEST_LOOK,
+    Keeper,
+    Ticket,
+    in_line,
+    is_first,
+    is_over,
+    lease_of,
+    may_wait,
+    next_look,
+)
 from statewright.runtime.watch import StreamBuffer
 from statewright.runtime.worker_threads import DEFAULT_THREADS
 
@@ -145,10 +156,7 @@ async def _in_turn(run: Run, given: Any) -> None:
             raise
     with in_line(run) as ticket:
         while True:
-            for seconds in looks():
-                if is_first(run, ticket) and is_over(run, await answered(lease_of(run))):
-                    break
-                await pause(run.clock, seconds)
+            await _await_turn(run, ticket)
             try:
                 if run.on_busy == "rollback":
                     perform_all(run, rolled_back(run))
@@ -157,6 +165,18 @@ async def _in_turn(run: Run, given: Any) -> None:
             except (ThreadBusy, CheckpointConflict) as busy:
                 if not may_wait(run, busy):
                     raise
+
+
+async def _await_turn(run: Run, ticket: Ticket) -> None:
+    """Wait until it is the run's turn and its thread is free."""
+    seconds = FIRST_LOOK
+    while True:
+        ticket.called.clear()
+        first = is_first(run, ticket)
+        if first and is_over(run, await answered(lease_of(run))):
+            return
+        await pause(run.clock, seconds if first else LONGEST_LOOK, ticket)
+        seconds = next_look(seconds, first=first)
 
 
 class _Cancelled(Exception):  # a signal between two functions of this module

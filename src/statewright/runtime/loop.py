@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import Any, Literal, TypeGuard
 
-from statewright.checkpoint import NO_ARG, Checkpoint, Commit, Pending, Source, Task, TaskResult
+from statewright.checkpoint import NO_ARG, Checkpoint, Pending, Source, Task, TaskResult
 from statewright.errors import BudgetExceeded, GraphDrained, GraphRecursionError, RunCancelled
 from statewright.events import Log
 from statewright.ids import CheckpointId, TaskId
@@ -153,12 +153,12 @@ def _save(
         yield from save_commit(run, commit_of(run, before, after, results))
 
 
-def save_commit(run: Run, commit: Commit) -> Generator[Effect, Any, None]:
+def save_commit(run: Run, commit: StepCommit) -> Generator[Effect, Any, None]:
     """Save a commit, and tell those who watch."""
     yield Save(commit)
     run.holds(commit.hold)
     if run.untold:
-        run.count_as_finished(list(run.untold))
+        run.count_as_finished(commit.finished)
     if run.watch is not None and run.watch.wants("committed"):
         yield Emit(run_event("committed", run, commit, commit.checkpoint.step))
 
@@ -224,7 +224,8 @@ def save_pending(
     yield Land(checkpoint.id, pending, hold, Log(run.run_id, at, entries) if entries else None)
     run.holds(hold)
     if run.untold:
-        run.count_as_finished(list(run.untold))
+        run.count_as_finished(pending.landed)
+        run.untold.clear()  # what ended too late to be saved will run again
 
 
 def all_landed(outcomes: Sequence[Outcome | None]) -> TypeGuard[Sequence[TaskResult]]:

@@ -13,7 +13,7 @@ from typing import Any
 from statewright.channels import Added
 from statewright.checkpoint import Checkpoint, Commit, Source, TaskResult
 from statewright.events import Log
-from statewright.ids import CheckpointId
+from statewright.ids import CheckpointId, TaskId
 from statewright.runtime.apply import deltas, differences
 from statewright.runtime.log import ended, started, stepped
 from statewright.runtime.run import Run
@@ -79,6 +79,11 @@ class StepCommit(Commit):
     def note(self, more: Mapping[str, Any] | None) -> None:
         """Keep more with the commit."""
         self._more = more
+
+    @property
+    def finished(self) -> Sequence[TaskId]:
+        """The tasks whose results it applies."""
+        return [result.task.id for result in self._results]
 
     @property
     def log(self) -> Log | None:  # pyright: ignore[reportIncompatibleVariableOverride]

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
-from typing import Any, Final, cast
+from typing import Final, cast
 from weakref import WeakValueDictionary
 
 from statewright.checkpoint import Answered, Checkpointer, Hold, Lease, Line
@@ -28,9 +28,26 @@ LONGEST_LOOK: Final = 0.5
 
 _holders: WeakValueDictionary[str, RunControl] = WeakValueDictionary()
 """The controls of the runs of this process that hold a thread, by owner."""
-_queues: dict[tuple[int, str], deque[object]] = {}
+_queues: dict[tuple[int, str], deque[Ticket]] = {}
 """Those of this process who wait for a thread, in the order in which they came."""
 _lock = threading.Lock()
+
+
+class Ticket:
+    """A place in the line of those who wait for a thread."""
+
+    __slots__ = ("called", "on_call")
+
+    def __init__(self) -> None:
+        self.called = threading.Event()
+        """Set when it is worth a look: the one before has left the line, or the holder has let go."""
+        self.on_call: Callable[[], object] | None = None
+        """Called then, too; from any thread."""
+
+    def call(self) -> None:
+        self.called.set()
+        if self.on_call is not None:
+            self.on_call()
 
 
 class Keeper:
@@ -72,6 +89,7 @@ class Keeper:
         if run.claimed and not run.nested:
             with suppress(StorageError):  # somebody else has taken it over already
                 _saver(run).renew(_thread(run), cast(Hold, run.hold(release=True)))
+        call_first(run)
 
 
 def _wanted(what: str) -> str:
@@ -101,9 +119,9 @@ def may_wait(run: Run, busy: ThreadBusy | CheckpointConflict) -> bool:
 
 
 @contextmanager
-def in_line(run: Run) -> Generator[object]:
+def in_line(run: Run) -> Generator[Ticket]:
     """While the block runs, have a place among those who wait for the thread; gives the ticket."""
-    ticket, key = object(), (id(run.saver), _thread(run))
+    ticket, key = Ticket(), (id(run.saver), _thread(run))
     with _lock:
         _queues.setdefault(key, deque()).append(ticket)
     try:
@@ -114,9 +132,19 @@ def in_line(run: Run) -> Generator[object]:
             queue.remove(ticket)
             if not queue:
                 del _queues[key]
+        call_first(run)
 
 
-def is_first(run: Run, ticket: object) -> bool:
+def call_first(run: Run) -> None:
+    """Let the one who is first in line for the thread look at it now."""
+    with _lock:
+        queue = _queues.get((id(run.saver), _thread(run)))
+        ticket = queue[0] if queue else None
+    if ticket is not None:
+        ticket.call()
+
+
+def is_first(run: Run, ticket: Ticket) -> bool:
     """Whether it is the turn of the one with the ticket."""
     with _lock:
         return _queues[id(run.saver), _thread(run)][0] is ticket
@@ -132,17 +160,18 @@ def is_over(run: Run, lease: Lease | None) -> bool:
     return lease is None or lease.until <= run.clock.now()
 
 
-def looks() -> Generator[float]:
-    """How long to wait before each next look."""
+def await_turn(run: Run, ticket: Ticket) -> None:
+    """Wait, on this thread, until it is the run's turn and its thread is free."""
     seconds = FIRST_LOOK
     while True:
-        yield seconds
-        seconds = min(seconds * 2, LONGEST_LOOK)
-
-
-def await_turn(run: Run, ticket: Any) -> None:
-    """Wait, on this thread, until it is the run's turn and its thread is free."""
-    for seconds in looks():
-        if is_first(run, ticket) and is_over(run, resolved(lease_of(run))):
+        ticket.called.clear()
+        first = is_first(run, ticket)
+        if first and is_over(run, resolved(lease_of(run))):
             return
-        run.clock.wait(threading.Event(), seconds)
+        run.clock.wait(ticket.called, seconds if first else LONGEST_LOOK)
+        seconds = next_look(seconds, first=first)
+
+
+def next_look(seconds: float, *, first: bool) -> float:
+    """How long to wait before the next look, after a wait; who is not first is called when that changes."""
+    return min(seconds * 2, LONGEST_LOOK) if first else FIRST_LOOK

@@ -133,11 +133,27 @@ class Printed(StreamBuffer):
 def instrument_listeners(instruments: Sequence[Instrument]) -> list[tuple[Any, Listener]]:
     """The methods that instruments really override, by the kind of event that they are for."""
     return [
-        (kind, getattr(instrument, method))
+        (kind, _harmless(instrument, method))
         for instrument in instruments
         for kind, method in METHOD_BY_KIND.items()
         if getattr(type(instrument), method, getattr(Instrument, method)) is not getattr(Instrument, method)
     ]
+
+
+def _harmless(instrument: Instrument, method: str) -> Listener:
+    """A method of an instrument that never alters a run: what it raises is logged."""
+    call: Listener = getattr(instrument, method)
+
+    def listen(event: Event) -> None:
+        try:
+            call(event)
+        except Exception:
+            import logging  # few runs need it
+
+            name = f"{type(instrument).__name__}.{method}"
+            logging.getLogger("statewright").exception("An instrument failed: %s, told of %r.", name, event)
+
+    return listen
 
 
 def run_event(kind: EventKind, run: Run, data: Any, step: int = 0) -> Event:
@@ -156,5 +172,6 @@ def run_event(kind: EventKind, run: Run, data: Any, step: int = 0) -> Event:
 def _of_task(kind: EventKind, scope: Scope, data: Any) -> Event:
     event = run_event(kind, scope.run, data, scope.checkpoint.step + 1 if scope.checkpoint else 0)
     event.node = scope.task.node if scope.task else None
+    event.task = scope.task
     event.attempt = scope.attempt.number if scope.attempt is not None else 1
     return event

@@ -3,7 +3,22 @@
 from statewright.testing.cache_conformance import CacheConformance
 from statewright.testing.checkpointer_conformance import CheckpointerConformance
 from statewright.testing.clock import FakeClock
+from statewright.testing.record import record
 from statewright.testing.recording import RecordingInstrument
+from statewright.testing.replay import Replayed, ReplayMismatch, replay
+from statewright.testing.replay_file import Recording, read_recording
 from statewright.testing.store_conformance import StoreConformance
 
-__all__ = ["CacheConformance", "CheckpointerConformance", "FakeClock", "RecordingInstrument", "StoreConformance"]
+__all__ = [
+    "CacheConformance",
+    "CheckpointerConformance",
+    "FakeClock",
+    "Recording",
+    "RecordingInstrument",
+    "ReplayMismatch",
+    "Replayed",
+    "StoreConformance",
+    "read_recording",
+    "record",
+    "replay",
+]

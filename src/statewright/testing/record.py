@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from statewright.channels import MISSING, difference
-from statewright.checkpoint import NO_ARG, Checkpoint, Line, Pending, SavedCheckpoint, Task, TaskResult
+from statewright.checkpoint import NO_ARG, Checkpoint, Held, Line, Pending, SavedCheckpoint, Task, TaskResult
 from statewright.checkpoint.forms import plain_pending, plain_task
 from statewright.checkpoint.serde import Serde
 from statewright.errors import InvalidConfig
@@ -223,6 +223,8 @@ class Recorder:
             return
         checkpoint = saved.checkpoint
         self._names.add_found(checkpoint.id, number, self._names.text(opened.run.namespace), which)
+        for place, task in enumerate((*checkpoint.frontier, *(one.task for one in checkpoint.held))):
+            self._names.add_found(task.origin, number, self._names.text(opened.run.namespace), which, place)
         self._learn(opened.run, checkpoint)
         opened.recorded.found.append(
             Found(
@@ -382,6 +384,10 @@ class Recorder:
                 for key, arrived in sorted(saved.joins.items())
             ],
         )
+
+
+def _plain_held(held: Held) -> list[Any]:
+    return [plain_task(held.task, "", -1), held.gather, held.sender]
 
 
 def _caller_of(run: Run) -> str:

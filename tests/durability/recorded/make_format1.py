@@ -28,8 +28,6 @@ from statewright import (
     interrupt,
     sleep,
 )
-from statewright.runtime import compiled, drive_sync
-from statewright.runtime import run as runs
 from statewright.storage.sqlite import SqliteSaver
 from statewright.testing import FakeClock
 
@@ -157,6 +155,9 @@ def joining(saver: Any, clock: FakeClock) -> Any:
 @contextmanager
 def drawn() -> Iterator[None]:
     """While the block lasts, ids are numbers."""
+    from statewright.runtime import compiled, drive_sync
+    from statewright.runtime import run as runs
+
     numbers = itertools.count(1)
 
     def draw() -> str:

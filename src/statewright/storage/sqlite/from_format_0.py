@@ -190,7 +190,8 @@ class _Carried:
 
     def carry(self) -> None:
         """Commit every checkpoint, and then what is known of their tasks: a commit would take some of it for done."""
-        for (number,) in self._connection.execute(_NUMBERS, (self._name,)).fetchall():
+        numbers: list[tuple[int]] = self._connection.execute(_NUMBERS, (self._name,)).fetchall()
+        for (number,) in numbers:
             row = _Row(*self._connection.execute(_ROW, (number,)).fetchone())
             with self._reading(f"checkpoint {row.id!r}"):
                 commit = self._commit(row)
@@ -203,6 +204,7 @@ class _Carried:
             line = Line(self._name, namespace, branch)
             self._perform(self._writer.results_job(line, checkpoint, pending, None, None), what)
         self._let_go()
+        self._connection.executemany(_DELETE, numbers)  # one by one: SQLite keeps what a statement changes in memory
 
     def _perform(self, job: Callable[[sqlite3.Connection], Any], what: str) -> None:
         with self._reading(what):
@@ -369,6 +371,7 @@ _TOLD: Final = (
     "SELECT DISTINCT namespace, branch, id FROM checkpoints WHERE thread = ? AND EXISTS (SELECT 1 FROM writes "
     "WHERE thread = checkpoints.thread AND namespace = checkpoints.namespace AND checkpoint = checkpoints.id)"
 )
+_DELETE: Final = "DELETE FROM checkpoints WHERE rowid = ?"
 _LANDED: Final = (
     "SELECT DISTINCT task FROM writes WHERE thread = ? AND namespace = ? AND checkpoint = ? AND kind = 'result'"
 )
