@@ -45,3 +45,49 @@ def test_nothing_is_run(statewright: Any, folder: Path) -> None:
 
 def test_a_graph_that_is_compiled_already_is_right(statewright: Any, flow: Path) -> None:
     assert statewright("check", "flow.py:asking").code == 0
+
+
+CHANGING = """
+from typing import TypedDict
+
+from statewright import START, StateGraph, interrupt
+
+
+class State(TypedDict, total=False):
+    n: int
+
+
+def graph_of(name, **options):
+    graph = StateGraph(State, name=name, **options)
+    graph.add_node(name, lambda state: {"n": interrupt("how many?")})
+    return graph.add_edge(START, name)
+
+
+old = graph_of("ask")
+new = graph_of("inquire")
+alias = graph_of("inquire")
+alias.nodes["inquire"] = __import__("dataclasses").replace(alias.nodes["inquire"], aliases=("ask",))
+"""
+
+
+def test_open_threads_are_checked_against_the_graph(statewright: Any, folder: Path) -> None:
+    (folder / "changing.py").write_text(CHANGING, encoding="utf-8")
+    assert statewright("run", "changing.py:old", "--database", "x.db", "--thread", "t-1").code == 3
+    for graph in ("old", "alias"):
+        ended = statewright("check", f"changing.py:{graph}", "--against", "x.db")
+        assert (ended.code, ended.out.splitlines()[-1]) == (0, "1 open branches of threads fit, 0 do not")
+    ended = statewright("check", "changing.py:new", "--against", "x.db")
+    assert ended.code == 1
+    assert "t-1 (main): Thread 't-1' was saved by version none" in ended.out
+    assert "Node 'ask' is due, and there is none" in ended.out
+
+
+def test_finished_threads_fit_every_graph(statewright: Any, folder: Path) -> None:
+    (folder / "changing.py").write_text(CHANGING, encoding="utf-8")
+    statewright("run", "changing.py:old", "--database", "x.db", "--thread", "t-1")
+    assert statewright("resume", "t-1", "changing.py:old", "--database", "x.db", "--answer", "3").code == 0
+    assert statewright("check", "changing.py:new", "--against", "x.db").code == 0
+
+
+def test_a_database_that_is_not_there_is_wrong_use(statewright: Any, flow: Path) -> None:
+    assert statewright("check", "flow.py:asking", "--against", "nowhere.db").code == 2
