@@ -20,17 +20,16 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from copy import copy
 from pathlib import Path
 from typing import Any, cast
 
 from statewright.channels import MISSING, difference
-from statewright.checkpoint import NO_ARG, Checkpoint, Held, Line, Pending, SavedCheckpoint, Task, TaskResult
-from statewright.checkpoint.forms import plain_pending, plain_task
+from statewright.checkpoint import NO_ARG, Checkpoint, Line, Pending, SavedCheckpoint, Task, TaskResult
 from statewright.checkpoint.serde import Serde
-from statewright.errors import InvalidConfig
+from statewright.errors import InternalError, InvalidConfig
 from statewright.events import Event, EventKind
 from statewright.graph import START, ParentCommand
 from statewright.ids import CheckpointId
@@ -38,13 +37,12 @@ from statewright.runtime import CompiledGraph
 from statewright.runtime.effects import Failure, Outcome, Pause, Rest
 from statewright.runtime.run import Run
 from statewright.runtime.saver_calls import resolved
-from statewright.runtime.saving import saved_form
+from statewright.runtime.saving import saved_form, saved_form_of_result
 from statewright.runtime.scope import current_scope
 from statewright.testing.replay_file import (
     Asked,
     Failed,
     ForParent,
-    Found,
     Landed,
     Names,
     Recorded,
@@ -54,12 +52,16 @@ from statewright.testing.replay_file import (
     RecordedStep,
     RecordedTask,
     Recording,
+    found_checkpoint,
+    plain_held,
+    plain_joins,
     plain_tasks,
     replay_serde,
+    told_error,
     write_recording,
 )
 
-LATE = 5.0
+LATE = 1.0
 """Seconds to wait for news of a task that another thread is about to tell."""
 
 
@@ -93,7 +95,10 @@ class _Open:
         """Its tasks."""
         self.told: dict[str, Outcome] = {}
         """What came of them."""
-        self.spent = (0, 0.0)
+        self.is_alone = True
+        """Whether nothing else spends while it runs, so that what it spends can be told."""
+        spent = run.spent
+        self.tokens, self.cost = (spent.tokens, spent.cost) if spent is not None else (0, 0.0)
         self.was_over = False
 
 
@@ -105,7 +110,7 @@ class Recorder:
         self._names = Names()
         self._calls: list[RecordedRun] = []
         self._open: dict[tuple[str, str], _Open] = {}
-        self._tasks: dict[str, tuple[RecordedRun, RecordedTask]] = {}
+        self._tasks: dict[str, tuple[_Open, RecordedTask]] = {}
         """The tasks of all supersteps that are under way, with their runs."""
         self._unsure: set[Line] = set()
         """Where a run was abandoned, so that it is not known what was saved."""
@@ -166,10 +171,11 @@ class Recorder:
         known = self._open.get((event.run_id, event.namespace))
         if known is not None and known.recorded.rest is None and known.recorded.steps:
             self._abandon(known)
-        number = caller[0].number if caller is not None else 1 + len(self._calls)
+        number = caller[0].recorded.number if caller is not None else 1 + len(self._calls)
         self._names.add_run(run.run_id, number)
         recorded = self._recorded(run, number, event.data)
         opened = self._open[event.run_id, event.namespace] = _Open(run, recorded)
+        opened.is_alone = caller is None or (caller[0].is_alone and len(caller[0].tasks) == 1)
         self._look_around(opened)
         (caller[1].calls if caller is not None else self._calls).append(recorded)
 
@@ -180,7 +186,7 @@ class Recorder:
             graph=run.program.graph.name,
             version=run.program.graph.version,
             namespace=self._names.text(run.namespace),
-            given=self._frozen(given, "input"),
+            given=self._frozen(_saved_input(run, given), "input"),
             thread_id=settings.thread_id,
             branch=settings.branch,
             checkpoint_id=settings.checkpoint_id,
@@ -226,23 +232,10 @@ class Recorder:
         for place, task in enumerate((*checkpoint.frontier, *(one.task for one in checkpoint.held))):
             self._names.add_found(task.origin, number, self._names.text(opened.run.namespace), which, place)
         self._learn(opened.run, checkpoint)
-        opened.recorded.found.append(
-            Found(
-                id=checkpoint.id,
-                step=checkpoint.step,
-                values=self._frozen(checkpoint.values, "state"),
-                frontier=self._frozen([plain_task(task, "", -1) for task in checkpoint.frontier], "frontier"),
-                held=self._frozen(
-                    [[plain_task(one.task, "", -1), one.gather, one.sender] for one in checkpoint.held], "held"
-                ),
-                joins={key: sorted(arrived) for key, arrived in checkpoint.joins.items()},
-                reported=self._frozen([list(pair) for pair in checkpoint.reported], "reported"),
-                source=saved.source,
-                metadata=self._frozen(dict(saved.metadata), "metadata"),
-                pending=self._frozen([list(entry) for entry in plain_pending(saved.pending, self._serde)], "pending"),
-                version=saved.graph_version,
-            )
-        )
+        for asker, questions in saved.pending.interrupts.items():
+            for question in questions:
+                self._names.add_interrupt(question.id, asker)
+        opened.recorded.found.append(found_checkpoint(saved, self._serde))
 
     def _run_finished(self, event: Event) -> None:
         opened = self._open.get((event.run_id, event.namespace))
@@ -280,7 +273,8 @@ class Recorder:
             return
         tasks: tuple[Task, ...] = event.data
         where = f"superstep {event.step}"
-        made = [RecordedTask(task.node, self._frozen(task.arg, f"{where}, {task.node}"), task.id) for task in tasks]
+        saved = saved_form(opened.run.program, Checkpoint("", event.step, {}, tasks)).frontier
+        made = [RecordedTask(one.node, self._frozen(one.arg, f"{where}, {one.node}"), one.id) for one in saved]
         is_over = opened.run.spent is not None and opened.run.spent.is_over
         rerouted, opened.was_over = is_over and not opened.was_over, is_over
         opened.step = RecordedStep(event.step, made, out_of_budget=rerouted)
@@ -288,7 +282,7 @@ class Recorder:
         for task, one in zip(tasks, made, strict=True):
             self._names.add_task(task)
             opened.tasks[task.id] = one
-            self._tasks[task.id] = (opened.recorded, one)
+            self._tasks[task.id] = (opened, one)
 
     def _task_finished(self, event: Event) -> None:
         opened = self._open.get((event.run_id, event.namespace))
@@ -299,18 +293,18 @@ class Recorder:
         task.attempts = event.attempt
         task.journal = self._journal(opened.run, outcome.task)
         where = f"superstep {opened.step.number if opened.step else 0}, {task.node}"
-        task.outcome = self._frozen(self._recorded_outcome(outcome), where)
+        task.outcome = self._frozen(self._recorded_outcome(opened.run, outcome), where)
         opened.told[task.id] = outcome
         self._news.notify_all()
 
-    def _recorded_outcome(self, outcome: Outcome) -> Recorded:
+    def _recorded_outcome(self, run: Run, outcome: Outcome) -> Recorded:
         if isinstance(outcome, TaskResult):
-            writes = outcome.writes
-            shown = writes if isinstance(writes, dict) else [[name, update] for name, update in writes]
-            return Landed(shown, list(outcome.targets), outcome.goto)
+            saved = saved_form_of_result(run.program, outcome)
+            plain = saved.writes if isinstance(saved.writes, dict) else [list(pair) for pair in saved.writes]
+            return Landed(plain, list(saved.targets), saved.goto)
         if isinstance(outcome, Pause):
-            for place, question in enumerate(outcome.interrupts):
-                self._names.add_interrupt(question.id, outcome.task.id, place)
+            for question in outcome.interrupts:
+                self._names.add_interrupt(question.id, outcome.task.id)
             return Asked(list(outcome.interrupts))
         error = outcome.error
         return ForParent(error.command) if isinstance(error, ParentCommand) else Failed(error)
@@ -330,6 +324,9 @@ class Recorder:
             return
         # Under durability `sync` the thread that saves results tells of them, maybe a moment later than this one.
         self._news.wait_for(lambda: opened.told.keys() == opened.tasks.keys(), LATE)
+        for identity, task in opened.tasks.items():
+            if identity not in opened.told:
+                raise InternalError(f"Nobody told what came of node {task.node!r} in superstep {event.step}.")
         self._learn_made(opened, event.data)
         opened.step.after = self._state(opened, event.data)
         self._close(opened, opened.told)
@@ -341,9 +338,11 @@ class Recorder:
             self._tasks.pop(identity, None)
             if identity not in counted:
                 task.outcome, task.attempts, task.journal = None, 1, []
-        if spent is not None and not opened.run.nested:
-            step.tokens, step.cost = spent.tokens - opened.spent[0], spent.cost - opened.spent[1]
-            opened.spent = spent.tokens, spent.cost
+        if spent is not None and opened.is_alone:
+            inner = [one for task in step.tasks for call in task.calls for one in call.steps]
+            step.tokens = spent.tokens - opened.tokens - sum(one.tokens for one in inner)
+            step.cost = spent.cost - opened.cost - sum(one.cost for one in inner)
+            opened.tokens, opened.cost = spent.tokens, spent.cost
         opened.step, opened.tasks, opened.told = None, {}, {}
 
     # -- checkpoints
@@ -371,28 +370,24 @@ class Recorder:
             if name not in before or before[name] is not value:
                 changes[name] = difference(before.get(name, MISSING), value)
         opened.values = values
-        joins = {join.key: join for join in opened.run.program.graph.joins}
-        held = [
-            [*one, held.gather] for one, held in zip(plain_tasks(h.task for h in saved.held), saved.held, strict=True)
-        ]
         return RecordedState(
             changes=self._frozen(changes, "state"),
             frontier=self._frozen(plain_tasks(saved.frontier), "frontier"),
-            held=self._frozen(held, "held"),
-            joins=[
-                [list(joins[key].starts), joins[key].end, sorted(arrived)]
-                for key, arrived in sorted(saved.joins.items())
-            ],
+            held=self._frozen(plain_held(saved.held), "held"),
+            joins=plain_joins(opened.run.program, saved.joins),
         )
-
-
-def _plain_held(held: Held) -> list[Any]:
-    return [plain_task(held.task, "", -1), held.gather, held.sender]
 
 
 def _caller_of(run: Run) -> str:
     """The id of the task that called a subgraph; a function that the task called counts as the task."""
     return str(run.metadata.get("parent_task", "")).partition(":")[0]
+
+
+def _saved_input(run: Run, given: Any) -> Any:
+    """The input without untracked values."""
+    if not run.program.unsaved or not isinstance(given, Mapping):
+        return given
+    return {name: value for name, value in cast("Mapping[str, Any]", given).items() if name not in run.program.unsaved}
 
 
 def _counted(opened: _Open, rest: Rest, saved: SavedCheckpoint | None) -> set[str]:
@@ -415,7 +410,7 @@ def _rest(run: Run, rest: Rest) -> RecordedRest:
             stopped = ["cancel", control.cancel_reason]
         elif name == "GraphDrained" and control.drain_reason is not None:
             stopped = ["drain", control.drain_reason]
-    told = [type(error).__name__, str(error)] if error is not None else None
+    told = told_error(error) if error is not None else None
     return RecordedRest(rest.status, [one.id for one in rest.interrupts], rest.node, told, stopped)
 
 

@@ -1,25 +1,29 @@
 """Recorded runs played again by today's graph, without running a node: a change that alters them is found and named.
 
-The core is the one that runs use, `run_to_rest`; what is played by hand are the effects that a driver performs. What
-of a run is worked out again by today's code, and compared with the recording, and what is taken from the file:
+The core is the one that runs use, `run_to_rest`; what is played by hand are the effects that a driver performs. Most
+of a run is worked out again by today's code and compared with the recording; the rest is taken from the file.
 
-| | worked out by today's code | taken from the file |
-|---|---|---|
-| a call | how it begins: input checked, split into writes and applied; answers matched to open questions; what its \
-thread had saved, in a saver of its own | the input; the limits and breakpoints of the call; what the thread held that \
-no recorded call had made |
-| a node | where it goes: plain edges, join edges, and conditional edges asked again, on today's state | what it wrote; \
-where it goes if its answer said so (a Command, a Send), which must still be allowed; its interrupts; its error; \
-its journal and attempts, which nothing here needs |
-| a subgraph that is a node | everything: it is played in turn, and its result turned into writes | |
-| a graph that a node calls | everything within, if it is among `graphs`; its result is not looked at | \
-all of it, if it is not |
-| a superstep | the state, by today's channels and reducers; the frontier, what is held, what joins wait for | |
-| the end | the status, breakpoints, the recursion limit, budgets | a request to cancel or drain; what was spent |
+*A call.* Worked out: the input is checked, split into writes and applied; answers are matched to the open questions;
+what the thread holds is in a saver of its own. From the file: the input, the limits and breakpoints of the call, and
+what the thread held that no recorded call had made.
 
-Nodes that were renamed, and say so with `aliases`, count as the same. States are not migrated: recordings of a graph
-with another shape of state are made again. Reducers, conditional edges and channels are called for real, so they must
-do nothing but compute. Ids are those of the recording, see `replay_file`; instants are compared nowhere.
+*A node.* From the file: what it wrote, its interrupts, its error, and where it goes if its answer said so (a Command,
+a Send), which must still be allowed. Worked out: where it goes otherwise; conditional edges are asked again, on the
+state as it is today. Its journal and its attempts are in the file for those who read it; nothing here needs them.
+
+*A subgraph that is a node.* Worked out: it is played in turn, and its result turned into writes, as often as it was
+tried. A graph that a node calls in its function is played too, if it is among `graphs`; what the node made of its
+result is taken from the file.
+
+*A superstep.* Worked out: the state, by today's channels and reducers; the frontier, what is held, what joins wait for.
+
+*The end.* Worked out: the status, breakpoints, the recursion limit, budgets. From the file: that somebody asked the run
+to stop, and what was spent.
+
+Nodes that were renamed, and say so with `aliases`, count as the same. Untracked values are in no file. States are not
+migrated: recordings of a graph with another shape of state are made again. Reducers, conditional edges and channels
+are called for real, so they must do nothing but compute. Ids are those of the recording, see `replay_file`; instants
+are compared nowhere.
 """
 
 from __future__ import annotations
@@ -37,14 +41,12 @@ from statewright.checkpoint import (
     NO_ARG,
     Checkpoint,
     Commit,
-    Held,
     InMemorySaver,
     Interrupt,
     Line,
     Task,
     TaskResult,
 )
-from statewright.checkpoint.forms import made_pending, made_task
 from statewright.checkpoint.serde import Serde
 from statewright.clock import as_seconds
 from statewright.errors import BudgetExceeded, UnknownTarget, suggestion
@@ -80,10 +82,14 @@ from statewright.testing.replay_file import (
     RecordedTask,
     StateReader,
     commit_name,
+    made_checkpoint,
+    plain_held,
+    plain_joins,
     plain_tasks,
     read_recording,
     replay_serde,
     run_name,
+    told_error,
 )
 
 SHORT: Final = 80
@@ -178,7 +184,8 @@ class Where:
 def _compared(recorded: object, came: object) -> str:
     """Both, one under the other; line by line where they are long."""
     one, other = _shown(recorded), _shown(came)
-    if len(one) <= SHORT and len(other) <= SHORT:
+    is_text = isinstance(recorded, str) or isinstance(came, str)
+    if is_text or (len(one) <= SHORT and len(other) <= SHORT):
         return f"  recorded: {one}\n  came:     {other}"
     before, after = pformat(recorded, width=100).splitlines(), pformat(came, width=100).splitlines()
     lines = list(difflib.unified_diff(before, after, "recorded", "came", n=2, lineterm=""))
@@ -333,7 +340,9 @@ class _Line:
         self._reader = StateReader()
         self._marks = Marks()
         self._place = 0
-        """Where in the recorded supersteps the run is."""
+        """Which of the recorded supersteps comes next."""
+        self._present: RecordedStep | None = None
+        """The one whose outcomes the run has got."""
         self._where = Where(player.file, recorded.number, recorded.namespace, recorded.thread_id)
         run.watch = Watch([("input_applied", self._input_applied), ("superstep_finished", self._superstep_finished)])
 
@@ -375,20 +384,14 @@ class _Line:
 
     def _put_back(self, found: Found) -> None:
         """Save what the run had met."""
-        line = self._run.line
+        line, saver = self._run.line, self._player.saver
         if line is None:
             return
-        saver = self._player.saver
-        tasks = [made_task(task, "", -1) for task in found.frontier]
-        pending = made_pending([tuple(entry) for entry in found.pending], tasks, self._player.serde)
+        checkpoint, pending = made_checkpoint(found, self._player.serde)
         head = saver.load(line.thread_id, namespace=line.namespace, branch=line.branch)
         if head is not None and head.id == found.id:
             saver.save_results(line, head.id, pending)
             return
-        held = tuple(Held(made_task(one, "", -1), gather=gather, sender=sender) for one, gather, sender in found.held)
-        joins = {key: frozenset(arrived) for key, arrived in found.joins.items()}
-        reported = tuple((name, update) for name, update in found.reported)
-        checkpoint = Checkpoint(found.id, found.step, found.values, tuple(tasks), held, joins, reported)
         saver.commit(
             Commit(
                 line=line,
@@ -416,11 +419,11 @@ class _Line:
     def _make_time_pass(self, next_place: int) -> None:
         """Let the time of a budget be over, where that is what ended the recorded run or led it elsewhere."""
         budget, steps, rest = self._run.budget, self._recorded.steps, self._recorded.rest
-        if budget is None or budget.max_seconds is None or self._run.nested:
+        if budget is None or budget.max_seconds is None:
             return
         after = next_place + 1 if next_place < len(steps) and steps[next_place].is_input else next_place
         elsewhere = after < len(steps) and steps[after].out_of_budget
-        over = after == len(steps) and rest is not None and (rest.error or [""])[0] == BudgetExceeded.__name__
+        over = after == len(steps) and rest is not None and (rest.error or [""])[0].endswith(BudgetExceeded.__name__)
         if elsewhere or over:
             spending = self._run.spending  # begins to count now, if it has not
             missing = as_seconds(budget.max_seconds) - spending.seconds
@@ -434,16 +437,15 @@ class _Line:
         where = self._where.at(step.number)
         recorded = self._renamed.tasks([_named(task) for task in step.tasks])
         self._compare(where, "other tasks run", recorded, plain_tasks(effect.tasks))
-        self._run.spending.add(step.tokens, step.cost)
         if self._place == len(self._recorded.steps) - 1:
             self._hear_requests()
-        self._make_time_pass(self._place + 1)
         outcomes = [
             self._outcome(_at(where, effect.tasks, place), task, one, effect.checkpoint)
             for place, (task, one) in enumerate(zip(effect.tasks, step.tasks, strict=True))
         ]
-        if step.after is None:
-            self._place += 1  # nothing will be heard of its end
+        self._run.spending.add(step.tokens, step.cost)
+        self._make_time_pass(self._place + 1)
+        self._present, self._place = step, self._place + 1
         return outcomes, self._run.commit_id(step.number)
 
     def _expected(self, effect: RunTasks) -> RecordedStep:
@@ -484,26 +486,25 @@ class _Line:
         if isinstance(recorded, ForParent):
             return Failure(task, ParentCommand(recorded.command))
         self._check_fields(where, recorded)
-        writes = recorded.writes if isinstance(recorded.writes, dict) else [tuple(pair) for pair in recorded.writes]
+        plain: Any = recorded.writes
+        writes: Any = cast(Any, plain) if isinstance(plain, dict) else [tuple(pair) for pair in plain]
         targets = [self._renamed.target(target) for target in recorded.targets]
         if recorded.goto:
-            result = TaskResult(task, cast(Any, writes), targets, goto=True)
+            result = TaskResult(task, writes, targets, goto=True)
             if not is_handed_over(result):
                 result.targets = self._allowed(where, node, targets)
             return result
-        result = TaskResult(task, cast(Any, writes), node.successors)
+        result = TaskResult(task, writes, node.successors)
         self._route(where, scope, node, result, targets)
         self._compare(where, "it leads elsewhere", _ways(targets), _ways(result.targets))
         return result
 
     def _check_fields(self, where: Where, recorded: Landed) -> None:
         """Raise ReplayMismatch for a write to a field that the state does not have any more."""
-        program, writes = self._run.program, recorded.writes
-        if not program.graph.schema.closed:
-            return
-        for name in writes if isinstance(writes, dict) else [pair[0] for pair in writes]:
+        program = self._run.program
+        for name, _ in _pairs(recorded.writes) if program.graph.schema.closed else ():
             if name not in program.channels:
-                hint = "  " + suggestion(str(name), program.channels, noun="Fields")
+                hint = "  " + suggestion(name, program.channels, noun="Fields")
                 raise ReplayMismatch(where, "it wrote what is no field", f"a write to {name!r}", "no such field", hint)
 
     def _allowed(self, where: Where, node: NodeProgram, targets: list[Any]) -> list[str | Send]:
@@ -547,9 +548,8 @@ class _Line:
             again = Scope(scope.run, scope.task, scope.checkpoint)
             outcome = self._tried(where, again, node, call)
         recorded = one.outcome
-        if outcome is None or recorded is None or isinstance(recorded, Failed) is not isinstance(outcome, Failure):
-            if isinstance(recorded, Landed | Asked) and outcome is not None:
-                self._compare(where, "it ends otherwise", _told(recorded), _told(_as_recorded(outcome)))
+        given_up = isinstance(recorded, Failed) and not isinstance(outcome, Failure)  # from outside: a timeout, say
+        if outcome is None or recorded is None or given_up:
             return self._of_node(where, scope, node, one)
         self._compare_outcomes(where, recorded, _as_recorded(outcome))
         return outcome
@@ -565,17 +565,17 @@ class _Line:
         checkpoint = cast(Checkpoint, scope.checkpoint)
         try:
             try:
-                answer = play(begin(scope, node, task, checkpoint))
+                answer: Any = play(begin(scope, node, task, checkpoint))
             except ChildCommand as signal:
-                answer = Command(update=signal.command.update, goto=signal.command.goto)
+                answer = Command[Any](update=signal.command.update, goto=signal.command.goto)
             result = written(scope, node, task, answer)
             if not result.goto:
                 self._route(where, scope, node, result, [])
             return result
-        except (_Abandoned, ReplayMismatch) as error:
-            if isinstance(error, _Abandoned):
-                return None
+        except ReplayMismatch:
             raise
+        except _Abandoned:
+            return None
         except BaseException as error:
             return settle(scope, node, task, error)
 
@@ -594,10 +594,12 @@ class _Line:
         step = self._recorded.steps[self._place] if self._place < len(self._recorded.steps) else None
         if step is None or not step.is_input:
             raise self._mismatch("the run begins in another way", "no input was applied", "input was applied")
+        self._place += 1
         self._check_state(step, event.data, "the state after the input is another one")
 
     def _superstep_finished(self, event: Event) -> None:
-        self._check_state(self._recorded.steps[self._place], event.data, "the state is another one")
+        step, self._present = cast(RecordedStep, self._present), None
+        self._check_state(step, event.data, "the state is another one")
 
     def _check_state(self, step: RecordedStep, checkpoint: Checkpoint, what: str) -> None:
         """Compare where the run stands with where it stood."""
@@ -610,7 +612,6 @@ class _Line:
         if self._marks.of(came.values) != after.fingerprint:
             self._compare_fields(where, what, came.values)
         self._check_control(where, after, came)
-        self._place += 1
 
     def _compare_fields(self, where: Where, what: str, came: Mapping[str, Any]) -> None:
         """Raise ReplayMismatch with the fields that differ."""
@@ -627,23 +628,25 @@ class _Line:
         self._compare(
             where, "what comes next is something else", renamed.tasks(after.frontier), plain_tasks(came.frontier)
         )
-        held = [[*plain_tasks([one.task])[0], one.gather] for one in came.held]
+        held = plain_held(came.held)
         self._compare(where, "what is held is something else", renamed.tasks(after.held), held)
-        joins = {join.key: join for join in self._run.program.graph.joins}
-        waiting = [[list(joins[key].starts), joins[key].end, sorted(came.joins[key])] for key in sorted(came.joins)]
-        self._compare(where, "join edges wait for others", sorted(renamed.joins(after.joins)), sorted(waiting))
+        joins = plain_joins(self._run.program, came.joins)
+        self._compare(where, "join edges wait for others", sorted(renamed.joins(after.joins)), sorted(joins))
 
     def _check_rest(self, rest: Rest) -> None:
         """Compare how the run came to rest."""
-        steps, recorded = self._recorded.steps, self._recorded.rest
+        steps, recorded, present = self._recorded.steps, self._recorded.rest, self._present
         status = f"the run came to rest, {rest.status}" + (f": {rest.error}" if rest.error is not None else "")
+        if present is not None and present.after is not None:
+            where = self._where.at(present.number)
+            raise ReplayMismatch(where, "the superstep is not completed", "its results were applied", status)
         if self._place < len(steps):
             step = steps[self._place]
             nodes = ", ".join(repr(task.node) for task in step.tasks)
             raise ReplayMismatch(self._where.at(step.number), "the run does not go on", f"ran {nodes}", status)
         if recorded is None:
             return
-        error = [type(rest.error).__name__, str(rest.error)] if rest.error is not None else None
+        error = told_error(rest.error) if rest.error is not None else None
         if error is not None and recorded.error is not None and isinstance(rest.error, BudgetExceeded):
             error = [error[0], recorded.error[1]]  # how many seconds it took is another number each time
         one = _rest_parts(recorded.status, recorded.interrupts, self._node(recorded.node), recorded.error)
@@ -725,7 +728,8 @@ def _ways(targets: Iterable[Any]) -> list[Any]:
 
 
 def _pairs(writes: Any) -> list[list[Any]]:
-    return [list(pair) for pair in (writes.items() if isinstance(writes, dict) else writes)]
+    pairs: Any = cast("dict[str, Any]", writes).items() if isinstance(writes, dict) else writes
+    return [list(pair) for pair in pairs]
 
 
 def _as_recorded(outcome: Outcome) -> Landed | Asked | Failed | ForParent:
@@ -742,7 +746,7 @@ def _told(recorded: Any) -> Any:
     if isinstance(recorded, Asked):
         return ["interrupts", *((one.kind, one.id, one.value) for one in recorded.interrupts)]
     if isinstance(recorded, Failed):
-        return ["raised", type(recorded.error).__name__, str(recorded.error)]
+        return ["raised", *told_error(recorded.error)]
     if isinstance(recorded, ForParent):
         return ["Command for the parent", recorded.command.update, list(recorded.command.targets)]
     return ["answered", dict(_pairs(recorded.writes))] if isinstance(recorded, Landed) else ["stopped"]
@@ -768,7 +772,7 @@ def _simple(value: Any) -> Any:
     if isinstance(value, NodeError):
         return ["NodeError", value.node, _simple(value.error), value.input]
     if isinstance(value, BaseException):
-        return [type(value).__name__, str(value)]
+        return told_error(value)
     if isinstance(value, Send):
         return ["Send", value.node, _simple(value.arg), value.gather, _simple(value.timeout)]
     if isinstance(value, list | tuple):

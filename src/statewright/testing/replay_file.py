@@ -14,20 +14,33 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from statewright.channels import MISSING, changed
-from statewright.checkpoint import NO_ARG, Interrupt, Task
+from statewright.checkpoint import (
+    NO_ARG,
+    Checkpoint,
+    Held,
+    Interrupt,
+    InterruptKind,
+    Joins,
+    Pending,
+    SavedCheckpoint,
+    Task,
+)
 from statewright.checkpoint.annotations import made_annotation, plain_annotation
-from statewright.checkpoint.model import InterruptKind
+from statewright.checkpoint.codecs import type_name
+from statewright.checkpoint.forms import Entry, made_pending, made_task, plain_pending, plain_task
 from statewright.checkpoint.serde import Serde
-from statewright.errors import NewerFormat, SerdeError, StorageError
+from statewright.errors import NewerFormat, SerdeError, StorageError, StoredError
 from statewright.fingerprint import fingerprint
 from statewright.graph import Budget, Command
-from statewright.ids import InterruptId, digest, interrupt_id, short_id, task_id
+from statewright.ids import InterruptId, digest, short_id, task_id
+from statewright.runtime.program import Program
 from statewright.runtime.start import TIMED_OUT
 from statewright.runtime.subgraph_state import subgraphs_of
 
@@ -242,8 +255,8 @@ def replay_serde(app: CompiledGraph, given: Serde | None) -> Serde:
 
 def _stored_class(source: Any) -> type | None:
     """The class of a schema, if its instances may be an input or the argument of a Send."""
-    is_one = isinstance(source, type) and (dataclasses.is_dataclass(source) or hasattr(source, "model_fields"))
-    return cast(type, source) if is_one else None
+    kind = cast("type[Any] | None", source if isinstance(source, type) else None)
+    return kind if kind is not None and (dataclasses.is_dataclass(kind) or hasattr(kind, "model_fields")) else None
 
 
 def _in_order(values: Iterable[Any]) -> list[Any]:
@@ -296,6 +309,8 @@ class Names:
     def __init__(self) -> None:
         self._known: dict[str, str] = {}
         self._runs: dict[str, str] = {}
+        self._asked: Counter[str] = Counter()
+        """How many questions each task has asked."""
 
     def add_run(self, drawn: str, number: int) -> None:
         self._runs[drawn] = run_name(number)
@@ -309,9 +324,12 @@ class Names:
     def add_task(self, task: Task) -> None:
         self._add(task.id, task_id(self._origin(task.origin), task.position))
 
-    def add_interrupt(self, drawn: str, task: str, place: int) -> None:
-        """Take an interrupt as the one in its place of those of a task."""
-        self._add(drawn, interrupt_id(cast(Any, self.text(task)), place))
+    def add_interrupt(self, drawn: str, task: str) -> None:
+        """Take an interrupt as the next one of those of a task, unless it is known: those of subgraphs come up."""
+        if drawn not in self._known:
+            asker = self.text(task)
+            self._add(drawn, digest("question", asker, self._asked[asker]))
+            self._asked[asker] += 1
 
     def _add(self, drawn: str, name: str) -> None:
         if _ID.fullmatch(drawn):
@@ -443,6 +461,59 @@ def _decoded(path: Path, body: bytes, serde: Serde) -> Recording:
     if not isinstance(recording, Recording):
         raise SerdeError(f"{path}", "it does not hold a recording. Record it again")
     return recording
+
+
+# -- what is recorded of checkpoints and errors
+
+
+def found_checkpoint(saved: SavedCheckpoint, serde: Serde) -> Found:
+    """A checkpoint as a record. Raises SerdeError for what cannot be stored."""
+    checkpoint = saved.checkpoint
+    found = Found(
+        id=checkpoint.id,
+        step=checkpoint.step,
+        values=checkpoint.values,
+        frontier=[plain_task(task, "", -1) for task in checkpoint.frontier],
+        held=[[plain_task(one.task, "", -1), one.gather, one.sender] for one in checkpoint.held],
+        joins={key: sorted(arrived) for key, arrived in checkpoint.joins.items()},
+        reported=[list(pair) for pair in checkpoint.reported],
+        source=saved.source,
+        metadata=dict(saved.metadata),
+        pending=[list(entry) for entry in plain_pending(saved.pending, serde)],
+        version=saved.graph_version,
+    )
+    return serde.decode(serde.encode(found, f"checkpoint {checkpoint.step}"))
+
+
+def made_checkpoint(found: Found, serde: Serde) -> tuple[Checkpoint, Pending]:
+    """The checkpoint again, and what was known of its frontier."""
+    tasks = tuple(made_task(task, "", -1) for task in found.frontier)
+    checkpoint = Checkpoint(
+        found.id,
+        found.step,
+        found.values,
+        tasks,
+        tuple(Held(made_task(one, "", -1), gather=gather, sender=sender) for one, gather, sender in found.held),
+        {key: frozenset(arrived) for key, arrived in found.joins.items()},
+        tuple((name, update) for name, update in found.reported),
+    )
+    return checkpoint, made_pending([cast(Entry, tuple(entry)) for entry in found.pending], tasks, serde)
+
+
+def plain_held(held: Iterable[Held]) -> list[list[Any]]:
+    """The nodes of tasks that wait, their arguments if they have one, and whether they are gathered."""
+    return [[*plain_tasks([one.task])[0], one.gather] for one in held]
+
+
+def plain_joins(program: Program, joins: Joins) -> list[list[Any]]:
+    """The join edges that some have reached: their starts, their end, and who has."""
+    by_key = {join.key: join for join in program.graph.joins}
+    return [[list(by_key[key].starts), by_key[key].end, sorted(joins[key])] for key in sorted(joins)]
+
+
+def told_error(error: BaseException) -> list[str]:
+    """The name of the class of an error, though it may be read from a file, and what it says."""
+    return [error.kind if isinstance(error, StoredError) else type_name(type(error)), str(error)]
 
 
 def plain_tasks(tasks: Iterable[Task]) -> list[list[Any]]:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Generator
 from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from pathlib import Path
+from traceback import clear_frames
 from types import TracebackType
 from typing import Any, Final, Generic, Self, TypeVar, cast
 
@@ -24,7 +25,7 @@ from statewright.checkpoint.serde import Serde
 from statewright.errors import InvalidConfig
 from statewright.runtime.worker_threads import workers
 from statewright.storage.seal import Seal
-from statewright.storage.sqlite.faults import translated
+from statewright.storage.sqlite.faults import check_in_place, identity_of, translated
 from statewright.storage.sqlite.known import Known
 from statewright.storage.sqlite.migrate import prepare
 
@@ -55,6 +56,7 @@ class _Waiting(Generic[T]):
         try:
             self.result, self.error = self.job(connection), None
         except BaseException as error:
+            clear_frames(error.__traceback__)  # see SqliteDatabase.read
             self.error = error
 
     def tell(self) -> None:
@@ -83,6 +85,7 @@ class SqliteDatabase:
         serde: Serde | None = None,
     ) -> None:
         self.path = Path(path)
+        self._location = os.path.abspath(path)  # wherever the process will work later
         self.serde = serde or Serde()
         self.seal = Seal(key, compress=compress)
         self.known = Known()
@@ -104,6 +107,7 @@ class SqliteDatabase:
             except BaseException:
                 self._connection.close()
                 raise
+        self._identity = identity_of(self._location)
 
     @classmethod
     def from_conn_string(cls, conn_string: str, **options: Any) -> Self:
@@ -148,6 +152,10 @@ class SqliteDatabase:
             try:
                 connection.execute("BEGIN")
                 yield connection
+            except BaseException as error:
+                # A cursor in what failed would keep the connection at this state, as long as somebody keeps the error.
+                clear_frames(error.__traceback__)
+                raise
             finally:
                 connection.rollback()
                 if self._closed:
@@ -158,6 +166,7 @@ class SqliteDatabase:
     def _reader(self) -> sqlite3.Connection:
         if self._closed:
             raise sqlite3.ProgrammingError(_CLOSED)
+        check_in_place(self._location, self._identity)
         try:
             return self._readers.pop()
         except IndexError:  # all are in use
@@ -252,6 +261,7 @@ class SqliteDatabase:
         connection = self._connection
         if self._closed:
             raise sqlite3.ProgrammingError(_CLOSED)
+        check_in_place(self._location, self._identity)
         connection.execute("BEGIN IMMEDIATE")
         try:
             self.known.refresh(connection)
@@ -289,7 +299,7 @@ class SqliteDatabase:
     # -- connections
 
     def _connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self.path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
+        connection = sqlite3.connect(self._location, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
         try:
             connection.execute("PRAGMA synchronous=FULL")
             connection.execute("PRAGMA temp_store=MEMORY")

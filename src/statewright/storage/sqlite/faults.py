@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from pathlib import Path
 
 from statewright.errors import DamagedDatabase, StorageError, StorageFull, StorageLocked, StorageUnavailable
 
+_NO_ROOM = (sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE)
+"""What SQLite calls an error of the disk, though it is nearly always a quota, or a limit to the size of files."""
 _LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT)
 _PRIMARY = 0xFF
@@ -15,10 +18,17 @@ _PRIMARY = 0xFF
 
 def translated(error: BaseException, path: Path) -> StorageError | None:
     """The error of Statewright that a fault of SQLite or of the file system is; None for what is neither."""
+    ours = _translated(error, path)
+    if ours is not None:
+        ours.__cause__ = error
+    return ours
+
+
+def _translated(error: BaseException, path: Path) -> StorageError | None:
     if isinstance(error, sqlite3.Error):
         code = getattr(error, "sqlite_errorcode", None)
         primary = code & _PRIMARY if isinstance(code, int) else None
-        if primary == sqlite3.SQLITE_FULL:
+        if primary == sqlite3.SQLITE_FULL or code in _NO_ROOM:
             return StorageFull(f"There is no room left for {path}: {error}. Nothing of this write was kept. Make room.")
         if primary in _LOCKED:
             return StorageLocked(
@@ -27,7 +37,37 @@ def translated(error: BaseException, path: Path) -> StorageError | None:
             )
         if primary in _DAMAGED:
             return DamagedDatabase(str(error), where=str(path))
+        if primary == sqlite3.SQLITE_READONLY:
+            return StorageUnavailable(
+                f"The database {path} cannot be written to: {error}. Nothing of this write was kept. Let this user "
+                f"write to the file and to its folder."
+            )
         return StorageUnavailable(f"The database {path} cannot be used: {error}.")
     if isinstance(error, OSError):
         return StorageUnavailable(f"The database {path} cannot be used: {error}.")
     return None
+
+
+FileIdentity = tuple[int, int] | None
+"""The device and the number of a file; None where there is none."""
+
+
+def identity_of(location: str) -> FileIdentity:
+    """What tells the file in a place from one that takes its place."""
+    try:
+        found = os.stat(location)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def check_in_place(location: str, known: FileIdentity) -> None:
+    """Raise StorageUnavailable if a file is not in its place any more.
+
+    SQLite would go on with the file that it has open, where nobody finds what it writes.
+    """
+    if identity_of(location) != known:
+        raise StorageUnavailable(
+            f"The database {location} was removed or replaced while it was open. Nothing was written. "
+            f"Put the file back in its place, or open the database again."
+        )

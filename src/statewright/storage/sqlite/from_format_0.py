@@ -35,7 +35,7 @@ needs to know them: their values are carried as they are stored.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, Final, NamedTuple, cast
@@ -192,23 +192,24 @@ class _Carried:
         """Commit every checkpoint, and then what is known of their tasks: a commit would take some of it for done."""
         numbers: list[tuple[int]] = self._connection.execute(_NUMBERS, (self._name,)).fetchall()
         for (number,) in numbers:
-            row = _Row(*self._connection.execute(_ROW, (number,)).fetchone())
-            with self._reading(f"checkpoint {row.id!r}"):
-                commit = self._commit(row)
-            self._perform(self._writer.commit_job(commit, ()), f"checkpoint {row.id!r}")
-            self._heads[commit.line] = row.id
-        for namespace, branch, checkpoint in self._connection.execute(_TOLD, (self._name,)).fetchall():
-            what = f"what is known of checkpoint {checkpoint!r}"
-            with self._reading(what):
-                pending = self._pending(namespace, checkpoint)
-            line = Line(self._name, namespace, branch)
-            self._perform(self._writer.results_job(line, checkpoint, pending, None, None), what)
+            self._carry_checkpoint(_Row(*self._connection.execute(_ROW, (number,)).fetchone()))
+        for place in self._connection.execute(_TOLD, (self._name,)).fetchall():
+            self._carry_known(*place)
         self._let_go()
-        self._connection.executemany(_DELETE, numbers)  # one by one: SQLite keeps what a statement changes in memory
+        # One by one: SQLite keeps in memory what a statement changes. The pages become those of the next thread.
+        self._connection.executemany("DELETE FROM checkpoints WHERE rowid = ?", numbers)
 
-    def _perform(self, job: Callable[[sqlite3.Connection], Any], what: str) -> None:
-        with self._reading(what):
-            job(self._connection)
+    def _carry_checkpoint(self, row: _Row) -> None:
+        with self._reading(f"checkpoint {row.id!r}"):
+            commit = self._commit(row)
+            self._writer.commit_job(commit, ())(self._connection)
+        self._heads[commit.line] = row.id
+
+    def _carry_known(self, namespace: str, branch: str, checkpoint: CheckpointId) -> None:
+        with self._reading(f"what is known of checkpoint {checkpoint!r}"):
+            pending, line = self._pending(namespace, checkpoint), Line(self._name, namespace, branch)
+            self._writer.results_job(line, checkpoint, pending, None, None)(self._connection)
+        self._connection.execute(_FORGET, (self._name, namespace, checkpoint))
 
     @contextmanager
     def _reading(self, what: str) -> Generator[None]:
@@ -371,7 +372,7 @@ _TOLD: Final = (
     "SELECT DISTINCT namespace, branch, id FROM checkpoints WHERE thread = ? AND EXISTS (SELECT 1 FROM writes "
     "WHERE thread = checkpoints.thread AND namespace = checkpoints.namespace AND checkpoint = checkpoints.id)"
 )
-_DELETE: Final = "DELETE FROM checkpoints WHERE rowid = ?"
+_FORGET: Final = "DELETE FROM writes WHERE thread = ? AND namespace = ? AND checkpoint = ?"
 _LANDED: Final = (
     "SELECT DISTINCT task FROM writes WHERE thread = ? AND namespace = ? AND checkpoint = ? AND kind = 'result'"
 )
