@@ -561,3 +561,16 @@ def test_policies_that_contradict_each_other_are_found_together() -> None:
         "Nodes 'e' and 'f' both follow '__start__' and both write 'x'",
     ):
         assert expected in text
+
+
+def test_what_follows_a_node_with_policies_is_told_of(driver: Any) -> None:
+    graph = StateGraph(State)
+    graph.add_node("tried", lambda state: {"log": ["tried"]}, retry_policy=RetryPolicy())
+    graph.add_node("plain", lambda state: {"log": ["plain"]})
+    app = graph.add_edge(START, "tried").add_edge("tried", "plain").compile()
+    parts = driver.stream(app, {}, stream_mode=["updates", "tasks"])
+    assert [part for mode, part in parts if mode == "updates"] == [
+        {"tried": {"log": ["tried"]}},
+        {"plain": {"log": ["plain"]}},
+    ]
+    assert [part["name"] for mode, part in parts if mode == "tasks"] == ["tried", "tried", "plain", "plain"]

@@ -218,6 +218,7 @@ def perform_guarded(scope: Scope, node: NodeProgram, task: Task, checkpoint: Che
             answer = _performed(scope, node, task, checkpoint, effect)
     finally:
         core.close()
+        scope.end_attempts()
 
 
 def _performed(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, effect: TaskEffect) -> Any:

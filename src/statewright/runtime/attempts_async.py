@@ -43,6 +43,7 @@ async def perform_guarded_async(
                 answer = await perform_waiting(scope, effect)
     finally:
         core.close()
+        scope.end_attempts()
     return outcome if scope.apart is None else scope.apart.ended(scope, outcome)
 
 

@@ -141,6 +141,11 @@ class Scope:
         """Begin a try of the task: what it counts is counted anew."""
         self.attempt, self._asked = attempt, None
 
+    def end_attempts(self) -> None:
+        """The task is through: what comes next in this scope, if it serves several tasks, has no attempts yet."""
+        if self.apart is None:
+            self.attempt = None
+
     @property
     def abandoned(self) -> bool:
         """Whether nobody waits for the task any more: its attempt was given up."""

@@ -136,10 +136,12 @@ class Recorder:
 
         def heard(event: Event) -> None:
             with self._news:
+                if self._refusal is not None:
+                    return  # nothing will be written
                 try:
                     listen(event)
                 except Exception as error:
-                    self._refusal = self._refusal or error
+                    self._refusal = error
 
         return heard
 

@@ -103,7 +103,7 @@ class Replayed:
     """One call of a recording that was played again, and came out the same."""
 
     value: Any
-    """What the call returned."""
+    """The state that the output schema shows."""
     status: str
     """`completed`, `waiting`, `paused`, `failed`, `cancelled`; `abandoned` if it was not read to its end."""
     interrupts: tuple[Interrupt, ...]

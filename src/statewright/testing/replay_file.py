@@ -394,10 +394,12 @@ class StateReader:
 
 
 class Marks:
-    """Fingerprints of states. Fields that are the same objects as in the state before are not looked at again."""
+    """Fingerprints of states. What is the same object as before, a field or an item of a list, is not looked at again:
+    a conversation grows in every superstep."""
 
     def __init__(self) -> None:
         self._by_field: dict[str, tuple[Any, str]] = {}
+        self._by_item: dict[int, tuple[Any, str]] = {}
 
     def of(self, values: Mapping[str, Any]) -> str:
         """The fingerprint of a state."""
@@ -406,7 +408,18 @@ class Marks:
 
     def _field(self, name: str, value: Any) -> tuple[Any, str]:
         known = self._by_field.get(name)
-        return known if known is not None and known[0] is value else (value, fingerprint(value))
+        if known is not None and known[0] is value:
+            return known
+        if type(value) is not list:
+            return value, fingerprint(value)
+        items = cast("list[Any]", value)
+        return items, fingerprint(list(map(self._item, items)))
+
+    def _item(self, item: Any) -> str:
+        known = self._by_item.get(id(item))
+        if known is None or known[0] is not item:
+            known = self._by_item[id(item)] = (item, fingerprint(item))
+        return known[1]
 
 
 def mark_states(run: RecordedRun) -> None:
