@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, replace
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Any, Self
 
 from statewright.checkpoint.model import Commit, Hold, Lease, Line, Pending, SavedCheckpoint, Source
@@ -31,7 +32,7 @@ class _Thread:
         self.wanted: str | None = None
         self.epoch = 0
         self.changed_at = datetime.now(UTC)
-        self.written: list[Commit | tuple[str, Log]] = []
+        self.written: list[Commit | tuple[str, Log | None]] = []
         """What has added to the log: commits, and what was added otherwise with its namespace."""
 
     def logs(self) -> dict[str, list[tuple[str, Log]]]:
@@ -74,7 +75,7 @@ class _Thread:
     def copy(self, to: str) -> _Thread:
         copied = _Thread()
         copied.heads = dict(self.heads)
-        copied.written = [one for written in self.logs().values() for one in written]
+        copied.written = [*chain.from_iterable(self.logs().values())]
         for namespace, saved in self.saved.items():
             copied.saved[namespace] = {key: _moved(one, to) for key, one in saved.items()}
         return copied
@@ -281,16 +282,19 @@ def _pruned(thread: _Thread, policy: PrunePolicy, dry_run: bool) -> int:
             kept.update(one.checkpoint.id for one in own[: policy.kept([one.created_at for one in own])])
         gone = [key for key in saved if key not in kept]
         count += len(gone)
-        for key in () if dry_run else gone:
-            _forget(thread, saved.pop(key))
+        if gone and not dry_run:
+            _forget(thread, [saved.pop(key) for key in gone])
     return count
 
 
-def _forget(thread: _Thread, gone: Commit) -> None:
-    """Keep of a commit what it added to the log."""
-    log = gone.log
-    kept = [(gone.line.namespace, log)] if log is not None else []
-    thread.written = [part for one in thread.written for part in (kept if one is gone else [one])]
+def _forget(thread: _Thread, gone: Sequence[Commit]) -> None:
+    """Keep of commits what they added to the log."""
+    ids = set(map(id, gone))
+    thread.written = [_logged(one) if isinstance(one, Commit) and id(one) in ids else one for one in thread.written]
+
+
+def _logged(commit: Commit) -> tuple[str, Log | None]:
+    return commit.line.namespace, commit.log
 
 
 def _moved(commit: Commit, to: str) -> Commit:
