@@ -1,16 +1,14 @@
 """The port that every cache obeys: results of nodes, by what they were given.
 
-A method returns its answer, or a `concurrent.futures.Future` of it.
+A method returns its answer, or a promise or `Future` of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import Future
-from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-T = TypeVar("T")
-Answered = T | Future[T]
+from statewright.promise import Answered
 
 
 class CacheKey(NamedTuple):

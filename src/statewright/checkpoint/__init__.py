@@ -1,6 +1,6 @@
 """The port of the memory of threads, its model, and its in-memory implementation."""
 
-from statewright.checkpoint.checkpointer import Answered, Checkpointer
+from statewright.checkpoint.checkpointer import Checkpointer
 from statewright.checkpoint.codecs import stored_as
 from statewright.checkpoint.memory import InMemorySaver
 from statewright.checkpoint.model import (
@@ -27,6 +27,7 @@ from statewright.checkpoint.model import (
     Values,
 )
 from statewright.checkpoint.retention import Pruned, PrunePolicy, ThreadEntry
+from statewright.promise import Answered
 
 __all__ = [
     "NO_ARG",

@@ -1,22 +1,19 @@
 """The port that every saver obeys: the memory of threads.
 
-A method returns its answer, or a `concurrent.futures.Future` of it: the sync driver asks for the result, the async
-driver awaits it. So there is one saver object for both, and no second set of method names.
+A method returns its answer, or a promise or `Future` of it: the sync driver asks for the result, the async driver
+awaits it. So there is one saver object for both, and no second set of method names.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from concurrent.futures import Future
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from statewright.checkpoint.model import Commit, Hold, Lease, Line, Pending, SavedCheckpoint
 from statewright.checkpoint.retention import Pruned, PrunePolicy, ThreadEntry
 from statewright.events import Event, Log
 from statewright.ids import CheckpointId
-
-T = TypeVar("T")
-Answered = T | Future[T]
+from statewright.promise import Answered
 
 
 @runtime_checkable
@@ -95,6 +92,10 @@ class Checkpointer(Protocol):
 
     def branches(self, thread_id: str, *, namespace: str = "") -> Answered[Sequence[str]]:
         """The names of the branches of a thread, sorted."""
+        ...
+
+    def namespaces(self, thread_id: str) -> Answered[Sequence[str]]:
+        """Where a thread has checkpoints, sorted: its own namespace is empty, and the others are those of subgraphs."""
         ...
 
     def threads(self, *, prefix: str = "", limit: int | None = None) -> Answered[Sequence[ThreadEntry]]:

@@ -228,6 +228,10 @@ class InMemorySaver:
         thread = self._threads.get(thread_id) or _Thread()
         return sorted(branch for space, branch in thread.heads if space == namespace)
 
+    def namespaces(self, thread_id: str) -> list[str]:
+        thread = self._threads.get(thread_id) or _Thread()
+        return sorted({space for space, _ in thread.heads})
+
     def threads(self, *, prefix: str = "", limit: int | None = None) -> list[ThreadEntry]:
         with self._lock:
             found = [

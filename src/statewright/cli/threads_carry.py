@@ -13,8 +13,6 @@ from statewright.cli.options import DatabaseOption, GraphOption, KeyOption, Thre
 from statewright.cli.threads_edit import check_at_rest, check_free, counted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from statewright.storage.sqlite import SqliteSaver
 
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The file with the thread.")]
@@ -49,7 +47,7 @@ def export(
         draft = draft_beside(file)
         try:
             with SqliteSaver(draft, key=read_key(key_file), serde=source.serde) as target:
-                count = carry(source, thread, target, thread, namespaces_of(source, thread))
+                count = carry(source, thread, target, thread)
             put_in_place(draft, file)
         except BaseException:
             remove_database(draft)
@@ -82,7 +80,7 @@ def import_(
         thread = _only_thread(source, file)
         to = name if name is not None else thread
         check_free(target, to)
-        count = carry(source, thread, target, to, namespaces_of(source, thread))
+        count = carry(source, thread, target, to)
     print(f"Thread {to!r} has {counted(count, 'checkpoint')}.")
 
 
@@ -109,12 +107,3 @@ def _only_thread(source: SqliteSaver, file: Path) -> str:
             f"writes. Export the thread from it: statewright threads export THREAD FILE --database {file}."
         )
     return names[0]
-
-
-def namespaces_of(saver: SqliteSaver, thread: str) -> Sequence[str]:
-    """The namespaces in which a thread has checkpoints: its own, and those of subgraphs."""
-    with saver.database.read() as connection:
-        return [name for (name,) in connection.execute(_NAMESPACES, (thread,))]
-
-
-_NAMESPACES = "SELECT DISTINCT namespace FROM lines JOIN threads ON threads.id = lines.thread WHERE threads.name = ?"

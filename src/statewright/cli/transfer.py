@@ -27,16 +27,16 @@ _UNDER_WAY: Final = 256
 """How many commits wait to be written at once: they share transactions."""
 
 
-def carry(source: Checkpointer, thread_id: str, target: Checkpointer, to: str, namespaces: Sequence[str]) -> int:
+def carry(source: Checkpointer, thread_id: str, target: Checkpointer, to: str) -> int:
     """Give `target` a thread `to` with all that a thread of `source` has; how many checkpoints that is.
 
-    `namespaces` are those of the thread; the port does not list them. If it fails nothing of the new thread stays.
+    If it fails nothing of the new thread stays.
     """
     writer = _Writer(target, to)
     try:
         events = resolved(source.events(thread_id))
         writer.name_runs(events)
-        for namespace in sorted(namespaces):  # that of the run's own graph is empty, and the first
+        for namespace in resolved(source.namespaces(thread_id)):
             for saved, before in _in_order(source, thread_id, namespace):
                 writer.write(saved, before)
                 if not writer.owns:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from statewright.channels import MISSING, difference
@@ -85,17 +85,24 @@ def deltas(program: Program, results: Sequence[TaskResult], old: Values, new: Va
 
     MISSING stands for a signal that is gone.
     """
+    channels, unsaved = program.channels, program.unsaved
+    changes = {
+        name: channels[name].delta(written, new[name]) if name in channels else new[name]
+        for name, written in _updates(results)
+        if name in new and name not in unsaved  # a signal that only conditional edges see is gone already
+    }
+    for name in program.transient:
+        if name in old and name not in new and name not in unsaved:
+            changes[name] = MISSING
+    return changes
+
+
+def _updates(results: Sequence[TaskResult]) -> Iterable[tuple[str, Sequence[Any]]]:
+    """Each name that results write to, with what they write, in task order."""
+    if len(results) == 1 and type(results[0].writes) is dict:
+        return [(name, (update,)) for name, update in results[0].writes.items()]
     updates: dict[str, list[Any]] = {}
     for result in results:
         for name, update in pairs_of(result):
-            if name not in program.unsaved:
-                updates.setdefault(name, []).append(update)
-    changes = {
-        name: program.channels[name].delta(written, new[name]) if name in program.channels else new[name]
-        for name, written in updates.items()
-        if name in new  # a signal that only conditional edges see is gone already
-    }
-    for name in program.transient:
-        if name in old and name not in new and name not in program.unsaved:
-            changes[name] = MISSING
-    return changes
+            updates.setdefault(name, []).append(update)
+    return updates.items()

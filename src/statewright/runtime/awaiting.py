@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from concurrent.futures import Future
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
+
+from statewright.promise import Later, comes_later
 
 T = TypeVar("T")
 
@@ -48,32 +49,30 @@ class _Mailbox:
 _mailboxes: WeakKeyDictionary[asyncio.AbstractEventLoop, _Mailbox] = WeakKeyDictionary()
 
 
-async def awaited(future: Future[T]) -> T:
-    """What a future of another thread brings. If the wait is cancelled, the work goes on."""
-    if not future.done():
+async def awaited(answer: Later[T]) -> T:
+    """What another thread brings. If the wait is cancelled, the work goes on."""
+    if not answer.done():
         loop = asyncio.get_running_loop()
         mailbox = _mailboxes.get(loop)
         if mailbox is None:
             mailbox = _mailboxes[loop] = _Mailbox(loop)
         waiter: asyncio.Future[None] = loop.create_future()
         deliver = mailbox.deliver
-        future.add_done_callback(lambda _: deliver(waiter))
+        answer.add_done_callback(lambda _: deliver(waiter))
         await waiter
-    return future.result()
+    return answer.result()
 
 
-async def awaited_in_any_case(future: Future[T]) -> tuple[T, asyncio.CancelledError | None]:
-    """What a future brings, and the cancellation that came meanwhile: what is being saved will be saved."""
+async def awaited_in_any_case(answer: Later[T]) -> tuple[T, asyncio.CancelledError | None]:
+    """What another thread brings, and the cancellation that came meanwhile: what is being saved will be saved."""
     signal: asyncio.CancelledError | None = None
     while True:
         try:
-            return await awaited(future), signal
+            return await awaited(answer), signal
         except asyncio.CancelledError as cancelled:
-            if future.done() and future.cancelled():
-                raise
             signal = cancelled
 
 
 async def answered(answer: Any) -> Any:
-    """The answer of a saver, awaited if it is a future."""
-    return await awaited(cast("Future[Any]", answer)) if isinstance(answer, Future) else answer
+    """The answer of a saver, awaited if it comes later."""
+    return await awaited(answer) if comes_later(answer) else answer

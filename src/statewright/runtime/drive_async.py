@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from concurrent.futures import Future
 from typing import Any, cast
 
 from statewright.checkpoint import Checkpoint, Task
 from statewright.errors import CheckpointConflict, ThreadBusy
 from statewright.ids import draw_checkpoint_id
+from statewright.promise import comes_later
 from statewright.runtime.attempt import perform
 from statewright.runtime.attempt_async import perform_async
 from statewright.runtime.attempts_async import lent_async, pause, perform_guarded_async
@@ -232,10 +232,10 @@ async def _perform_effect(run: Run, effect: Effect) -> tuple[Any, asyncio.Cancel
     if type(effect) is Save and effect.commit.overlaps:
         before = handed_over(run, ask_saver(run, effect))
         return await awaited_in_any_case(before) if before is not None else (None, None)
-    signal = await _flush(run)
+    signal = await _flush(run) if run.unsaved is not None else None
     answer = ask_saver(run, effect)
-    if isinstance(answer, Future):
-        answer, later = await awaited_in_any_case(cast("Future[Any]", answer))
+    if comes_later(answer):
+        answer, later = await awaited_in_any_case(answer)
         return answer, later or signal
     return answer, signal
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
-from typing import Any, cast
+from typing import Any
 
 from statewright.checkpoint import JournalEntry, JournalKey, Pending
 from statewright.errors import InvalidUpdateError, NonDeterminismError, RunCancelled
 from statewright.fingerprint import fingerprint
 from statewright.graph import is_coroutine_function
 from statewright.ids import CheckpointId
+from statewright.promise import comes_later
 from statewright.runtime.scope import Scope
 
 _flushing = threading.Lock()
@@ -59,7 +59,7 @@ def recall(
 
 
 def record(scope: Scope, key: JournalKey, entry: JournalEntry) -> Any:
-    """Keep a result; the saver's answer, which may be a future."""
+    """Keep a result; the saver's answer, which may come later."""
     run = scope.run
     run.journal[key] = entry
     if run.saver is None or run.line is None or scope.checkpoint is None:
@@ -82,13 +82,13 @@ def _save_checkpoint(scope: Scope) -> None:
 
 def wait_for(answer: Any) -> None:
     """Wait until the saver has what it was given."""
-    if isinstance(answer, Future):
-        cast("Future[Any]", answer).result()
+    if comes_later(answer):
+        answer.result()
 
 
 async def wait_for_async(answer: Any) -> None:
     """`wait_for`, on the running event loop."""
-    if isinstance(answer, Future):
+    if comes_later(answer):
         from statewright.runtime.awaiting import answered  # loads asyncio
 
         await answered(answer)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from concurrent.futures import Future
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,6 +12,7 @@ from statewright.clock import Clock
 from statewright.events import Event
 from statewright.graph import Budget
 from statewright.ids import TaskId, draw_checkpoint_id, draw_run_id
+from statewright.promise import Later
 from statewright.runtime.budget import Spending
 from statewright.runtime.config import OnBusy, OnUnfinished, Settings
 from statewright.store import Store
@@ -163,7 +163,7 @@ class Run:
         """That tasks have ended, where that counts only once it is saved, and is told only then."""
         self.migrated: Mapping[str, Any] | None = None
         """The state as it was saved, if it was migrated since and that is not saved yet."""
-        self.unsaved: Future[Any] | None = None
+        self.unsaved: Later[Any] | None = None
         """The commit that is under way while the run goes on."""
         self.saves_at_rest = saves_at_rest
         """Whether supersteps are saved only when the run comes to rest: durability `exit`."""

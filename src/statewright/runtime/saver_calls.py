@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from concurrent.futures import Future
 from typing import Any, TypeVar, cast
 
 from statewright.checkpoint import Checkpointer, Line
 from statewright.ids import CheckpointId
+from statewright.promise import Later, comes_later
 from statewright.runtime.effects import Effect, Emit, Land, Load, Save
 from statewright.runtime.run import Run
 
@@ -25,9 +25,9 @@ def perform_effect(run: Run, effect: Effect) -> Any:
     return resolved(ask_saver(run, effect))
 
 
-def handed_over(run: Run, answer: Any) -> Future[Any] | None:
+def handed_over(run: Run, answer: Any) -> Later[Any] | None:
     """Note that a commit is under way; the one before, if it is too: a run is never ahead by more than that."""
-    before, run.unsaved = run.unsaved, cast("Future[Any]", answer) if isinstance(answer, Future) else None
+    before, run.unsaved = run.unsaved, answer if comes_later(answer) else None
     return before
 
 
@@ -50,12 +50,12 @@ def perform_all(run: Run, effects: Generator[Effect, Any, T]) -> T:
 
 
 def resolved(answer: Any) -> Any:
-    """A saver's answer, waited for if it is a future."""
-    return cast("Future[Any]", answer).result() if isinstance(answer, Future) else answer
+    """A saver's answer, waited for if it comes later."""
+    return answer.result() if comes_later(answer) else answer
 
 
 def ask_saver(run: Run, effect: Effect) -> Any:
-    """The saver's answer to a storage effect, or a future of it."""
+    """The saver's answer to a storage effect, which may come later."""
     saver, line = cast(Checkpointer, run.saver), cast(Line, run.line)
     if type(effect) is Save:
         return saver.commit(effect.commit)

@@ -14,9 +14,10 @@ from contextlib import contextmanager, suppress
 from typing import Final, cast
 from weakref import WeakValueDictionary
 
-from statewright.checkpoint import Answered, Checkpointer, Hold, Lease, Line
+from statewright.checkpoint import Checkpointer, Hold, Lease, Line
 from statewright.clock import SystemClock, Timer
 from statewright.errors import CheckpointConflict, StorageError, ThreadBusy
+from statewright.promise import Answered
 from statewright.runtime.control import RunControl
 from statewright.runtime.run import LEASE, Run
 from statewright.runtime.saver_calls import resolved

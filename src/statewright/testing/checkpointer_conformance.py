@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar, cast
 
 from statewright.checkpoint import (
     NO_ARG,
-    Answered,
     Checkpoint,
     Checkpointer,
     Commit,
@@ -32,14 +30,15 @@ from statewright.checkpoint import (
 from statewright.errors import CheckpointConflict, CheckpointNotFound, Fenced, ThreadBusy
 from statewright.events import Log
 from statewright.ids import CheckpointId, InterruptId, draw_checkpoint_id
+from statewright.promise import Answered, comes_later
 
 T = TypeVar("T")
 LINE = Line("thread")
 
 
 def answer(given: Answered[T]) -> T:
-    """The answer of a saver, waited for if it is a future."""
-    return cast("Future[T]", given).result() if isinstance(given, Future) else given
+    """The answer of a saver, waited for if it comes later."""
+    return given.result() if comes_later(given) else cast(T, given)
 
 
 def commit_after(
@@ -80,6 +79,7 @@ class CheckpointerConformance:
         assert answer(saver.load("thread")) is None
         assert list(answer(saver.history("thread"))) == []
         assert list(answer(saver.branches("thread"))) == []
+        assert list(answer(saver.namespaces("thread"))) == []
 
     def test_the_head_is_what_was_committed_last(self) -> None:
         saver = self.make_saver()
@@ -264,9 +264,12 @@ class CheckpointerConformance:
         (head,) = self.chain(saver, 1)
         for namespace in ("a:1", "a:1|b:2", "a:1:1", "a:10"):
             self.chain(saver, 1, LINE._replace(namespace=namespace))
+        self.chain(saver, 1, LINE._replace(namespace="a:10", branch="other"))
+        assert list(answer(saver.namespaces("thread"))) == ["", "a:1", "a:10", "a:1:1", "a:1|b:2"]
         answer(saver.commit(commit_after(head, drops=("a:1",))))
         left = [one for one in ("a:1", "a:1|b:2", "a:1:1", "a:10") if answer(saver.load("thread", namespace=one))]
         assert left == ["a:10"]
+        assert list(answer(saver.namespaces("thread"))) == ["", "a:10"]
 
     def test_a_copied_thread_goes_its_own_way(self) -> None:
         saver = self.make_saver()

@@ -15,7 +15,6 @@ from statewright import START, Command, InMemorySaver, StateGraph, interrupt
 from statewright.channels import MISSING, Added
 from statewright.checkpoint import Checkpoint, Commit, Line, PrunePolicy
 from statewright.cli import transfer
-from statewright.cli.threads_carry import namespaces_of
 from statewright.cli.transfer import carry, changed_fields
 from statewright.errors import CheckpointConflict
 from statewright.ids import CheckpointId, draw_checkpoint_id
@@ -85,11 +84,10 @@ def _known(one: Any, history: Any) -> Any:
 
 
 def check_carried(source: SqliteSaver, target: Any, thread: str = "t") -> int:
-    namespaces = list(namespaces_of(source, thread))
-    count = carry(source, thread, target, "new", namespaces)
+    namespaces = source.namespaces(thread)
+    count = carry(source, thread, target, "new")
     assert facts(target, "new", namespaces) == facts(source, thread, namespaces)
-    if isinstance(target, SqliteSaver):
-        assert sorted(namespaces_of(target, "new")) == sorted(namespaces)
+        assert target.namespaces("new") == namespaces
     (entry,) = resolved(target.threads(prefix="new"))
     assert (entry.changed_at, entry.owner) == (resolved(source.threads(prefix=thread))[0].changed_at, None)
     return count
@@ -186,7 +184,7 @@ def test_a_thread_that_exists_is_left_alone(source: SqliteSaver, target: Any) ->
     app(target).invoke({"n": 6}, thread_id="new")
     before = resolved(target.load("new"))
     with pytest.raises(CheckpointConflict):
-        carry(source, "t", target, "new", namespaces_of(source, "t"))
+        carry(source, "t", target, "new")
     assert resolved(target.load("new")) == before
 
 
@@ -198,7 +196,7 @@ def test_what_fails_half_way_leaves_nothing(source: SqliteSaver, target: Any, mo
 
     monkeypatch.setattr(transfer, "_let_go", fail)
     with pytest.raises(RuntimeError, match="no more"):
-        carry(source, "t", target, "new", namespaces_of(source, "t"))
+        carry(source, "t", target, "new")
     assert resolved(target.threads()) == []
 
 
@@ -210,7 +208,7 @@ def test_a_thread_of_many_steps_takes_no_more_room_than_before(source: SqliteSav
     graph.add_conditional_edges("grow", lambda state: "grow" if state["n"] < 700 else "__end__")
     graph.compile(source).invoke({}, thread_id="t")
     with SqliteSaver(tmp_path / "other.db") as other:
-        carry(source, "t", other, "t", [""])
+        carry(source, "t", other, "t")
         assert facts(other, "t", [""]) == facts(source, "t", [""])
     source.close()
     assert (tmp_path / "other.db").stat().st_size < 1.5 * (tmp_path / "source.db").stat().st_size

@@ -6,7 +6,6 @@ Statements of one line are constants here, longer ones are files under `sql/`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import Future
 from sqlite3 import Connection
 from typing import Any, Final
 
@@ -14,6 +13,7 @@ from statewright.cache import CacheKey
 from statewright.checkpoint.forms import microseconds
 from statewright.clock import Clock, SystemClock
 from statewright.errors import SerdeError
+from statewright.promise import Promise
 from statewright.storage.sqlite.statements import statements
 from statewright.storage.sqlite.view import Given, View
 
@@ -53,7 +53,7 @@ class SqliteCache(View):
         except SerdeError:  # the node is called instead, and what it answers replaces this
             return None
 
-    def put(self, key: CacheKey, value: Any, *, ttl: float | None = None) -> Future[None]:
+    def put(self, key: CacheKey, value: Any, *, ttl: float | None = None) -> Promise[None]:
         """Keep a value, for `ttl` seconds if given. Raises SerdeError for what cannot be stored."""
         stored = self.database.seal.close(self.database.serde.encode(value, f"the result of {key.node}"))
         now = microseconds(self._clock.now())
@@ -68,7 +68,7 @@ class SqliteCache(View):
 
         return self.database.hand_over(keep)
 
-    def clear(self, nodes: Sequence[str] | None = None) -> Future[None]:
+    def clear(self, nodes: Sequence[str] | None = None) -> Promise[None]:
         def forget(connection: Connection) -> None:
             if nodes is None:
                 connection.execute(_FORGET_ALL)

@@ -14,15 +14,15 @@ import sqlite3
 import threading
 from collections import deque
 from collections.abc import Callable, Generator
-from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from pathlib import Path
 from traceback import clear_frames
 from types import TracebackType
-from typing import Any, Final, Generic, Self, TypeVar, cast
+from typing import Any, Final, Self, TypeVar
 
 from statewright.checkpoint.serde import Serde
 from statewright.errors import InvalidConfig
+from statewright.promise import Promise
 from statewright.runtime.worker_threads import workers
 from statewright.storage.seal import Seal
 from statewright.storage.sqlite.faults import check_in_place, identity_of, translated
@@ -39,34 +39,30 @@ LARGEST_GROUP: Final = 256
 """How many jobs one transaction takes."""
 
 
-class _Waiting(Generic[T]):
-    """A job, and who waits for it."""
+class _Write(Promise[T]):
+    """A job, and the promise to do it."""
 
-    __slots__ = ("answered", "error", "future", "job", "result")
+    __slots__ = ("_job", "answer", "error")
 
-    def __init__(self, job: Job[T], future: Future[T] | None = None) -> None:
-        self.job = job
-        self.future = future
-        self.answered = False
-        self.result: T | None = None
+    def __init__(self, job: Job[T]) -> None:
+        super().__init__()
+        self._job = job
+        self.answer: Any = None
         self.error: BaseException | None = None
 
     def attempt(self, connection: sqlite3.Connection) -> None:
         """Do the job; what comes of it counts once the transaction is through."""
         try:
-            self.result, self.error = self.job(connection), None
+            self.answer, self.error = self._job(connection), None
         except BaseException as error:
             clear_frames(error.__traceback__)  # see SqliteDatabase.read
             self.error = error
 
     def tell(self) -> None:
-        self.answered = True
-        if self.future is None:
-            return
         if self.error is not None:
-            self.future.set_exception(self.error)
+            self.set_exception(self.error)
         else:
-            self.future.set_result(cast(Any, self.result))
+            self.set_result(self.answer)
 
 
 class SqliteDatabase:
@@ -92,7 +88,7 @@ class SqliteDatabase:
         """What was written lately; used under the lock of the writer alone."""
         self._lock = threading.Lock()
         self._starting = threading.Lock()
-        self._queue: deque[_Waiting[Any]] = deque()
+        self._queue: deque[_Write[Any]] = deque()
         self._bell = threading.Event()
         self._writer: threading.Thread | None = None
         self._readers: list[sqlite3.Connection] = []
@@ -172,55 +168,52 @@ class SqliteDatabase:
         except IndexError:  # all are in use
             return self._connect()
 
-    def read_beside(self, read: Callable[[sqlite3.Connection], T], *, after: Future[Any] | None = None) -> Future[T]:
+    def read_beside(self, read: Callable[[sqlite3.Connection], T], *, after: Promise[Any] | None = None) -> Promise[T]:
         """What a function reads, on a thread of its own, when a write is through."""
-        future: Future[T] = Future()
-        future.set_running_or_notify_cancel()
+        promise: Promise[T] = Promise()
 
         def call() -> None:
             try:
                 if after is not None:
-                    wait([after])
+                    after.wait()
                 with self.read() as connection:
                     found = read(connection)
             except BaseException as error:
-                future.set_exception(error)
+                promise.set_exception(error)
             else:
-                future.set_result(found)
+                promise.set_result(found)
 
         workers.submit(call)
-        return future
+        return promise
 
     # -- writing
 
     def write(self, job: Job[T]) -> T:
         """Do a job in a transaction, on this thread, with whatever else waits to be written; its answer."""
         self._check_process()
-        waiting = _Waiting(job)
-        self._queue.append(waiting)
+        promise = _Write(job)
+        self._queue.append(promise)
         with self._lock:
-            while not waiting.answered:  # whoever held the lock may have done it already
+            while not promise.done():  # whoever held the lock may have done it already
                 self._drain()
-        if waiting.error is not None:
-            raise waiting.error
-        return cast(T, waiting.result)
+        return promise.result()
 
-    def hand_over(self, job: Job[T]) -> Future[T]:
+    def hand_over(self, job: Job[T]) -> Promise[T]:
         """Let a job be done in a transaction on the writer thread; jobs keep their order.
 
-        It is done even if nobody waits for it any more. The future of a closed database raises.
+        It is done even if nobody waits for it any more. The promise of a closed database raises.
         """
         self._check_process()
-        future: Future[T] = Future()
-        future.set_running_or_notify_cancel()  # whoever cancels it ends a wait, and not the write
-        self._queue.append(_Waiting(job, future))
+        promise = _Write(job)
+        self._queue.append(promise)
         if self._writer is None:
             self._start_writer()
-        self._bell.set()
+        if not self._bell.is_set():
+            self._bell.set()
         if self._closed:  # nobody else will answer
             with self._lock:
                 self._drain()
-        return future
+        return promise
 
     def _start_writer(self) -> None:
         with self._starting:  # not the lock: whoever hands over does not wait for those who write
@@ -239,7 +232,7 @@ class SqliteDatabase:
 
     def _drain(self) -> None:
         """Write what waits as one transaction. The lock is held."""
-        queue, group = self._queue, list[_Waiting[Any]]()
+        queue, group = self._queue, list[_Write[Any]]()
         while queue and len(group) < LARGEST_GROUP:
             group.append(queue.popleft())
         if not group:
@@ -256,7 +249,7 @@ class SqliteDatabase:
                 one.error = translated(one.error, self.path) or one.error
             one.tell()
 
-    def _written_together(self, group: list[_Waiting[Any]]) -> bool:
+    def _written_together(self, group: list[_Write[Any]]) -> bool:
         """Write a group; False if one failed after it had written, so that nothing was kept."""
         connection = self._connection
         if self._closed:
@@ -277,7 +270,7 @@ class SqliteDatabase:
             raise
         return True
 
-    def _written_alone(self, one: _Waiting[Any]) -> None:
+    def _written_alone(self, one: _Write[Any]) -> None:
         connection = self._connection
         try:
             connection.execute("BEGIN IMMEDIATE")

@@ -5,14 +5,12 @@ from __future__ import annotations
 import sqlite3
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, wait
 from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 from typing import Any, Final, TypeVar
 
 from statewright.checkpoint import (
-    Answered,
     Commit,
     Hold,
     Lease,
@@ -28,6 +26,7 @@ from statewright.checkpoint.serde import Serde
 from statewright.errors import CheckpointConflict, CheckpointNotFound
 from statewright.events import Event, Log
 from statewright.ids import CheckpointId
+from statewright.promise import Answered, Promise
 from statewright.storage.sqlite.commits import Encoder, Job, Writer, check_hold
 from statewright.storage.sqlite.history import HistoryReader
 from statewright.storage.sqlite.known import Thread
@@ -58,7 +57,7 @@ class SqliteSaver(View):
     def __init__(self, database: Given, **options: Any) -> None:
         super().__init__(database, **options)
         self._writer = Writer(Encoder(self.database.serde, self.database.seal), self.database.known)
-        self._ahead: dict[str, Future[Any]] = {}
+        self._ahead: dict[str, Promise[Any]] = {}
         """By thread, the last commit that a run has not waited for: who reads the thread does."""
 
     @property
@@ -76,10 +75,10 @@ class SqliteSaver(View):
         job = self._writer.commit_job(commit, also)
         if not commit.overlaps:
             return self._written(job)
-        future = self._ahead[commit.line.thread_id] = self.database.hand_over(job)
+        promise = self._ahead[commit.line.thread_id] = self.database.hand_over(job)
         if len(self._ahead) > _MOST_AHEAD:
             self._ahead = {thread: one for thread, one in self._ahead.items() if not one.done()}
-        return future
+        return promise
 
     def save_results(
         self,
@@ -232,6 +231,11 @@ class SqliteSaver(View):
             lambda connection: sorted(name for _, name in lines_of(connection, thread_id, namespace)), thread_id
         )
 
+    def namespaces(self, thread_id: str) -> Answered[Sequence[str]]:
+        return self._read(
+            lambda connection: [name for (name,) in connection.execute(_NAMESPACES, (thread_id,))], thread_id
+        )
+
     def lease(self, thread_id: str) -> Answered[Lease | None]:
         return self._read(lambda connection: _lease(connection, thread_id), thread_id)
 
@@ -265,7 +269,7 @@ class SqliteSaver(View):
         if _on_event_loop():
             return self.database.read_beside(read, after=ahead)
         if ahead is not None:
-            wait([ahead])
+            ahead.wait()
         with self.database.read() as connection:
             return read(connection)
 
@@ -356,6 +360,7 @@ _SQL: Final = statements("saver")
 _WANT: Final = _SQL["want"]
 _RUNS: Final = _SQL["runs"]
 _THREADS: Final = _SQL["threads"]
+_NAMESPACES: Final = _SQL["namespaces"]
 _THREAD: Final = _SQL["thread"]
 _NAMED_RUNS: Final = _SQL["named_runs"]
 _COPIED_LINES: Final = _SQL["copied_lines"]

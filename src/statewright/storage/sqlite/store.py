@@ -7,7 +7,6 @@ model of the index for vectors) is done before it begins. How that is arranged i
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from sqlite3 import Connection
@@ -16,6 +15,7 @@ from typing import Any, Final
 from statewright.checkpoint.forms import microseconds
 from statewright.clock import Clock, Duration, SystemClock, Timer, as_seconds
 from statewright.errors import InvalidUpdateError, SerdeError
+from statewright.runtime.awaiting import awaited
 from statewright.runtime.thread_calls import call_in_thread
 from statewright.storage.sqlite.batch import Step, Work
 from statewright.storage.sqlite.items import Items, place_of
@@ -128,10 +128,10 @@ class SqliteStore(View, StoreFace):
         if work.texts:
             await call_in_thread(work.embed)
         if work.writes:
-            return await asyncio.wrap_future(self.database.hand_over(work.perform))
+            return await awaited(self.database.hand_over(work.perform))
         answers = await call_in_thread(work.read)
         if work.was_read:
-            await asyncio.wrap_future(self.database.hand_over(work.refresh))
+            await awaited(self.database.hand_over(work.refresh))
         return answers
 
     async def aget(self, namespace: Namespace, key: str, **options: Any) -> Item | None:

@@ -9,13 +9,14 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import wait
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from statewright.errors import StorageError, StorageUnavailable
+from statewright.promise import Promise
+from statewright.runtime.awaiting import awaited
 from statewright.storage.sqlite.cache import SqliteCache
 from statewright.storage.sqlite.database import LARGEST_GROUP, Job, SqliteDatabase
 
@@ -55,6 +56,15 @@ def kept(database: SqliteDatabase) -> list[str]:
 
 def fail() -> None:
     raise ValueError("no luck")
+
+
+def failure(promise: Promise[Any]) -> Exception | None:
+    """What was raised instead of an answer."""
+    try:
+        promise.result(LONG)
+    except Exception as error:
+        return error
+    return None
 
 
 class Occupied:
@@ -104,16 +114,16 @@ def test_jobs_that_wait_share_a_transaction(database: SqliteDatabase) -> None:
         seen.append((inside, len(kept(database))))
 
     with Occupied(database):
-        futures = [database.hand_over(look) for _ in range(5)]
-    wait(futures, LONG)
+        promises = [database.hand_over(look) for _ in range(5)]
+    assert all(promise.wait(LONG) for promise in promises)
     assert seen == [(1, 0), (2, 0), (3, 0), (4, 0), (5, 0)]
     assert len(kept(database)) == 5
 
 
 def test_a_job_that_fails_in_a_group_fails_alone(database: SqliteDatabase) -> None:
     with Occupied(database):
-        futures = [database.hand_over(keeping(str(n), fail if n % 3 == 1 else lambda: None)) for n in range(9)]
-    outcomes = [future.exception(LONG) for future in futures]
+        promises = [database.hand_over(keeping(str(n), fail if n % 3 == 1 else lambda: None)) for n in range(9)]
+    outcomes = [failure(promise) for promise in promises]
     assert [n for n, error in enumerate(outcomes) if error is not None] == [1, 4, 7]
     assert kept(database) == ["0", "2", "3", "5", "6", "8"]
 
@@ -122,9 +132,9 @@ def test_a_job_that_fails_before_it_writes_costs_the_others_nothing(database: Sq
     done: list[str] = []
     with Occupied(database):
         refused = database.hand_over(lambda connection: fail())
-        future = database.hand_over(keeping("a", lambda: done.append("a")))
-    assert isinstance(refused.exception(LONG), ValueError)
-    assert future.result(LONG) == "a"
+        promise = database.hand_over(keeping("a", lambda: done.append("a")))
+    assert isinstance(failure(refused), ValueError)
+    assert promise.result(LONG) == "a"
     assert done == ["a"]
 
 
@@ -143,8 +153,8 @@ def test_what_sqlite_refuses_in_a_job_is_told_as_ours(database: SqliteDatabase) 
 def test_jobs_are_done_in_the_order_in_which_they_were_handed_over(database: SqliteDatabase) -> None:
     names = [f"{n:04}" for n in range(3 * LARGEST_GROUP)]
     with Occupied(database):
-        futures = [database.hand_over(keeping(name)) for name in names]
-    assert [future.result(LONG) for future in futures] == names
+        promises = [database.hand_over(keeping(name)) for name in names]
+    assert [promise.result(LONG) for promise in promises] == names
     assert kept(database) == names
 
 
@@ -178,18 +188,18 @@ def test_many_threads_may_write_and_read_at_once(database: SqliteDatabase) -> No
 
 def test_who_hands_over_does_not_wait_for_who_writes(database: SqliteDatabase) -> None:
     with Occupied(database):
-        future = database.hand_over(keeping("a"))
-        assert not future.done()
-    assert future.result(LONG) == "a"
+        promise = database.hand_over(keeping("a"))
+        assert not promise.done()
+    assert promise.result(LONG) == "a"
 
 
 def test_a_wait_that_is_given_up_ends_neither_the_write_nor_the_writer(database: SqliteDatabase) -> None:
     async def main() -> None:
         with Occupied(database):
-            waiting = asyncio.wrap_future(database.hand_over(keeping("a")))
+            waiting = asyncio.ensure_future(awaited(database.hand_over(keeping("a"))))
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(waiting, 0.01)
-        assert await asyncio.wrap_future(database.hand_over(keeping("b"))) == "b"
+        assert await awaited(database.hand_over(keeping("b"))) == "b"
 
     asyncio.run(asyncio.wait_for(main(), LONG))
     assert kept(database) == ["a", "b"]
@@ -250,11 +260,11 @@ def test_what_waits_is_written_before_a_database_is_closed(
         monkeypatch.setattr(database, "_start_writer", lambda: None)
     names = [f"{n:04}" for n in range(3 * LARGEST_GROUP)]
     with Occupied(database):
-        futures = [database.hand_over(keeping(name)) for name in names]
+        promises = [database.hand_over(keeping(name)) for name in names]
         closer = threading.Thread(target=database.close)
         closer.start()
     closer.join(LONG)
-    assert [future.result(LONG) for future in futures] == names
+    assert [promise.result(LONG) for promise in promises] == names
     with SqliteDatabase(database.path) as again:
         assert kept(again) == names
 
@@ -277,14 +287,14 @@ def test_after_closing_everything_is_refused(tmp_path: Path, used: bool) -> None
 
 def test_whoever_hands_over_while_a_database_is_closed_gets_an_answer(tmp_path: Path) -> None:
     for n in range(20):
-        database, futures = opened(tmp_path / f"{n}.db"), list[Any]()
+        database, promises = opened(tmp_path / f"{n}.db"), list[Any]()
         closer = threading.Thread(target=database.close)
         for number in range(50):
             if number == n:
                 closer.start()
-            futures.append(database.hand_over(keeping(str(number))))
+            promises.append(database.hand_over(keeping(str(number))))
         closer.join(LONG)
-        done = [future.exception(LONG) is None for future in futures]
+        done = [failure(promise) is None for promise in promises]
         assert done == sorted(done, reverse=True)  # first those that were in time
 
 

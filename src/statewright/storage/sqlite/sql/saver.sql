@@ -15,6 +15,12 @@ SELECT name, changed, owner FROM threads
 WHERE substr(name, 1, length(?)) = ?
 ORDER BY changed DESC, id DESC LIMIT ?;
 
+-- namespaces
+SELECT DISTINCT namespace FROM lines
+JOIN threads ON threads.id = lines.thread
+WHERE threads.name = ?
+ORDER BY namespace;
+
 -- thread
 SELECT id, epoch, owner, until, wanted FROM threads
 WHERE name = ?;
