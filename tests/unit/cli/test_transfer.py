@@ -87,7 +87,7 @@ def check_carried(source: SqliteSaver, target: Any, thread: str = "t") -> int:
     namespaces = source.namespaces(thread)
     count = carry(source, thread, target, "new")
     assert facts(target, "new", namespaces) == facts(source, thread, namespaces)
-        assert target.namespaces("new") == namespaces
+    assert target.namespaces("new") == namespaces
     (entry,) = resolved(target.threads(prefix="new"))
     assert (entry.changed_at, entry.owner) == (resolved(source.threads(prefix=thread))[0].changed_at, None)
     return count
