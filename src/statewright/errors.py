@@ -3,7 +3,9 @@
     StatewrightError                 .code: "SW-" and the name in kebab case
     ├── GraphError                   the graph is wrong; found before it runs
     │   ├── InvalidGraph             .problems: all of them, with near misses
-    │   └── InvalidSchema            a field or its reducer cannot become a channel
+    │   ├── InvalidSchema            a field or its reducer cannot become a channel
+    │   ├── WorkflowError            .problems: all that is wrong in a workflow file, with line and column
+    │   └── ExpressionError          an expression or a template that cannot be read, or not be worked out
     ├── RunError                     a run cannot go on
     │   ├── InvalidUpdateError       an answer, update or input of the wrong shape
     │   ├── ConflictingWrites        two tasks of one superstep, one single-valued channel
@@ -23,7 +25,8 @@
     │   ├── GraphVersionMismatch     a thread that was saved by another version of the graph and does not fit this one
     │   ├── MutatedState             a node changed shared state in place (debug)
     │   ├── RunCancelled             the run was cancelled
-    │   └── GraphDrained             the run was asked to stop, and can go on later
+    │   ├── GraphDrained             the run was asked to stop, and can go on later
+    │   └── RoutingError             the result of a state does not say how to go on
     ├── StorageError
     │   ├── CheckpointConflict       the head moved under a commit
     │   ├── ThreadBusy               another run is advancing the thread
@@ -38,6 +41,11 @@
     │   ├── DamagedDatabase          what is stored is not what was written
     │   ├── WrongKey                 encrypted with another key, or not at all
     │   └── NewerFormat              written by a newer version of Statewright
+    ├── ModelError                   a model gave no answer that can be used
+    │   ├── ModelUnavailable         it cannot be reached, or refuses for now
+    │   ├── ModelAnswerInvalid       its answer is not of the form that was asked for
+    │   └── MissingKey               nobody said with which key to ask it
+    ├── ToolError                    a tool was called wrongly, is not there, or failed
     └── InternalError                a broken invariant: ours, please report it
 
 Build-time, run-time, storage and our own faults differ by type because different people repair them. Control
@@ -50,7 +58,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 __all__ = [
     "BudgetExceeded",
@@ -60,6 +68,7 @@ __all__ = [
     "ConflictingWrites",
     "DamagedDatabase",
     "EmptyInputError",
+    "ExpressionError",
     "Fenced",
     "GraphDrained",
     "GraphError",
@@ -71,6 +80,10 @@ __all__ = [
     "InvalidResume",
     "InvalidSchema",
     "InvalidUpdateError",
+    "MissingKey",
+    "ModelAnswerInvalid",
+    "ModelError",
+    "ModelUnavailable",
     "MutatedState",
     "NamespaceBusy",
     "NewerFormat",
@@ -78,7 +91,9 @@ __all__ = [
     "NodeFailed",
     "NodeTimeoutError",
     "NonDeterminismError",
+    "Problem",
     "RateLimited",
+    "RoutingError",
     "RunCancelled",
     "RunError",
     "SerdeError",
@@ -89,9 +104,11 @@ __all__ = [
     "StorageUnavailable",
     "StoredError",
     "ThreadBusy",
+    "ToolError",
     "UnansweredInterrupts",
     "UnknownKeyWarning",
     "UnknownTarget",
+    "WorkflowError",
     "WrongKey",
     "nearest",
 ]
@@ -149,6 +166,42 @@ class InvalidGraph(GraphError):
         count = len(self.problems)
         numbered = "\n".join(f"  {number}. {problem}" for number, problem in enumerate(self.problems, 1))
         super().__init__(f"{graph} has {count} problem{'s' if count != 1 else ''}:\n{numbered}")
+
+
+class Problem(NamedTuple):
+    """Something wrong in a workflow file, and where."""
+
+    path: str
+    """Where in the document: `states[2].next.condition`; empty for the document itself."""
+    line: int
+    """From 1; 0 if it concerns no line."""
+    column: int
+    message: str
+    """What was found."""
+    suggestion: str = ""
+    """What to do about it."""
+
+    def __str__(self) -> str:
+        where = f"line {self.line}, column {self.column}" if self.line else ""
+        place = f"In {self.path!r}" if self.path else ""
+        head = f"{place} ({where})" if place and where else place or where.capitalize()
+        said = f"{self.message} {self.suggestion}".rstrip()
+        return f"{head}: {said}" if head else said
+
+
+class WorkflowError(GraphError):
+    """A workflow file is wrong; `problems` lists everything that was found, in the order in which it was checked."""
+
+    def __init__(self, problems: Sequence[Problem], *, source: str = "the workflow") -> None:
+        self.problems = tuple(problems)
+        self.source = source
+        count = len(self.problems)
+        numbered = "\n".join(f"  {number}. {problem}" for number, problem in enumerate(self.problems, 1))
+        super().__init__(f"{source} has {count} problem{'s' if count != 1 else ''}:\n{numbered}")
+
+
+class ExpressionError(GraphError):
+    """An expression or a template of a workflow cannot be read, or what it says cannot be worked out."""
 
 
 class InvalidSchema(GraphError):
@@ -364,6 +417,10 @@ class GraphDrained(RunError):
         super().__init__(f"The run was drained: {reason}. Call invoke(None) on its thread to go on.")
 
 
+class RoutingError(RunError):
+    """The result of a state does not say how to go on: there is nothing to iterate over, or too much."""
+
+
 # -- storage
 
 
@@ -478,6 +535,35 @@ class StoredError(StorageError):
         self.kind = kind
         """The module and name of its class."""
         super().__init__(text)
+
+
+# -- models and tools
+
+
+class ModelError(StatewrightError):
+    """A model gave no answer that can be used."""
+
+
+class ModelUnavailable(ModelError):
+    """A model cannot be reached, or refuses for now; `retry_after` says for how many seconds, if it said so."""
+
+    def __init__(self, message: str, *, status: int | None = None, retry_after: float | None = None) -> None:
+        self.status = status
+        """The status of HTTP, if there was one."""
+        self.retry_after = retry_after
+        super().__init__(message)
+
+
+class ModelAnswerInvalid(ModelError):
+    """The answer of a model is not of the form that was asked for, after every attempt."""
+
+
+class MissingKey(ModelError):
+    """Nobody said with which key a model, or a service that a tool uses, is asked."""
+
+
+class ToolError(StatewrightError):
+    """A tool was called with arguments that it does not take, is not there, is not allowed, or failed."""
 
 
 # -- ours

@@ -32,7 +32,7 @@ def test_every_relative_link_leads_somewhere(path: Path) -> None:
 
 def test_every_error_has_a_heading() -> None:
     text = (ROOT / "docs/guide/errors.md").read_text(encoding="utf-8")
-    classes = [name for name in errors.__all__ if isinstance(getattr(errors, name), type)]
+    classes = [name for name in errors.__all__ if name[0].isupper() and name != "Problem"]
     assert [name for name in classes if f"## {name}\n" not in text] == []
 
 

@@ -19,6 +19,7 @@ from statewright.errors import (
     ConflictingWrites,
     DamagedDatabase,
     EmptyInputError,
+    ExpressionError,
     Fenced,
     GraphDrained,
     GraphError,
@@ -30,6 +31,10 @@ from statewright.errors import (
     InvalidResume,
     InvalidSchema,
     InvalidUpdateError,
+    MissingKey,
+    ModelAnswerInvalid,
+    ModelError,
+    ModelUnavailable,
     MutatedState,
     NamespaceBusy,
     NewerFormat,
@@ -37,7 +42,9 @@ from statewright.errors import (
     NodeFailed,
     NodeTimeoutError,
     NonDeterminismError,
+    Problem,
     RateLimited,
+    RoutingError,
     RunCancelled,
     RunError,
     SerdeError,
@@ -48,9 +55,11 @@ from statewright.errors import (
     StorageUnavailable,
     StoredError,
     ThreadBusy,
+    ToolError,
     UnansweredInterrupts,
     UnknownKeyWarning,
     UnknownTarget,
+    WorkflowError,
     WrongKey,
     nearest,
     suggestion,
@@ -139,6 +148,23 @@ AT = datetime(2026, 1, 2, tzinfo=UTC)
 EXAMPLES: list[tuple[StatewrightError, list[str]]] = [
     (InvalidGraph(["one.", "two."], graph="triage"), ["triage has 2 problems", "1. one.", "2. two."]),
     (InvalidGraph(["one."]), ["graph has 1 problem:"]),
+    (
+        WorkflowError(
+            [
+                Problem("states[1].next", 7, 5, "It says nothing.", "Write state_id."),
+                Problem("", 0, 0, "There are no states."),
+                Problem("", 2, 1, "A tab."),
+            ],
+            source="flow.yaml",
+        ),
+        [
+            "flow.yaml has 3 problems",
+            "1. In 'states[1].next' (line 7, column 5): It says nothing. Write state_id.",
+            "2. There are no states.",
+            "3. Line 2, column 1: A tab.",
+        ],
+    ),
+    (ModelUnavailable("The model answers with status 429.", status=429, retry_after=2.0), ["status 429"]),
     (ConflictingWrites("x", ["a", "b"]), ["'x'", "'a' and 'b'", "same superstep", "reducer"]),
     (ConflictingWrites("x", ["a", "b"], what="was replaced"), ["but was replaced."]),
     (
@@ -195,7 +221,13 @@ PLAIN = (
     StatewrightError,
     GraphError,
     InvalidSchema,
+    ExpressionError,
     RunError,
+    RoutingError,
+    ModelError,
+    ModelAnswerInvalid,
+    MissingKey,
+    ToolError,
     InvalidUpdateError,
     EmptyInputError,
     InvalidConfig,
@@ -224,13 +256,15 @@ def test_a_message_says_what_where_what_was_found_and_what_to_do(error: Statewri
 def test_a_message_is_made_of_whole_sentences(error: StatewrightError, parts: list[str]) -> None:
     said = str(error)
     assert "  " not in said.replace("\n  ", "\n")
-    assert isinstance(error, NodeFailed | InvalidGraph) or said.endswith(".")
+    assert isinstance(error, NodeFailed | InvalidGraph | WorkflowError) or said.endswith(".")
 
 
 @pytest.mark.parametrize(
     ("error", "facts"),
     [
         (InvalidGraph(["one.", "two."]), {"problems": ("one.", "two.")}),
+        (WorkflowError([Problem("a", 1, 2, "b", "c")]), {"problems": (Problem("a", 1, 2, "b", "c"),)}),
+        (ModelUnavailable("no", status=503, retry_after=1.5), {"status": 503, "retry_after": 1.5}),
         (ConflictingWrites("x", ["a", "b"]), {"channel": "x", "nodes": ("a", "b")}),
         (UnknownTarget("a", "b", ["c"], via="Send"), {"source": "a", "target": "b"}),
         (GraphRecursionError(5, [["a"], ["b", "c"]]), {"limit": 5, "last_steps": (("a",), ("b", "c"))}),
