@@ -6,7 +6,8 @@ A parent starts one child after the other: a separate interpreter with a `Sqlite
 several threads at once, from wherever the file says that they stand, begins new ones when all are done, and writes
 what it does and what it is told to its *notes*: a line each, with O_APPEND, so that a line counts once it is whole.
 The parent kills it with SIGKILL, reads a copy of the file as the kill left it, and compares that with the notes of
-all children so far. Of the last child of each file all threads are taken to their ends.
+all children so far. Of the last child of each file all threads are taken to their ends. Some threads are forked on
+the way, and their branches taken to their ends by turns; some are copied, at rest or while a run advances them.
 
 When a commit is known to be saved:
 
@@ -14,8 +15,11 @@ When a commit is known to be saved:
 - durability `async`: when the `on_commit` of the next commit of the same line comes, or when the call returns. So of
   the commits of a line that a child was told of, only the last one may be missing; and when superstep s begins, the
   commit of s - 2 is saved (under `sync`: that of s - 1).
+- durability `exit`: before its `on_commit` too, which comes only when the run rests, or when a step is kept.
 - a task, under `sync`: before its `on_task_finished`. While its siblings run, results are saved in groups.
-- `update_state`, `runtime.step`, answers and failed attempts: when the call returns, whatever the durability.
+- `update_state`, `fork`, `copy_thread`, `runtime.step`, answers, and failed attempts unless under `exit`: when the
+  call returns, whatever the durability.
+- what a child has read of a thread: at once.
 
 What must hold is said where it is checked, in `Books`. The kills are drawn by a seeded generator, but what they hit
 depends on the machine: the same seed gives the same kind of run, never the same run.
@@ -43,7 +47,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple, TypedDict
@@ -52,6 +56,7 @@ from statewright import (
     END,
     START,
     Command,
+    CompiledGraph,
     Ephemeral,
     InMemorySaver,
     Instrument,
@@ -71,6 +76,7 @@ from statewright import (
 from statewright.checkpoint import SavedCheckpoint, TaskResult
 from statewright.clock import SystemClock
 from statewright.runtime.run import LEASE
+from statewright.runtime.saver_calls import resolved
 from statewright.storage.sqlite import SqliteDatabase, SqliteSaver, commits, fold
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -80,6 +86,7 @@ PATIENCE: Final = 60.0
 """Seconds after which a child hangs."""
 PAGE: Final = 40
 """How many checkpoints are read at once."""
+DURABILITIES: Final = ("sync", "async", "exit")
 
 
 # -- what children tell
@@ -131,6 +138,12 @@ def read_notes(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in whole]
 
 
+def branch_of(run_id: str) -> str:
+    """The branch that a run advances: runs of others than `main` are named after it."""
+    branch, is_named, _ = run_id.partition("/")
+    return branch if is_named else "main"
+
+
 class Teller(Instrument):
     """Notes the supersteps that begin, and the commits and ends of tasks that a run is told of."""
 
@@ -139,17 +152,19 @@ class Teller(Instrument):
 
     def on_superstep(self, event: Any) -> None:
         tasks = [task.id for task in event.data]
-        self._notes.write("begun", line=[event.thread_id, event.namespace], step=event.step, tasks=tasks)
+        self._notes.write("begun", line=self._line(event), step=event.step, tasks=tasks)
 
     def on_commit(self, event: Any) -> None:
         line, checkpoint = event.data.line, event.data.checkpoint
-        line = [line.thread_id, line.namespace]
+        line = [line.thread_id, line.namespace, line.branch]
         self._notes.write("told", line=line, step=checkpoint.step, id=checkpoint.id, source=event.data.source)
 
     def on_task_finished(self, event: Any) -> None:
         if type(event.data) is TaskResult:
-            line = [event.thread_id, event.namespace]
-            self._notes.write("finished", line=line, node=event.node, task=event.data.task.id)
+            self._notes.write("finished", line=self._line(event), node=event.node, task=event.data.task.id)
+
+    def _line(self, event: Any) -> list[str]:
+        return [event.thread_id, event.namespace, branch_of(event.run_id)]
 
 
 # -- the graphs
@@ -215,12 +230,13 @@ class Maker:
 
     def _note(self, kind: str, runtime: Runtime) -> None:
         info = runtime.execution_info
-        line = [info.thread_id, info.namespace]
+        line = [info.thread_id, info.namespace, branch_of(info.run_id)]
         self.notes.write(kind, line=line, node=info.node, task=info.task_id, attempt=info.attempt)
 
     def effect(self, runtime: Runtime, name: str, number: int) -> str:
         """A side effect done once: what it gave."""
-        key = [runtime.execution_info.task_id, name, number]
+        info = runtime.execution_info
+        key = [info.thread_id, info.task_id, name, number]
 
         def act(number: int) -> str:
             token = f"{name} {number}#{os.urandom(6).hex()}"
@@ -455,6 +471,30 @@ def edit(values: Mapping[str, Any]) -> dict[str, Any] | None:
     return {"edited": 1, "log": [f"edited {values['rounds']}"]}
 
 
+def forks(make: Maker) -> StateGraph:
+    """Questions at which a thread may be forked, when a side effect was done and the task beside has landed."""
+
+    def ask(state: Any, runtime: Runtime) -> dict[str, Any]:
+        receipt = make.effect(runtime, "charge", state["rounds"])
+        return {"log": [receipt, interrupt(f"Which way at {state['rounds']}?")]}
+
+    graph = StateGraph(Plain)
+    make.node(graph, "begin", lambda s, r: {"log": ["begin"]})
+    make.node(graph, "ask", ask)
+    make.node(graph, "beside", lambda s, r: {"log": ["beside"]})
+    make.node(graph, "work", lambda s, r: {"log": [f"work on {s['log'][-1]}"]})
+    make.node(graph, "end", lambda s, r: {"rounds": 1, "total": len(s["log"])})
+    for before, after in [(START, "begin"), ("begin", "ask"), ("begin", "beside"), (["ask", "beside"], "work")]:
+        graph.add_edge(before, after)
+    return graph.add_edge("work", "end").add_conditional_edges("end", round_again("begin", 3), ["begin", END])
+
+
+FORKED_AT: Final = {("main", 0): "early", ("main", 1): "late", ("early", 2): "later"}
+"""By branch and round, which branches begin at its question."""
+FORKED_AFTERWARDS: Final = "afterwards"
+"""A branch that begins at the oldest checkpoint of `main`, when that is done."""
+
+
 class Shape(NamedTuple):
     """A kind of graph, and how its threads are begun."""
 
@@ -462,21 +502,30 @@ class Shape(NamedTuple):
     given: Mapping[str, Any]
     options: Mapping[str, Any] = {}
     edits: bool = False
+    forks: bool = False
+    copies: str = ""
+    """Whether threads are copied, and who does it: the `same` connection, or `another`."""
+    rests: bool = True
+    """Whether runs come to rest before they are done, or keep steps."""
     threads: int = 3
-    """How many are advanced at once."""
+    """How many are advanced at once, without their copies."""
+    durabilities: Sequence[str] = DURABILITIES
 
 
 SHAPES: Final[Mapping[str, Shape]] = {
-    "chain": Shape(chain, {"log": ["in"]}, threads=4),
-    "loop": Shape(loop, {"words": ["in"]}, threads=2),
-    "fan": Shape(fan, {"log": []}),
-    "joins": Shape(joins, {"log": ["in"]}),
-    "held": Shape(held, {"log": ["in"]}),
+    "chain": Shape(chain, {"log": ["in"]}, rests=False, threads=4),
+    "loop": Shape(loop, {"words": ["in"]}, rests=False, threads=2),
+    "fan": Shape(fan, {"log": []}, rests=False),
+    "joins": Shape(joins, {"log": ["in"]}, rests=False),
+    "held": Shape(held, {"log": ["in"]}, rests=False),
     "subgraphs": Shape(subgraphs, {"log": ["in"]}),
     "waits": Shape(waits, {"log": ["in"]}),
     "retries": Shape(retries, {"log": ["in"]}),
     "effects": Shape(effects, {"log": ["in"]}),
     "updates": Shape(updates, {"log": ["in"]}, {"interrupt_before": ["review"]}, edits=True),
+    "forks": Shape(forks, {"log": ["in"]}, forks=True),
+    "copies": Shape(forks, {"log": ["in"]}, forks=True, copies="same", threads=2),
+    "copied calls": Shape(subgraphs, {"log": ["in"]}, copies="same", threads=2),
 }
 
 
@@ -519,11 +568,11 @@ class Aims:
         """Have a method of a class reach a moment when it is called, note when it begins and ends, and take longer."""
         original = getattr(owner, method)
 
-        def watched(*args: Any) -> Any:
+        def watched(*args: Any, **options: Any) -> Any:
             notes.write("in", what=kind)
             self.reached(kind)
             time.sleep(random.random() * pause)
-            answer = original(*args)
+            answer = original(*args, **options)
             notes.write("out", what=kind)
             return answer
 
@@ -555,15 +604,60 @@ class Plan:
 Call = tuple[str, tuple[Any, ...], dict[str, Any]]
 
 
-def next_call(shape: str, state: Any, now: datetime) -> Call | None:
-    """What the thread needs to go on, as a method of its app; None if it is done."""
+class Outlook(NamedTuple):
+    """What is to be known of a thread before its next call, but for the states of its branches."""
+
+    branches: Sequence[str]
+    old: Any = None
+    """The config of the oldest checkpoint, to be forked when `main` is done."""
+    needs_copy: bool = False
+
+
+def look_out(app: Any, shape: str, thread: str, *, may_copy: bool = False) -> Outlook:
+    """Look at a thread, which may be made a copy of if it has none."""
+    is_source = may_copy and SHAPES[shape].copies != "" and is_copied_at_rest(thread)
+    needs_copy = is_source and not exists(app, copy_of(thread))
+    if not SHAPES[shape].forks:
+        return Outlook(["main"], needs_copy=needs_copy)
+    branches = sorted({"main", *resolved(app.checkpointer.branches(thread))})
+    history = [*app.get_state_history(thread_id=thread)] if FORKED_AFTERWARDS not in branches else []
+    return Outlook(branches, history[-1].config if history else None, needs_copy)
+
+
+def next_move(
+    shape: str, thread: str, outlook: Outlook, states: Mapping[str, Any], now: datetime
+) -> tuple[str, Call] | None:
+    """What the thread needs to go on, and on which branch: those that are behind come first. None if it is done."""
+    main = states["main"]
+    if outlook.needs_copy and main.created_at is not None and (main.interrupts or not main.next):
+        return "main", ("copy_thread", (thread, copy_of(thread)), {})
+    for branch in sorted(states, key=lambda branch: (states[branch].metadata.get("step", -1), branch)):
+        call = next_fork(shape, branch, outlook, states) or next_call(shape, states[branch], now, branch)
+        if call is not None:
+            return branch, call
+    return None
+
+
+def next_fork(shape: str, branch: str, outlook: Outlook, states: Mapping[str, Any]) -> Call | None:
+    """The fork to be made where a branch stands, if there is one."""
+    state = states[branch]
+    if not SHAPES[shape].forks or state.created_at is None:
+        return None
+    if branch == "main" and not state.next and FORKED_AFTERWARDS not in states:
+        return "fork", (outlook.old,), {"branch": FORKED_AFTERWARDS}
+    to = FORKED_AT.get((branch, state.values["rounds"])) if state.interrupts else None
+    return ("fork", (state.config,), {"branch": to}) if to is not None and to not in states else None
+
+
+def next_call(shape: str, state: Any, now: datetime, branch: str) -> Call | None:
+    """What a branch needs to go on, as a method of its app; None if it is done."""
     if state.created_at is None:
         return "invoke", (dict(SHAPES[shape].given),), {}
     waiting = {question.kind: question for question in reversed(state.interrupts)}
     if event := waiting.get("event"):
         return "send_event", (event.event, {"amount": 30}), {}
     if question := waiting.get("question"):
-        return "invoke", (Command(resume={question.id: f"answer to {question.value}"}),), {}
+        return "invoke", (Command(resume={question.id: f"answer of {branch} to {question.value}"}),), {}
     if waiting:
         return "resume_due", (), {"now": now + timedelta(hours=2)}
     if SHAPES[shape].edits and "review" in state.next and (changes := edit(state.values)):
@@ -581,9 +675,13 @@ class Child:
         pause = 0.006 if plan.slow_disk else 0.0
         aims.around(SqliteDatabase, "_written_together", "commit", self._notes, pause=pause)
         aims.around(fold.Folder, "fold", "fold", self._notes)
+        aims.around(CompiledGraph, "fork", "fork", self._notes)
+        aims.around(CompiledGraph, "copy_thread", "copy", self._notes)
         self._saver = SqliteSaver(Path(plan.folder) / "runs.db")
         self._app = app_of(plan.shape, self._saver, self._notes, plan.driver, plan.generation)
         self._clock = ShiftedClock(plan.generation)
+        self._others = SqliteSaver(Path(plan.folder) / "runs.db") if SHAPES[plan.shape].copies == "another" else None
+        self._copier = app_of(plan.shape, self._others or self._saver, NoNotes())
 
     def run(self) -> None:
         os.write(1, b"ready\n")
@@ -597,45 +695,136 @@ class Child:
             if self._plan.is_last:
                 break
         self._saver.close()
+        if self._others is not None:
+            self._others.close()
 
     async def _advance_beside(self, threads: Sequence[str]) -> None:
         await asyncio.gather(*(self._aadvance(thread) for thread in threads))
 
     def _advance(self, thread: str) -> None:
-        while call := self._next_call(thread, self._app.get_state(thread_id=thread)):
+        self._await_copy(thread)
+        while True:
+            outlook = look_out(self._app, self._plan.shape, thread, may_copy=True)
+            states = {branch: self._app.get_state(thread_id=thread, branch=branch) for branch in outlook.branches}
+            move = self._next_move(thread, outlook, states)
+            if move is None:
+                return
+            branch, (method, args, options) = move
             try:
-                result = getattr(self._app, call[0])(*call[1], **call[2])
+                result = self._method(method)(*args, **options)
             except Mishap:
                 continue
-            self._note_rest(thread, result)
+            self._note_rest(thread, branch, result, options)
 
     async def _aadvance(self, thread: str) -> None:
-        while call := self._next_call(thread, await self._app.aget_state(thread_id=thread)):
+        await asyncio.to_thread(self._await_copy, thread)
+        while True:
+            outlook = await asyncio.to_thread(look_out, self._app, self._plan.shape, thread, may_copy=True)
+            states = {
+                branch: await self._app.aget_state(thread_id=thread, branch=branch) for branch in outlook.branches
+            }
+            move = self._next_move(thread, outlook, states)
+            if move is None:
+                return
+            branch, (method, args, options) = move
             try:
-                result = await getattr(self._app, f"a{call[0]}")(*call[1], **call[2])
+                if method in ("fork", "copy_thread"):
+                    result = await asyncio.to_thread(self._method(method), *args, **options)
+                else:
+                    result = await self._method(f"a{method}")(*args, **options)
             except Mishap:
                 continue
-            self._note_rest(thread, result)
+            self._note_rest(thread, branch, result, options)
 
-    def _note_rest(self, thread: str, result: Any) -> None:
+    def _method(self, name: str) -> Callable[..., Any]:
+        return getattr(self._copier if name == "copy_thread" else self._app, name)
+
+    def _await_copy(self, thread: str) -> None:
+        """Wait until a thread that is to be a copy is one; make it, if that is to happen beside a run."""
+        if not is_copy(thread):
+            return
+        source = thread.removesuffix(COPY)
+        while not is_copied_at_rest(source) and not exists(self._app, thread):
+            time.sleep(random.random() * 0.05)
+            state = self._app.get_state(thread_id=source)
+            if state.created_at is not None:
+                self._note_copying(source, {"main": state})
+                self._copier.copy_thread(source, thread)
+                self._notes.write("copied", to=thread)
+        while not exists(self._app, thread):
+            time.sleep(0.002)
+
+    def _note_copying(self, source: str, states: Mapping[str, Any]) -> None:
+        heads = {branch: identity_of(state) for branch, state in states.items()}
+        self._notes.write("copying", source=source, to=copy_of(source), heads=heads)
+
+    def _note_forking(self, thread: str, config: Any, to: str) -> None:
+        landed = [task.id for task in self._app.get_state(config).tasks if task.result is not None]
+        self._notes.write("forking", line=[thread, "", to], landed=landed)
+
+    def _note_rest(self, thread: str, branch: str, result: Any, options: Mapping[str, Any]) -> None:
         """Note that a call has returned, and the checkpoint that it named."""
+        if result is None:
+            self._notes.write("copied", to=copy_of(thread))
+            return
         changed = result.get("configurable", {}).get("checkpoint_id")
-        self._notes.write("rested", thread=thread, id=changed)
+        changed_branch = options.get("branch", branch)
+        self._notes.write("rested", line=[thread, "", changed_branch], id=changed)
 
-    def _next_call(self, thread: str, state: Any) -> Call | None:
-        if state.interrupts:
+    def _next_move(self, thread: str, outlook: Outlook, states: Mapping[str, Any]) -> tuple[str, Call] | None:
+        for branch, state in states.items():
+            if state.created_at is not None:
+                self._notes.write("stood", line=[thread, "", branch], id=identity_of(state))
+        if any(state.interrupts for state in states.values()):
             aims.reached("wait")
-        call = next_call(self._plan.shape, state, self._clock.now())
-        if call is None:
+        move = next_move(self._plan.shape, thread, outlook, states, self._clock.now())
+        if move is None:
             self._notes.write("done", thread=thread)
             return None
-        options = {} if call[0] == "update_state" else {"durability": self._plan.durability}
-        return call[0], call[1], {**call[2], **options, "thread_id": thread}
+        branch, (method, args, options) = move
+        if method == "copy_thread":
+            self._note_copying(thread, states)
+        if method == "fork":
+            self._note_forking(thread, args[0], options["branch"])
+        if method in ("fork", "copy_thread"):
+            return move
+        named = {"thread_id": thread, "branch": branch}
+        if method != "update_state":
+            named["durability"] = self._plan.durability
+            if branch != "main":
+                named["run_id"] = f"{branch}/{os.urandom(8).hex()}"
+        return branch, (method, args, {**options, **named})
+
+
+def identity_of(state: Any) -> str:
+    """The id of the checkpoint that a state is of."""
+    return state.config["configurable"]["checkpoint_id"]
+
+
+COPY: Final = "+copy"
+
+
+def copy_of(thread: str) -> str:
+    return f"{thread}{COPY}"
+
+
+def is_copy(thread: str) -> bool:
+    return thread.endswith(COPY)
+
+
+def is_copied_at_rest(thread: str) -> bool:
+    """Whether the copy of a thread is made while it rests; else it is made beside its run."""
+    return thread.endswith("0")
+
+
+def exists(app: Any, thread: str) -> bool:
+    return app.get_state(thread_id=thread).created_at is not None
 
 
 def thread_ids(shape: str, number: int) -> list[str]:
     """The threads of a round."""
-    return [f"{shape}-{number}-{one}" for one in range(SHAPES[shape].threads)]
+    threads = [f"{shape}-{number}-{one}" for one in range(SHAPES[shape].threads)]
+    return [*threads, *(map(copy_of, threads) if SHAPES[shape].copies else ())]
 
 
 def child_main(plan: Plan) -> None:
@@ -648,8 +837,10 @@ def child_main(plan: Plan) -> None:
 
 # -- the books of the parent
 
-LineName = tuple[str, str]
-"""A thread, and a namespace in it."""
+LineName = tuple[str, str, str]
+"""A thread, a namespace in it, and a branch."""
+TaskName = tuple[str, str, str]
+"""A thread, a branch, and the id of a task: forks and copies have tasks of the same ids."""
 
 
 class BrokenPromise(Exception):
@@ -661,8 +852,11 @@ class LineBook:
     """What the file has held of a line."""
 
     ids: list[str] = field(default_factory=list[str])
-    """Of its checkpoints, by step."""
-    sources: list[str] = field(default_factory=list[str])
+    """Of its checkpoints and their ancestors, by step."""
+    step: int = -1
+    """Of the last of them."""
+    owns: bool = False
+    """Whether some of them are no ancestors of another branch."""
     due: frozenset[str] = frozenset()
     """The tasks that are due at its head."""
     asking: frozenset[str] = frozenset()
@@ -684,16 +878,18 @@ class Books:
 
     def __init__(self, shape: str, durability: str, reference: Any) -> None:
         self._shape = shape
-        self._slack = 1 if durability == "sync" else 2
-        """How far behind a superstep that begins the last commit may be that is saved."""
+        self._durability = durability
         self._reference = reference
         self._lines: dict[LineName, LineBook] = {}
-        self._ids: set[str] = set()
-        self._finished: set[str] = set()
+        self._ids: set[tuple[str, str]] = set()
+        """Those of checkpoints, with their threads."""
+        self._finished: set[TaskName] = set()
         """Tasks that count as finished on disk."""
-        self._attempts: dict[str, int] = {}
-        self._broken_off: set[str] = set()
+        self._attempts: dict[TaskName, int] = {}
+        self._broken_off: set[TaskName] = set()
         """Tasks that ran when a child was killed, and did not count as finished."""
+        self._present: set[LineName] = set()
+        """The lines of the file."""
         self._effects: dict[tuple[Any, ...], Effect] = {}
         self._done: set[str] = set()
         self.count: Counter[str] = Counter()
@@ -705,6 +901,7 @@ class Books:
         self.count["kills"] += 1
         self.count["in commits"] += within["commit"] > 0
         self.count["in folds"] += within["fold"] > 0
+        self.count["in forks or copies"] += within["fork"] + within["copy"] > 0
 
     def close_generation(self, generation: int, notes: Sequence[Mapping[str, Any]], app: Any, path: Path) -> None:
         """Compare what a child has told with the file that it left."""
@@ -712,6 +909,9 @@ class Books:
         self._check_effects(generation, notes)
         self._check_integrity(path)
         self._read_file(app, path)
+        self._check_copies(app, notes)
+        self._take_spanned(notes)
+        self._check_gone()
         self._check_told(notes)
         self._check_begun(notes)
         self._check_finished(notes)
@@ -723,31 +923,36 @@ class Books:
     def _check_executions(self, notes: Sequence[Mapping[str, Any]]) -> None:
         """A task that counts as finished never runs again, and attempts are counted over kills.
 
-        It counts when its superstep was committed, or it had ended when the run came to rest.
+        It counts when its superstep was committed, or it had ended when the run came to rest; in a new branch, if it
+        had landed where that begins.
         """
-        begun: dict[LineName, list[str]] = {}
-        ended: dict[str, set[str]] = {}
-        finished, rested = set[str](), set[str]()
+        begun: dict[LineName, dict[int, list[TaskName]]] = {}
+        ended: dict[tuple[str, str], set[TaskName]] = {}
+        finished, rested = set[TaskName](), set[TaskName]()
         for note in notes:
             if note["kind"] == "begun":
-                begun[_line(note)] = note["tasks"]
+                begun.setdefault(_line(note), {})[note["step"]] = [_task(note, task) for task in note["tasks"]]
             elif note["kind"] == "told" and note["source"] == "loop":
-                finished.update(begun.pop(_line(note), ()))
+                steps = begun.get(_line(note), {})
+                for step in [step for step in steps if step <= note["step"]]:
+                    finished.update(steps.pop(step))
             elif note["kind"] == "ended":
-                ended.setdefault(_line(note)[0], set()).add(note["task"])
+                ended.setdefault(_world(_line(note)), set()).add(_task(note))
+            elif note["kind"] == "forking":
+                rested |= {_task(note, task) for task in note["landed"]}
             elif note["kind"] == "rested":
-                rested |= ended.pop(note["thread"], set())
+                rested |= ended.pop(_world(_line(note)), set())
             elif note["kind"] == "ran":
                 self._check_execution(note, finished | rested)
         self._finished |= rested
 
-    def _check_execution(self, note: Mapping[str, Any], finished: set[str]) -> None:
-        task, name = note["task"], _named(note)
+    def _check_execution(self, note: Mapping[str, Any], finished: set[TaskName]) -> None:
+        task, name = _task(note), _named(note)
         if task in self._finished or task in finished:
             raise BrokenPromise(f"{name} ran again, though it counted as finished.")
-        if any(one in self._finished for one in _callers(note["line"][1])):
+        if self._is_consumed(_line(note)):
             raise BrokenPromise(f"{name} ran again, though the task that had called its graph counted as finished.")
-        if note["attempt"] < self._attempts.get(task, 0):
+        if note["attempt"] < self._attempts.get(task, 0) and self._durability != "exit":
             raise BrokenPromise(f"{name} was at attempt {self._attempts[task]}, and then at {note['attempt']} again.")
         self._attempts[task] = note["attempt"]
         if task in self._broken_off:
@@ -755,15 +960,23 @@ class Books:
             self.count["run again"] += 1
 
     def _note_broken_off(self, notes: Sequence[Mapping[str, Any]]) -> None:
-        asking = {task for book in self._lines.values() for task in book.asking}
-        ran = {note["task"] for note in notes if note["kind"] == "ran"}
+        asking = {(*_world(line), task) for line, book in self._lines.items() for task in book.asking}
+        ran = {_task(note) for note in notes if note["kind"] == "ran"}
         self._broken_off |= ran - self._finished - asking
 
     # -- effects
 
     def _check_effects(self, generation: int, notes: Sequence[Mapping[str, Any]]) -> None:
-        """What a step gave is recorded once: the effect may be done again only if a kill came before the record."""
+        """What a step gave is recorded once: the effect may be done again only if a kill came before the record.
+
+        A copy has the records that its thread had.
+        """
         for note in notes:
+            if note["kind"] == "copying":
+                known = {key: one for key, one in self._effects.items() if key[0] == note["source"] and one.recorded}
+                self._effects.update(
+                    {(note["to"], *key[1:]): Effect(one.done[:], one.recorded) for key, one in known.items()}
+                )
             if note["kind"] not in ("effect", "recorded"):
                 continue
             key, token = tuple(note["key"]), note["token"]
@@ -775,10 +988,17 @@ class Books:
                     raise BrokenPromise(f"The effect {key} was done twice by the same process.")
                 self.count["effects repeated"] += bool(known.done)
                 known.done.append((generation, token))
-            elif token != (known.recorded or known.done[-1][1]):
+            elif token != self._given(key, known):
                 raise BrokenPromise(f"The effect {key} gave {known.done}, {known.recorded!r}, and then {token!r}.")
             else:
                 known.recorded = token
+
+    def _given(self, key: tuple[Any, ...], known: Effect) -> str | None:
+        """What an effect gave last; of a copy, to its thread, if it was being recorded there when the copy was made."""
+        if known.recorded is not None or known.done:
+            return known.recorded or known.done[-1][1]
+        original = self._effects.get((key[0].removesuffix(COPY), *key[1:]))
+        return original.done[-1][1] if original is not None and original.done else None
 
     # -- the file
 
@@ -798,10 +1018,25 @@ class Books:
             lines = set(connection.execute(_LINES).fetchall())
         finally:
             connection.close()
-        for line in sorted(lines):
+        for line in sorted(lines, key=lambda line: (line[2] != "main", line)):  # ancestors first
             if line[0] not in self._done:
                 self._read_line(app, line)
-        for line in self._lines.keys() - lines:
+        self._present = lines
+        self._check_orphans(path)
+
+    def _check_orphans(self, path: Path) -> None:
+        """Whatever is in the file belongs to a line or a run, and that to a thread."""
+        connection = sqlite3.connect(path)
+        try:
+            found = {name: connection.execute(statement).fetchall() for name, statement in _ORPHANS.items()}
+        finally:
+            connection.close()
+        if any(found.values()):
+            raise BrokenPromise(f"Something belongs to nothing: {found}.")
+
+    def _check_gone(self) -> None:
+        """A line goes with the task that had called its graph, and not before."""
+        for line in self._lines.keys() - self._present:
             if not self._is_consumed(line):
                 raise BrokenPromise(f"The line {line} is gone, though nothing consumed it.")
 
@@ -810,7 +1045,7 @@ class Books:
         came: list[SavedCheckpoint] = []
         for saved in _checkpoints(app, line):
             if book.ids and saved.id == book.ids[-1]:
-                self._take_pending(book, saved)
+                self._take_pending(book, line, saved)
                 break
             came.append(saved)
         else:
@@ -820,31 +1055,111 @@ class Books:
             self._take(book, line, saved)
 
     def _take(self, book: LineBook, line: LineName, saved: SavedCheckpoint) -> None:
-        """Take up a checkpoint. Its line is a chain without gaps, and no id comes twice."""
-        before = book.ids[-1] if book.ids else None
-        if saved.checkpoint.step != len(book.ids) or saved.parent_id != before:
+        """Take up a checkpoint. Its line is a chain without gaps, and no id comes twice, but for ancestors of forks."""
+        before, step = book.ids[-1] if book.ids else None, saved.checkpoint.step
+        follows = step > book.step if self._durability == "exit" else step == book.step + 1
+        if not follows or saved.parent_id != before:
             raise BrokenPromise(
-                f"Checkpoint {saved.id} of {line} has step {saved.checkpoint.step} and parent {saved.parent_id}, "
-                f"but follows {before} as number {len(book.ids)}."
+                f"Checkpoint {saved.id} of {line} has step {step} and parent {saved.parent_id}, "
+                f"but follows {before}, which has step {book.step}."
             )
-        if saved.id in self._ids:
+        is_own = (line[0], saved.id) not in self._ids
+        if not is_own and (book.owns or line[2] == "main"):
             raise BrokenPromise(f"Checkpoint {saved.id} of {line} was committed twice.")
         due = frozenset(task.id for task in saved.checkpoint.frontier)
-        self._ids.add(saved.id)
-        self._finished |= book.due - due
+        if is_own and not book.owns and line[2] != "main" and not line[1]:
+            self._check_fork(book, line, saved, due)
+        self._ids.add((line[0], saved.id))
+        self._finished |= {(*_world(line), task) for task in book.due - due}
         book.ids.append(saved.id)
-        book.sources.append(saved.source)
-        book.due = due
-        self._take_pending(book, saved)
-        self.count["supersteps"] += saved.source == "loop"
+        book.step, book.due, book.owns = step, due, is_own
+        if is_own:
+            self._check_own(line, saved)
+            self._take_pending(book, line, saved)
+            self.count["supersteps"] += saved.source == "loop"
 
-    def _take_pending(self, book: LineBook, saved: SavedCheckpoint) -> None:
-        self._finished |= saved.pending.landed.keys()
+    def _check_fork(self, book: LineBook, line: LineName, saved: SavedCheckpoint, due: frozenset[str]) -> None:
+        """A branch begins with what its parent was, and with the tasks that were due there."""
+        if saved.source != "fork" or due != book.due:
+            raise BrokenPromise(f"The branch of {line} begins with {saved.source!r} and {due}, after {book.due}.")
+        self.count["forks"] += not is_copy(line[0])
+
+    def _check_own(self, line: LineName, saved: SavedCheckpoint) -> None:
+        """A run that saves only at rest, and rests only when it is done, has saved nothing in its midst."""
+        midst = saved.source == "loop" and not saved.checkpoint.at_rest
+        if self._durability == "exit" and midst and not SHAPES[self._shape].rests:
+            raise BrokenPromise(f"Checkpoint {saved.id} of {line} was saved though its run was not at rest.")
+
+    def _take_spanned(self, notes: Sequence[Mapping[str, Any]]) -> None:
+        """Tasks of supersteps that were saved with later ones are finished, though they were never due in the file."""
+        for note in notes:
+            book = self._lines.get(_line(note)) if note["kind"] == "begun" else None
+            if book is not None and note["step"] <= book.step:
+                self._finished |= {_task(note, task) for task in note["tasks"] if task not in book.due}
+
+    def _take_pending(self, book: LineBook, line: LineName, saved: SavedCheckpoint) -> None:
+        self._finished |= {(*_world(line), task) for task in saved.pending.landed}
         book.asking = frozenset(saved.pending.interrupts)
 
     def _is_consumed(self, line: LineName) -> bool:
         """Whether a line of a subgraph is gone with the task that had called it."""
-        return any(task in self._finished for task in _callers(line[1]))
+        return any((*_world(line), task) in self._finished for task in _callers(line[1]))
+
+    # -- copies
+
+    def _check_copies(self, app: Any, notes: Sequence[Mapping[str, Any]]) -> None:
+        """A copy is whole or absent: it has all that its thread had."""
+        copied = {note["to"] for note in notes if note["kind"] == "copied"}
+        touched = copied | {_line(note)[0] for note in notes if "line" in note}
+        for note in notes:
+            if note["kind"] != "copying":
+                continue
+            source, to = note["source"], note["to"]
+            lines = {line for line in self._lines if line[0] == to}
+            if lines:
+                self._check_copy(app, source, to, note["heads"])
+                if is_copied_at_rest(source) and to not in touched:
+                    self._check_untouched(app, source, to)
+                self.count["copies"] += 1
+            elif to in copied:
+                raise BrokenPromise(f"Thread {to!r} was made a copy, and is lost.")
+
+    def _check_copy(self, app: Any, source: str, to: str, heads: Mapping[str, str]) -> None:
+        """Up to where they parted, thread and copy have had the same history, and the same log."""
+        for branch, head in heads.items():
+            if (to, "", branch) not in self._lines or head not in self._lines[to, "", branch].ids:
+                raise BrokenPromise(
+                    f"Thread {to!r} has no checkpoint {head} on {branch!r}, which it was to be a copy of."
+                )
+        for line in [line for line in self._lines if line[0] == to]:
+            original = [*_checkpoints(app, (source, *line[1:]))][::-1]
+            for one, other in zip(original, [*_checkpoints(app, line)][::-1], strict=False):
+                if one.id != other.id:
+                    break
+                if _facts(one) != _facts(other):
+                    raise BrokenPromise(
+                        f"The copy of checkpoint {one.id} in {line} is {_facts(other)}, not {_facts(one)}."
+                    )
+        logs = _logs(app, source)
+        for run, log in _logs(app, to).items():
+            if run in logs and log != logs[run][: len(log)]:
+                raise BrokenPromise(f"The copy of the log of run {run!r} in {to!r} is {log}, not {logs[run]}.")
+
+    def _check_untouched(self, app: Any, source: str, to: str) -> None:
+        """Nobody has gone on with the thread or the copy: they differ in nothing."""
+        known, copied = ({line[1:] for line in self._present if line[0] == one} for one in (source, to))
+        if copied != known:
+            raise BrokenPromise(f"Thread {to!r} has the lines {sorted(copied)}, not {sorted(known)}.")
+        for line in sorted(copied):
+            ids, found = (self._lines[thread, *line].ids for thread in (source, to))
+            if found != ids:
+                raise BrokenPromise(f"Line {line} of {to!r} has the checkpoints {found}, not {ids}.")
+            newest = [next(_checkpoints(app, (thread, *line))).pending for thread in (source, to)]
+            one, other = ((*map(repr, pending.landed.items()), replace(pending, landed={})) for pending in newest)
+            if one != other:
+                raise BrokenPromise(f"Of {line} of {to!r} is known {other}, not {one}.")
+        if _logs(app, source) != _logs(app, to):
+            raise BrokenPromise(f"The logs of {to!r} are not those of {source!r}.")
 
     # -- what was told
 
@@ -856,20 +1171,22 @@ class Books:
                 line = _line(note)
                 if line in unsure:
                     self._must_have(line, unsure.pop(line))
-                if self._slack > 1:
+                if self._durability == "async":
                     unsure[line] = note["id"]
                 else:
                     self._must_have(line, note["id"])
             elif note["kind"] == "rested":
-                for line in [line for line in unsure if line[0] == note["thread"]]:
+                for line in [line for line in unsure if _world(line) == _world(_line(note))]:
                     self._must_have(line, unsure.pop(line))
                 if note["id"] is not None:
-                    self._must_have((note["thread"], ""), note["id"])
+                    self._must_have(_line(note), note["id"])
+            elif note["kind"] == "stood" and not self._has(_line(note), note["id"]):
+                raise BrokenPromise(f"Checkpoint {note['id']} of {_line(note)} was read, and is lost.")
         for line, identity in unsure.items():
             self.count["acknowledged" if self._has(line, identity) else "lost in flight"] += 1
 
     def _has(self, line: LineName, identity: str) -> bool:
-        return identity in self._ids or self._is_consumed(line)
+        return (line[0], identity) in self._ids or self._is_consumed(line)
 
     def _must_have(self, line: LineName, identity: str) -> None:
         if not self._has(line, identity):
@@ -882,15 +1199,18 @@ class Books:
         for note in notes:
             if note["kind"] == "begun":
                 last[_line(note)] = max(note["step"], last.get(_line(note), 0))
+        slack = 1 if self._durability == "sync" else 2
         for line, step in last.items():
-            saved = len(self._lines[line].ids) - 1 if line in self._lines else -1
-            if saved < step - self._slack and not self._is_consumed(line):
+            saved = self._lines[line].step if line in self._lines else -1
+            if self._durability == "exit":
+                self.count["lost under exit"] += saved < step
+            elif saved < step - slack and not self._is_consumed(line):
                 raise BrokenPromise(f"Superstep {step} of {line} had begun, but only {saved} is saved.")
 
     def _check_finished(self, notes: Sequence[Mapping[str, Any]]) -> None:
         """A task of which is told under `sync` that it has finished is not lost."""
-        for note in notes if self._slack == 1 else ():
-            if note["kind"] == "finished" and not (note["task"] in self._finished or self._is_consumed(_line(note))):
+        for note in notes if self._durability == "sync" else ():
+            if note["kind"] == "finished" and not (_task(note) in self._finished or self._is_consumed(_line(note))):
                 raise BrokenPromise(f"{_named(note)} had finished, and its result is lost.")
 
     # -- the ends
@@ -898,20 +1218,22 @@ class Books:
     def _check_done(self, app: Any, notes: Sequence[Mapping[str, Any]]) -> None:
         told = {note["thread"] for note in notes if note["kind"] == "done"}
         for thread in sorted({line[0] for line in self._lines} - self._done):
-            state = app.get_state(thread_id=thread)
-            if next_call(self._shape, state, ShiftedClock(0).now()) is None:
-                self._check_end(app, thread, state)
+            outlook = look_out(app, self._shape, thread)
+            states = {branch: app.get_state(thread_id=thread, branch=branch) for branch in outlook.branches}
+            move = next_move(self._shape, thread, outlook, states, ShiftedClock(0).now())
+            if move is None:
+                self._check_end(app, thread, states)
             elif thread in told:
-                raise BrokenPromise(f"Thread {thread!r} was done, and then at {state.next}.")
+                raise BrokenPromise(f"Thread {thread!r} was done, and then at {states[move[0]].next}.")
 
-    def _check_end(self, app: Any, thread: str, state: Any) -> None:
+    def _check_end(self, app: Any, thread: str, states: Mapping[str, Any]) -> None:
         """The end of a thread is that of a run that nobody disturbs, and its whole history can be read."""
-        if normal(state.values) != self._reference:
-            raise BrokenPromise(
-                f"Thread {thread!r} ended otherwise than undisturbed:\n{normal(state.values)}\n{self._reference}"
-            )
+        ends = {branch: normal(state.values) for branch, state in states.items()}
+        if ends != self._reference:
+            raise BrokenPromise(f"Thread {thread!r} ended otherwise than undisturbed:\n{ends}\n{self._reference}")
         recorded = {one.recorded for one in self._effects.values()}
-        strangers = [one for one in state.values.get("log", ()) if is_token(one) and one not in recorded]
+        logged = [one for state in states.values() for one in state.values.get("log", ())]
+        strangers = [one for one in logged if is_token(one) and one not in recorded]
         if strangers:
             raise BrokenPromise(f"Thread {thread!r} ended with {strangers}, which no step gave.")
         for line, book in self._lines.items():
@@ -931,12 +1253,32 @@ class Books:
         return sorted({line[0] for line in self._lines} - self._done)
 
 
-_LINES: Final = "SELECT threads.name, namespace FROM lines JOIN threads ON threads.id = lines.thread"
+_LINES: Final = "SELECT threads.name, namespace, branch FROM lines JOIN threads ON threads.id = lines.thread"
+_ORPHANS: Final = {
+    **{
+        table: f"SELECT place FROM {table} WHERE place >> 32 NOT IN (SELECT id FROM lines)"
+        for table in ("records", "segments", "pending", "jumps")
+    },
+    "grown": "SELECT line, field FROM grown WHERE line NOT IN (SELECT id FROM lines)",
+    "events": "SELECT place FROM events WHERE place >> 32 NOT IN (SELECT id FROM runs)",
+    "lines": "SELECT id FROM lines WHERE thread NOT IN (SELECT id FROM threads)",
+    "runs": "SELECT id FROM runs WHERE thread NOT IN (SELECT id FROM threads)",
+    "threads": "SELECT name FROM threads WHERE id NOT IN (SELECT thread FROM lines)",
+}
 
 
 def _line(note: Mapping[str, Any]) -> LineName:
-    thread, namespace = note["line"]
-    return thread, namespace
+    thread, namespace, branch = note["line"]
+    return thread, namespace, branch
+
+
+def _world(line: LineName) -> tuple[str, str]:
+    """The thread and the branch of a line, to which all its subgraphs belong."""
+    return line[0], line[2]
+
+
+def _task(note: Mapping[str, Any], task: str | None = None) -> TaskName:
+    return *_world(_line(note)), task or note["task"]
 
 
 def _named(note: Mapping[str, Any]) -> str:
@@ -952,11 +1294,25 @@ def _checkpoints(app: Any, line: LineName) -> Iterator[SavedCheckpoint]:
     """The checkpoints of a line, the newest first."""
     before = None
     while True:
-        page = app.checkpointer.history(line[0], namespace=line[1], branch="main", before=before, limit=PAGE)
+        page = app.checkpointer.history(line[0], namespace=line[1], branch=line[2], before=before, limit=PAGE)
         yield from page
         if len(page) < PAGE:
             return
         before = page[-1].id
+
+
+def _facts(saved: SavedCheckpoint) -> Mapping[str, Any]:
+    """What a copy of a checkpoint has in common with it."""
+    names = ("parent_id", "checkpoint", "source", "run_id", "created_at", "metadata")
+    return {name: getattr(saved, name) for name in names}
+
+
+def _logs(app: Any, thread: str) -> dict[str, list[Any]]:
+    """What the runs of a thread have logged."""
+    logs: dict[str, list[Any]] = {}
+    for one in app.get_events(thread_id=thread):
+        logs.setdefault(one.run_id, []).append((one.seq, one.kind, one.step, one.node, one.task_id, repr(one.data)))
+    return logs
 
 
 def is_token(value: object) -> bool:
@@ -971,14 +1327,19 @@ def normal(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def undisturbed(shape: str) -> Any:
-    """How a thread of a shape ends in memory, where nobody kills it."""
+    """How the branches of a thread of a shape end in memory, where nobody kills it."""
     app = app_of(shape, InMemorySaver(), NoNotes())
-    while call := next_call(shape, state := app.get_state(thread_id="1"), ShiftedClock(0).now()):
+    while True:
+        outlook = look_out(app, shape, "1")
+        states = {branch: app.get_state(thread_id="1", branch=branch) for branch in outlook.branches}
+        move = next_move(shape, "1", outlook, states, ShiftedClock(0).now())
+        if move is None:
+            return {branch: normal(state.values) for branch, state in states.items()}
+        branch, (method, args, options) = move
         try:
-            getattr(app, call[0])(*call[1], **call[2], thread_id="1")
+            getattr(app, method)(*args, **options, **({} if method == "fork" else {"thread_id": "1", "branch": branch}))
         except Mishap:
             continue
-    return normal(state.values)
 
 
 # -- the parent
@@ -1005,23 +1366,25 @@ class Strike(NamedTuple):
     """When a child is killed: so long after a moment."""
 
     moment: str
-    """`birth`, `ready`, or something that the child does: `commit`, `fold`, `wait`, `effect`."""
+    """`birth`, `ready`, or what the child does: `commit`, `fold`, `wait`, `effect`, `fork`, `copy`."""
     number: int
     """Which of them."""
     delay: float
 
 
 def draw_strike(chance: random.Random, shape: str) -> Strike:
-    """A moment to kill: in start-up, at any time, or around what the shape has of commits, folds, waits and effects."""
+    """A moment to kill: in start-up, at any time, or around what the shape has of commits, folds, waits and so on."""
     moments = {"birth": 2, "ready": 4, "commit": 4, "fold": 4 if shape in ("loop", "chain") else 1}
     moments["wait"] = 4 if shape in ("waits", "effects", "subgraphs", "updates") else 0
-    moments["effect"] = 5 if shape == "effects" else 0
+    moments["effect"] = {"effects": 5, "forks": 2, "copies": 2}.get(shape, 0)
+    moments["fork"] = 8 if SHAPES[shape].forks else 0
+    moments["copy"] = 8 if SHAPES[shape].copies else 0
     (moment,) = chance.choices(list(moments), list(moments.values()))
     if moment == "birth":
         return Strike(moment, 0, chance.uniform(0.0, 0.5))
     if moment == "ready":
         return Strike(moment, 0, 0.5 * chance.random() ** 2)
-    most = {"commit": 100, "fold": 25, "wait": 8, "effect": 25}[moment]
+    most = {"commit": 100, "fold": 25, "wait": 8, "effect": 25, "fork": 8, "copy": 3}[moment]
     return Strike(moment, int(most ** chance.random()), 0.002 * chance.random() ** 2)
 
 
@@ -1133,7 +1496,7 @@ class Siege:
 def scenarios(kills: int, seed: int, shapes: Sequence[str]) -> list[Scenario]:
     """The kills spread over shapes, drivers, durabilities, sizes of folds and speeds of the disk."""
     colours = ("sync", "async")
-    ways = list(itertools.product(colours, colours, (True, False), (True, False)))
+    ways = list(itertools.product(colours, DURABILITIES, (True, False), (True, False)))
     random.Random(seed).shuffle(ways)
     deal = itertools.cycle(ways)
     found: list[Scenario] = []
@@ -1142,7 +1505,8 @@ def scenarios(kills: int, seed: int, shapes: Sequence[str]) -> list[Scenario]:
         count = max(1, min(8, quota // 4))
         for part in range(count):
             own = quota // count + (part < quota % count)
-            found.append(Scenario(shape, *next(deal), own, f"{seed}-{shape}-{part}"))
+            way = next(way for way in deal if way[1] in SHAPES[shape].durabilities)
+            found.append(Scenario(shape, *way, own, f"{seed}-{shape}-{part}"))
     return [one for one in found if one.kills]
 
 
@@ -1162,9 +1526,13 @@ COLUMNS: Final = {
     "kills": "kills",
     "in commits": "in commits",
     "in folds": "in folds",
+    "in forks or copies": "in forks or copies",
     "supersteps": "supersteps",
     "acknowledged": "acknowledged",
     "lost in flight": "lost in flight",
+    "lost under exit": "lost under exit",
+    "forks": "forks",
+    "copies": "copies",
     "run again": "tasks run again",
     "effects repeated": "effects repeated",
 }

@@ -20,6 +20,7 @@ MODULES = [
     "test_attempts",
     "test_known_defects",
     "test_properties",
+    "test_forked_calls",
 ]
 IN_MEMORY_ONLY = (
     "removes_the_namespaces_of_its_calls",  # they look into the dict of the saver

@@ -242,7 +242,7 @@ class _Deaf:
         return None
 
     allow = InMemorySaver.allow
-    threads = prune = lease = want = events = history = branches = copy_thread = delete_thread = property(
+    threads = prune = lease = want = events = history = branches = namespaces = copy_thread = delete_thread = property(
         lambda self: None
     )  # type: ignore
 

@@ -122,29 +122,36 @@ class InMemorySaver:
 
     def commit(self, commit: Commit, *, also: Sequence[Callable[[], object]] = ()) -> CheckpointId:
         """Save a superstep; `also` are functions that are called with it, and have checked before."""
-        line = commit.line
         with self._lock:
-            thread = self._threads.get(line.thread_id) or _Thread()
-            head = thread.heads.get((line.namespace, line.branch))
-            thread.check(line.thread_id, commit.hold)
-            if head != commit.expected:
-                raise CheckpointConflict(line.thread_id, commit.expected, head)
-            self._threads[line.thread_id] = thread
-            thread.take(commit.hold)
-            saved = thread.saved.get(line.namespace)
-            if saved is None:
-                saved = thread.saved[line.namespace] = {}
-            parent = saved.get(commit.parent_id) if commit.parent_id is not None else None
-            if parent is not None and parent.pending is not None and commit.source != "fork":
-                parent.pending = _consumed(parent.pending, commit.source)
-            identity = CheckpointId(commit.checkpoint.id)
-            saved[identity] = commit
-            thread.heads[line.namespace, line.branch] = identity
-            thread.written.append(commit)
-            for namespace in commit.drops:
-                _drop(thread, namespace)
+            identity = self._keep(commit)
+            for one in commit.beside:
+                self._keep(one)
             for write in also:
                 write()
+        return identity
+
+    def _keep(self, commit: Commit) -> CheckpointId:
+        """Save a superstep. The lock is held."""
+        line = commit.line
+        thread = self._threads.get(line.thread_id) or _Thread()
+        head = thread.heads.get((line.namespace, line.branch))
+        thread.check(line.thread_id, commit.hold)
+        if head != commit.expected:
+            raise CheckpointConflict(line.thread_id, commit.expected, head)
+        self._threads[line.thread_id] = thread
+        thread.take(commit.hold)
+        saved = thread.saved.get(line.namespace)
+        if saved is None:
+            saved = thread.saved[line.namespace] = {}
+        parent = saved.get(commit.parent_id) if commit.parent_id is not None else None
+        if parent is not None and parent.pending is not None and commit.source != "fork":
+            parent.pending = _consumed(parent.pending, commit.source)
+        identity = CheckpointId(commit.checkpoint.id)
+        saved[identity] = commit
+        thread.heads[line.namespace, line.branch] = identity
+        thread.written.append(commit)
+        for namespace in commit.drops:
+            _drop(thread, namespace, line.branch)
         return identity
 
     def save_results(
@@ -319,15 +326,19 @@ def _consumed(pending: Pending, source: Source) -> Pending:
     return replace(pending, landed=landed, attempts={}, retries={}, journal={})
 
 
-def _drop(thread: _Thread, namespace: str) -> None:
-    """Forget a namespace and those inside it."""
+def _drop(thread: _Thread, namespace: str, branch: str) -> None:
+    """Forget a namespace and those inside it, on one branch."""
     inside = [
         space for space in thread.saved if space == namespace or space.startswith((namespace + "|", namespace + ":"))
     ]
     for space in inside:
-        del thread.saved[space]
-    for space, branch in [line for line in thread.heads if line[0] in inside]:
-        del thread.heads[space, branch]
+        if thread.heads.pop((space, branch), None) is None:
+            continue
+        saved = thread.saved.pop(space)
+        others = [head for (name, _), head in thread.heads.items() if name == space]
+        if others:
+            kept = {one.checkpoint.id for head in others for one in _ancestry(saved, head)}
+            thread.saved[space] = {key: one for key, one in saved.items() if key in kept}
 
 
 def _ancestry(saved: dict[str, Commit], head: CheckpointId | None) -> list[Commit]:

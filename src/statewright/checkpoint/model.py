@@ -338,7 +338,9 @@ class Commit:
     log: Log | None = None
     """What the commit adds to the log of a run; the saver numbers it."""
     drops: tuple[str, ...] = ()
-    """Namespaces of subgraph calls whose tasks this commit consumes."""
+    """Namespaces of subgraph calls whose tasks this commit consumes; they go on its own branch."""
+    beside: tuple[Commit, ...] = ()
+    """What is saved with it on other lines of the thread, or not at all: calls that a fork brings along."""
     graph_version: str | None = None
     """The version of the graph that made the checkpoint."""
     overlaps: bool = False

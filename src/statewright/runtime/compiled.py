@@ -626,6 +626,7 @@ class CompiledGraph:
             "budget": caller.budget,
             "spent": caller.spending if caller.budget is not None else caller.spent,
             "overlaps": caller.overlaps,
+            "saves_at_rest": caller.saves_at_rest,
         }
         own = {name: value for name, value in self._call_options(options).items() if value and name != "overlaps"}
         inherited.update(own)
@@ -644,6 +645,7 @@ class CompiledGraph:
             run_id=caller.run_id,
             namespace=namespace,
             nested=True,
+            caller=scope.copy() if line is not None else None,
             live=caller.live,
             keeps_calls=caller.keeps_calls or self._keep_calls,
             metadata={"parent_task": task.id if task is not None else ""},

@@ -20,12 +20,12 @@ from statewright.runtime.attempts_async import lent_async, pause, perform_guarde
 from statewright.runtime.awaiting import answered, awaited_in_any_case
 from statewright.runtime.control import RunControl
 from statewright.runtime.drive_sync import lanes_of
-from statewright.runtime.effects import Core, Effect, Emit, Outcome, RunTasks, Save
+from statewright.runtime.effects import Core, Effect, Emit, Outcome, RunTasks, Save, SaveCallers
 from statewright.runtime.executor import InlineExecutor, ThreadExecutor
 from statewright.runtime.loop_executor import DEFAULT_IN_FLIGHT, LoopExecutor
 from statewright.runtime.program import NodeProgram
 from statewright.runtime.run import Run
-from statewright.runtime.saver_calls import ask_saver, handed_over, perform_all
+from statewright.runtime.saver_calls import ask_saver, handed_over, perform_all, save_callers
 from statewright.runtime.scope import Scope, current_scope, enter_scope, leave_scope
 from statewright.runtime.start import run_to_rest
 from statewright.runtime.superstep import Superstep
@@ -229,6 +229,8 @@ async def _perform_effect(run: Run, effect: Effect) -> tuple[Any, asyncio.Cancel
     """What an effect brings that runs no tasks, and the cancellation that came meanwhile."""
     if type(effect) is Emit:
         return run.watch.emit(effect.event) if run.watch is not None else None, None
+    if type(effect) is SaveCallers:
+        return await call_in_thread(save_callers, effect.caller), None
     if type(effect) is Save and effect.commit.overlaps:
         before = handed_over(run, ask_saver(run, effect))
         return await awaited_in_any_case(before) if before is not None else (None, None)

@@ -7,10 +7,13 @@ draws a random number or touches a file; ids and times come with the answers.
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from statewright.checkpoint import Checkpoint, Commit, Hold, Interrupt, Pending, Task, TaskResult
 from statewright.events import Event, Log
+
+if TYPE_CHECKING:
+    from statewright.runtime.scope import Scope
 
 
 class Load:
@@ -44,6 +47,15 @@ class Save:
 
     def __init__(self, commit: Commit) -> None:
         self.commit = commit
+
+
+class SaveCallers:
+    """Save what the callers of a subgraph keep back until they rest: what it saves is found by their tasks."""
+
+    __slots__ = ("caller",)
+
+    def __init__(self, caller: Scope) -> None:
+        self.caller = caller
 
 
 class Land:
@@ -121,5 +133,5 @@ class Rest:
         """The node that raised `error`, if one did."""
 
 
-Effect = Load | RunTasks | Save | Land | Emit
+Effect = Load | RunTasks | Save | SaveCallers | Land | Emit
 Core = Generator[Effect, Any, Rest]

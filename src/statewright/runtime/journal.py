@@ -7,7 +7,6 @@ before the step returns, whatever the durability of the run, and goes when the t
 from __future__ import annotations
 
 import inspect
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -18,8 +17,6 @@ from statewright.graph import is_coroutine_function
 from statewright.ids import CheckpointId
 from statewright.promise import comes_later
 from statewright.runtime.scope import Scope
-
-_flushing = threading.Lock()
 
 
 def journalled(
@@ -65,19 +62,16 @@ def record(scope: Scope, key: JournalKey, entry: JournalEntry) -> Any:
     if run.saver is None or run.line is None or scope.checkpoint is None:
         return None
     if run.saves_at_rest:
-        with _flushing:
-            _save_checkpoint(scope)
+        _save_checkpoint(scope)
     known = Pending(journal={key: entry})
     return run.saver.save_results(run.line, CheckpointId(scope.checkpoint.id), known, hold=run.hold())
 
 
 def _save_checkpoint(scope: Scope) -> None:
     """Save the checkpoint that a run keeps back until it rests: an entry needs something that it belongs to."""
-    from statewright.runtime.loop import save_held_back
-    from statewright.runtime.saver_calls import perform_all
+    from statewright.runtime.saver_calls import save_callers
 
-    if scope.checkpoint is not None:
-        perform_all(scope.run, save_held_back(scope.run, scope.checkpoint))
+    save_callers(scope)
 
 
 def wait_for(answer: Any) -> None:

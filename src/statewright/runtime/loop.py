@@ -8,7 +8,7 @@ drive it by hand.
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from typing import Any, Literal, TypeGuard
+from typing import Any, Final, Literal, TypeGuard
 
 from statewright.checkpoint import NO_ARG, Checkpoint, Pending, Source, Task, TaskResult
 from statewright.errors import BudgetExceeded, GraphDrained, GraphRecursionError, RunCancelled
@@ -16,7 +16,19 @@ from statewright.events import Log
 from statewright.ids import CheckpointId, TaskId
 from statewright.runtime.apply import apply_results, with_report
 from statewright.runtime.budget import overrun
-from statewright.runtime.effects import Core, Effect, Emit, Failure, Land, Outcome, Pause, Rest, RunTasks, Save
+from statewright.runtime.effects import (
+    Core,
+    Effect,
+    Emit,
+    Failure,
+    Land,
+    Outcome,
+    Pause,
+    Rest,
+    RunTasks,
+    Save,
+    SaveCallers,
+)
 from statewright.runtime.log import asked_for, ended, started
 from statewright.runtime.plan import due_tasks, matches
 from statewright.runtime.run import Run
@@ -26,6 +38,8 @@ from statewright.runtime.watch import run_event
 
 LAST_STEPS = 5
 """How many supersteps a GraphRecursionError tells of."""
+NOTHING_SAVED: Final = Checkpoint("", -1, {}, ())
+"""As the checkpoint that was saved last, of a call of which nothing is saved so far."""
 
 
 def supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Generator[Effect, Any, Rest]:
@@ -163,6 +177,13 @@ def save_commit(run: Run, commit: StepCommit) -> Generator[Effect, Any, None]:
         yield Emit(run_event("committed", run, commit, commit.checkpoint.step))
 
 
+def _going_on(run: Run, checkpoint: Checkpoint) -> set[str]:
+    """Those of the calls that tasks have made which belong to tasks that are still due."""
+    begun = call_namespaces(run, checkpoint.frontier)
+    inside = tuple(f"{name}:" for name in begun)
+    return {name for name in run.opened if name in begun or name.startswith(inside)}
+
+
 def call_namespaces(run: Run, tasks: Sequence[Task]) -> set[str]:
     """Where the subgraph calls that tasks made in an earlier invocation were saved."""
     path = f"{run.namespace}|" if run.namespace else ""
@@ -189,7 +210,8 @@ def commit_of(
     commit = StepCommit(run, before, after, results, source, now)
     commit.hold = run.hold(release=releases or (source == "loop" and after.at_rest), may_claim=True, now=now)
     if run.opened:
-        commit.drops, run.opened = tuple(sorted(run.opened)), set[str]()
+        going_on = _going_on(run, after) if run.saves_at_rest else set[str]()
+        commit.drops, run.opened = tuple(sorted(run.opened - going_on)), going_on
     if expected != "before":
         commit.expected = expected
     commit.pending = pending
@@ -199,11 +221,14 @@ def commit_of(
 
 def save_held_back(run: Run, checkpoint: Checkpoint) -> Generator[Effect, Any, None]:
     """Save where the run stands, if it was told to save only at rest and has moved since it last did."""
+    if run.held_back is None:
+        return
+    if run.caller is not None:
+        yield SaveCallers(run.caller)
     before, run.held_back = run.held_back, None
-    if before is not None:
-        commit = commit_of(run, before, checkpoint, [])
-        commit.spans_supersteps = True
-        yield from save_commit(run, commit)
+    commit = commit_of(run, before if before is not NOTHING_SAVED else None, checkpoint, [])
+    commit.spans_supersteps = True
+    yield from save_commit(run, commit)
 
 
 def let_go(run: Run, rest: Rest) -> Generator[Effect, Any, None]:

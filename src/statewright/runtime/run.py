@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from statewright.runtime.effects import Rest
     from statewright.runtime.limits import Slots
     from statewright.runtime.program import Program
+    from statewright.runtime.scope import Scope
     from statewright.runtime.watch import Watch
 
 LEASE: Final = timedelta(seconds=60)
@@ -42,6 +43,7 @@ class Run:
         "breaks_before",
         "budget",
         "cache",
+        "caller",
         "claimed",
         "clock",
         "config",
@@ -101,6 +103,7 @@ class Run:
         run_id: str | None = None,
         namespace: str = "",
         nested: bool = False,
+        caller: Scope | None = None,
         live: dict[str, object] | None = None,
         keeps_calls: bool = False,
         saves_at_rest: bool = False,
@@ -175,6 +178,8 @@ class Run:
         """Whether the checkpoints of subgraph calls stay when their tasks are consumed."""
         self.nested = nested
         """Whether a task of another run has called it."""
+        self.caller = caller
+        """The task that has called it, if both save."""
         self.metadata = metadata or {}
         """Kept with each commit."""
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Generator
 from typing import Any, TypeVar, cast
 
-from statewright.checkpoint import Checkpointer, Line
+from statewright.checkpoint import Checkpoint, Checkpointer, Line
 from statewright.ids import CheckpointId
 from statewright.promise import Later, comes_later
-from statewright.runtime.effects import Effect, Emit, Land, Load, Save
+from statewright.runtime.effects import Effect, Emit, Land, Load, Save, SaveCallers
+from statewright.runtime.loop import save_held_back
 from statewright.runtime.run import Run
+from statewright.runtime.scope import Scope
 
 T = TypeVar("T")
 
@@ -18,6 +21,8 @@ def perform_effect(run: Run, effect: Effect) -> Any:
     """Perform an effect that neither runs tasks nor, with the answer of `ask_saver`, waits."""
     if type(effect) is Emit:
         return cast(Any, run.watch).emit(effect.event)
+    if type(effect) is SaveCallers:
+        return save_callers(effect.caller)
     if type(effect) is Save and effect.commit.overlaps:
         before = handed_over(run, ask_saver(run, effect))
         return before.result() if before is not None else None
@@ -29,6 +34,15 @@ def handed_over(run: Run, answer: Any) -> Later[Any] | None:
     """Note that a commit is under way; the one before, if it is too: a run is never ahead by more than that."""
     before, run.unsaved = run.unsaved, answer if comes_later(answer) else None
     return before
+
+
+def save_callers(caller: Scope) -> None:
+    """Save what a task's run keeps back until it rests, and what those keep back that called it."""
+    with _saving_callers:  # tasks that run beside each other have one caller
+        perform_all(caller.run, save_held_back(caller.run, cast(Checkpoint, caller.checkpoint)))
+
+
+_saving_callers = threading.RLock()
 
 
 def flush(run: Run) -> None:

@@ -26,9 +26,10 @@ from statewright.graph import END, START, Command
 from statewright.ids import CheckpointId, is_interrupt_id
 from statewright.runtime.apply import apply_beside, apply_results, folded_values
 from statewright.runtime.attempt import checked_targets, conclude
-from statewright.runtime.effects import Core, Effect, Emit, Load, Rest
+from statewright.runtime.effects import Core, Effect, Emit, Load, Rest, SaveCallers
 from statewright.runtime.fitting import fitted
 from statewright.runtime.loop import (
+    NOTHING_SAVED,
     call_namespaces,
     commit_of,
     let_go,
@@ -68,13 +69,18 @@ def run_to_rest(run: Run, given: Any) -> Core:
             run.guards_all = True
         run.stop = checkpoint.step + run.settings.recursion_limit
         rest = yield from supersteps(run, checkpoint, pending)
-    if run.held_back is not None:
+    if run.held_back is not None and not (rest.status == "completed" and _is_dropped(run)):
         yield from save_held_back(run, rest.checkpoint)
     if run.claimed:
         yield from let_go(run, rest)
     if run.watch is not None and run.watch.wants("run_finished"):
         yield Emit(run_event("run_finished", run, rest, rest.checkpoint.step))
     return rest
+
+
+def _is_dropped(run: Run) -> bool:
+    """Whether what a call saves goes with the task that called it."""
+    return run.caller is not None and run.namespace in run.caller.run.opened
 
 
 def _sends_timed(checkpoint: Checkpoint) -> bool:
@@ -151,13 +157,18 @@ def _fresh(run: Run, given: Any, saved: SavedCheckpoint | None, head: Checkpoint
     commit_id = run.commit_id(base.step + 1)
     checkpoint = apply_results(program, base, [result], commit_id, run.origin(commit_id, base.step + 1))
     if run.saver is not None:
-        notes = {"discarded": discarded} if discarded else {}
         parent = saved.checkpoint if saved is not None else None
+        notes = {"discarded": discarded} if discarded else {}
         if parent is not None:
             run.opened |= call_namespaces(run, parent.frontier)
-        commit = commit_of(run, parent, checkpoint, [result], source="input", expected=head, metadata=notes)
-        commit.spans_supersteps = bool(landed)  # those of the superstep before are applied too
-        yield from save_commit(run, commit)
+        if run.caller is not None and run.saves_at_rest and parent is None:
+            run.held_back = NOTHING_SAVED
+        else:
+            if run.caller is not None and run.saves_at_rest:
+                yield SaveCallers(run.caller)
+            commit = commit_of(run, parent, checkpoint, [result], source="input", expected=head, metadata=notes)
+            commit.spans_supersteps = bool(landed)  # those of the superstep before are applied too
+            yield from save_commit(run, commit)
     if run.watch is not None and run.watch.wants("input_applied"):
         yield Emit(run_event("input_applied", run, checkpoint, checkpoint.step))
     return checkpoint, None

@@ -50,7 +50,7 @@ class StepCommit(Commit):
         self.run_id = run.run_id
         self.created_at = created_at
         self.pending = self.hold = self.size = None
-        self.drops = ()
+        self.drops = self.beside = ()
         self.graph_version = run.program.graph.version
         self.overlaps = run.overlaps and (run.claimed or run.nested)  # whether the thread is ours must be known
 

@@ -29,6 +29,7 @@ from statewright.runtime.run import Run
 from statewright.runtime.saver_calls import resolved
 from statewright.runtime.scope import Scope
 from statewright.runtime.start import fit, renamed
+from statewright.runtime.step_commit import StepCommit
 
 Update = tuple[Any, str | None]
 """Values, and the node that they come from."""
@@ -169,8 +170,31 @@ def forked(run: Run, branch: str | None) -> Generator[Effect, Any, tuple[Line, C
     commit = commit_of(
         run, before, after, [], source="fork", expected=expected, pending=pending, metadata=notes, releases=True
     )
+    if line.branch != saved.line.branch:
+        commit.beside = tuple(_carried(run, call, line) for call in _open_calls(run, saved))
     yield from save_commit(run, commit)
     return line, CheckpointId(after.id)
+
+
+def _open_calls(run: Run, saved: SavedCheckpoint) -> Iterator[SavedCheckpoint]:
+    """Where the calls of subgraphs stand that the tasks of a checkpoint have begun."""
+    saver, (thread_id, _, branch) = cast(Checkpointer, run.saver), saved.line
+    begun = tuple(call_namespaces(run, saved.checkpoint.frontier))
+    inside = tuple(name + end for name in begun for end in "|:")
+    for namespace in resolved(saver.namespaces(thread_id)) if begun else ():
+        if namespace in begun or namespace.startswith(inside):
+            call: SavedCheckpoint | None = resolved(saver.load(thread_id, namespace=namespace, branch=branch))
+            if call is not None:
+                yield call
+
+
+def _carried(run: Run, call: SavedCheckpoint, line: Line) -> StepCommit:
+    """The head of a call once more, as the first checkpoint of another line."""
+    after = renamed(call.checkpoint, run.commit_id(call.checkpoint.step + 1))
+    commit = commit_of(run, None, after, [], source="fork", pending=call.pending, metadata=dict(call.metadata))
+    commit.line = line._replace(namespace=call.line.namespace)
+    commit.hold, commit.graph_version = None, call.graph_version
+    return commit
 
 
 def rolled_back(run: Run) -> Generator[Effect, Any, None]:

@@ -271,6 +271,35 @@ class CheckpointerConformance:
         assert left == ["a:10"]
         assert list(answer(saver.namespaces("thread"))) == ["", "a:10"]
 
+    def test_a_namespace_is_dropped_on_one_branch_and_what_forked_from_it_there_stays_whole(self) -> None:
+        saver = self.make_saver()
+        (head,) = self.chain(saver, 1)
+        call = LINE._replace(namespace="a:1")
+        ids = self.chain(saver, 3, call)
+        fork = answer(saver.commit(commit_after(ids[1], line=call._replace(branch="b"), n=7, expected=None)))
+        answer(saver.commit(commit_after(head, drops=("a:1",))))
+        assert answer(saver.load("thread", namespace="a:1")) is None
+        left = answer(saver.load("thread", namespace="a:1", branch="b"))
+        assert left is not None
+        assert (left.id, left.checkpoint.values) == (fork, {"n": 7})
+        assert answer(saver.history("thread", namespace="a:1", branch="b"))[0].id == fork
+
+    def test_what_is_committed_beside_is_saved_with_it_or_not_at_all(self) -> None:
+        saver = self.make_saver()
+        (head,) = self.chain(saver, 1)
+        call = LINE._replace(namespace="a:1", branch="b")
+        refused = commit_after("nothing", line=LINE._replace(branch="b"))
+        refused.beside = (commit_after(None, line=call, n=5),)
+        _raises(CheckpointConflict, lambda: answer(saver.commit(refused)))
+        assert list(answer(saver.namespaces("thread"))) == [""]
+        commit = commit_after(head, line=LINE._replace(branch="b"), expected=None)
+        commit.beside = (commit_after(None, line=call, n=5),)
+        answer(saver.commit(commit))
+        assert _loaded(saver, branch="b").id == commit.checkpoint.id
+        beside = answer(saver.load("thread", namespace="a:1", branch="b"))
+        assert beside is not None
+        assert beside.checkpoint.values == {"n": 5}
+
     def test_a_copied_thread_goes_its_own_way(self) -> None:
         saver = self.make_saver()
         ids = self.chain(saver, 2)

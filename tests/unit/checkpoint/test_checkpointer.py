@@ -18,6 +18,7 @@ METHODS = [
     "want",
     "history",
     "branches",
+    "namespaces",
     "threads",
     "prune",
     "copy_thread",

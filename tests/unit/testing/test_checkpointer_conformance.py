@@ -189,6 +189,26 @@ class DropsWhatOnlyBeginsAlike(DropsWithoutWhatIsInside):
         return identity
 
 
+class DropsOnAllBranches(DropsWithoutWhatIsInside):
+    def commit(self, commit: Commit) -> Any:
+        identity = super().commit(commit)
+        for one in commit.drops:
+            self._forget({space for space in self._threads["thread"].saved if space.startswith((one + "|", one + ":"))})
+        return identity
+
+
+class SavesNothingBeside(InMemorySaver):
+    def commit(self, commit: Commit) -> Any:
+        return super().commit(replace(commit, beside=()))
+
+
+class SavesBesideFirst(InMemorySaver):
+    def commit(self, commit: Commit) -> Any:
+        for one in commit.beside:
+            super().commit(one)
+        return super().commit(replace(commit, beside=()))
+
+
 class SharesCopies(InMemorySaver):
     def copy_thread(self, thread_id: str, to: str) -> None:
         super().copy_thread(thread_id, to)
@@ -333,6 +353,9 @@ BROKEN: dict[type[InMemorySaver], str] = {
     DropsNothing: "test_namespaces_are_lines_of_their_own_and_are_dropped_with_those_inside",
     DropsWithoutWhatIsInside: "test_namespaces_are_lines_of_their_own_and_are_dropped_with_those_inside",
     DropsWhatOnlyBeginsAlike: "test_namespaces_are_lines_of_their_own_and_are_dropped_with_those_inside",
+    DropsOnAllBranches: "test_a_namespace_is_dropped_on_one_branch_and_what_forked_from_it_there_stays_whole",
+    SavesNothingBeside: "test_what_is_committed_beside_is_saved_with_it_or_not_at_all",
+    SavesBesideFirst: "test_what_is_committed_beside_is_saved_with_it_or_not_at_all",
     SharesCopies: "test_a_copied_thread_goes_its_own_way",
     CopiesOverOthers: "test_a_copied_thread_goes_its_own_way",
     CopiesNobody: "test_a_copied_thread_goes_its_own_way",

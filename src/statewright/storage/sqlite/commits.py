@@ -29,11 +29,11 @@ from statewright.errors import CheckpointConflict, CheckpointNotFound, Fenced, T
 from statewright.events import Log
 from statewright.ids import CheckpointId
 from statewright.storage.seal import Seal
+from statewright.storage.sqlite.drop import drop_calls
 from statewright.storage.sqlite.fold import LARGEST, RECENT, Folder
 from statewright.storage.sqlite.history import HistoryReader
 from statewright.storage.sqlite.known import Head, Known, Thread
 from statewright.storage.sqlite.places import LAST_NUMBER, find_place, place_of
-from statewright.storage.sqlite.removal import drop_namespace
 from statewright.storage.sqlite.statements import statements
 
 Job = Callable[[sqlite3.Connection], Any]
@@ -123,9 +123,9 @@ class Writer:
                 self._known.runs[thread.id, commit.run_id] = (run, number + len(log.entries))
             if log is not None and other is not None:
                 self._store_log(connection, thread, log, other)
-            for namespace in commit.drops:
-                drop_namespace(connection, self._encoder.serde, self._encoder.seal, thread.id, namespace)
-                self._known.lines.clear()
+            if commit.drops:
+                drop_calls(connection, encoder.serde, encoder.seal, thread.id, commit.line.branch, commit.drops)
+                self._known.forget_lines()
             for one in also:
                 one(connection)
             self._moved(connection, head, place, key, size, bool(entries))

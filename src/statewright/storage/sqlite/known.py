@@ -70,6 +70,10 @@ class Known:
             self.forget()
             self._version = version
 
+    def forget_lines(self) -> None:
+        """Know no lines: some are gone, and SQLite gives their numbers to others."""
+        self.lines, self.heads = {}, {}
+
     def forget(self) -> None:
         """Know nothing: what was written is not so, or was written by other ways."""
         self.threads, self.lines, self.heads, self.runs = {}, {}, {}, {}

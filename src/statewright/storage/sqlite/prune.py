@@ -34,6 +34,11 @@ class Pruner:
             self._cut({line: stays for line, (_, stays) in firsts.items()})
         return gone
 
+    def make_whole(self, place: int) -> None:
+        """Let a line begin with a checkpoint that forks from another one: it needs nothing of that any more."""
+        self._make_whole(place, self._reader.state_at(place))
+        self._connection.execute(_JUMP, (place,))
+
     def _firsts(self, thread: int, policy: PrunePolicy) -> dict[int, tuple[int, int]]:
         """For each line of a thread, the number of its first checkpoint, and of the first that stays."""
         found: dict[int, tuple[int, int]] = {}

@@ -12,14 +12,6 @@ from statewright.storage.sqlite.places import LAST_NUMBER, place_of
 from statewright.storage.sqlite.statements import statements
 
 
-def drop_namespace(connection: sqlite3.Connection, serde: Serde, seal: Seal, thread: int, namespace: str) -> None:
-    """Forget a namespace of a thread, and those inside it."""
-    for line, found in connection.execute(_NAMESPACES, (thread,)).fetchall():
-        if found == namespace or found.startswith((namespace + "|", namespace + ":")):
-            keep_log(connection, serde, seal, line)
-            delete_line(connection, line)
-
-
 def keep_log(connection: sqlite3.Connection, serde: Serde, seal: Seal, line: int, last: int = LAST_NUMBER) -> None:
     """Move the events of the records of a line, up to the one with the number `last`, to the logs of their runs."""
     reader = HistoryReader(connection, serde, seal)
@@ -55,5 +47,4 @@ def delete_thread(connection: sqlite3.Connection, thread: int) -> None:
 
 
 _SQL: Final = statements("removal")
-_NAMESPACES: Final = _SQL["namespaces"]
 _INSERT_EVENTS: Final = _SQL["insert_events"]

@@ -23,7 +23,7 @@ from statewright.checkpoint import (
 )
 from statewright.checkpoint.forms import instant_of, made_log
 from statewright.checkpoint.serde import Serde
-from statewright.errors import CheckpointConflict, CheckpointNotFound
+from statewright.errors import CheckpointConflict, CheckpointNotFound, DamagedDatabase
 from statewright.events import Event, Log
 from statewright.ids import CheckpointId
 from statewright.promise import Answered, Promise
@@ -72,7 +72,8 @@ class SqliteSaver(View):
     # -- writing
 
     def commit(self, commit: Commit, *, also: Sequence[Job] = ()) -> Answered[CheckpointId]:
-        job = self._writer.commit_job(commit, also)
+        beside = [self._writer.commit_job(one, ()) for one in commit.beside]
+        job = self._writer.commit_job(commit, [*beside, *also])
         if not commit.overlaps:
             return self._written(job)
         promise = self._ahead[commit.line.thread_id] = self.database.hand_over(job)
@@ -263,6 +264,7 @@ class SqliteSaver(View):
 
         What this process has committed to the thread is there: a run may have ended without waiting for it.
         """
+        read = _looking_for_damage(read, thread_id)
         ahead = self._ahead.get(thread_id) if thread_id is not None else None
         if ahead is not None and ahead.done():
             ahead = None
@@ -275,6 +277,21 @@ class SqliteSaver(View):
 
     def _reader(self, connection: sqlite3.Connection) -> HistoryReader:
         return HistoryReader(connection, self.database.serde, self.database.seal)
+
+
+def _looking_for_damage(
+    read: Callable[[sqlite3.Connection], T], thread_id: str | None
+) -> Callable[[sqlite3.Connection], T]:
+    """What a function reads. What can be decoded but has another form than what is written there was damaged."""
+
+    def careful(connection: sqlite3.Connection) -> T:
+        try:
+            return read(connection)
+        except (TypeError, AttributeError, LookupError, ValueError) as error:
+            whose = "a thread" if thread_id is None else f"thread {thread_id!r}"
+            raise DamagedDatabase(f"what is stored of {whose} is not what was written: {error}") from error
+
+    return careful
 
 
 def _events(plain: Sequence[Any], thread_id: str, run_id: str, number: int) -> list[Event]:

@@ -1,0 +1,268 @@
+"""What the tests of SQLite's checkpoints share: threads that are written by hand, and what each checkpoint was."""
+
+from __future__ import annotations
+
+import itertools
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from random import Random
+from typing import Any, TypeVar
+
+import pytest
+
+from statewright import Message
+from statewright.channels import MISSING, Added, Merged, changed
+from statewright.checkpoint import NO_ARG, Checkpoint, Commit, Hold, Line, Pending, PrunePolicy, SavedCheckpoint, Task
+from statewright.checkpoint.forms import made_log
+from statewright.events import Event, Log
+from statewright.ids import CheckpointId
+from statewright.storage.sqlite import commits, fold
+from statewright.storage.sqlite.commits import Encoder, Writer
+from statewright.storage.sqlite.database import SqliteDatabase
+from statewright.storage.sqlite.fold import Folder
+from statewright.storage.sqlite.history import HistoryReader
+from statewright.storage.sqlite.places import find_line, find_place
+from statewright.storage.sqlite.prune import Pruner
+
+T = TypeVar("T")
+LINE = Line("thread")
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+TABLES = ("threads", "lines", "runs", "records", "segments", "grown", "jumps", "pending", "events")
+
+
+class Scribe:
+    """Writes to threads by hand, and remembers what each checkpoint was."""
+
+    def __init__(self, database: SqliteDatabase) -> None:
+        self.database = database
+        self.writer = Writer(Encoder(database.serde, database.seal), database.known)
+        self.written: dict[CheckpointId, SavedCheckpoint] = {}
+        self.heads: dict[Line, CheckpointId] = {}
+        self._numbers = itertools.count(1)
+
+    # -- writing
+
+    def commit(
+        self,
+        deltas: Mapping[str, Any] | None,
+        *,
+        line: Line = LINE,
+        after: Any = ...,
+        source: Any = "loop",
+        **more: Any,
+    ) -> Commit:
+        """A commit that follows the head of its line, unless `after` names another checkpoint. Each is a second later.
+
+        Its id is its number in hexadecimal digits unless `name` is another one; its log has as many entries as `logs`
+        says.
+        """
+        number = next(self._numbers)
+        identity = more.pop("name", f"{number:032x}")
+        logs = more.pop("logs", 0)
+        expected = self.heads.get(line)
+        parent = expected if after is ... else after
+        values = dict(self.written[parent].checkpoint.values) if parent is not None and deltas is not None else {}
+        for name, change in (deltas or {}).items():
+            values[name] = changed(values.get(name, MISSING), change)
+        values = {name: one for name, one in values.items() if one is not MISSING}
+        step, run = number, more.pop("run_id", "run")
+        at = BEGIN + timedelta(seconds=number)
+        return Commit(
+            line=line,
+            expected=expected,
+            parent_id=parent,
+            checkpoint=Checkpoint(identity, step, values, (Task("node", NO_ARG, identity, 0),)),
+            deltas=deltas,
+            source=source,
+            run_id=run,
+            created_at=at,
+            metadata={"nodes": ["node"]},
+            log=self.log(run, logs, step=step, at=at) if logs else None,
+            **more,
+        )
+
+    def log(self, run: str, count: int, *, step: int = 0, at: datetime = BEGIN) -> Log:
+        return Log(run, at, tuple(("task_finished", step, "node", None, one) for one in range(count)))
+
+    def save(self, commit: Commit, *also: Any) -> CheckpointId:
+        identity: CheckpointId = self.database.write(self.writer.commit_job(commit, also))
+        self.heads[commit.line] = identity
+        self.written[identity] = SavedCheckpoint(
+            line=commit.line,
+            parent_id=commit.parent_id,
+            checkpoint=commit.checkpoint,
+            source=commit.source,
+            run_id=commit.run_id,
+            created_at=commit.created_at,
+            metadata=commit.metadata,
+            pending=commit.pending or Pending(),
+        )
+        return identity
+
+    def add(self, deltas: Mapping[str, Any] | None, **more: Any) -> CheckpointId:
+        return self.save(self.commit(deltas, **more))
+
+    def count(self, count: int, line: Line = LINE, **more: Any) -> list[CheckpointId]:
+        """Checkpoints each of which says how many there were before it."""
+        return [self.add({"n": len(self.written)}, line=line, **more) for _ in range(count)]
+
+    def note(
+        self, identity: str, pending: Pending, *, line: Line = LINE, hold: Hold | None = None, log: Log | None = None
+    ) -> None:
+        self.database.write(self.writer.results_job(line, CheckpointId(identity), pending, hold, log))
+        if identity in self.written:
+            known = self.written[CheckpointId(identity)]
+            self.written[known.id] = replace(known, pending=known.pending.merged(pending))
+
+    def fold(self, line: Line = LINE) -> int:
+        """Lay the oldest records of a line together; how many those were."""
+
+        def job(connection: sqlite3.Connection) -> int:
+            number = find_line(connection, line)
+            assert number is not None
+            self.database.known.forget()
+            return Folder(connection, self.database.serde, self.database.seal).fold(number)
+
+        return self.database.write(job)
+
+    def fold_all(self, line: Line = LINE) -> None:
+        while self.fold(line):
+            pass
+
+    def prune(self, thread: int = 1, *, dry_run: bool = False, **policy: Any) -> int:
+        """How many checkpoints of a thread went, or would go; what stays is remembered."""
+
+        def job(connection: sqlite3.Connection) -> int:
+            self.database.known.forget()
+            pruner = Pruner(connection, self.database.serde, self.database.seal)
+            return pruner.prune(thread, PrunePolicy(**policy), dry_run=dry_run)
+
+        return self.database.write(job)
+
+    def change(self, statement: str, *values: Any) -> None:
+        """Write to the file past everybody who knows what it means."""
+        with closing(sqlite3.connect(self.database.path)) as connection, connection:
+            connection.execute(statement, values)
+
+    def random_walk(self, seed: int, length: int, lines: tuple[Line, ...] = (LINE, Line("thread", "", "b"))) -> None:
+        """Commits of every kind, with forks and jumps: the same ones for the same seed."""
+        drawn = Random(seed)
+        for number in range(length):
+            line = drawn.choice(lines)
+            after: Any = ...
+            if self.written and (line not in self.heads or drawn.random() < 0.1):
+                after = drawn.choice(list(self.written))
+            deltas = {name: change for name, change in _changes(drawn, number) if drawn.random() < 0.4}
+            before = self.written[after if after is not ... else self.heads[line]] if self.written else None
+            had = before.checkpoint.values if before is not None else {}
+            # A list that was replaced by something else cannot be added to.
+            deltas = {
+                name: [number] if type(change) is Added and not isinstance(had.get(name, []), list) else change
+                for name, change in deltas.items()
+            }
+            self.add(deltas, line=line, after=after, logs=drawn.randrange(3), run_id=drawn.choice(["r", "s"]))
+
+    # -- reading
+
+    def read(self, function: Callable[[HistoryReader], T]) -> T:
+        with self.database.read() as connection:
+            return function(HistoryReader(connection, self.database.serde, self.database.seal))
+
+    def place(self, identity: str) -> int | None:
+        """Where a checkpoint is, whatever its line."""
+        with self.database.read() as connection:
+            lines = [number for (number,) in connection.execute("SELECT id FROM lines")]
+            found = [place for number in lines if (place := find_place(connection, number, identity)) is not None]
+        assert len(found) <= 1
+        return found[0] if found else None
+
+    def loaded(self, identity: str) -> SavedCheckpoint:
+        place = self.place(identity)
+        assert place is not None
+        branch = self.written[CheckpointId(identity)].line
+        return self.read(lambda reader: reader.checkpoint_at(place, branch))
+
+    def check(self) -> None:
+        """Fail unless each checkpoint that was written is read as it was written."""
+        for identity, written in self.written.items():
+            assert self.loaded(identity) == written
+
+    def events(self, run: str = "run", thread: int = 1, after: int = 0) -> list[tuple[int, Log]]:
+        """What was written to the log of a run together, each with the number of its first event."""
+        number = self.number_of_run(run, thread)
+        stored = self.read(lambda reader: reader.log(thread, number, after))
+        return [(first, made_log(plain, run)[1]) for first, plain in stored]
+
+    def numbered(self, run: str = "run", thread: int = 1) -> list[Event]:
+        return [event for first, log in self.events(run, thread) for event in log.events("thread", "", first)]
+
+    def number_of_run(self, run: str, thread: int = 1) -> int:
+        return self.one("SELECT id FROM runs WHERE thread = ? AND name = ?", thread, run)
+
+    def one(self, query: str, *values: Any) -> Any:
+        """The first value of the first row."""
+        with self.database.read() as connection:
+            return connection.execute(query, values).fetchone()[0]
+
+    def rows(self) -> dict[str, list[Any]]:
+        """Everything that the file says of threads."""
+        with self.database.read() as connection:
+            return {table: connection.execute(f"SELECT * FROM {table}").fetchall() for table in TABLES}
+
+    def counts(self, *tables: str) -> tuple[int, ...]:
+        rows = self.rows()
+        return tuple(len(rows[table]) for table in tables)
+
+    def sizes(self) -> list[tuple[int, int]]:
+        """The first number of each segment, and how many checkpoints it holds."""
+        return [(first, len(ids) // 16) for _, first, ids, *_ in self.rows()["segments"]]
+
+    def has_base(self) -> list[bool]:
+        """Of each segment, whether it has a base."""
+        return [row[4] is not None for row in self.rows()["segments"]]
+
+
+def _changes(drawn: Random, number: int) -> list[tuple[str, Any]]:
+    """A change of each field."""
+    words: list[Any] = [Added([f"word {number}"]), Added([number, -number]), ["anew", number], MISSING, Added([])]
+    message = Message(f"text {number}", id=str(drawn.randrange(6)))
+    return [
+        ("plain", drawn.choice([number, "x" * number, {"a": [number], 1: None}, (1, {number}), MISSING])),
+        ("words", drawn.choices(words, [8, 4, 1, 1, 1])[0]),
+        ("messages", drawn.choices([Merged([message]), MISSING, [message]], [9, 1, 1])[0]),
+        ("late", number if number < 20 else Added([number])),
+    ]
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[SqliteDatabase]:
+    with SqliteDatabase(tmp_path / "runs.db") as database:
+        yield database
+
+
+@pytest.fixture
+def scribe(database: SqliteDatabase) -> Scribe:
+    return Scribe(database)
+
+
+@pytest.fixture
+def scribe_of() -> type[Scribe]:
+    """For databases that a test opens itself."""
+    return Scribe
+
+
+@pytest.fixture
+def limit(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Sets the limits by which checkpoints are laid together."""
+
+    def set_limits(**limits: int) -> None:
+        for name, value in limits.items():
+            for module in (commits, fold):
+                if hasattr(module, name):
+                    monkeypatch.setattr(module, name, value)
+
+    return set_limits
