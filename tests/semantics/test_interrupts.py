@@ -4,8 +4,8 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 
-from statewright import END, START, Command, InMemorySaver, Interrupt, Send, StateGraph, append, interrupt
-from statewright.errors import EmptyInputError, InvalidResume, InvalidUpdateError
+from statewright import END, START, Command, InMemorySaver, Interrupt, Runtime, Send, StateGraph, append, interrupt
+from statewright.errors import EmptyInputError, InvalidGraph, InvalidResume, InvalidUpdateError
 from statewright.graph import GraphBuilder
 
 
@@ -425,3 +425,43 @@ def test_a_question_behind_a_breakpoint_is_asked_after_it(driver: Any) -> None:
     assert "__interrupt__" not in driver.invoke(app, {"x": 1}, thread_id="1")
     assert questions(driver.invoke(app, None, thread_id="1"))
     assert driver.invoke(app, Command(resume="yes"), thread_id="1")["log"] == ["a", ("b", "yes")]
+
+
+class Told(TypedDict, total=False):
+    log: Annotated[list[str], append]
+    said: str
+
+
+def test_an_answer_at_a_breakpoint_is_written_to_the_field_that_takes_it(driver: Any) -> None:
+    graph = StateGraph(Told, answers_to="said").add_node("a", lambda state: {"log": ["a"]})
+    graph.add_node("b", lambda state: {"log": [f"b {state.get('said')}"]})
+    app = graph.add_edge(START, "a").add_edge("a", "b").compile(InMemorySaver(), interrupt_before=["b"])
+    driver.invoke(app, {}, {"configurable": {"thread_id": "t"}})
+    result = driver.invoke(app, Command(resume="go on"), {"configurable": {"thread_id": "t"}})
+    assert result == {"log": ["a", "b go on"], "said": "go on"}
+
+
+def test_without_such_a_field_nothing_is_asked_at_a_breakpoint(driver: Any) -> None:
+    graph = StateGraph(Told).add_node("a", lambda state: {"log": ["a"]}).add_edge(START, "a")
+    app = graph.compile(InMemorySaver(), interrupt_before=["a"])
+    driver.invoke(app, {}, {"configurable": {"thread_id": "t"}})
+    with pytest.raises(InvalidResume, match="Nothing was asked"):
+        driver.invoke(app, Command(resume="go on"), {"configurable": {"thread_id": "t"}})
+
+
+def test_the_field_for_answers_must_exist() -> None:
+    graph = StateGraph(Told, answers_to="sad").add_node("a", lambda state: {}).add_edge(START, "a")
+    with pytest.raises(InvalidGraph, match=r"answers_to='sad'.*Did you mean 'said'"):
+        graph.compile()
+
+
+def test_a_node_that_was_sent_its_input_can_read_the_state(driver: Any) -> None:
+    seen: list[Any] = []
+
+    def sent(arg: dict[str, int], runtime: Runtime) -> None:
+        seen.append((arg, dict(runtime.state)))
+
+    graph = StateGraph(Told).add_node("go", lambda state: Command(goto=[Send("sent", {"n": 1})]), destinations=["sent"])
+    app = graph.add_node("sent", sent).add_edge(START, "go").compile()
+    driver.invoke(app, {"said": "x"})
+    assert seen == [({"n": 1}, {"log": [], "said": "x"})]

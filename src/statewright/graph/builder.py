@@ -59,6 +59,7 @@ class GraphBuilder:
         output_schema: Any = None,
         name: str | None = None,
         version: str | None = None,
+        answers_to: str | None = None,
     ) -> None:
         self.state_schema: Any = state_schema
         self.context_schema = context_schema
@@ -67,6 +68,8 @@ class GraphBuilder:
         self.name = name
         self.version = version
         """Of the code: saved with every checkpoint. Change it when threads of the old code need a migration."""
+        self.answers_to = answers_to
+        """The field that takes `Command(resume=...)` at a breakpoint; without it nothing is asked there."""
         self.migrations: dict[str | None, Migration] = {}
         self.nodes: dict[str, Node] = {}
         self.edges: dict[str, dict[str, None]] = {}
@@ -353,6 +356,7 @@ class GraphBuilder:
             schema=schemas["state"],
             input_schema=schemas["input"],
             output_schema=schemas["output"],
+            answers_to=self.answers_to,
             context_schema=self.context_schema,
             node_schemas={
                 key.removeprefix("node:"): schema for key, schema in schemas.items() if key.startswith("node:")

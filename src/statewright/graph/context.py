@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any, Generic, Protocol, TypeGuard, TypeVar, runtime_checkable
 
@@ -59,6 +59,8 @@ class Host(Protocol):
     def control(self) -> Any: ...
     @property
     def previous(self) -> Any: ...
+    @property
+    def state(self) -> Mapping[str, Any]: ...
     def heartbeat(self) -> None: ...
     def step(self, name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any: ...
     def spend(self, tokens: int, cost: float) -> None: ...
@@ -116,6 +118,11 @@ class Runtime(Generic[Ctx]):
     def previous(self) -> Any:
         """In an entrypoint: what its last run on the thread saved."""
         return self._host.previous
+
+    @property
+    def state(self) -> Mapping[str, Any]:
+        """All channels as they were when the superstep began, to be read only: for nodes that a Send gave an input."""
+        return self._host.state
 
     def heartbeat(self) -> None:
         """Say that the node is alive: its `idle_timeout` begins anew."""

@@ -45,6 +45,8 @@ class Graph:
     """Of the graph's code: what is saved says which version saved it."""
     migrations: Mapping[str | None, Migration] = field(default_factory=dict["str | None", "Migration"])
     """By the version that they start from."""
+    answers_to: str | None = None
+    """The field that takes an answer at a breakpoint."""
     bare_messages: str | None = None
     """The channel that takes messages answered without a mapping."""
 

@@ -60,6 +60,11 @@ def find_problems(
 
 
 def _schema_problems(graph: Graph) -> Iterator[str]:
+    if graph.answers_to is not None and graph.answers_to not in graph.fields:
+        yield f"answers_to={graph.answers_to!r} is no field of the state. {_hint(graph.answers_to, graph.fields)}"
+    for which, schema in (("state", graph.schema), ("input", graph.input_schema)):
+        for name in schema.derived:
+            yield f"The {which} schema holds {name!r}, which is Derived. Only an output schema of its own may hold it."
     for which, schema in (("input", graph.input_schema), ("output", graph.output_schema)):
         if schema is graph.schema:
             continue

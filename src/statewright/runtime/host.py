@@ -6,7 +6,8 @@ the host has a copy, and what an abandoned attempt still does through it has no 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from statewright.graph import ExecutionInfo, StreamWriter
@@ -39,6 +40,11 @@ class RuntimeHost:
     @property
     def previous(self) -> Any:
         return previous_of(self._scope)
+
+    @property
+    def state(self) -> Mapping[str, Any]:
+        checkpoint = self._scope.checkpoint
+        return MappingProxyType(checkpoint.values if checkpoint is not None else {})
 
     @property
     def stream_writer(self) -> StreamWriter:

@@ -189,6 +189,8 @@ class Program:
         self.start = self._start()
         self.nodes[START] = self.start
         self.output_keys = self._output_keys()
+        self.derived = graph.output_schema.derived
+        """Fields of results that are worked out when somebody looks."""
         self.reported = frozenset(self.merging).difference(self.hidden).intersection(self.output_keys or self.channels)
         """Fields that merge and that a result shows: a caller that merges them too is told what was written to them."""
         self._starts = [(name, start) for name, one in graph.fields.items() if (start := _start_of(one)) is not None]
@@ -215,6 +217,8 @@ class Program:
             return values.get(ROOT)
         else:
             shown = {key: values[key] for key in keys if key in values}
+        if self.derived:
+            shown.update((name, one.compute(values)) for name, one in self.derived.items())
         return self._typed_output(shown) if typed or self.validate == "all" else shown
 
     def shown(self, result: TaskResult) -> Any:

@@ -248,6 +248,8 @@ def _commanded(run: Run, command: Command[Any], saved: SavedCheckpoint | None, h
     checkpoint, pending = Checkpoint(run.run_id, -1, run.program.start_values(), ()), Pending()
     if saved is not None:
         checkpoint, pending = yield from _going_on(run, saved, head, replay=not command.resumes)
+    if command.resumes and pending.paused and not pending.open and run.program.graph.answers_to is not None:
+        command = Command(update={run.program.graph.answers_to: command.resume})
     if command.resumes:
         answers = read_answers(command.resume, pending.open)
         pending = pending.merged(Pending(answers=answers))

@@ -1,6 +1,7 @@
 """A user's class or dict of reducers seen as channels, and answers turned into writes."""
 
 from statewright.channels import add_messages
+from statewright.state.derived import Derived
 from statewright.state.fields import Field
 from statewright.state.json_schema import context_json_schema, json_schema
 from statewright.state.managed import IsLastStep, Managed, RemainingSteps
@@ -12,6 +13,7 @@ from statewright.state.validate import FieldCheck, SchemaChecks, check_value, co
 
 __all__ = [
     "ROOT",
+    "Derived",
     "Field",
     "FieldCheck",
     "IdSource",

@@ -13,6 +13,7 @@ from typing import Annotated, Any, cast
 
 from statewright.channels import Channel, LastValue, channel_for, is_reducer
 from statewright.errors import InvalidSchema
+from statewright.state.derived import Derived
 from statewright.state.managed import Managed
 
 Start = Callable[[], Any]
@@ -59,12 +60,15 @@ class Field:
         return type(self.channel) is LastValue
 
 
-def read_field(name: str, annotation: Any, default: Start | None = None) -> Field | Managed:
+def read_field(name: str, annotation: Any, default: Start | None = None) -> Field | Managed | Derived:
     """The field that an annotation describes. Raises InvalidSchema for two reducers or a bad one."""
     hint, metadata = split_annotation(annotation)
     managed = next((entry for entry in metadata if isinstance(entry, Managed)), None)
     if managed is not None:
         return managed
+    derived = next((entry for entry in metadata if isinstance(entry, Derived)), None)
+    if derived is not None:
+        return Derived(derived.compute, hint)
     reducers = [entry for entry in metadata if is_reducer(entry)]
     if len(reducers) > 1:
         raise InvalidSchema(

@@ -28,6 +28,7 @@ def _object(schema: StateSchema, fields: Mapping[str, Field], title: str) -> dic
     from typing_extensions import TypedDict
 
     hints = {name: _hint(fields.get(name, field)) for name, field in schema.fields.items()}
+    hints.update((name, modern_typeddict(unqualified(one.hint))) for name, one in schema.derived.items())
     required = [name for name, field in schema.fields.items() if _required(schema, field)]
     entries = {name: hint if name in required else NotRequired[hint] for name, hint in hints.items()}
     described = _of_hint(with_any_type(TypedDict(title, entries)))  # pyright: ignore  # built at run time

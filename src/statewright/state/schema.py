@@ -16,6 +16,7 @@ from typing import Any, cast
 
 from statewright.channels import Channel, LastValue, is_reducer
 from statewright.errors import InvalidSchema
+from statewright.state.derived import Derived
 from statewright.state.fields import Constant, Field, Start, read_field
 from statewright.state.managed import Managed
 
@@ -47,6 +48,8 @@ class StateSchema:
         self.closed = closed
         self.fields: dict[str, Field] = {}
         self.managed: dict[str, Managed] = {}
+        self.derived: dict[str, Derived] = {}
+        """Fields that are worked out when a result is read."""
         for name, entry in (entries or {}).items():
             self.register_reducer(name, entry)
 
@@ -79,6 +82,8 @@ class StateSchema:
         field = read_field(name, annotation, default)
         if isinstance(field, Managed):
             self.managed[name] = field
+        elif isinstance(field, Derived):
+            self.derived[name] = field
         else:
             self.fields[name] = field
 
