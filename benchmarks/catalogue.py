@@ -15,6 +15,7 @@ from benchmarks.cases import (
     messages,
     nesting,
     short_runs,
+    states,
     task_memory,
     worker_threads,
 )
@@ -32,6 +33,7 @@ _CASES = (
     worker_threads,
     nesting,
     durable,
+    states,
     importing,
     compiling,
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import builtins
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, time, timedelta, timezone, tzinfo
 from typing import Any, NamedTuple, cast
 
@@ -44,6 +44,24 @@ def stored_as(tag: int, kind: str | type, plain: Callable[[Any], Any], made: Cal
     if BY_TAG.setdefault(tag, codec).type != name:
         raise errors.InternalError(f"The tag {tag} of {name!r} is taken by {BY_TAG[tag].type!r}.")
     CODECS[name] = codec
+
+
+_LATER: Mapping[range, str] = {
+    range(50, 51): "statewright.graph.command",
+    range(51, 52): "statewright.graph.context",
+    range(52, 53): "statewright.graph.mapping",
+    range(53, 56): "statewright.workflow.states.visit",
+    range(56, 57): "statewright.workflow.states.token",
+}
+"""Modules of higher folders with codecs of their own, by the tags of these: loaded when such a value is read."""
+
+
+def codec_of(tag: int) -> Codec | None:
+    """The codec of a tag; None if this version knows none."""
+    module = next((name for tags, name in _LATER.items() if tag in tags), None)
+    if tag not in BY_TAG and module is not None:
+        importlib.import_module(module)
+    return BY_TAG.get(tag)
 
 
 def type_name(kind: type) -> str:

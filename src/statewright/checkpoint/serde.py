@@ -17,7 +17,7 @@ from typing import Any, cast
 
 import ormsgpack
 
-from statewright.checkpoint.codecs import BY_TAG, CODECS, EXCEPTION, NUMPY_SCALAR, Codec, type_name
+from statewright.checkpoint.codecs import BY_TAG, CODECS, EXCEPTION, NUMPY_SCALAR, Codec, codec_of, type_name
 from statewright.errors import DamagedDatabase, SerdeError, StatewrightError, suggestion
 
 OBJECT = 1
@@ -223,6 +223,9 @@ class Serde:
 
     def _made_object(self, tag: int, plain: Any) -> Any:
         """The value of a user's type."""
+        codec = codec_of(tag)
+        if codec is not None:
+            return codec.made(plain)
         if tag != OBJECT:
             raise SerdeError(f"tag {tag}", "it was stored by a newer version of Statewright: use that one")
         name, inside = plain

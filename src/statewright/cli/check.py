@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+import sys
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -14,28 +15,49 @@ if TYPE_CHECKING:
 
 
 def check(
-    target: Annotated[
-        str, typer.Argument(metavar="FILE.py[:GRAPH]", help="The file, and the name of the graph in it.")
+    targets: Annotated[
+        list[str], typer.Argument(metavar="FILE...", help="Workflows in YAML, or FILE.py[:GRAPH] with a graph.")
     ],
     against: Annotated[
         str | None, typer.Option("--against", metavar="PATH", help="A database: would its open threads go on?")
     ] = None,
     key_file: KeyOption = None,
 ) -> None:
-    """Check a graph strictly, and list every problem. Exits with 2 if there is one.
+    """Check workflows and graphs strictly, and list every problem. Exits with 2 if there is one.
 
     With --against also whether every thread that is not finished fits the graph; exits with 1 if one does not.
     """
-    from statewright.cli.load import load_graph
+    from statewright.cli.failure import WRONG_USE, WrongUse
 
-    app = load_graph(target)
-    edges = sum(len(ways) for ways in app.graph.ways.values())
-    print(f"ok: {app.graph.name}, {len(app.graph.nodes)} nodes, {edges} ways between them")
+    if against is not None and len(targets) > 1:
+        raise WrongUse("--against is about one graph. Give one file with it.")
+    apps = [_checked(target) for target in targets]
+    if None in apps:
+        raise SystemExit(WRONG_USE)
     if against is not None:
         from statewright.cli.database import opened
 
         with opened(against, key_file) as saver:
-            _check_threads(app, saver)
+            _check_threads(cast("CompiledGraph", apps[0]), saver)
+
+
+def _checked(target: str) -> CompiledGraph | None:
+    """The graph of a file, told of; None if it is wrong, which is told of too."""
+    from statewright.cli.failure import WrongUse
+    from statewright.cli.load import load_graph
+    from statewright.cli.workflow import is_workflow, missing_in
+    from statewright.errors import GraphError
+
+    try:
+        app = load_graph(target)
+    except (WrongUse, GraphError) as error:
+        print(f"Error: {error}", file=sys.stderr)
+        return None
+    for problem in missing_in(target) if is_workflow(target) else ():
+        print(f"warning: {target}: {problem}", file=sys.stderr)
+    edges = sum(len(ways) for ways in app.graph.ways.values())
+    print(f"ok: {app.graph.name}, {len(app.graph.nodes)} nodes, {edges} ways between them")
+    return app
 
 
 def _check_threads(app: CompiledGraph, saver: SqliteSaver) -> None:

@@ -11,9 +11,7 @@ Format = Literal["ascii", "mermaid", "dot", "svg", "json"]
 
 
 def draw(
-    target: Annotated[
-        str, typer.Argument(metavar="FILE.py[:GRAPH]", help="The file, and the name of the graph in it.")
-    ],
+    target: Annotated[str, typer.Argument(metavar="FILE", help="A workflow in YAML, or FILE.py[:GRAPH] with a graph.")],
     form: Annotated[Format, typer.Option("--format", "-f", help="What to draw it as.")] = "ascii",
     output: Annotated[Path | None, typer.Option("--output", "-o", help="A file, instead of standard output.")] = None,
     xray: Annotated[bool, typer.Option("--xray", help="Show the insides of subgraphs.")] = False,

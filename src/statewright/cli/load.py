@@ -11,6 +11,7 @@ from types import ModuleType
 
 from statewright.checkpoint import Checkpointer, InMemorySaver
 from statewright.cli.failure import WrongUse
+from statewright.cli.workflow import is_workflow, load_app
 from statewright.errors import suggestion
 from statewright.runtime import CompiledGraph, StateGraph
 
@@ -19,7 +20,12 @@ Found = CompiledGraph | StateGraph
 
 
 def load_graph(target: str) -> CompiledGraph:
-    """The graph that `FILE.py` or `FILE.py:name` means. Raises WrongUse, and InvalidGraph for one that is wrong."""
+    """The graph of a workflow file, or that `FILE.py` or `FILE.py:name` means.
+
+    Raises WrongUse, InvalidGraph for a graph that is wrong, and WorkflowError for a workflow.
+    """
+    if is_workflow(target):
+        return load_app(target)
     found = find_graph(target)
     return found.compile() if isinstance(found, StateGraph) else found
 

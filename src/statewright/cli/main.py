@@ -14,16 +14,18 @@ from statewright.cli.failure import WRONG_USE, WrongUse, end
 from statewright.cli.init import init
 from statewright.cli.resume import resume
 from statewright.cli.run import run
+from statewright.cli.schema import schema
+from statewright.cli.test import test
 from statewright.cli.threads import threads
 
 app = typer.Typer(
     name="statewright",
-    help="Run, draw and check state graphs, and look at what their runs have saved.",
+    help="Run, draw, check and test workflows and state graphs, and look at what their runs have saved.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (run, resume, draw, check, init):
+for command in (run, resume, draw, check, test, schema, init):
     app.command()(command)
 app.add_typer(threads)
 app.add_typer(db)

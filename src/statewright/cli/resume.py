@@ -11,7 +11,15 @@ import typer
 
 from statewright.cli.failure import WrongUse
 from statewright.cli.options import BranchOption, DatabaseOption, KeyOption, ThreadArgument
-from statewright.cli.run import StateJsonOption, StepsOption, TargetArgument, TasksOption, TracebackOption, limits
+from statewright.cli.run import (
+    ScriptOption,
+    StateJsonOption,
+    StepsOption,
+    TargetArgument,
+    TasksOption,
+    TracebackOption,
+    limits,
+)
 
 if TYPE_CHECKING:
     from statewright.cli.following import Rest
@@ -28,6 +36,7 @@ def resume(
     event: Annotated[
         str | None, typer.Option("--event", metavar="NAME[=JSON]", help="An event that happened, with what it brings.")
     ] = None,
+    script: ScriptOption = None,
     due: Annotated[bool, typer.Option("--due", help="Go on where timers went off and waits ended.")] = False,
     branch: BranchOption = "main",
     database: DatabaseOption = None,
@@ -44,10 +53,18 @@ def resume(
     from statewright.cli.database import found_checkpoint, opened, place_of
     from statewright.cli.following import Saved, conclude
     from statewright.cli.load import keeps_threads, load_graph, saved_in
+    from statewright.cli.workflow import is_workflow, resume_workflow
 
     if sum((bool(answer), event is not None, due)) > 1:
         raise WrongUse("A run goes on with one thing: give --answer, --event or --due.")
     answers = read_answers(answer or ())
+    if is_workflow(target):
+        with opened(database, key_file) as saver:
+            found_checkpoint(saver, thread, branch)
+            config = {**limits(recursion_limit, max_concurrency), "thread_id": thread, "branch": branch}
+            told = ... if answers is NOTHING else answers
+            options = place_of(database, key_file).options
+            resume_workflow(target, script, thread, saver, told, options, config, json_wanted=json)
     app = load_graph(target)
     saver = None if database is None and keeps_threads(app) else opened(database, key_file)
     with saver or nullcontext():

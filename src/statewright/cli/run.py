@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from statewright.storage.sqlite import SqliteSaver
 
 TargetArgument = Annotated[
-    str, typer.Argument(metavar="FILE.py[:GRAPH]", help="The file, and the name of the graph in it.")
+    str, typer.Argument(metavar="FILE", help="A workflow in YAML, or FILE.py[:GRAPH] with a graph.")
+]
+ScriptOption = Annotated[
+    Path | None, typer.Option("--script", metavar="FILE", help="Outputs of a workflow's states, in JSON.")
 ]
 StateJsonOption = Annotated[bool, typer.Option("--json", help="Print the state as one JSON document.")]
 StepsOption = Annotated[int | None, typer.Option("--recursion-limit", help="How many supersteps the run may take.")]
@@ -26,8 +29,11 @@ TracebackOption = Annotated[bool, typer.Option("--traceback", help="Show where a
 def run(
     target: TargetArgument,
     given: Annotated[
-        list[str] | None, typer.Option("--input", "-i", help="JSON, @FILE, or KEY=VALUE; several are merged.")
+        list[str] | None,
+        typer.Option("--input", "-i", help="Text, JSON, @FILE; for a graph KEY=VALUE too, several are merged."),
     ] = None,
+    files: Annotated[list[str] | None, typer.Option("--file", metavar="F", help="A file that a workflow gets.")] = None,
+    script: ScriptOption = None,
     thread: Annotated[
         str | None, typer.Option("--thread", metavar="ID", help="The thread to run on, new or not; else a new one.")
     ] = None,
@@ -46,7 +52,22 @@ def run(
     from statewright.cli.following import Saved, conclude, follow
     from statewright.cli.given import read_input
     from statewright.cli.load import keeps_threads, load_graph, saved_in
+    from statewright.cli.workflow import is_workflow, run_workflow
 
+    if is_workflow(target):
+        saver, options = _saver_for(None, database, key_file)
+        config = limits(recursion_limit, max_concurrency)
+        run_workflow(
+            target,
+            given or (),
+            files or (),
+            script,
+            thread if thread is not None else new_thread_id(),
+            saver,
+            options,
+            config,
+            json_wanted=json,
+        )
     app = load_graph(target)
     start = read_input(given or ["{}"])
     lasting = keeps_threads(app)
@@ -63,14 +84,14 @@ def run(
 
 
 def _saver_for(
-    app: CompiledGraph, database: str | None, key_file: Path | None
+    app: CompiledGraph | None, database: str | None, key_file: Path | None
 ) -> tuple[SqliteSaver | None, tuple[str, ...]]:
     """Where the run is saved, and the options that name it; None where the graph sees to that, or nothing is saved."""
     from statewright.cli.database import made, place_of
     from statewright.cli.load import keeps_threads
 
     place = place_of(database, key_file)
-    if place.path is None or (database is None and keeps_threads(app)):
+    if place.path is None or (database is None and app is not None and keeps_threads(app)):
         return None, ()
     return made(place.path, key_file), place.options
 

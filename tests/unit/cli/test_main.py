@@ -12,7 +12,7 @@ from statewright import __version__
 from statewright.cli.main import app
 from statewright.errors import InvalidGraph
 
-COMMANDS = ("run", "resume", "threads", "db", "draw", "check", "init")
+COMMANDS = ("run", "resume", "threads", "db", "draw", "check", "test", "schema", "init")
 
 
 def test_every_command_is_listed_in_the_help(statewright: Any) -> None:
@@ -46,7 +46,7 @@ def test_without_a_command_the_help_is_shown() -> None:
         ("run", "flow.py", "--recursion-limit", "many"),
         ("draw", "flow.py", "--format", "png"),
         ("draw",),
-        ("check", "flow.py", "one", "too many"),
+        ("draw", "flow.py", "one", "too many"),
     ],
 )
 def test_what_cannot_be_parsed_is_wrong_use(statewright: Any, flow: Path, args: tuple[str, ...]) -> None:
@@ -76,5 +76,5 @@ def test_a_missing_file_is_one_line_on_standard_error(statewright: Any, folder: 
 
 
 def test_the_application_leaves_errors_of_the_graph_to_main(flow: Path) -> None:
-    result = CliRunner().invoke(app, ["check", "flow.py:wrong"])
+    result = CliRunner().invoke(app, ["draw", "flow.py:wrong"])
     assert isinstance(result.exception, InvalidGraph)

@@ -24,6 +24,8 @@ def drawing_of(graph: Graph, *, xray: bool | int = False) -> Drawing:
 def _nodes(graph: Graph, prefix: str, depth: int) -> Iterator[DrawnNode]:
     yield DrawnNode(prefix + START, LABELS[START], "start")
     for node in graph.nodes.values():
+        if is_hidden(node):
+            continue
         inner = _opened(node, depth)
         if inner is None:
             yield DrawnNode(prefix + node.name, node.name, _kind(node))
@@ -61,19 +63,29 @@ def _edges(graph: Graph, prefix: str, depth: int) -> Iterator[DrawnEdge]:
 
 def _declared(graph: Graph) -> Iterator[DrawnEdge]:
     """The edges of one graph, by the order in which their sources were declared."""
-    for source in (START, *graph.nodes):
+    for source in (START, *(name for name, node in graph.nodes.items() if not is_hidden(node))):
         ways = [*_ways(graph, source)]
         yield from ways or [DrawnEdge(source, END)]
 
 
+def is_hidden(node: Node) -> bool:
+    """Whether a node is no part of what its author wrote: `metadata={"hidden": True}`."""
+    return bool((node.metadata or {}).get("hidden"))
+
+
 def _ways(graph: Graph, source: str) -> Iterator[DrawnEdge]:
+    """The ways on from a node. A front end that knows better than the edges says so in `metadata["drawn"]`."""
+    node = graph.nodes.get(source)
+    drawn = (node.metadata or {}).get("drawn") if node is not None else None
+    if drawn is not None:
+        yield from (DrawnEdge(source, target, kind, label) for target, kind, label in drawn)
+        return
     for end in graph.edges.get(source, ()):
         yield DrawnEdge(source, end)
     for join in graph.joins_by_start.get(source, ()):
         yield DrawnEdge(source, join.end, "join")
     for branch in graph.branches.get(source, ()):
         yield from _branch(graph, branch)
-    node = graph.nodes.get(source)
     for target in (node.destinations or ()) if node is not None else ():
         yield DrawnEdge(source, END if target not in graph.nodes else target, "declared")
 

@@ -1,0 +1,80 @@
+"""`statewright test`: the cases of a workflow, run without a model."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+if TYPE_CHECKING:
+    from statewright.workflow.states import Workflow
+
+
+class Ran(NamedTuple):
+    """A case that was run."""
+
+    file: str
+    name: str
+    seconds: float
+    failures: Sequence[str]
+
+
+def test(
+    target: Annotated[str, typer.Argument(metavar="FILE", help="The workflow.")],
+    cases: Annotated[list[Path], typer.Argument(metavar="CASES...", help="Files of cases, in JSON.")],
+    junit: Annotated[Path | None, typer.Option("--junit", metavar="PATH", help="Write a JUnit report too.")] = None,
+) -> None:
+    """Run cases of a workflow: inputs and scripted outputs, expected visits and contexts. Exits with 1 if any fails."""
+    from statewright.cli.failure import FAILED
+    from statewright.workflow.states import load_workflow
+
+    workflow = load_workflow(Path(target))
+    ran = [one for path in cases for one in _run_file(workflow, path)]
+    for one in ran:
+        print(f"{'FAIL' if one.failures else 'ok':4}  {one.name}")
+        for failure in one.failures:
+            print(f"      {failure}")
+    failed = sum(bool(one.failures) for one in ran)
+    print(f"{len(ran) - failed} of {len(ran)} cases pass")
+    if junit is not None:
+        _write_report(junit, target, ran)
+    if failed:
+        raise SystemExit(FAILED)
+
+
+def _run_file(workflow: Workflow, path: Path) -> list[Ran]:
+    from statewright.workflow.states.cases import read_cases, run_case
+
+    found: list[Ran] = []
+    for number, case in enumerate(read_cases(path), 1):
+        begin = time.perf_counter()
+        failures = run_case(workflow, case)
+        name = f"{case.get('id', number)}  {case.get('rule', '')}".rstrip()
+        found.append(Ran(str(path), name, time.perf_counter() - begin, failures))
+    return found
+
+
+def _write_report(path: Path, target: str, ran: Sequence[Ran]) -> None:
+    from xml.etree import ElementTree
+
+    from statewright.cli.failure import WrongUse
+
+    suite = ElementTree.Element(
+        "testsuite",
+        name=target,
+        tests=str(len(ran)),
+        failures=str(sum(bool(one.failures) for one in ran)),
+        time=f"{sum(one.seconds for one in ran):.3f}",
+    )
+    for one in ran:
+        case = ElementTree.SubElement(suite, "testcase", classname=one.file, name=one.name, time=f"{one.seconds:.3f}")
+        if one.failures:
+            failure = ElementTree.SubElement(case, "failure", message=one.failures[0])
+            failure.text = "\n".join(one.failures)
+    try:
+        ElementTree.ElementTree(suite).write(path, encoding="utf-8", xml_declaration=True)
+    except OSError as error:
+        raise WrongUse(f"The report cannot be written to {str(path)!r}: {error.strerror}.") from error

@@ -1,0 +1,182 @@
+"""Workflow files on the command line: loaded with a script, run, and told of."""
+
+from __future__ import annotations
+
+import json as json_format
+import sys
+from collections.abc import Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any, Final, NoReturn, cast
+
+from statewright.cli.failure import CANCELLED, DONE, FAILED, WAITING, WrongUse, end, exit_code_of, told
+from statewright.errors import InvalidConfig, Problem, StatewrightError
+from statewright.graph import Command
+from statewright.runtime import CompiledGraph
+
+SUFFIXES: Final = (".yaml", ".yml", ".json")
+
+
+def is_workflow(target: str) -> bool:
+    """Whether a target is a workflow file, and no Python file with a graph."""
+    return Path(target).suffix.lower() in SUFFIXES
+
+
+def load_app(target: str, script: Path | None = None, **options: Any) -> CompiledGraph:
+    """A workflow file as a graph that can be run. Raises WorkflowError, and WrongUse for a script that is none."""
+    from statewright.project import load_project
+    from statewright.workflow.states import load_workflow
+
+    workflow, project = load_workflow(Path(target)), load_project(Path(target))
+    for warning in (*workflow.problems, *project.warnings):
+        print(f"warning: {target}: {warning}", file=sys.stderr)
+    return workflow.compile(script=read_script(script), project=project, **options)
+
+
+def missing_in(target: str) -> Sequence[Problem]:
+    """What a workflow names that its project does not have."""
+    from statewright.project import load_project
+    from statewright.workflow.states import load_workflow
+    from statewright.workflow.states.missing import missing_resources
+
+    return missing_resources(load_workflow(Path(target)).definition, load_project(Path(target)))
+
+
+def read_script(path: Path | None) -> dict[str, Any] | None:
+    """What states answer, from a file of JSON."""
+    if path is None:
+        return None
+    try:
+        script = json_format.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, ValueError, RecursionError) as error:
+        raise WrongUse(f"The script {str(path)!r} cannot be read: {error}. Give a JSON map of states.") from error
+    if not isinstance(script, dict):
+        raise WrongUse(f"The script {str(path)!r} is no map. Give {{STATE: OUTPUT}}.")
+    return script  # pyright: ignore[reportUnknownVariableType]
+
+
+def read_text(given: Sequence[str]) -> str | None:
+    """The input of a workflow: text as it stands, or the content of `@FILE`."""
+    if len(given) > 1:
+        raise WrongUse("A workflow has one input. Give --input once: text, JSON, or @FILE.")
+    if not given or not given[0].startswith("@"):
+        return given[0] if given else None
+    try:
+        return Path(given[0][1:]).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise WrongUse(f"The input file {given[0][1:]!r} cannot be read: {error}.") from error
+
+
+class Told:
+    """What is told of a run: one JSON object, or the result for people."""
+
+    def __init__(self, thread_id: str, *, json_wanted: bool, hints: Sequence[str] = ()) -> None:
+        self._thread_id = thread_id
+        self._json_wanted = json_wanted
+        self._hints = hints
+
+    def conclude(self, app: CompiledGraph, given: Any, config: dict[str, Any]) -> NoReturn:
+        """Run, tell, and leave with the exit code that says how it ended."""
+        error: Exception | None = None
+        try:
+            _follow(app, given, config)
+        except KeyboardInterrupt:
+            end("Cancelled.", CANCELLED)
+        except Exception as raised:
+            error = raised
+        snapshot = app.get_state(config)
+        status = "failed" if error is not None else "waiting" if snapshot.next else "completed"
+        if self._json_wanted:
+            print(json_format.dumps(self._whole(status, error, snapshot.values), ensure_ascii=False, default=_plain))
+        elif error is None:
+            self._tell(status, snapshot.values, snapshot.next)
+        if error is not None:
+            end(f"Error: {_said(error)}", _code_of(error))
+        raise SystemExit(WAITING if status == "waiting" else DONE)
+
+    def _whole(self, status: str, error: Exception | None, values: Any) -> dict[str, Any]:
+        return {
+            "status": status,
+            "error": _said(error) if error is not None else None,
+            "result": values.get("result"),
+            "context": values.get("context"),
+            "visits": values.get("visits"),
+            "messages": values.get("messages"),
+            "thread_id": self._thread_id,
+        }
+
+    def _tell(self, status: str, values: Any, ahead: Sequence[str]) -> None:
+        result = values.get("result")
+        print(result if isinstance(result, str) else json_format.dumps(result, ensure_ascii=False, indent=2))
+        if status == "waiting":
+            lines = [f"The run waits before {', '.join(sorted(set(ahead)))}. Go on with:", *self._hints]
+            print("\n".join(lines), file=sys.stderr)
+
+
+def _follow(app: CompiledGraph, given: Any, config: dict[str, Any]) -> None:
+    from statewright.cli.terminal import Progress
+
+    with Progress() as progress:
+        for part in app.stream(given, config, stream_mode="tasks", durability="sync"):
+            progress.take(part)
+
+
+def _said(error: Exception) -> str:
+    places = [note for note in getattr(error, "__notes__", ()) if note.startswith("in node")]
+    said = told(error) if isinstance(error, StatewrightError) else str(error)
+    return f"{type(error).__name__}: {said}{f' ({places[0]})' if places else ''}"
+
+
+def _code_of(error: Exception) -> int:
+    return exit_code_of(error) if isinstance(error, InvalidConfig) else FAILED
+
+
+def _plain(value: Any) -> Any:
+    return value.to_dict() if hasattr(value, "to_dict") else str(value)
+
+
+def run_workflow(
+    target: str,
+    given: Sequence[str],
+    files: Sequence[str],
+    script: Path | None,
+    thread: str,
+    saver: Any,
+    options: Sequence[str],
+    config: dict[str, Any],
+    *,
+    json_wanted: bool,
+) -> NoReturn:
+    """Run a workflow file from its input."""
+    from statewright.checkpoint import InMemorySaver
+
+    with saver or nullcontext():
+        app = load_app(target, script, checkpointer=saver or InMemorySaver())
+        start = {"input": read_text(given), **({"files": list(files)} if files else {})}
+        hints = _hints(thread, target, script, options) if saver is not None else ()
+        Told(thread, json_wanted=json_wanted, hints=hints).conclude(app, start, {**config, "thread_id": thread})
+
+
+def resume_workflow(
+    target: str,
+    script: Path | None,
+    thread: str,
+    saver: Any,
+    answer: Any,
+    options: Sequence[str],
+    config: dict[str, Any],
+    *,
+    json_wanted: bool,
+) -> NoReturn:
+    """Go on with a workflow where it stopped; `answer` is `...` if none was given."""
+    app = load_app(target, script, checkpointer=saver)
+    given = cast(Any, Command)(resume=answer) if answer is not ... else None
+    Told(thread, json_wanted=json_wanted, hints=_hints(thread, target, script, options)).conclude(app, given, config)
+
+
+def _hints(thread: str, target: str, script: Path | None, options: Sequence[str]) -> list[str]:
+    import shlex
+
+    scripted = ("--script", str(script)) if script is not None else ()
+    words = ["statewright", "resume", thread, target, *scripted, *options]
+    return [f"  {shlex.join(words)}", f"  {shlex.join([*words, '--answer', 'TEXT'])}"]

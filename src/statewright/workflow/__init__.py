@@ -1,0 +1,1 @@
+"""Workflows written as data: compiled to graphs, and run by nothing else."""

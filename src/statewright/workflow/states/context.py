@@ -1,0 +1,88 @@
+"""The context store: what a visit makes of it. Pure functions; no context is ever changed in place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from statewright.workflow.states.results import as_text, parse_result
+from statewright.workflow.states.visit import Effects, Visit
+
+Context = Mapping[str, Any]
+
+
+def add_or_replace_context_store(left: Context | None, right: Context | None) -> dict[str, Any]:
+    """Both, `right` over `left`, key by key."""
+    return {**(left or {}), **(right or {})}
+
+
+def after_visit(context: Context, visit: Visit, item: Any) -> Context:
+    """The context after a visit; `item` is that of its branch, which has filled the context first if it is a map."""
+    if visit.fills and isinstance(item, dict):
+        context = add_or_replace_context_store(context, cast("dict[str, Any]", item))
+    effects = visit.effects
+    new = news_of(visit.output, splits=effects.splits) if effects.store else {}
+    if effects.clear == "keep_current":
+        context = new
+    elif effects.append:
+        context = appended(context, new | _under_key(effects, visit.output))
+    elif new:
+        context = add_or_replace_context_store(context, new)
+    return _after_the_rest(context, effects, visit.output)
+
+
+def _after_the_rest(context: Context, effects: Effects, output: Any) -> Context:
+    if effects.clear is True:
+        context = {}
+    if effects.output_key is not None and not effects.append:
+        context = {**context, effects.output_key: output}
+    if effects.reset:
+        context = {name: value for name, value in context.items() if name not in effects.reset}
+    return context
+
+
+def _under_key(effects: Effects, output: Any) -> dict[str, Any]:
+    return {effects.output_key: output} if effects.output_key is not None else {}
+
+
+def news_of(output: Any, *, splits: bool = False) -> dict[str, Any]:
+    """What an output puts into the context: the keys of a map, of a list those of its maps, else nothing.
+
+    Of a list that is split into items each branch gets its own.
+    """
+    result = result_of(output)
+    if isinstance(result, dict):
+        return cast("dict[str, Any]", result)
+    news: dict[str, Any] = {}
+    if isinstance(result, list) and not splits:
+        for one in cast("list[Any]", result):
+            if isinstance(one, dict):
+                news.update(cast("dict[str, Any]", one))
+    return news
+
+
+def result_of(output: Any) -> Any:
+    """The value that an output means."""
+    return parse_result(output) if isinstance(output, str) else output
+
+
+def appended(context: Context, news: Context) -> Context:
+    """The context with values collected in lists. What stood there alone becomes the first, unless it says nothing."""
+    new = dict(context)
+    for name, value in news.items():
+        before = context.get(name)
+        new[name] = [*before, value] if isinstance(before, list) else [before, value] if before else [value]
+    return new
+
+
+def seeds(given: Any, files: Any = ()) -> dict[str, Any]:
+    """The context with which a run begins: the input, where it means a map, and the names of its files."""
+    result = result_of(given)
+    context = dict(cast("dict[str, Any]", result)) if isinstance(result, dict) else {}
+    names = [str(one) for one in files or ()]
+    return {**context, "file_names": names} if names else context
+
+
+def text_of(given: Any) -> str:
+    """The input as the first message of the history."""
+    return "" if given is None else as_text(given)

@@ -1,0 +1,143 @@
+"""A state as a node of a graph: from a token to a visit, and to the tokens of what follows.
+
+The node is given tokens and reads the visits of the run. It works out what its branch sees, lets a performer do the
+work, and answers one visit and the transitions. It keeps nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+from statewright.graph import Command, Runtime
+from statewright.workflow.states.context import text_of
+from statewright.workflow.states.lineage import Lineage, Lineages
+from statewright.workflow.states.model import Next, State
+from statewright.workflow.states.performers import Call, Performer
+from statewright.workflow.states.routing import Router
+from statewright.workflow.states.templates import Template, parse_template
+from statewright.workflow.states.token import Token, combined
+from statewright.workflow.states.visit import ANSWER, USUAL, Effects, Visit
+
+
+class StateNode:
+    """The node of one state."""
+
+    def __init__(self, state: State, place: int, performer: Performer, router: Router, lineages: Lineages) -> None:
+        self._state = state
+        self._place = place
+        """The place of the state in its workflow: with the number of the superstep it names visits."""
+        self._performer = performer
+        self._router = router
+        self._lineages = lineages
+        self._effects = effects_of(state)
+        self._splitting = replace(self._effects, splits=True)
+        resolves = state.resolve_dynamic_values_in_prompt and state.task
+        self._template: Template | None = parse_template(state.task) if resolves else None
+
+    async def __call__(self, given: Any, runtime: Runtime[Any]) -> Command[Any]:
+        info = runtime.execution_info
+        lineage = self._lineages.of(info.run_id, runtime.state)
+        is_entry = isinstance(given, Mapping)  # the state, and no token: the run begins here
+        tokens = [Token()] if is_entry else cast("list[Token]", given if isinstance(given, list) else [given])
+        token = arrived(tokens, self._state.id, lineage)
+        call = self._call(token, lineage, runtime)
+        outcome = await self._performer.perform(call)
+        visit = Visit(
+            id=_visit_id(info.step, self._place, token),
+            state=self._state.id,
+            output=outcome.output,
+            after=token.after,
+            path=token.path,
+            prompt=call.prompt,
+            item=token.iteration.item if token.iteration is not None else None,
+            fills=token.iteration is not None and token.iteration.is_first and isinstance(call.item, dict),
+            effects=self._splitting if self._splits(token) else self._effects,
+            iteration=token.iteration.id if token.iteration is not None else None,
+            summary=outcome.summary,
+            calls=outcome.calls,
+            is_entry=is_entry,
+        )
+        ways = self._router.ways(self._state, token, visit)
+        visit.into = ways.into
+        return Command(update={"visits": [visit]}, goto=ways.sends)
+
+    def _splits(self, token: Token) -> bool:
+        way = self._state.next
+        return way.iter_key is not None and (token.iteration is None or self._state.finish_iteration)
+
+    def _call(self, token: Token, lineage: Lineage, runtime: Runtime[Any]) -> Call:
+        inner = token.iteration
+        if inner is not None and inner.only is not None:
+            view = lineage.view_within(token.after, inner.id, inner.only)
+        else:
+            view = lineage.view(token.after)
+        item = lineage.item(inner.item) if inner is not None else None
+        context = view.context
+        if inner is not None and inner.is_first and isinstance(item, dict):
+            context = {**context, **cast("dict[str, Any]", item)}
+        scope = {**context, "task": _task(token, context, item, lineage)}
+        return Call(
+            state=self._state,
+            prompt=self._template.render(scope) if self._template is not None else self._state.task,
+            context=context,
+            scope=scope,
+            history=view.history,
+            item=item,
+            has_item=inner is not None,
+            number=lineage.calls(self._state.id) + (inner.index if inner is not None else 0),
+            lineage=lineage,
+            runtime=runtime,
+        )
+
+
+def _task(token: Token, context: Mapping[str, Any], item: Any, lineage: Lineage) -> Any:
+    """What `{{task}}` stands for: the item, and outside iterations what came before."""
+    if token.iteration is not None:
+        fields = cast("dict[str, Any]", item) if isinstance(item, dict) else {}
+        return fields.get("task", item)
+    if "task" in context:
+        return context["task"]
+    before = [visit for one in token.after if (visit := lineage[one]).state != ANSWER]
+    return before[-1].output if before else text_of(lineage.given)
+
+
+def arrived(tokens: Sequence[Token], state_id: str, lineage: Lineage) -> Token:
+    """The tokens that came together as one, with the answer at a breakpoint if one was given.
+
+    What comes from an iteration whose branches could go several ways follows all of them: it is merged as a whole.
+    """
+    ended = {token.ended for token in tokens if token.ended is not None}
+    token = combined([_merged(token, state_id, lineage) for token in tokens] if ended else tokens)
+    answers = lineage.answers()
+    return replace(token, after=(*token.after, *answers)) if answers else token
+
+
+def _merged(token: Token, state_id: str, lineage: Lineage) -> Token:
+    if token.ended is None:
+        return token
+    ends = lineage.ends_of(token.ended)
+    is_only = all(set(visit.into) == {state_id} for visit in ends)
+    return Token(tuple(visit.id for visit in ends), token.base if is_only else token.path)
+
+
+def _visit_id(step: int, place: int, token: Token) -> str:
+    """Unique in a thread: a superstep has one visit of a state in each branch of an iteration, else only one."""
+    return f"{step}.{place}" if token.iteration is None else f"{step}.{place}.{token.path}"
+
+
+def effects_of(state: State) -> Effects:
+    """What visits of a state do to the context and the history."""
+    way: Next = state.next
+    effects = Effects(
+        store=way.store_in_context,
+        output_key=way.output_key,
+        clear=way.clear_context_store,
+        reset=way.reset_keys_in_context_store,
+        append=way.append_to_context,
+        remember=way.include_in_llm_history,
+        forget=way.clear_prior_messages,
+        as_human=state.result_as_human_message,
+    )
+    return effects if effects != USUAL else USUAL

@@ -1,0 +1,338 @@
+"""From the tree of an expression to functions that work it out.
+
+Python's own parser made the tree; each of its nodes becomes a function of one evaluation (`Run`). Whatever node has no
+maker here is no part of the language: it is noted, and then the whole expression never has a value. So nothing is
+forbidden by name, and what Python will learn next is outside too.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from statewright.errors import ExpressionError
+from statewright.workflow.states.expressions.budget import Run, check_made
+from statewright.workflow.states.expressions.functions import FUNCTIONS, TYPES
+from statewright.workflow.states.expressions.literal import key_text
+from statewright.workflow.states.expressions.methods import KNOWN_METHODS, call_method
+from statewright.workflow.states.expressions.operators import (
+    BINARY,
+    COMPARE,
+    Undefined,
+    item_of,
+    key_of,
+    negative,
+    part_of,
+    positive,
+)
+
+Step = Callable[[Run], Any]
+WORDS: Final[dict[str, Any]] = {"true": True, "false": False, "null": None}
+"""Words of JSON that are values here, not names."""
+_FORMAT: Final = re.compile(r"[<>^]?\d{0,2},?(\.\d{1,2})?[dfs%]?")
+"""What may follow a colon in an f-string: sizes of two digits at most."""
+_SHOWN: Final = 40
+"""Characters of a name that a message quotes."""
+_UNARY: Final[dict[type[ast.unaryop], Callable[[Any], Any]]] = {
+    ast.Not: lambda value: not value,
+    ast.USub: negative,
+    ast.UAdd: positive,
+}
+_NOUNS: Final[dict[str, str]] = {
+    "Lambda": "`lambda`",
+    "ListComp": "a comprehension",
+    "SetComp": "a comprehension",
+    "DictComp": "a comprehension",
+    "GeneratorExp": "a comprehension",
+    "NamedExpr": "`:=`",
+    "Starred": "a star before a value",
+    "Set": "a set, or a name in braces (write names without braces)",
+    "Await": "`await`",
+    "Yield": "`yield`",
+    "YieldFrom": "`yield`",
+}
+_SIGNS: Final[dict[str, str]] = {
+    "Pow": "**",
+    "BitAnd": "& (write `and`)",
+    "BitOr": "| (write `or`)",
+    "BitXor": "^",
+    "LShift": "<<",
+    "RShift": ">>",
+    "MatMult": "@",
+    "Invert": "~ (write `not`)",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A compiled expression."""
+
+    run: Step
+    unsupported: tuple[str, ...]
+
+
+def compile_tree(tree: ast.expr) -> Program:
+    """What works the tree out, and sentences on whatever in it is no part of the language."""
+    compiler = _Compiler()
+    step = compiler.step(tree)
+    unsupported = tuple(dict.fromkeys(compiler.unsupported))
+    if unsupported:
+        return Program(_refusal(unsupported), unsupported)
+    return Program(_plain(step) if compiler.makes_maps else step, ())
+
+
+def _refusal(unsupported: tuple[str, ...]) -> Step:
+    def refuse(run: Run) -> Any:
+        raise ExpressionError(" ".join(unsupported).rstrip("."))
+
+    return refuse
+
+
+def _plain(step: Step) -> Step:
+    """Keys may be numbers while an expression looks something up, and are texts in what it answers."""
+
+    def run_plain(run: Run) -> Any:
+        return _with_text_keys(step(run))
+
+    return run_plain
+
+
+def _with_text_keys(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_with_text_keys(item) for item in cast(list[Any], value)]
+    if isinstance(value, dict):
+        return {key_text(key): _with_text_keys(item) for key, item in cast(dict[Any, Any], value).items()}
+    return value
+
+
+class _Compiler:
+    """Makes a step of each node; `_<Node>` knows how."""
+
+    def __init__(self) -> None:
+        self.unsupported: list[str] = []
+        self.makes_maps = False
+
+    def step(self, node: ast.expr) -> Step:
+        maker = getattr(self, f"_{type(node).__name__.lower()}", None)
+        if maker is None:
+            name = type(node).__name__
+            return self._refuse(node, _NOUNS.get(name, f"`{name}`"))
+        return maker(node)
+
+    def _refuse(self, node: ast.expr, found: str) -> Step:
+        self.unsupported.append(f"{found} at column {node.col_offset + 1} is no part of the language of expressions.")
+        return _nothing
+
+    def _steps(self, nodes: list[ast.expr]) -> tuple[Step, ...]:
+        return tuple(self.step(node) for node in nodes)
+
+    def _constant(self, node: ast.Constant) -> Step:
+        value: Any = node.value
+        if not (value is None or isinstance(value, bool | int | float | str)):
+            return self._refuse(node, f"`{type(value).__name__}`")
+        if isinstance(value, float) and value * 0 != 0:
+            return self._refuse(node, "an infinite number")
+        return lambda run: value
+
+    def _name(self, node: ast.Name) -> Step:
+        name = node.id
+        if name in WORDS:
+            value = WORDS[name]
+            return lambda run: value
+        if name.startswith("__"):
+            return self._refuse(node, f"the name {name[:_SHOWN]!r}")
+        return _reader(name)
+
+    def _boolop(self, node: ast.BoolOp) -> Step:
+        steps = self._steps(node.values)
+        return _all_of(steps) if isinstance(node.op, ast.And) else _any_of(steps)
+
+    def _unaryop(self, node: ast.UnaryOp) -> Step:
+        function = _UNARY.get(type(node.op))
+        if function is None:
+            return self._refuse(node, _SIGNS["Invert"])
+        operand = self.step(node.operand)
+        return lambda run: function(operand(run))
+
+    def _binop(self, node: ast.BinOp) -> Step:
+        sign = type(node.op).__name__
+        function = BINARY.get(sign)
+        left, right = self.step(node.left), self.step(node.right)
+        if function is None:
+            return self._refuse(node, _SIGNS.get(sign, sign))
+        return lambda run: function(left(run), right(run))
+
+    def _compare(self, node: ast.Compare) -> Step:
+        first, *others = self._steps([node.left, *node.comparators])
+        functions = [COMPARE[type(sign).__name__] for sign in node.ops]
+        if len(others) == 1:
+            function, second = functions[0], others[0]
+            return lambda run: function(first(run), second(run))
+        return _chain(first, tuple(zip(functions, others, strict=True)))
+
+    def _ifexp(self, node: ast.IfExp) -> Step:
+        test, then, otherwise = self._steps([node.test, node.body, node.orelse])
+        return lambda run: then(run) if test(run) else otherwise(run)
+
+    def _list(self, node: ast.List | ast.Tuple) -> Step:
+        steps = self._steps(node.elts)
+        return lambda run: [step(run) for step in steps]
+
+    _tuple = _list
+    """A tuple is a list here: JSON knows no other."""
+
+    def _dict(self, node: ast.Dict) -> Step:
+        keys = [key for key in node.keys if key is not None]
+        if len(keys) < len(node.keys):
+            return self._refuse(node, "`**`")
+        self.makes_maps = True
+        pairs = tuple(zip(self._steps(keys), self._steps(node.values), strict=True))
+        return lambda run: {key(run): value(run) for key, value in pairs}
+
+    def _subscript(self, node: ast.Subscript) -> Step:
+        value = self.step(node.value)
+        if isinstance(node.slice, ast.Slice):
+            return self._slice(value, node.slice)
+        key = self.step(node.slice)
+        return lambda run: item_of(value(run), key(run))
+
+    def _slice(self, value: Step, part: ast.Slice) -> Step:
+        if part.step is not None:
+            return self._refuse(part.step, "the step of a slice")
+        start = self.step(part.lower) if part.lower else _nothing
+        stop = self.step(part.upper) if part.upper else _nothing
+        return lambda run: part_of(value(run), start(run), stop(run))
+
+    def _attribute(self, node: ast.Attribute) -> Step:
+        name = node.attr
+        value = self.step(node.value)
+        if name.startswith("__"):
+            return self._refuse(node, f"the name {name[:_SHOWN]!r}")
+        return lambda run: key_of(value(run), name)
+
+    def _call(self, node: ast.Call) -> Step:
+        if node.keywords:
+            return self._refuse(node, "an argument with a name")
+        if isinstance(node.func, ast.Attribute):
+            return self._method(node, node.func)
+        if not isinstance(node.func, ast.Name):
+            self.step(node.func)
+            return self._refuse(node, "a call of what is no name")
+        if node.func.id == "isinstance":
+            return self._isinstance(node)
+        args = self._steps(node.args)
+        function = FUNCTIONS.get(node.func.id)
+        if function is None:
+            return self._refuse(node, f"{node.func.id[:_SHOWN]}()")
+        return lambda run: function(run, *[arg(run) for arg in args])
+
+    def _method(self, node: ast.Call, called: ast.Attribute) -> Step:
+        name = called.attr
+        value, args = self.step(called.value), self._steps(node.args)
+        if name not in KNOWN_METHODS:
+            return self._refuse(node, f".{name[:_SHOWN]}()")
+        return lambda run: call_method(run, value(run), name, [arg(run) for arg in args])
+
+    def _isinstance(self, node: ast.Call) -> Step:
+        kinds = node.args[1] if len(node.args) == 2 else None
+        listed = kinds.elts if isinstance(kinds, ast.Tuple | ast.List) else [kinds]
+        types = tuple(TYPES[one.id] for one in listed if isinstance(one, ast.Name) and one.id in TYPES)
+        if len(types) < len(listed) or not types:
+            return self._refuse(node, f"isinstance() with other types than {', '.join(TYPES)}")
+        value = self.step(node.args[0])
+        return lambda run: isinstance(value(run), types)
+
+    def _joinedstr(self, node: ast.JoinedStr) -> Step:
+        steps = self._steps(node.values)
+
+        def join(run: Run) -> str:
+            parts = [step(run) for step in steps]
+            check_made(sum(map(len, parts)))
+            return "".join(parts)
+
+        return join
+
+    def _formattedvalue(self, node: ast.FormattedValue) -> Step:
+        spec = _format_of(node)
+        if spec is None:
+            return self._refuse(node.value, "such a format of a value in an f-string")
+        value = self.step(node.value)
+        as_text = FUNCTIONS["str"]
+        if not spec:
+            return lambda run: as_text(run, value(run))
+        return lambda run: _formatted(value(run), spec)
+
+
+def _format_of(node: ast.FormattedValue) -> str | None:
+    """The format that the author wrote, empty for none; None if it is no part of the language."""
+    if node.conversion != -1:
+        return None
+    if node.format_spec is None:
+        return ""
+    parts = node.format_spec.values if isinstance(node.format_spec, ast.JoinedStr) else [node.format_spec]
+    text = "".join(str(part.value) if isinstance(part, ast.Constant) else "{" for part in parts)
+    return text if _FORMAT.fullmatch(text) else None
+
+
+def _formatted(value: Any, spec: str) -> str:
+    if not isinstance(value, str | int | float):
+        raise ExpressionError("only texts and numbers are formatted")
+    return format(value, spec)
+
+
+def _nothing(run: Run) -> Any:
+    return None
+
+
+def _reader(name: str) -> Step:
+    def read(run: Run) -> Any:
+        try:
+            return run.scope[name]
+        except KeyError:
+            raise Undefined(name) from None
+
+    return read
+
+
+def _all_of(steps: tuple[Step, ...]) -> Step:
+    def run_all(run: Run) -> Any:
+        value = None
+        for step in steps:
+            value = step(run)
+            if not value:
+                break
+        return value
+
+    return run_all
+
+
+def _any_of(steps: tuple[Step, ...]) -> Step:
+    def run_any(run: Run) -> Any:
+        value = None
+        for step in steps:
+            value = step(run)
+            if value:
+                break
+        return value
+
+    return run_any
+
+
+def _chain(first: Step, others: tuple[tuple[Callable[[Any, Any], Any], Step], ...]) -> Step:
+    """`1 < value < 100`: each value is worked out once, and none after the first comparison that fails."""
+
+    def compare(run: Run) -> Any:
+        left = first(run)
+        answer = None
+        for function, step in others:
+            right = step(run)
+            answer = function(left, right)
+            if not answer:
+                break
+            left = right
+        return answer
+
+    return compare

@@ -1,0 +1,160 @@
+"""An expression as the model of a workflow holds it: its text, and what it was compiled to."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Mapping
+from typing import Any, Final
+
+from statewright.errors import ExpressionError
+from statewright.workflow.states.expressions.budget import Run
+from statewright.workflow.states.expressions.compile import Program, compile_tree
+from statewright.workflow.states.expressions.operators import Undefined
+
+LENGTH_LIMIT: Final = 4096
+"""Characters of a text."""
+NODE_LIMIT: Final = 200
+"""Names, values, operations and calls of an expression."""
+DEPTH_LIMIT: Final = 20
+"""Operations inside each other."""
+_SHOWN: Final = 80
+"""Characters of a text that a message quotes."""
+_NAMES_SHOWN: Final = 20
+
+
+class Expression:
+    """A text that can be worked out over plain JSON values. Equal to every other of the same text."""
+
+    __slots__ = ("_program", "text")
+    text: str
+    """As the author wrote it."""
+    _program: Program
+
+    def __init__(self, text: str) -> None:
+        object.__setattr__(self, "text", text)
+        object.__setattr__(self, "_program", compile_tree(_read(text)))
+
+    @property
+    def unsupported(self) -> tuple[str, ...]:
+        """A sentence for each thing that is no part of the language: with one of them there is never a value."""
+        return self._program.unsupported
+
+    def evaluate(self, scope: Mapping[str, Any]) -> Any:
+        """The value of the expression: JSON again, maybe a part of the scope itself.
+
+        Raises ExpressionError, and nothing else, for whatever cannot be worked out.
+        """
+        try:
+            return self.work_out(scope)
+        except Undefined as missing:
+            raise ExpressionError(f"{_quoted(self.text)}: {_undefined(missing.name, scope)}") from None
+        except ExpressionError as error:
+            raise ExpressionError(f"{_quoted(self.text)}: {error}.") from None
+        except Exception as error:
+            raise ExpressionError(f"{_quoted(self.text)} cannot be worked out: {_reason(error)}") from error
+
+    def work_out(self, scope: Mapping[str, Any]) -> Any:
+        """As `evaluate`, for those to whom all errors are one: any Exception may come of it."""
+        return self._program.run(Run(scope))
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"An expression does not change: {name!r} cannot be set.")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"An expression does not change: {name!r} cannot be deleted.")
+
+    def __eq__(self, other: object) -> bool:
+        return self.text == other.text if isinstance(other, Expression) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __repr__(self) -> str:
+        return f"Expression({self.text!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Expression, (self.text,)
+
+    def __copy__(self) -> Expression:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Expression:
+        return self
+
+
+def parse_expression(text: str) -> Expression:
+    """The expression that a text spells.
+
+    Raises ExpressionError if it does not parse, or is too long, too large or too deep. What parses and is no part of
+    the language waits in `Expression.unsupported`.
+    """
+    return Expression(text)
+
+
+def _read(text: str) -> ast.expr:
+    source = text.strip()
+    if not source:
+        raise ExpressionError("The expression is empty. Write a condition, e.g. status == 'success'.")
+    if len(text) > LENGTH_LIMIT:
+        raise ExpressionError(
+            f"The expression {_quoted(text)} has {len(text)} characters; at most {LENGTH_LIMIT} are read."
+            f" Let the state work it out, and test its result."
+        )
+    tree = _parse(text, " ".join(source.splitlines()))
+    _measure(text, tree)
+    return tree
+
+
+def _parse(text: str, source: str) -> ast.expr:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(source, mode="eval").body
+    except SyntaxError as error:
+        column = (error.offset or len(source) + 1) + text.index(source[0])
+        raise ExpressionError(
+            f"{_quoted(text)} is no expression: {error.msg} at column {column}. {_advice(source)}"
+        ) from None
+    except (ValueError, MemoryError, RecursionError) as error:
+        raise ExpressionError(f"{_quoted(text)} is no expression: {error or 'it is too deep'}.") from None
+
+
+def _advice(source: str) -> str:
+    if "&&" in source or "||" in source:
+        return "Write `and` and `or` for && and ||."
+    if "{{" in source or "{%" in source:
+        return "Names stand in expressions without braces: status == 'success'."
+    return "Expressions look like those of Python: count > 10 and status == 'active'."
+
+
+def _measure(text: str, tree: ast.expr) -> None:
+    count = 0
+    waiting: list[tuple[ast.AST, int]] = [(tree, 1)]
+    while waiting:
+        node, depth = waiting.pop()
+        count += isinstance(node, ast.expr)
+        if count > NODE_LIMIT or depth > DEPTH_LIMIT:
+            limit = f"{NODE_LIMIT} parts" if count > NODE_LIMIT else f"{DEPTH_LIMIT} operations inside each other"
+            raise ExpressionError(f"The expression {_quoted(text)} is too large: at most {limit} are read. Split it.")
+        waiting.extend((child, depth + 1) for child in ast.iter_child_nodes(node) if not _is_sign(child))
+
+
+def _is_sign(node: ast.AST) -> bool:
+    return isinstance(node, ast.expr_context | ast.operator | ast.cmpop | ast.boolop | ast.unaryop)
+
+
+def _quoted(text: str) -> str:
+    shown = text.strip()
+    return repr(shown if len(shown) <= _SHOWN else shown[: _SHOWN - 3] + "...")
+
+
+def _undefined(name: str, scope: Mapping[str, Any]) -> str:
+    names = sorted(str(one) for one in scope)
+    listed = ", ".join(names[:_NAMES_SHOWN]) + (" and more" if len(names) > _NAMES_SHOWN else "")
+    return f"there is no {name!r}. Names: {listed or 'none'}."
+
+
+def _reason(error: Exception) -> str:
+    said = str(error)
+    return f"{said[:200]}." if said else f"{type(error).__name__}."

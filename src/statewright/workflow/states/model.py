@@ -1,0 +1,223 @@
+"""A workflow of states as data: what an author wrote, checked for its form, with defaults filled in.
+
+Names are those of the language. Every part knows where it stands in the file, so that whoever finds something wrong
+with it later can say where.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, NamedTuple
+
+from statewright.workflow.states.expressions import Expression
+
+END_STATE: Final = "end"
+"""Valid wherever the id of a state is: the run, or the branch, is over."""
+
+
+class Mark(NamedTuple):
+    """A place in a file; both count from 1."""
+
+    line: int
+    column: int
+
+
+NOWHERE: Final = Mark(0, 0)
+"""The place of what nobody wrote."""
+
+
+@dataclass(frozen=True, slots=True)
+class RetryRule:
+    """How often a state is tried. A field that is None is taken from the workflow, then from the language."""
+
+    initial_interval: float | None = None
+    """Seconds before the second attempt."""
+    backoff_factor: float | None = None
+    max_interval: float | None = None
+    """Seconds."""
+    max_attempts: int | None = None
+    """Tries in all, the first one too."""
+
+
+@dataclass(frozen=True, slots=True)
+class McpServer:
+    """A server of the Model Context Protocol from which tools may come."""
+
+    name: str
+    enabled: bool = True
+    config: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """`command` or `url`, `args`, `env`, `headers`, `type`, `auth_token`, `single_usage`."""
+    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Everything else that was written."""
+    at: Mark = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class AssistantTool:
+    """A tool that an assistant may call."""
+
+    name: str
+    integration_alias: str | None = None
+    at: Mark = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Assistant:
+    """A model with instructions: written here, or kept in the project under `assistant_id`."""
+
+    id: str
+    assistant_id: str | None = None
+    system_prompt: str | None = None
+    name: str | None = None
+    model: str | None = None
+    temperature: float | None = None
+    limit_tool_output_tokens: int = 10_000
+    tools: tuple[AssistantTool, ...] = ()
+    datasource_ids: tuple[str, ...] = ()
+    skill_ids: tuple[str, ...] = ()
+    exclude_extra_context_tools: bool = False
+    mcp_servers: tuple[McpServer, ...] = ()
+    at: Mark = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool that states call without a model."""
+
+    id: str
+    tool: str
+    """The name of the function."""
+    tool_args: Mapping[str, Any] | None = None
+    integration_alias: str | None = None
+    tool_result_json_pointer: str | None = None
+    """Takes one part of the result; None for the whole, which an empty text means too."""
+    trace: bool = False
+    resolve_dynamic_values_in_response: bool = False
+    mcp_server: McpServer | None = None
+    input_key: str | None = None
+    tokens_size_limit: int | None = None
+    at: Mark = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class CustomNode:
+    """A state of a kind that is neither an assistant nor a tool."""
+
+    id: str
+    kind: str
+    """`custom_node_id`, or the id where that is not given."""
+    name: str | None = None
+    model: str | None = None
+    system_prompt: str | None = None
+    config: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    at: Mark = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A case of a switch."""
+
+    condition: Expression
+    state_id: str
+    at: Mark = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """Two ways to go on."""
+
+    expression: Expression
+    then: str
+    otherwise: str
+    at: Mark = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """Several ways to go on: that of the first case that holds."""
+
+    cases: tuple[Case, ...]
+    default: str
+    at: Mark = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Next:
+    """How a state goes on, and what it does to the context and the history before. One way of the four is not None."""
+
+    state_id: str | None = None
+    state_ids: tuple[str, ...] | None = None
+    condition: Condition | None = None
+    switch: Switch | None = None
+    iter_key: str | None = None
+    """With `state_id`: split the result, and run the target for each item."""
+    output_key: str | None = None
+    store_in_context: bool = True
+    include_in_llm_history: bool = True
+    clear_prior_messages: bool = False
+    clear_context_store: bool | Literal["keep_current"] = False
+    reset_keys_in_context_store: tuple[str, ...] = ()
+    override_task: bool = False
+    append_to_context: bool = False
+    include_in_iterator_context: tuple[str, ...] = ("*",)
+    at: Mark = NOWHERE
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """Every state that it may lead to, in the order in which they are written."""
+        if self.condition is not None:
+            return (self.condition.then, self.condition.otherwise)
+        if self.switch is not None:
+            return (*(case.state_id for case in self.switch.cases), self.switch.default)
+        if self.state_ids is not None:
+            return self.state_ids
+        return (self.state_id,) if self.state_id is not None else ()
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """One step of a workflow. One of the three ids of what does the work is not None."""
+
+    id: str
+    next: Next
+    assistant_id: str | None = None
+    tool_id: str | None = None
+    custom_node_id: str | None = None
+    task: str = ""
+    tool_args: Mapping[str, Any] | None = None
+    """Takes the place of the tool's own."""
+    output_schema: str | None = None
+    retry_policy: RetryRule = RetryRule()
+    interrupt_before: bool = False
+    finish_iteration: bool = False
+    resolve_dynamic_values_in_prompt: bool = True
+    result_as_human_message: bool = False
+    at: Mark = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A whole workflow; the first state is where it begins."""
+
+    states: tuple[State, ...]
+    assistants: tuple[Assistant, ...] = ()
+    tools: tuple[Tool, ...] = ()
+    custom_nodes: tuple[CustomNode, ...] = ()
+    name: str | None = None
+    description: str | None = None
+    messages_limit_before_summarization: int = 25
+    tokens_limit_before_summarization: int = 50_000
+    enable_summarization_node: bool = True
+    recursion_limit: int = 50
+    max_concurrency: int = 10
+    retry_policy: RetryRule = RetryRule()
+    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """What else the document says about itself: mode, slug, icon_url, start_hint, type, verbose ..."""
+
+    def state(self, state_id: str) -> State:
+        """A state by its id. Raises KeyError."""
+        for state in self.states:
+            if state.id == state_id:
+                return state
+        raise KeyError(state_id)

@@ -1,0 +1,185 @@
+"""The `config` of a custom node, read key by key.
+
+A reader notes everything that is wrong, so that an author hears of it all at once. A kind reads its config in one
+function: the check keeps what was noted, the node what was read. Keys that nobody asked for do nothing; they are noted
+as oddities.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple, TypeVar, cast
+
+from statewright.errors import ExpressionError, Problem, WorkflowError, suggestion
+from statewright.workflow.states.document import Path, path_text, shortened
+from statewright.workflow.states.expressions import Expression, parse_expression
+from statewright.workflow.states.model import CustomNode
+from statewright.workflow.states.templates import Template, parse_template
+
+_Kind = TypeVar("_Kind")
+
+
+class ConfigFault(NamedTuple):
+    """Something about a custom node that is wrong, or odd."""
+
+    path: Path
+    """Where, from the node on: `("config", "mappings", 2, "type")`."""
+    message: str
+    """What was found."""
+    suggestion: str
+    """What to do about it."""
+    is_error: bool = True
+    """False for what is accepted, and probably not what was meant."""
+
+
+class ConfigReader:
+    """Reads one map of a config, and notes what is wrong in `faults`."""
+
+    def __init__(
+        self, config: Mapping[str, Any], path: Path = ("config",), faults: list[ConfigFault] | None = None
+    ) -> None:
+        self._config = config
+        self._path = path
+        self._read: set[str] = set()
+        self.faults: list[ConfigFault] = [] if faults is None else faults
+
+    def given(self, key: str) -> bool:
+        """Whether the key was written, with null too."""
+        self._read.add(key)
+        return key in self._config
+
+    def anything(self, key: str, default: Any = None) -> Any:
+        """The value of a key, whatever it is; null too, if that was written."""
+        self._read.add(key)
+        return self._config.get(key, default)
+
+    def text(self, key: str, default: str | None = None) -> str | None:
+        return self._typed(key, str, "a text", default)
+
+    def flag(self, key: str, default: bool = False) -> bool:
+        return bool(self._typed(key, bool, "true or false", default))
+
+    def items(self, key: str) -> list[Any]:
+        return self._typed(key, cast("type[list[Any]]", list), "a list", None) or []
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """One text or several."""
+        value = self.anything(key)
+        found = cast("list[Any]", value if isinstance(value, list) else [] if value is None else [value])
+        if not all(isinstance(one, str) for one in found):
+            self.fault(key, f"{key} is {_shown(value)}.", "Write a text, or a list of texts.")
+            return ()
+        return tuple(found)
+
+    def map(self, key: str) -> dict[str, Any] | None:
+        """A map, which may also be written as a text of JSON."""
+        value = self.anything(key)
+        if isinstance(value, str) and value.strip():
+            value = _from_json(value)
+        if isinstance(value, dict):
+            return cast("dict[str, Any]", value)
+        if value is not None and value != "":
+            self.fault(key, f"{key} is {_shown(self.anything(key))}.", "Write a map.")
+        return None
+
+    def choice(self, key: str, choices: Iterable[str], default: str) -> str:
+        """One of several words."""
+        value = self.text(key, default) or default
+        known = tuple(choices)
+        if value in known:
+            return value
+        self.fault(key, f"{key} is {_shown(value)}.", suggestion(value, known, noun="Known"))
+        return default
+
+    def required(self, key: str, value: _Kind | None, words: str) -> _Kind | None:
+        """The value; notes that it is missing, if there is none and nothing was said of it yet."""
+        if value is None and self._config.get(key) is None:
+            self.fault(key, f"{key} is missing.", f"Write {words}.")
+        return value
+
+    def expression(self, key: str, *, must_have_value: bool = False) -> Expression | None:
+        """An expression. What is no part of the language is odd, or wrong where there `must_have_value`."""
+        text = self.text(key)
+        if text is None:
+            return None
+        try:
+            expression = parse_expression(text)
+        except ExpressionError as error:
+            self.fault(key, str(error), "Names stand in expressions as they are: count > 10.")
+            return None
+        for sentence in expression.unsupported:
+            self.fault(key, sentence, "It never has a value. Write it without.", is_error=must_have_value)
+        return expression
+
+    def template(self, key: str, default: str | None = None) -> Template | None:
+        text = self.text(key, default)
+        if text is None:
+            return None
+        try:
+            template = parse_template(text)
+        except ExpressionError as error:
+            self.fault(key, str(error), "Make it shorter.")
+            return None
+        if "{%" in text and _is_broken(text):
+            message = f"{key} has blocks that cannot be read, so it stands as it is."
+            self.fault(key, message, "Check that each {% if %} and {% for %} is closed.", is_error=False)
+        return template
+
+    def inner(self, config: Mapping[str, Any], *steps: str | int) -> ConfigReader:
+        """A reader of a map inside this one, that notes into the same list."""
+        return ConfigReader(config, (*self._path, *steps), self.faults)
+
+    def fault(self, key: str | None, message: str, advice: str, *, is_error: bool = True) -> None:
+        """Note what is wrong or odd about a key, or about the whole map."""
+        path = self._path if key is None else (*self._path, key)
+        self.faults.append(ConfigFault(path, message, advice, is_error))
+
+    def finish(self) -> None:
+        """Note the keys that nobody has asked for."""
+        for key in self._config:
+            if key not in self._read:
+                advice = suggestion(shortened(str(key)), self._read, noun="Known keys")
+                self.fault(str(key), f"{shortened(str(key))!r} does nothing here.", advice, is_error=False)
+
+    def _typed(self, key: str, kind: type[_Kind], words: str, default: _Kind | None) -> _Kind | None:
+        value = self.anything(key)
+        if value is None:
+            return default
+        if isinstance(value, kind):
+            return value
+        self.fault(key, f"{key} is {_shown(value)}.", f"Write {words}.")
+        return default
+
+
+def refuse_faults(definition: CustomNode, faults: Iterable[ConfigFault]) -> None:
+    """Raise WorkflowError with all errors among the faults, if there are any."""
+    errors = [_problem(definition, fault) for fault in faults if fault.is_error]
+    if errors:
+        raise WorkflowError(errors, source=f"Custom node {definition.id!r}")
+
+
+def _problem(definition: CustomNode, fault: ConfigFault) -> Problem:
+    return Problem(path_text(fault.path), definition.at.line, definition.at.column, fault.message, fault.suggestion)
+
+
+def _from_json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _is_broken(text: str) -> bool:
+    from statewright.workflow.states.templates.blocks import compile_blocks
+
+    return compile_blocks(text) is None
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, str):
+        return repr(shortened(value))
+    return f"a {_NOUNS.get(cast(Any, type(value)), 'value')}: {shortened(str(value))}"
+
+
+_NOUNS: Final[Mapping[type, str]] = {dict: "map", list: "list", bool: "boolean", int: "number", float: "number"}

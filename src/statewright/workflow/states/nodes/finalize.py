@@ -1,0 +1,51 @@
+"""`result_finalizer_node`: the result of a workflow, written by a model; without a model the last output as it is."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from statewright.messages import Message
+from statewright.workflow.states.model import CustomNode
+from statewright.workflow.states.nodes.ask import ask
+from statewright.workflow.states.nodes.config import ConfigFault, ConfigReader
+from statewright.workflow.states.nodes.resources import NodeResources
+from statewright.workflow.states.performers import Call, Outcome
+from statewright.workflow.states.visit import ANSWER
+
+_USUAL: Final = (
+    "The work of several steps is done. Write the final answer for the user from what they found. Add nothing that "
+    "none of them said."
+)
+_TASK: Final = "Write the final answer."
+
+
+class ResultFinalizer:
+    """Makes the final result."""
+
+    def __init__(self, definition: CustomNode, resources: NodeResources) -> None:
+        self._definition = definition
+        self._resources = resources
+
+    async def perform(self, call: Call) -> Outcome:
+        name = self._definition.model
+        if name is None and self._resources.find_model(None) is None:
+            return Outcome(_last_output(call))
+        messages = [*call.history, Message(call.prompt or _TASK)]
+        return Outcome(await ask(self._resources.model(name), self._definition, call, messages, usual=_USUAL))
+
+
+def check(definition: CustomNode) -> list[ConfigFault]:
+    """Nothing can be wrong: it has no settings."""
+    reader = ConfigReader(definition.config)
+    reader.finish()
+    return reader.faults
+
+
+def make(definition: CustomNode, resources: NodeResources) -> ResultFinalizer:
+    return ResultFinalizer(definition, resources)
+
+
+def _last_output(call: Call) -> Any:
+    """The output of the last state that has run; the user's input, if none has."""
+    outputs = [visit.output for visit in call.lineage if visit.state != ANSWER]
+    return outputs[-1] if outputs else call.scope.get("task", "")

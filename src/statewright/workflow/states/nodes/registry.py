@@ -1,0 +1,66 @@
+"""The kinds of custom nodes by name. Nothing is ever imported because a workflow names it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from statewright.errors import suggestion
+from statewright.workflow.states.model import CustomNode
+from statewright.workflow.states.nodes import documents_tree, finalize, refused, state_processor, summarize
+from statewright.workflow.states.nodes.config import ConfigFault, refuse_faults
+from statewright.workflow.states.nodes.resources import NodeResources
+from statewright.workflow.states.nodes.transform import node as transform
+from statewright.workflow.states.performers import Performer
+
+NodeFactory = Callable[[CustomNode, NodeResources], Performer]
+"""Makes what does the work of one state."""
+NodeCheck = Callable[[CustomNode], list[ConfigFault]]
+"""What is wrong or odd about a definition."""
+
+
+def _nothing_wrong(definition: CustomNode) -> list[ConfigFault]:
+    return []
+
+
+_STANDARD: Final[dict[str, tuple[NodeFactory, NodeCheck]]] = {
+    "transform_node": (transform.make, transform.check),
+    "state_processor_node": (state_processor.make, state_processor.check),
+    "generate_documents_tree": (documents_tree.make, documents_tree.check),
+    "summarize_conversation_node": (summarize.make, summarize.check),
+    "result_finalizer_node": (finalize.make, finalize.check),
+    **dict.fromkeys(refused.REASONS, (refused.make, refused.check)),
+}
+
+
+class NodeKinds:
+    """The kinds that workflows may use: those of the language, and those that were registered."""
+
+    def __init__(self) -> None:
+        self._kinds = dict(_STANDARD)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All kinds that can be run, in the order of the alphabet."""
+        return tuple(sorted(name for name, (factory, _) in self._kinds.items() if factory is not refused.make))
+
+    def register(self, name: str, factory: NodeFactory, *, check: NodeCheck | None = None) -> None:
+        """Add a kind, or take the place of one that is there.
+
+        `check` says what is wrong with a definition before it runs; the factory is only called for what it lets pass.
+        """
+        self._kinds[name] = (factory, check or _nothing_wrong)
+
+    def check_config(self, definition: CustomNode) -> list[ConfigFault]:
+        """What is wrong or odd about a custom node: an unknown kind, or a config that its kind does not take."""
+        kind = self._kinds.get(definition.kind)
+        return kind[1](definition) if kind is not None else [self._unknown(definition)]
+
+    def performer(self, definition: CustomNode, resources: NodeResources) -> Performer:
+        """What does the work of a state. Raises WorkflowError with everything that is wrong about the definition."""
+        refuse_faults(definition, self.check_config(definition))
+        return self._kinds[definition.kind][0](definition, resources)
+
+    def _unknown(self, definition: CustomNode) -> ConfigFault:
+        hint = suggestion(definition.kind, self.names, noun="Known kinds")
+        return ConfigFault(("custom_node_id",), f"There is no kind of node {definition.kind!r}.", hint)

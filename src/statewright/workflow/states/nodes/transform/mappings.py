@@ -1,0 +1,179 @@
+"""The kinds of mapping: how one field of the output is made from the data.
+
+A mapping is given the data with the fields that were made before it, and answers a value of JSON. It raises
+StatewrightError where it cannot. Values are data: what looks like a template or a script in one is never run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, cast
+
+from statewright.errors import ExpressionError
+from statewright.workflow.states.document import shortened
+from statewright.workflow.states.expressions import Expression
+from statewright.workflow.states.items import MISSING, follow, read_path
+from statewright.workflow.states.nodes.config import ConfigReader
+from statewright.workflow.states.nodes.transform.source import Data
+from statewright.workflow.states.templates import Template
+
+
+class Mapped(Protocol):
+    """Makes the value of one field."""
+
+    def value(self, data: Data) -> Any:
+        """The value. Raises StatewrightError."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Extract:
+    """A part of the data; the default where there is none, or null."""
+
+    path: str
+    default: Any = None
+
+    def value(self, data: Data) -> Any:
+        found = found_at(data, self.path)
+        return self.default if found is None else found
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionMapping:
+    """One of two values. What cannot be worked out does not hold."""
+
+    condition: Expression
+    then_value: Any = True
+    else_value: Any = False
+
+    def value(self, data: Data) -> Any:
+        try:
+            return self.then_value if self.condition.evaluate(data) else self.else_value
+        except ExpressionError:
+            return self.else_value
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateMapping:
+    """A text with placeholders filled in."""
+
+    template: Template
+
+    def value(self, data: Data) -> str:
+        return self.template.render(data)
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """Always the same value."""
+
+    constant: Any
+
+    def value(self, data: Data) -> Any:
+        return self.constant
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """What an expression comes to."""
+
+    script: Expression
+
+    def value(self, data: Data) -> Any:
+        return self.script.evaluate(data)
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayMap:
+    """A field of each item of a list, without those that are null; items may be chosen by a condition over `item`."""
+
+    path: str
+    field: str | None = None
+    """The path of the field; None for the items themselves."""
+    condition: Expression | None = None
+    default: Any = None
+    """Where there is no list, or null."""
+
+    def value(self, data: Data) -> Any:
+        items = found_at(data, self.path)
+        if items is None:
+            return [] if self.default is None else self.default
+        if not isinstance(items, list):
+            raise ExpressionError(f"{shortened(self.path)!r} is no list, but {shortened(str(items))!r}.")
+        chosen = (item for item in cast("list[Any]", items) if self._is_chosen(item))
+        values = (item if self.field is None else found_at(item, self.field) for item in chosen)
+        return [value for value in values if value is not None]
+
+    def _is_chosen(self, item: Any) -> bool:
+        if self.condition is None:
+            return True
+        try:
+            return bool(self.condition.evaluate({"item": item}))
+        except ExpressionError:
+            return False
+
+
+def found_at(value: Any, path: str) -> Any:
+    """What a path leads to; None if that is nothing. A key that is written like a path comes first."""
+    if isinstance(value, dict) and path in value:
+        return cast("dict[str, Any]", value)[path]
+    steps = read_path(path)
+    found = follow(value, steps) if steps is not None else MISSING
+    return None if found is MISSING else found
+
+
+# -- how they are written
+
+
+def _read_extract(reader: ConfigReader) -> Mapped | None:
+    path = _read_path(reader)
+    return Extract(path, reader.anything("default")) if path is not None else None
+
+
+def _read_condition(reader: ConfigReader) -> Mapped | None:
+    condition = reader.required("condition", reader.expression("condition"), "a test, such as count > 10")
+    then_value, else_value = reader.anything("then_value", True), reader.anything("else_value", False)
+    return ConditionMapping(condition, then_value, else_value) if condition is not None else None
+
+
+def _read_template(reader: ConfigReader) -> Mapped | None:
+    template = reader.required("template", reader.template("template"), "a text with {{names}}")
+    return TemplateMapping(template) if template is not None else None
+
+
+def _read_constant(reader: ConfigReader) -> Mapped | None:
+    if not reader.given("value"):
+        reader.fault("value", "value is missing.", "Write the value, which may be null.")
+    return Constant(reader.anything("value"))
+
+
+def _read_script(reader: ConfigReader) -> Mapped | None:
+    script = reader.required("script", reader.expression("script", must_have_value=True), "an expression")
+    return Script(script) if script is not None else None
+
+
+def _read_array_map(reader: ConfigReader) -> Mapped | None:
+    path, field = _read_path(reader), reader.text("item_field")
+    condition, default = reader.expression("filter_condition"), reader.anything("default")
+    if field is not None and read_path(field) is None:
+        reader.fault("item_field", f"{shortened(field)!r} is no path.", "Write names with dots, such as user.name.")
+    return ArrayMap(path, field, condition, default) if path is not None else None
+
+
+def _read_path(reader: ConfigReader) -> str | None:
+    path = reader.required("source_path", reader.text("source_path"), "names with dots, such as user.name")
+    if path is not None and read_path(path) is None:
+        reader.fault("source_path", f"{shortened(path)!r} is no path.", "Write names with dots, such as user.name.")
+    return path
+
+
+READERS: Final[Mapping[str, Callable[[ConfigReader], Mapped | None]]] = {
+    "extract": _read_extract,
+    "condition": _read_condition,
+    "template": _read_template,
+    "constant": _read_constant,
+    "script": _read_script,
+    "array_map": _read_array_map,
+}
+"""What reads the mapping of a type; it notes what is wrong, and then answers None."""

@@ -1,0 +1,149 @@
+"""The node itself: reads its source, makes field after field, brings the output into its form, and knows what to do
+where something of this fails."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, cast
+
+from statewright.errors import ExpressionError, InvalidUpdateError, StatewrightError
+from statewright.workflow.states.document import shortened
+from statewright.workflow.states.items import read_path
+from statewright.workflow.states.model import CustomNode
+from statewright.workflow.states.nodes.config import ConfigFault, ConfigReader
+from statewright.workflow.states.nodes.resources import NodeResources
+from statewright.workflow.states.nodes.transform.form import OutputShape, read_shape
+from statewright.workflow.states.nodes.transform.mappings import READERS, Mapped
+from statewright.workflow.states.nodes.transform.source import SOURCES, Data, Source
+from statewright.workflow.states.performers import Call, Outcome
+
+ON_ERROR: Final = ("fail", "skip", "default", "partial")
+_CONTEXT: Final = Source()
+_ANY_SHAPE: Final = OutputShape()
+
+
+class FieldMapping(NamedTuple):
+    """How one field of the output is made."""
+
+    field: str
+    how: Mapped
+
+
+@dataclass(frozen=True, slots=True)
+class TransformConfig:
+    """What a node is told."""
+
+    source: Source = _CONTEXT
+    mappings: tuple[FieldMapping, ...] = ()
+    shape: OutputShape = _ANY_SHAPE
+    on_error: str = "fail"
+    """`skip`: an empty output. `default`: `default_output`. `partial`: the output without the fields that failed."""
+    default_output: Data = field(default_factory=dict[str, Any])
+
+
+class TransformNode:
+    """Makes its output from what is there; asks nobody."""
+
+    def __init__(self, config: TransformConfig) -> None:
+        self._config = config
+
+    async def perform(self, call: Call) -> Outcome:
+        return Outcome(self._output(call))
+
+    def _output(self, call: Call) -> Data:
+        config = self._config
+        try:
+            return self._shaped(self._mapped(self._data(call)))
+        except StatewrightError as error:
+            if config.on_error == "skip":
+                return {}
+            if config.on_error == "default":
+                return dict(config.default_output)
+            raise type(error)(f"State {call.state.id!r} cannot transform: {error}") from error
+
+    @property
+    def _is_lenient(self) -> bool:
+        return self._config.on_error == "partial"
+
+    def _data(self, call: Call) -> Data:
+        try:
+            return self._config.source.data(call)
+        except StatewrightError as error:
+            if self._is_lenient:
+                return {}
+            raise ExpressionError(f"input_key: {error}") from error
+
+    def _mapped(self, data: Data) -> Data:
+        """The fields, each made from the data and the fields before it."""
+        output: Data = {}
+        scope = dict(data)
+        for name, how in self._config.mappings:
+            try:
+                output[name] = scope[name] = how.value(scope)
+            except StatewrightError as error:
+                if not self._is_lenient:
+                    raise ExpressionError(f"field {name!r}: {error}") from error
+        return output
+
+    def _shaped(self, output: Data) -> Data:
+        """The output in the form that is asked for."""
+        shape, shaped = self._config.shape, Data()
+        for name, value in output.items():
+            try:
+                shaped[name] = shape.coerced(name, value)
+            except InvalidUpdateError as error:
+                if not self._is_lenient:
+                    raise InvalidUpdateError(f"field {name!r}: {error}") from error
+        missing = [] if self._is_lenient else list(shape.missing(shaped))
+        if missing:
+            names = ", ".join(map(repr, missing))
+            raise InvalidUpdateError(f"its output_schema requires {names}. Give a default, or on_error: default.")
+        return shaped
+
+
+def read(definition: CustomNode) -> tuple[TransformConfig, list[ConfigFault]]:
+    """The config of a node, and what is wrong or odd about it."""
+    reader = ConfigReader(definition.config)
+    config = TransformConfig(
+        source=_read_source(reader),
+        mappings=_read_mappings(reader),
+        shape=read_shape(reader),
+        on_error=reader.choice("on_error", ON_ERROR, "fail"),
+        default_output=reader.map("default_output") or {},
+    )
+    reader.finish()
+    return config, reader.faults
+
+
+def check(definition: CustomNode) -> list[ConfigFault]:
+    return read(definition)[1]
+
+
+def make(definition: CustomNode, resources: NodeResources) -> TransformNode:
+    return TransformNode(read(definition)[0])
+
+
+def _read_source(reader: ConfigReader) -> Source:
+    name, key = reader.choice("input_source", SOURCES, "context_store"), reader.text("input_key") or None
+    if key is not None and read_path(key) is None:
+        reader.fault("input_key", f"{shortened(key)!r} is no path.", "Paths look like name.field[0] or rows[1:3].")
+    return Source(name, key)
+
+
+def _read_mappings(reader: ConfigReader) -> tuple[FieldMapping, ...]:
+    written = reader.items("mappings")
+    if not written and reader.anything("mappings") in (None, []):
+        reader.fault("mappings", "There are no mappings.", "Write at least one, with an output_field and a type.")
+    read_all = [_read_mapping(reader, place, one) for place, one in enumerate(written)]
+    return tuple(one for one in read_all if one is not None)
+
+
+def _read_mapping(reader: ConfigReader, place: int, written: Any) -> FieldMapping | None:
+    if not isinstance(written, dict):
+        reader.inner({}, "mappings", place).fault(None, "A mapping is a map.", "Write output_field, type and so on.")
+        return None
+    inner = reader.inner(cast("Data", written), "mappings", place)
+    name = inner.required("output_field", inner.text("output_field"), "the name of the field")
+    how = READERS[kind](inner) if (kind := inner.choice("type", READERS, "extract")) else None
+    inner.finish()
+    return FieldMapping(name, how) if name and how is not None else None

@@ -1,0 +1,54 @@
+"""One execution of a state, as whoever does its work sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from statewright.graph import Runtime
+from statewright.messages import Message
+from statewright.workflow.states.lineage import Lineage
+from statewright.workflow.states.model import State
+
+
+@dataclass(slots=True)
+class Call:
+    """What is given to a performer. Nothing of it may be changed."""
+
+    state: State
+    prompt: str
+    """The task, with its templates filled in."""
+    context: Mapping[str, Any]
+    """The context store of the branch, with the fields of its item."""
+    scope: Mapping[str, Any]
+    """What templates see: the context, and `task`."""
+    history: Sequence[Message]
+    item: Any
+    """That of the branch; None outside iterations, where `has_item` is false."""
+    has_item: bool
+    number: int
+    """How often the state was called in this run before; items of one iteration count on."""
+    lineage: Lineage
+    """All visits of the run so far, and its input."""
+    runtime: Runtime[Any]
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of it."""
+
+    output: Any
+    """Text, or a value of JSON."""
+    summary: str | None = None
+    """What the history was summarised to before."""
+    calls: int = 1
+    """How often a model was asked."""
+
+
+class Performer(Protocol):
+    """Does the work of a state."""
+
+    async def perform(self, call: Call) -> Outcome:
+        """Do it. Raises what makes the state fail; the retry policy of the state decides what is tried again."""
+        ...

@@ -1,0 +1,169 @@
+"""What a workflow is compiled with: models, tools, a script, a project; found by the names that its states use.
+
+Nothing has to be there before it is called: a workflow can be drawn, checked and run from a script without any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from statewright.errors import ModelError, suggestion
+from statewright.models import ChatModel, ModelRequest, ModelResponse
+from statewright.workflow.states.answer_form import AnswerForm
+from statewright.workflow.states.missing import Project
+from statewright.workflow.states.model import Assistant, Definition, State
+from statewright.workflow.states.nodes import DataSource, NodeKinds, NodeResources
+from statewright.workflow.states.performers import Performer
+from statewright.workflow.states.performers.assistant import AssistantState
+from statewright.workflow.states.performers.memory import Memory
+from statewright.workflow.states.performers.scripted import (
+    FINAL_SUMMARY,
+    SUMMARY,
+    Script,
+    ScriptedState,
+    ScriptModel,
+    check_script,
+)
+from statewright.workflow.states.performers.tool import ToolPerformer
+from statewright.workflow.states.tools import Integrations, ToolRegistry
+
+Models = ChatModel | Mapping[str, ChatModel]
+"""One for all assistants, or one by the id of an assistant or the name of a model; `default` for the others."""
+Tools = ToolRegistry | Mapping[str, Callable[..., Any] | str]
+"""A registry, or functions by the names of tools: in the place of those of the project that have these names."""
+
+
+class Resources:
+    """Gives each state who does its work."""
+
+    def __init__(
+        self,
+        definition: Definition,
+        *,
+        models: Models | None = None,
+        tools: Tools | None = None,
+        script: Script | None = None,
+        project: Project | None = None,
+        node_kinds: NodeKinds | None = None,
+    ) -> None:
+        self._definition = definition
+        self._models = models
+        self._tools = _registry(tools, project)
+        self._script: Script = script or {}
+        self._project = project
+        self._node_kinds = node_kinds or NodeKinds()
+        check_script(self._script, [state.id for state in definition.states])
+        self._script_model = ScriptModel(self._script)
+
+    def performer(self, state: State) -> Performer:
+        """Who does the work of a state."""
+        if state.assistant_id is not None:
+            return self._assistant(state, state.assistant_id)
+        if state.id in self._script:
+            return ScriptedState(state.id, self._script[state.id])
+        if state.tool_id is not None:
+            return self._tool(state.tool_id)
+        return self._custom(state)
+
+    # -- assistants
+
+    def _assistant(self, state: State, assistant_id: str) -> Performer:
+        assistant = self._kept(next(one for one in self._definition.assistants if one.id == assistant_id))
+        scripted = state.id in self._script
+        model = self._script_model if scripted else self.model_for(state.id, assistant)
+        return AssistantState(
+            assistant,
+            model,
+            self._memory(model if not scripted else None),
+            AnswerForm(state.output_schema) if state.output_schema else None,
+            assistant.model,
+        )
+
+    def _kept(self, assistant: Assistant) -> Assistant:
+        """The assistant with what the project keeps under its `assistant_id`; what is written here counts."""
+        stored = self._project.assistants.get(assistant.assistant_id or "") if self._project is not None else None
+        if stored is None:
+            return assistant
+        return replace(
+            assistant,
+            system_prompt=assistant.system_prompt if assistant.system_prompt is not None else stored.system_prompt,
+            model=assistant.model or stored.model,
+            temperature=assistant.temperature if assistant.temperature is not None else stored.temperature,
+            tools=assistant.tools or stored.tools,
+        )
+
+    def _memory(self, model: ChatModel | None) -> Memory:
+        definition = self._definition
+        return Memory(
+            self._script_model if SUMMARY in self._script else model,
+            most_messages=definition.messages_limit_before_summarization,
+            most_tokens=definition.tokens_limit_before_summarization,
+        )
+
+    def model_for(self, state_id: str, assistant: Assistant | None) -> ChatModel:
+        """The model of an assistant; one that raises when it is asked, if there is none."""
+        models = self._models
+        if models is None:
+            return _NoModel(state_id)
+        if not isinstance(models, Mapping):
+            return models
+        names = [assistant.id, assistant.model, "default"] if assistant is not None else ["default"]
+        found = next((models[name] for name in names if name is not None and name in models), None)
+        return found if found is not None else _NoModel(state_id, tuple(models))
+
+    @property
+    def summarizer(self) -> ChatModel | None:
+        """Who sums up a run at its end; None if nobody does."""
+        if FINAL_SUMMARY in self._script:
+            return self._script_model
+        if self._script or self._models is None or not self._definition.enable_summarization_node:
+            return None
+        last = self._definition.assistants[0] if self._definition.assistants else None
+        model = self.model_for(FINAL_SUMMARY, last)
+        return None if isinstance(model, _NoModel) else model
+
+    # -- tools and nodes of other kinds
+
+    def _tool(self, tool_id: str) -> Performer:
+        tool = next(one for one in self._definition.tools if one.id == tool_id)
+        integrations = self._project.integrations if self._project is not None else Integrations()
+        return ToolPerformer(tool, self._tools, integrations)
+
+    def _custom(self, state: State) -> Performer:
+        node = next(one for one in self._definition.custom_nodes if one.id == state.custom_node_id)
+        sources: Mapping[str, DataSource] = self._project.datasources if self._project is not None else {}
+        return self._node_kinds.performer(
+            node, NodeResources(state_id=state.id, find_model=self._found_model, datasources=sources)
+        )
+
+    def _found_model(self, name: str | None) -> ChatModel | None:
+        models = self._models
+        if not isinstance(models, Mapping):
+            return models
+        return models.get(name or "default") or models.get("default")
+
+
+def _registry(tools: Tools | None, project: Project | None) -> ToolRegistry:
+    if isinstance(tools, ToolRegistry):
+        return tools
+    registry = project.tool_registry() if project is not None else ToolRegistry()
+    for name, function in (tools or {}).items():
+        registry.register(function, name=name)
+    return registry
+
+
+class _NoModel:
+    """Stands where no model is: whoever asks it is told which state wants one."""
+
+    def __init__(self, state_id: str, known: tuple[str, ...] = ()) -> None:
+        self._state_id = state_id
+        self._known = known
+
+    async def complete(self, request: ModelRequest) -> ModelResponse:
+        known = f" {suggestion(request.model or '', self._known, noun='Models')}" if self._known else ""
+        raise ModelError(
+            f"State {self._state_id!r} needs a model, and there is none for it.{known} Compile with models=, or give "
+            f"its output in a script."
+        )

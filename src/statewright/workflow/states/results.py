@@ -1,0 +1,208 @@
+"""What the output of a state means: text as models write it, read as a value of JSON.
+
+Tried in this order: the whole text as JSON, then as Python writes values; the first block fenced as json that holds a
+value; the first map or list of maps that stands in prose, then the first list of texts. Else the text is the value.
+
+Prose is full of brackets that mean nothing: `[1]`, `[a link](url)`, `items["key"]`, `f()` and `{}`. So in prose an
+empty map or list is no value, a list counts only if all its items are maps, texts or such lists, and not where it reads
+as an index or a link. From a map that is broken no piece is taken: the text of an answer that was cut off is the value.
+
+Whatever comes of it can be stored and written as JSON. JSON has no NaN and no infinity; they become None, as in
+JavaScript. Nothing here raises, and hostile text costs as much time as long text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from itertools import islice
+from math import isfinite
+from typing import Any, Final, cast
+
+from statewright.workflow.states.expressions.literal import DEPTH_LIMIT, DIGIT_LIMIT, NoLiteral, read_literal_at
+
+SIZE_LIMIT: Final = 2_000_000
+"""Characters; a longer text is its own value."""
+LITERAL_LIMIT: Final = 200_000
+"""Characters of a value as Python writes it; JSON is read much faster."""
+ATTEMPTS: Final = 64
+"""Blocks and brackets that are tried before the text is taken for prose."""
+
+_BEGINS_VALUE: Final = frozenset("{[(\"'0123456789-+.")
+_WORDS: Final = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None}
+_FENCES: Final = (("```", re.compile(r"```[ \t]*json\b\s*", re.I)), ("~~~", re.compile(r"~~~[ \t]*json\b\s*", re.I)))
+_OPENS_VALUE: Final = re.compile(r"""\{\s*["']|(?<![\w)\]])\[\s*(?:\{\s*["']|["'\[])""")
+_OPENS_MAP: Final = re.compile(r"""\[?\s*\{\s*(?:"(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+')\s*:""", re.DOTALL)
+_IN_VALUE: Final = re.compile(r"""\\.|"(?:[^"\\]|\\.)*+"|'(?:[^'\\\n]|\\.)*+'(?=\s*[:,\]}])|[\[\]{}]""", re.DOTALL)
+"""What counts in the search for a closing bracket; escapes for themselves, so that no quote is looked at twice."""
+_LINKS: Final = ("(", "[", ":")
+"""After a bracket they make a link of it, or an index."""
+_NO_VALUE: Final = object()
+
+
+def parse_result(text: str) -> Any:
+    """The value of a state's output: plain JSON, and in doubt the text itself."""
+    source = text.strip()
+    if not source or len(text) > SIZE_LIMIT:
+        return text
+    if source in _WORDS:
+        return _WORDS[source]
+    try:
+        value = _parsed(source)
+    except (RecursionError, MemoryError):
+        return text
+    return text if value is _NO_VALUE else _storable(value, source)
+
+
+def as_text(value: Any) -> str:
+    """How a value stands in history: a text as it is, anything else as JSON."""
+    if isinstance(value, str):
+        return value
+    try:
+        return json.dumps(value, ensure_ascii=False, default=str)
+    except (TypeError, ValueError, RecursionError):
+        return str(value)
+
+
+def _parsed(source: str) -> Any:
+    value: Any = _NO_VALUE
+    if source[0] in _BEGINS_VALUE:
+        value = _whole(source)
+    if value is _NO_VALUE and ("```" in source or "~~~" in source):
+        value = _fenced(source)
+    if value is _NO_VALUE and ("{" in source or "[" in source):
+        value = _in_prose(source)
+    return value
+
+
+def _whole(source: str) -> Any:
+    for read in (_json_at, _literal_at):
+        value, end = read(source, 0)
+        # A number that is too large, or the word Infinity: better a text than nothing.
+        if end == len(source) and value is not None:
+            return value
+    return _NO_VALUE
+
+
+def _value_at(source: str, start: int) -> tuple[Any, int]:
+    """The value that begins there, and where it ends; or no value, and how far it could be read."""
+    value, end = _json_at(source, start)
+    return (value, end) if value is not _NO_VALUE else _literal_at(source, start)
+
+
+def _json_at(source: str, start: int) -> tuple[Any, int]:
+    try:
+        value, end = _JSON.raw_decode(source, start)
+    except (ValueError, RecursionError):
+        return _NO_VALUE, start
+    return (value, end) if _is_shallow(value, source) else (_NO_VALUE, start)
+
+
+def _literal_at(source: str, start: int) -> tuple[Any, int]:
+    try:
+        value, length = read_literal_at(source[start : start + LITERAL_LIMIT], 0)
+    except NoLiteral as error:
+        return _NO_VALUE, start + error.at
+    return value, start + length
+
+
+def _is_shallow(value: Any, source: str) -> bool:
+    if source.count("[") + source.count("{") <= DEPTH_LIMIT:
+        return True
+    level = [value]
+    for _ in range(DEPTH_LIMIT):
+        level = [part for one in level for part in _parts(one)]
+    return not level
+
+
+def _parts(value: Any) -> list[Any]:
+    """The maps and lists that a value holds itself."""
+    if isinstance(value, dict):
+        value = list(cast(dict[str, Any], value).values())
+    inner = cast(list[Any], value) if isinstance(value, list) else []
+    return [part for part in inner if isinstance(part, list | dict)]
+
+
+def _fenced(source: str) -> Any:
+    for fence, opening in _FENCES:
+        if fence not in source:
+            continue
+        for found in islice(opening.finditer(source), ATTEMPTS):
+            value, _ = _value_at(source, found.end())
+            if value is not _NO_VALUE:
+                return value
+    return _NO_VALUE
+
+
+def _in_prose(source: str) -> Any:
+    """The first map or list with maps, else the first list of texts."""
+    list_of_texts: Any = _NO_VALUE
+    for value in _values_in_prose(source):
+        if isinstance(value, dict) or any(isinstance(item, dict) for item in value):
+            return cast(Any, value)
+        if list_of_texts is _NO_VALUE:
+            list_of_texts = value
+    return list_of_texts
+
+
+def _values_in_prose(source: str) -> Iterator[Any]:
+    at = work = 0
+    for _ in range(ATTEMPTS):
+        found = _OPENS_VALUE.search(source, at)
+        if found is None or work > 2 * len(source):
+            return
+        value, end = _value_at(source, found.start())
+        if value is _NO_VALUE:
+            after = _after_brackets(source, found.start())
+            work += max(after, end) - found.start()
+            at = after if _OPENS_MAP.match(source, found.start()) else found.start() + 1
+        else:
+            at = end
+            if _counts(value) and not (isinstance(value, list) and source[end : end + 1] in _LINKS):
+                yield value
+
+
+def _counts(value: Any) -> bool:
+    """Whether it is a map or a list of which nobody would think that it is part of a sentence."""
+    if not isinstance(value, list):
+        return bool(value)
+    items = cast(list[Any], value)
+    return bool(items) and all(isinstance(one, str) or (isinstance(one, list | dict) and _counts(one)) for one in items)
+
+
+def _after_brackets(source: str, start: int) -> int:
+    """Where the bracket that opens at `start` is closed, or the end of the text."""
+    depth = 0
+    for found in _IN_VALUE.finditer(source, start):
+        sign = found[0]
+        depth += (sign in "{[") - (sign in "}]")
+        if depth == 0:
+            return found.end()
+    return len(source)
+
+
+def _storable(value: Any, source: str) -> Any:
+    """Halves of surrogate pairs, which JSON can spell and no text can hold, are replaced."""
+    if "\\" not in source or not isinstance(value, str | list | dict):
+        return value
+    spelled = json.dumps(value, ensure_ascii=False)
+    try:
+        spelled.encode()
+    except UnicodeEncodeError:
+        return json.loads(spelled.encode(errors="replace"))
+    return cast(Any, value)
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > DIGIT_LIMIT:
+        raise ValueError("too many digits")
+    return int(digits)
+
+
+def _real(digits: str) -> float | None:
+    value = float(digits)
+    return value if isfinite(value) else None
+
+
+_JSON: Final = json.JSONDecoder(parse_int=_integer, parse_float=_real, parse_constant=lambda word: None)

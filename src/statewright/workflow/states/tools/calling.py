@@ -1,0 +1,76 @@
+"""One call of a tool, whoever wants it: what comes of it is plain JSON, and says nothing of credentials.
+
+What a tool raises is raised as it is, with a note that names the tool: the retry policy of the state tells by its kind
+whether to try again. See `docs/decisions/0026-tools.md`.
+"""
+
+from __future__ import annotations
+
+import json
+import traceback
+from collections.abc import Mapping
+from typing import Any
+
+from statewright.errors import ToolError
+from statewright.workflow.states.tools.http_error import HttpError
+from statewright.workflow.states.tools.integrations import Credentials
+from statewright.workflow.states.tools.tool import Tool, ToolContext
+
+
+async def call_tool(tool: Tool, arguments: Mapping[str, Any], *, context: ToolContext) -> Any:
+    """What a tool answers: text, or a value of JSON.
+
+    Raises ToolError for a call that is wrong, and what the tool itself raises.
+    """
+    clean: Exception | None = None
+    try:
+        answer = await tool.call(arguments, context=context)
+        return context.credentials.hidden_in(as_json(tool.name, answer))
+    except Exception as error:
+        clean = without_secrets(error, context.credentials)
+        if clean is None:
+            if not isinstance(error, ToolError):
+                error.add_note(f"Raised by tool {tool.name!r}.")
+            raise
+    # Outside of the handler: the error that told too much must not hang on as the context of this one.
+    clean.add_note(f"Raised by tool {tool.name!r}.")
+    raise clean
+
+
+def as_json(tool: str, answer: Any) -> Any:
+    """An answer as text or as plain JSON: dataclasses and models become maps, what is not finite None.
+
+    Raises ToolError for what JSON cannot say.
+    """
+    if isinstance(answer, str):
+        return str(answer).encode(errors="replace").decode()
+    if answer is None or isinstance(answer, bool | int):
+        return answer
+    from pydantic_core import PydanticSerializationError, to_json
+
+    try:
+        return json.loads(to_json(answer, inf_nan_mode="null", bytes_mode="utf8"))
+    except (PydanticSerializationError, ValueError, RecursionError) as error:
+        raise ToolError(
+            f"Tool {tool!r} answered a {type(answer).__name__}, which cannot be written as JSON: {error}. "
+            f"Answer with text, numbers, lists and maps."
+        ) from error
+
+
+def without_secrets(error: Exception, credentials: Credentials) -> Exception | None:
+    """An error that says the same without the secrets in it; None if there are none.
+
+    It is of a kind of which the retry policy thinks the same: a broken connection stays one, a status is kept.
+    """
+    told = "".join(traceback.format_exception(error)) + repr(error.args) + repr(vars(error))
+    if not credentials.appear_in(told):
+        return None
+    text = credentials.hidden_in(f"{type(error).__name__}: {error}")
+    status = getattr(error, "status", None)
+    status = getattr(getattr(error, "response", None), "status_code", None) if status is None else status
+    if isinstance(status, int):
+        return HttpError(text, status=status, retry_after=getattr(error, "retry_after", None))
+    for kind in (ConnectionError, TimeoutError):
+        if isinstance(error, kind):
+            return kind(text)
+    return ToolError(text)

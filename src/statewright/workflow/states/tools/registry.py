@@ -1,0 +1,99 @@
+"""The tools that a workflow may call, by name.
+
+A project's own tools come first, then those that are built in. Modules are imported when their tool is first wanted: a
+workflow need not wait for what it does not use, nor fail for it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, Final, cast
+
+from statewright.errors import ToolError, suggestion
+from statewright.workflow.states.tools.builtin import TURNED_ON_BY, builtin_tools
+from statewright.workflow.states.tools.function import ToolFunction, check_name
+from statewright.workflow.states.tools.imports import import_function
+from statewright.workflow.states.tools.settings import ToolSettings
+from statewright.workflow.states.tools.tool import Tool
+
+SERVER: Final = ":"
+"""Stands between a server and its tool in names that are kept for MCP: `server:tool`."""
+
+
+class ToolRegistry:
+    """Tools by name. Raises ToolError for functions and settings that cannot be used."""
+
+    def __init__(
+        self, functions: Mapping[str, Callable[..., Any] | str] | None = None, settings: ToolSettings | None = None
+    ) -> None:
+        self._settings = settings or ToolSettings()
+        self._tools: dict[str, Tool] = {tool.name: tool for tool in builtin_tools(self._settings)}
+        self._texts: dict[str, str] = {}
+        self._lock = threading.Lock()
+        for name, function in (functions or {}).items():
+            self.register(function, name=name)
+
+    def register(self, tool: Tool | Callable[..., Any] | str, *, name: str | None = None) -> None:
+        """Add a tool, a function or a text `module:function`, in the place of what has its name.
+
+        Raises ToolError for a name or a function that cannot be used. A text needs a name.
+        """
+        if isinstance(tool, str):
+            self._tools.pop(check_name(name or tool), None)
+            self._texts[name or tool] = tool
+            return
+        made = _as_tool(tool, name)
+        self._texts.pop(name or made.name, None)
+        self._tools[check_name(name or made.name)] = made
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(sorted({*self._tools, *self._texts}))
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._tools or name in self._texts
+
+    def get(self, name: str) -> Tool:
+        """The tool of a name; a module is imported if need be. Raises ToolError that says how to get it."""
+        if name in self._tools:
+            return self._tools[name]
+        if name not in self._texts:
+            raise ToolError(self._nowhere(name))
+        with self._lock:
+            if name not in self._tools:
+                function = import_function(name, self._texts[name], self._settings.folder)
+                self._tools[name] = _as_tool(function, name)
+        return self._tools[name]
+
+    def _nowhere(self, name: str) -> str:
+        if SERVER in name:
+            return f"Tool {name!r} is one of an MCP server. {WITHOUT_MCP}"
+        if name in TURNED_ON_BY:
+            return (
+                f"Tool {name!r} is built in, but turned off. To turn it on, write in statewright.toml:\n"
+                f"[tools]\n{TURNED_ON_BY[name]}"
+            )
+        hint = suggestion(name, self.names, noun="Tools")
+        return f"There is no tool {name!r}. {hint} To add it, write in statewright.toml:\n{tool_stanza(name)}"
+
+
+WITHOUT_MCP: Final = (
+    "Such tools come from a server that is declared beside them and need the extra [mcp], which is not available yet. "
+    "Until then register a function of Python under the tool's name, and leave mcp_server out."
+)
+
+
+def tool_stanza(name: str) -> str:
+    """What to add to statewright.toml for a tool."""
+    is_bare = re.fullmatch(r"[A-Za-z0-9_-]+", name) is not None
+    function = re.sub(r"\W", "_", name, flags=re.ASCII).strip("_") or "function"
+    return f'[tools]\n{name if is_bare else json.dumps(name, ensure_ascii=False)} = "my_tools:{function}"'
+
+
+def _as_tool(tool: Tool | Callable[..., Any], name: str | None) -> Tool:
+    if hasattr(tool, "call") and hasattr(tool, "parameters"):
+        return cast(Tool, tool)
+    return ToolFunction(cast("Callable[..., Any]", tool), name=name)

@@ -1,0 +1,131 @@
+"""The arguments of a Python function: as a JSON Schema to show, and as a check of what it is called with."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, Final, cast
+
+from pydantic import BaseModel, ConfigDict, Field, PydanticUserError, ValidationError, create_model
+from pydantic.json_schema import GenerateJsonSchema
+
+from statewright.errors import ToolError, suggestion
+from statewright.workflow.states.tools.tool import ToolContext
+
+_SHOWN: Final = 100
+"""Characters of a value that a message quotes."""
+_NO_NAMES: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)
+
+
+class Signature:
+    """What a function takes."""
+
+    def __init__(self, tool: str, function: Callable[..., Any], described: Mapping[str, str]) -> None:
+        self._tool = tool
+        parameters = _parameters_of(tool, function)
+        self.context_name = next((one.name for one in parameters if one.annotation is ToolContext), None)
+        """The parameter that wants the ToolContext."""
+        self._names = [one.name for one in parameters if one.annotation is not ToolContext and not _is_rest(one)]
+        self._model = _model(tool, parameters, self.context_name, described)
+        self.schema = _schema(self._model)
+
+    def read(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments as the function wants them. Raises ToolError with everything that is wrong with them."""
+        try:
+            read = self._model.model_validate(dict(arguments))
+        except ValidationError as error:
+            raise ToolError(self._wrong(cast("list[Any]", error.errors(include_url=False)))) from None
+        values = {
+            name: getattr(read, _field(place))
+            for place, name in enumerate(self._names)
+            if _field(place) in read.model_fields_set
+        }
+        return {**values, **(read.model_extra or {})}
+
+    def _wrong(self, errors: list[Any]) -> str:
+        found = "; ".join(dict.fromkeys(map(self._fault, errors)))
+        taken = ", ".join(_described(name, self.schema) for name in self._names) or "nothing"
+        return f"Tool {self._tool!r} was called with other arguments than it takes: {found}. It takes {taken}."
+
+    def _fault(self, error: Any) -> str:
+        name = ".".join(map(str, error["loc"]))
+        if error["type"] == "missing":
+            return f"{name!r} is missing"
+        if error["type"] == "extra_forbidden" and len(error["loc"]) == 1:
+            hint = suggestion(name, self._names, noun="Arguments").split("Arguments:")[0].rstrip(" ?")
+            return f"there is no argument {name!r}{f' ({hint}?)' if hint else ''}"
+        return f"{name!r} is {repr(error['input'])[:_SHOWN]}: {error['msg']}"
+
+
+class _PlainSchema(GenerateJsonSchema):
+    """Without titles, which only repeat names, and without warnings about defaults that JSON cannot say."""
+
+    ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012  # as pydantic has it
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+
+def _parameters_of(tool: str, function: Callable[..., Any]) -> list[inspect.Parameter]:
+    try:
+        parameters = list(inspect.signature(function, eval_str=True).parameters.values())
+    except (NameError, TypeError, ValueError, SyntaxError, AttributeError) as error:
+        raise ToolError(
+            f"The signature of tool {tool!r} cannot be read: {error}. Annotate it with known types."
+        ) from error
+    nameless = [one.name for one in parameters if one.kind in _NO_NAMES]
+    if nameless:
+        raise ToolError(f"Tool {tool!r} takes {nameless[0]!r} by position only. Arguments of tools have names.")
+    return parameters
+
+
+def _is_rest(parameter: inspect.Parameter) -> bool:
+    return parameter.kind is inspect.Parameter.VAR_KEYWORD
+
+
+def _model(
+    tool: str, parameters: list[inspect.Parameter], context_name: str | None, described: Mapping[str, str]
+) -> type[BaseModel]:
+    """Fields are numbered, and the names are aliases: an argument may be called `schema` or `_path`."""
+    takes_more = any(map(_is_rest, parameters))
+    named = [one for one in parameters if one.name != context_name and not _is_rest(one)]
+    fields: dict[str, Any] = {_field(place): _as_field(one, described) for place, one in enumerate(named)}
+    # Models write numbers where names are wanted, and templates make text of everything: both are read.
+    config = ConfigDict(extra="allow" if takes_more else "forbid", coerce_numbers_to_str=True)
+    try:
+        return create_model("Arguments", __config__=config, **fields)
+    except (PydanticUserError, TypeError) as error:
+        raise ToolError(f"The arguments of tool {tool!r} are of types that JSON cannot say: {error}") from error
+
+
+def _field(place: int) -> str:
+    return f"argument_{place}"
+
+
+def _as_field(parameter: inspect.Parameter, described: Mapping[str, str]) -> tuple[Any, Any]:
+    is_bare = parameter.annotation is inspect.Parameter.empty
+    kind: Any = Any if is_bare else parameter.annotation
+    default: Any = ... if parameter.default is inspect.Parameter.empty else parameter.default
+    said: dict[str, Any] = {"description": described[parameter.name]} if parameter.name in described else {}
+    return kind, Field(default, alias=parameter.name, **said)
+
+
+def _schema(model: type[BaseModel]) -> dict[str, Any]:
+    schema = model.model_json_schema(schema_generator=_PlainSchema)
+    schema.pop("title", None)
+    schema.setdefault("properties", {})
+    return schema
+
+
+def _described(name: str, schema: Mapping[str, Any]) -> str:
+    kind = _kind(schema["properties"][name])
+    is_optional = name not in schema.get("required", ())
+    return f"{name} ({kind}{', optional' if is_optional else ''})"
+
+
+def _kind(schema: Mapping[str, Any]) -> str:
+    if "anyOf" in schema:
+        return " or ".join(dict.fromkeys(_kind(one) for one in schema["anyOf"]))
+    if "enum" in schema:
+        return ", ".join(map(str, schema["enum"]))
+    return str(schema.get("type", "anything" if "$ref" not in schema else "object"))

@@ -1,0 +1,256 @@
+"""Workflow files that nobody would write: whatever the text is, it is read in a moment and explained.
+
+STATEWRIGHT_FUZZ_EXAMPLES says how many texts are tried in all, STATEWRIGHT_FUZZ_SEED which ones; without a seed it is
+the same texts each time.
+"""
+
+import os
+import re
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, seed, settings
+from hypothesis import strategies as st
+
+from statewright.errors import Problem
+from statewright.workflow.states import reader
+from statewright.workflow.states.language import language_schema
+from statewright.workflow.states.parse import Parsed, parse_workflow
+
+EXAMPLES = int(os.environ.get("STATEWRIGHT_FUZZ_EXAMPLES", "1000"))
+SEED = os.environ.get("STATEWRIGHT_FUZZ_SEED")
+SLOWEST = 3.0
+"""Seconds for one text, on a machine that is busy with other things."""
+
+VALIDATOR = jsonschema_rs.Draft202012Validator(language_schema())
+TEMPLATES = sorted((Path(__file__).parents[3] / "shared" / "templates" / "states").glob("*.yaml"))
+
+SMALL = (
+    """\
+name: small
+execution_config:
+  recursion_limit: 10
+  retry_policy: {max_attempts: 3, initial_interval: 1}
+  assistants:
+    - &a {id: a, system_prompt: "Say {{x}}", temperature: 0.5, tools: [{name: t}]}
+    - {<<: *a, id: b}
+  tools:
+    - {id: t, tool: f, tool_args: {path: /tmp}, mcp_server: {name: m, config: {command: x}}}
+  states:
+    - id: one
+      assistant_id: a
+      task: |
+        Do it.
+      next: {state_id: two, iter_key: items}
+    - id: two
+      tool_id: t
+      next: {state_id: three, iter_key: items}
+    - id: three
+      assistant_id: b
+      output_schema: '{"ok": true}'
+      next: {condition: {expression: "ok == True", then: four, otherwise: end}}
+    - id: four
+      assistant_id: a
+      next: {state_ids: [five, end], store_in_context: no, clear_context_store: keep_current}
+    - id: five
+      assistant_id: a
+      next:
+        switch:
+          cases:
+            - {condition: "len(items) > 1 and 'x' in keys", state_id: one}
+          default: end
+""",
+    """\
+custom_nodes: [{id: n, custom_node_id: transform_node, config: {mappings: []}}]
+states: [{id: s, custom_node_id: n, next: {state_id: end, output_key: k}}]
+""",
+    '{"assistants": [{"id": "a", "assistant_id": "x"}], "states": [{"id": "s", "assistant_id": "a", "next": '
+    '{"state_id": "end"}}]}',
+)
+
+_CUES = (
+    *(":", ",", "-", "{", "}", "[", "]", "'", '"', "|", ">", "&a", "*a", "!!python/x", "!x", "#", "%", "~", "yes", "1"),
+    *("-1", ".inf", "1e3", "end", "null", "{{x}}", '"\\e[1m\\n"', " ", "\n", "- ", "<<: *a", "---\n", "\t", "\x00"),
+    *("\ud800", "\ufeff", "\u2028", "? ", "id: ", "next: ", "state_id: ", "state_ids: ", "iter_key: ", "condition: "),
+    *("switch: ", "cases: []", "else: ", "mode: ", "Autonomous", "execution_config: ", "(" * 30, "x" * 300, "9" * 50),
+)
+
+
+def _cut(text: str, where: int, length: int, put: str) -> str:
+    place = where % (len(text) + 1)
+    return text[:place] + put + text[place + length :]
+
+
+def _swapped(text: str, one: int, other: int) -> str:
+    lines = text.splitlines(keepends=True) or [text]
+    first, second = one % len(lines), other % len(lines)
+    lines[first], lines[second] = lines[second], lines[first]
+    return "".join(lines)
+
+
+def _moved(text: str, one: int, by: int) -> str:
+    lines = text.splitlines(keepends=True) or [text]
+    place = one % len(lines)
+    lines[place] = " " * by + lines[place] if by >= 0 else lines[place][-by:]
+    return "".join(lines)
+
+
+_PLACE = st.integers(0, 100_000)
+_CHANGE: st.SearchStrategy[Callable[[str], str]] = st.one_of(
+    st.builds(
+        lambda where, length, put: lambda text: _cut(text, where, length, put),
+        _PLACE,
+        st.integers(0, 12),
+        st.sampled_from(_CUES) | st.text(max_size=5),
+    ),
+    st.builds(lambda one, other: lambda text: _swapped(text, one, other), _PLACE, _PLACE),
+    st.builds(lambda one, by: lambda text: _moved(text, one, by), _PLACE, st.integers(-4, 4)),
+)
+
+
+def mutations(texts: Iterable[str]) -> st.SearchStrategy[str]:
+    """Texts with some changes."""
+
+    def changed(text: str, changes: list[Callable[[str], str]]) -> str:
+        for change in changes:
+            text = change(text)
+        return text
+
+    return st.builds(changed, st.sampled_from(list(texts)), st.lists(_CHANGE, min_size=1, max_size=6))
+
+
+_KEYS = st.sampled_from(
+    (
+        *("states", "assistants", "tools", "custom_nodes", "id", "next", "state_id", "state_ids", "iter_key", "then"),
+        *("condition", "switch", "cases", "default", "expression", "otherwise", "assistant_id", "tool_id", "task"),
+        *("retry_policy", "mode", "config", "execution_config", "name", "system_prompt", "keep_history", "x"),
+    )
+)
+_LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8) | _KEYS
+JSON = st.recursive(
+    _LEAVES, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(_KEYS, inner, max_size=5), max_leaves=30
+)
+
+
+def fuzz(share: float) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Settings for a part of all examples."""
+
+    def decorate(test: Callable[..., None]) -> Callable[..., None]:
+        tuned = settings(
+            max_examples=max(1, int(EXAMPLES * share)),
+            derandomize=SEED is None,
+            deadline=None,
+            database=None,
+            suppress_health_check=list(HealthCheck),
+        )(test)
+        return seed(int(SEED))(tuned) if SEED is not None else tuned
+
+    return decorate
+
+
+def check(text: str | bytes) -> Parsed:
+    """Read a text, and look at all that is said about it."""
+    started = time.perf_counter()
+    parsed = parse_workflow(text)
+    assert time.perf_counter() - started < SLOWEST
+    assert (parsed.definition is None) is bool(parsed.problems)
+    lines = _lines(text)
+    for problem in (*parsed.problems, *parsed.warnings):
+        _check_problem(problem, lines)
+    return parsed
+
+
+def _lines(text: str | bytes) -> list[str]:
+    if isinstance(text, bytes):
+        wide = text.startswith((b"\xff\xfe", b"\xfe\xff"))
+        text = text.decode("utf-16" if wide else "utf-8", errors="replace")
+    return re.split("\r\n|[\n\r\x85\u2028\u2029]", text.removeprefix("\ufeff"))
+
+
+def _check_problem(problem: Problem, lines: list[str]) -> None:
+    assert 1 <= problem.line <= len(lines), problem
+    assert 1 <= problem.column <= len(lines[problem.line - 1]) + 1, problem
+    said = f"{problem.message} {problem.suggestion}"
+    assert problem.message
+    assert problem.suggestion or len(problem.message) > 40, problem
+    assert len(said) < 2_000
+    assert said.isprintable(), problem
+    assert not re.search(r"Traceback|<class|object at 0x|\b[A-Z]\w+(Error|Exception|Event)\b|NoneType", problem.message)
+    assert problem.path.isprintable()
+
+
+@fuzz(0.35)
+@given(mutations(SMALL))
+def test_small_files_with_changes_load_only_if_they_are_valid(text: str) -> None:
+    if check(text).definition is not None:
+        root = reader.read_document(text).root
+        assert root is not None
+        assert VALIDATOR.is_valid(root.plain())
+
+
+@fuzz(0.2)
+@given(st.text(max_size=200) | st.binary(max_size=200) | st.lists(st.sampled_from(_CUES), max_size=40).map("".join))
+def test_texts_and_bytes_of_any_kind(text: str | bytes) -> None:
+    check(text)
+
+
+@fuzz(0.25)
+@given(JSON)
+def test_values_of_any_shape(value: Any) -> None:
+    check(yaml.safe_dump(value, allow_unicode=True))
+
+
+@pytest.mark.skipif(not TEMPLATES, reason="no template files of workflows here")
+@fuzz(0.2)
+@given(mutations([file.read_text() for file in TEMPLATES]))
+def test_real_files_with_changes(text: str) -> None:
+    check(text)
+
+
+@fuzz(0.1)
+@given(mutations(SMALL[1:]))
+def test_without_libyaml_it_is_the_same(text: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reader, "_loader", lambda: yaml.SafeLoader)
+        check(text)
+
+
+@pytest.mark.parametrize("text", SMALL)
+def test_the_small_files_are_right(text: str) -> None:
+    assert check(text).problems == ()
+    assert check(text.encode("utf-16")).problems == ()
+
+
+BOMBS = {
+    "wrong names everywhere": "assistants: [{id: a, system_prompt: p}]\nstates:\n"
+    + "".join(f"- {{id: s{i}, assistant_id: x{i}, nxt: 1, next: {{state_id: t{i}}}}}\n" for i in range(3000)),
+    "unknown keys": "states:\n- id: a\n" + "".join(f"  k{i}: 1\n" for i in range(30_000)),
+    "one key again and again": "a: 1\n" * 30_000,
+    "laughs": "a: &a [x, x]\n" + "".join(f"k{i}: &a [*a, *a, *a, *a]\n" for i in range(40)),
+    "merges": "a: &a {" + ", ".join(f"k{i}: 1" for i in range(1000)) + "}\nb: [" + "{<<: *a}, " * 1000 + "]",
+    "templates": "- {{a}}\n" * 20_000,
+    "brackets": "[" * 1_000_000,
+    "braces": "{" * 49 + "a" * 1000,
+    "colons": "a: " * 200_000,
+    "newlines": "\n" * 4_000_000,
+    "a long word": "x" * 4_000_000 + ": 1",
+    "a chain": "assistants: [{id: a, system_prompt: p}]\nstates:\n"
+    + "".join(f"- {{id: s{i}, assistant_id: a, next: {{state_id: s{i + 1}, iter_key: k{i}}}}}\n" for i in range(3000)),
+    "expressions": "assistants: [{id: a, system_prompt: p}]\nstates:\n- id: s\n  assistant_id: a\n"
+    "  next:\n    switch:\n"
+    "      default: end\n      cases:\n"
+    + f"      - {{condition: '{' and '.join(['a'] * 90)}', state_id: end}}\n"
+    * 1000,
+    "parentheses": "assistants: [{id: a, system_prompt: p}]\nstates: [{id: s, assistant_id: a, next: {condition: "
+    "{expression: '" + "(" * 4000 + "', then: end, otherwise: end}}}]",
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_bombs_are_read_in_a_moment(name: str) -> None:
+    check(BOMBS[name])

@@ -1,0 +1,272 @@
+"""`statewright.toml`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from statewright.errors import WorkflowError
+from statewright.project import DataSource, Defaults, Kind, Project, ServedWorkflow, load_project, read_project
+from statewright.workflow.states.model import AssistantTool
+
+WHOLE = '''
+[defaults]
+model = "small"
+max_items = 50
+max_concurrency = 4
+
+[assistants.writer]
+system_prompt = """
+[not.a.table]
+key = 1
+"""
+model = "large"
+temperature = 0.5
+name = "The writer"
+tools = ["read_file", { name = "search", integration_alias = "jira" }]
+
+[assistants."the reader"]
+prompt_file = "prompts/reader.md"
+
+[integrations.jira]
+base_url = "https://jira.example.com"
+token = "env:JIRA_TOKEN"
+headers = { "X-Key" = "env:JIRA_KEY" }
+
+[datasources.docs]
+folder = "documents"
+glob = "**/*.md"
+
+[tools]
+triple = "own_tools:triple"
+allow_shell = true
+allow_hosts = ["*.example.com"]
+root = "."
+
+[workflows.triage]
+file = "triage.yaml"
+description = "Sorts tickets."
+'''
+
+
+def read(text: str, folder: Path) -> Project:
+    return read_project(text, folder / "statewright.toml")
+
+
+def problems(text: str, folder: Path) -> list[str]:
+    with pytest.raises(WorkflowError) as caught:
+        read(text, folder)
+    return [str(one) for one in caught.value.problems]
+
+
+def warnings(text: str, folder: Path) -> list[str]:
+    return [str(one) for one in read(text, folder).warnings]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "prompts").mkdir()
+    (tmp_path / "documents").mkdir()
+    (tmp_path / "prompts/reader.md").write_text("You read.", encoding="utf-8")
+    (tmp_path / "triage.yaml").touch()
+    return tmp_path
+
+
+def test_everything_is_read(folder: Path) -> None:
+    project = read(WHOLE, folder)
+    assert project.warnings == ()
+    writer, reader = project.assistants["writer"], project.assistants["the reader"]
+    assert (writer.id, writer.model, writer.temperature, writer.name) == ("writer", "large", 0.5, "The writer")
+    assert [(one.name, one.integration_alias) for one in writer.tools] == [("read_file", None), ("search", "jira")]
+    assert isinstance(writer.tools[0], AssistantTool)
+    assert writer.at.line == 7
+    assert reader.system_prompt == "You read."
+    assert reader.at.line == 17
+    assert project.integrations.aliases == ("jira",)
+    assert project.datasources == {"docs": DataSource("docs", folder / "documents", "**/*.md")}
+    assert project.workflows == {"triage": ServedWorkflow("triage", folder / "triage.yaml", "Sorts tickets.")}
+    assert project.defaults == Defaults("small", 50, 4)
+    assert project.functions == {"triple": "own_tools:triple"}
+    assert {"triple", "run_command", "http_request", "read_file"} <= set(project.tool_registry().names)
+
+
+def test_credentials_are_looked_up_when_they_are_wanted(folder: Path) -> None:
+    credentials = read(WHOLE, folder).integrations.credentials("jira", {"JIRA_TOKEN": "one", "JIRA_KEY": "two"})
+    assert (credentials["token"], credentials["headers"]["X-Key"]) == ("one", "two")
+
+
+def test_the_nearest_file_above_counts(folder: Path) -> None:
+    (folder / "statewright.toml").write_text(WHOLE, encoding="utf-8")
+    (folder / "flows/deep").mkdir(parents=True)
+    (folder / "flows/deep/flow.yaml").touch()
+    for start in (folder, folder / "flows/deep", folder / "flows/deep/flow.yaml", folder / "statewright.toml"):
+        assert load_project(start).file == folder.resolve() / "statewright.toml"
+    (folder / "flows/statewright.toml").write_text("", encoding="utf-8")
+    assert load_project(folder / "flows/deep/flow.yaml").folder == folder.resolve() / "flows"
+
+
+def test_the_search_ends_at_the_top_of_a_repository(folder: Path) -> None:
+    (folder / "statewright.toml").write_text(WHOLE, encoding="utf-8")
+    (folder / "repo/.git").mkdir(parents=True)
+    assert load_project(folder / "repo").file is None
+
+
+def test_without_a_file_everything_is_empty(folder: Path) -> None:
+    (folder / ".git").mkdir()
+    project = load_project(folder / "triage.yaml")
+    assert (project.file, project.folder, project.assistants) == (None, folder.resolve(), {})
+    assert project.tool_registry().names == ()
+
+
+@pytest.mark.skipif(os.name != "posix" or os.getuid() != 0, reason="only root can give files away")
+def test_a_file_that_somebody_else_put_into_a_shared_folder_is_passed_over(folder: Path) -> None:
+    file = folder / "statewright.toml"
+    file.write_text(WHOLE, encoding="utf-8")
+    (folder / ".git").mkdir()
+    os.chown(file, 12345, -1)
+    assert load_project(folder).file is not None
+    folder.chmod(0o1777)
+    assert load_project(folder).file is None
+
+
+def test_what_is_no_toml_is_told_with_its_line(folder: Path) -> None:
+    (folder / "statewright.toml").write_text("[defaults]\nmodel = \n", encoding="utf-8")
+    with pytest.raises(WorkflowError) as caught:
+        load_project(folder)
+    assert str(folder) in str(caught.value)
+    assert [(one.line, one.column) for one in caught.value.problems] == [(2, 9)]
+    assert "It is no TOML: Invalid value." in str(caught.value)
+
+
+def test_a_file_that_cannot_be_read_is_told(folder: Path) -> None:
+    (folder / "statewright.toml").write_bytes(b"\xff")
+    with pytest.raises(WorkflowError, match="It cannot be read"):
+        load_project(folder)
+
+
+def test_all_problems_are_found_at_once_with_their_lines(folder: Path) -> None:
+    text = """
+defaults.max_items = 0
+[assistants.a]
+temperature = 3
+tools = [1, {}]
+system_prompt = "a"
+prompt_file = "none.md"
+[assistants]
+b = "text"
+[integrations.c]
+token = ["hunter2-in-a-list"]
+key = "env:1 2"
+[datasources.d]
+glob = 1
+[workflows.e]
+[tools]
+f = 1
+allow_shel = true
+g = "module"
+h = "module:function"
+"i j" = "m:f"
+allow_hosts = ["https://x", "*"]
+root = 1
+"""
+    found = problems(text, folder)
+    assert found == [
+        "In 'defaults.max_items' (line 2, column 1): It must be a whole number of at least 1, and is a number: 0.",
+        "In 'assistants.a' (line 3, column 1): It has both a system_prompt and a prompt_file. Keep one of them.",
+        "In 'assistants.a.temperature' (line 4, column 1): It must be a number from 0 to 2, and is a number: 3.",
+        "In 'assistants.a.tools.0' (line 5, column 1): It must be a table, and is a number: 1.",
+        "In 'assistants.a.tools.1' (line 5, column 1): It has no name. Write the name of a tool.",
+        found[5],
+        "In 'assistants.b' (line 9, column 1): It must be a table, and is a text: \"text\".",
+        "In 'integrations.c.token' (line 11, column 1): It must be a text, a number or a table, and is a list.",
+        "In 'integrations.c.key' (line 12, column 1): What follows env: is no name of a variable. Write env:NAME.",
+        "In 'datasources.d' (line 13, column 1): It has no folder. Write folder = \"documents\".",
+        "In 'datasources.d.glob' (line 14, column 1): It must be a text, and is a number: 1.",
+        "In 'workflows.e' (line 15, column 1): It has no file. Write file = \"e.yaml\".",
+        "In 'tools.f' (line 17, column 1): A tool must be a text, and is a number. Write 'module:function'.",
+        "In 'tools.allow_shel' (line 18, column 1): A tool must be a text, and is a boolean. Did you mean 'allow_shell'? ",
+        found[14],
+        found[15],
+        found[16],
+        "In 'tools.root' (line 23, column 1): It must be a text, and is a number: 1.",
+    ]
+    assert "none.md' cannot be read" in found[5]
+    assert "Tool 'g' is 'module', which names no function." in found[14]
+    assert "'i j' cannot name a tool" in found[15]
+    assert "'https://x' allows no host" in found[16]
+    assert "hunter2" not in "".join(found)
+
+
+@pytest.mark.parametrize("section", ["assistants", "integrations", "datasources", "tools", "workflows", "defaults"])
+def test_a_section_is_a_table(section: str, folder: Path) -> None:
+    told = f"In '{section}' (line 1, column 1): It must be a table, and is a number: 1."
+    expected = told.removesuffix(": 1.") + "." if section == "integrations" else told
+    assert problems(f"{section} = 1", folder) == [expected]
+
+
+def test_unknown_keys_are_warnings_with_near_misses(folder: Path) -> None:
+    text = "asistants = 1\n[assistants.a]\nprompt = 'x'\nmodle = 'y'\n[defaults]\nmax_item = 3\n"
+    found = warnings(text, folder)
+    assert found[0].startswith(
+        "In 'asistants' (line 1, column 1): The key 'asistants' is not known. Did you mean 'assistants'?"
+    )
+    assert "In 'assistants.a.modle' (line 4, column 1): The key 'modle' is not known. Did you mean 'model'?" in found[2]
+    assert "Did you mean 'max_items'? Keys: model, max_items, max_concurrency." in found[3]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'token = "abc"',
+        'db_password = "x"',
+        'API-Key = "x"',
+        'note = "sk-abcdefghijklmnop"',
+        'x = "ghp_0123456789abcdef"',
+    ],
+)
+def test_4_1_11_a_secret_in_the_file_is_a_warning_that_does_not_quote_it(line: str, folder: Path) -> None:
+    (found,) = warnings(f"[integrations.a]\n{line}", folder)
+    assert "(line 2, column 1)" in found
+    assert "looks like a secret" in found
+    assert "write env:NAME" in found
+    assert line.split('"')[1] not in found.replace("looks", "")
+
+
+def test_plain_values_and_variables_are_no_secrets(folder: Path) -> None:
+    text = '[integrations.a]\nbase_url = "https://x"\ntoken = "env:TOKEN"\nretries = 3\nuser = "me"\ntoken2 = ""'
+    assert warnings(text, folder) == []
+
+
+def test_files_and_folders_that_are_not_there_are_warnings(folder: Path) -> None:
+    text = '[workflows.a]\nfile = "no.yaml"\n[datasources.b]\nfolder = "no"\n[tools]\nroot = "no"'
+    assert [one.split(": ", 1)[1] for one in warnings(text, folder)] == [
+        "There is no file 'no.yaml'. Its path is relative to this file.",
+        "There is no folder 'no'. Its path is relative to this file.",
+        "There is no folder 'no'. Its path is relative to this file.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "section"),
+    [
+        ("assistant", "assistants"), ("integration", "integrations"), ("datasource", "datasources"),
+        ("workflow", "workflows"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("name", ["plain", "with space", 'quoted"', "8f14e45f-ea"])
+def test_a_stanza_is_what_can_be_added(kind: Kind, section: str, name: str, folder: Path) -> None:
+    stanza = Project(folder).stanza_for(kind, name)
+    project: Any = read(stanza, folder)
+    if kind == "integration":
+        assert name in project.integrations
+    else:
+        assert name in getattr(project, section)
+
+
+def test_a_stanza_for_a_tool_is_what_can_be_added(folder: Path) -> None:
+    stanza = Project(folder).stanza_for("tool", "_read_graph")
+    assert stanza == '[tools]\n_read_graph = "my_tools:read_graph"'
+    assert "_read_graph" in read(stanza, folder).tool_registry()

@@ -1,0 +1,98 @@
+"""Reading values as Python writes them."""
+
+import ast
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from statewright.workflow.states.expressions.literal import DEPTH_LIMIT, NoLiteral, read_literal, read_literal_at
+
+PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+@given(PLAIN)
+def test_what_python_writes_is_read(value: Any):
+    assert read_literal(repr(value)) == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1", "-1", "+1", "1_000", "0x1F", "0o17", "0b101", "1.", ".5", "1e3", "1E-3", "00", "1_0.5",
+        "'a'", '"a"', "'''a\n'b'''", '"""a"b"""', "''", '""', "r'\\d'", "u'a'", "'a' 'b'", "('a'\n 'b')",
+        r"'\n\t\\\'\"\x41\u00e9\U0001F600\101\0\a\q'", "'a\\\nb'",
+        "[]", "[1]", "[1,]", "[1, [2, [3]]]", "{}", "{'a': 1,}", "{'a': {'b': [True, None]}}", "(1)", "('a')",
+        "[1, # one\n 2]", "[\n1\n,\n2\n]", " 5 ", "'é'",
+    ],
+)  # fmt: skip
+def test_it_reads_as_python_does(text: str):
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert read_literal(text) == ast.literal_eval(text.strip())
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("(1, 2)", [1, 2]),
+        ("(1,)", [1]),
+        ("()", []),
+        ("[(1, 2)]", [[1, 2]]),
+        ("[true, false, null]", [True, False, None]),
+    ],
+)
+def test_2_1_tuples_are_lists(text: str, value: Any):
+    assert read_literal(text) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("{1: 'a'}", {"1": "a"}), ("{None: 1, True: 2}", {"null": 1, "true": 2}), ("{1.5: 1}", {"1.5": 1})],
+)
+def test_keys_are_texts(text: str, value: Any):
+    assert read_literal(text) == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", " ", "x", "07", "1__0", "1_", "_1", "1x", "1.2.3", "--1", "+", ".", "e5", "1e", "0x", "1e999", "-1e999",
+        "1j", "1+2j",
+        "1 2", "1,", "'a", "'a\nb'", "'''a", "b'a'", "f'a'", "{1, 2}", "{'a'}", "{'a': }", "{'a' 1}", "{[1]: 2}",
+        "[1 2]", "[,]", "[1,,2]", "[1", "(1", "{'a': 1", "[1)", "(,)", "nan", "inf", "None_", "Truex", "set()", "[x]",
+        "9" * 2000, "5 # five\n", "١", "'\\", "...", "__import__('os')", "[1] + [2]", "()()", "1 if 1 else 2",
+    ],
+)  # fmt: skip
+def test_2_1_anything_else_is_refused(text: str):
+    with pytest.raises(NoLiteral):
+        read_literal(text)
+
+
+def test_a_value_may_be_followed_by_other_text():
+    assert read_literal_at("see [1, 'a'] there", 4) == ([1, "a"], 12)
+
+
+def test_2_1_it_reads_to_a_depth():
+    assert read_literal("[" * DEPTH_LIMIT + "]" * DEPTH_LIMIT)
+    with pytest.raises(NoLiteral) as raised:
+        read_literal("[" * (DEPTH_LIMIT + 1) + "]" * (DEPTH_LIMIT + 1))
+    assert raised.value.at == DEPTH_LIMIT
+
+
+@pytest.mark.parametrize(
+    "unit", ["1", "(", "[", "{'a':", "'''", '"', "\\", "'\\'", "[1,", "1_", "'a'", "#\n", " ", "-", "0x1", "1e", "r'"]
+)
+def test_4_1_hostile_text_takes_no_longer_than_long_text(unit: str):
+    for text in (unit * 100_000, "[" + unit * 100_000 + "x", "['" + unit * 100_000):
+        began = time.perf_counter()
+        with pytest.raises(NoLiteral):
+            read_literal(text + "\x00")
+        assert time.perf_counter() - began < 1

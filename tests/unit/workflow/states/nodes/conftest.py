@@ -1,0 +1,108 @@
+"""Calls of custom nodes, made by hand."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from statewright.messages import Message
+from statewright.workflow.states.lineage import Lineage
+from statewright.workflow.states.model import CustomNode, Next, State
+from statewright.workflow.states.nodes import NodeKinds, NodeResources
+from statewright.workflow.states.performers import Call
+from statewright.workflow.states.visit import Visit
+
+
+class Spending:
+    """Stands where the runtime is, and counts what is spent."""
+
+    def __init__(self) -> None:
+        self.tokens = 0
+
+    def spend(self, *, tokens: int = 0, cost: float = 0.0) -> None:
+        self.tokens += tokens
+
+
+def make_call(
+    context: Mapping[str, Any] | None = None,
+    *,
+    prompt: str = "",
+    history: Sequence[Message] = (),
+    given: Any = None,
+    visits: Sequence[Visit] = (),
+    state: str = "own",
+    **scope: Any,
+) -> Call:
+    lineage = Lineage(given)
+    lineage.extend(visits)
+    context = dict(context or {})
+    return Call(
+        state=State(state, Next(state_id="end"), custom_node_id="node"),
+        prompt=prompt,
+        context=context,
+        scope={**context, **scope},
+        history=tuple(history),
+        item=None,
+        has_item=False,
+        number=0,
+        lineage=lineage,
+        runtime=Spending(),  # pyright: ignore
+    )
+
+
+def run_node(
+    kind: str,
+    config: Mapping[str, Any] | None = None,
+    call: Call | None = None,
+    resources: NodeResources | None = None,
+    **more: Any,
+) -> Any:
+    """What a node of a kind answers to a call."""
+    definition = CustomNode("node", kind, config=dict(config or {}), **more)
+    performer = NodeKinds().performer(definition, resources or NodeResources(state_id="own"))
+    return asyncio.run(performer.perform(call or make_call()))
+
+
+@pytest.fixture
+def run() -> Callable[..., Any]:
+    return run_node
+
+
+@pytest.fixture
+def call_with() -> Callable[..., Call]:
+    return make_call
+
+
+@pytest.fixture
+def transform() -> Callable[..., Any]:
+    """The output of a transform node over a context."""
+
+    def transformed(context: Mapping[str, Any], *mappings: Mapping[str, Any], call: Call | None = None, **config: Any):
+        given = call or make_call(context)
+        return run_node("transform_node", {"mappings": list(mappings), **config}, given).output
+
+    return transformed
+
+
+@pytest.fixture
+def faults_of() -> Callable[..., list[tuple[tuple[str | int, ...], bool]]]:
+    """Where a definition is wrong (true) or odd (false)."""
+
+    def faults(kind: str, config: Mapping[str, Any]) -> list[tuple[tuple[str | int, ...], bool]]:
+        found = NodeKinds().check_config(CustomNode("node", kind, config=config))
+        assert all(fault.message and fault.suggestion for fault in found)
+        return [(fault.path, fault.is_error) for fault in found]
+
+    return faults
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    for name in ("b.md", "a.md", "code/x.py", "code/deep/y.py", ".env", ".git/config"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"text of {name}", encoding="utf-8")
+    return tmp_path

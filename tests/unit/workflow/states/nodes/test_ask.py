@@ -1,0 +1,28 @@
+"""Models asked by custom nodes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from statewright.messages import Message
+from statewright.models import ScriptedModel
+from statewright.workflow.states.model import CustomNode
+from statewright.workflow.states.nodes.ask import ask
+from statewright.workflow.states.performers import Call
+
+
+def test_a_question_carries_the_settings_of_the_node_and_is_paid_for(call_with: Callable[..., Call]) -> None:
+    model, call = ScriptedModel(["answer", "answer"]), call_with()
+    node = CustomNode("n", "k", model="big", system_prompt="Be brief.")
+    assert asyncio.run(ask(model, node, call, [Message("question")], usual="usual")) == "answer"
+    asyncio.run(ask(model, CustomNode("n", "k"), call, [Message("question")], usual="usual"))
+    first, second = model.requests
+    assert (first.model, first.system, first.metadata["state"], first.metadata["call"]) == (
+        "big",
+        "Be brief.",
+        "own",
+        call,
+    )
+    assert (second.model, second.system) == (None, "usual")
+    assert call.runtime.tokens > 0  # pyright: ignore

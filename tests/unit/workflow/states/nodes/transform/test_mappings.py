@@ -1,0 +1,244 @@
+"""How single fields are made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from statewright.errors import ExpressionError
+from statewright.workflow.states.expressions import parse_expression
+from statewright.workflow.states.nodes.config import ConfigReader
+from statewright.workflow.states.nodes.transform.mappings import (
+    READERS,
+    ArrayMap,
+    ConditionMapping,
+    Constant,
+    Extract,
+    Script,
+    TemplateMapping,
+)
+from statewright.workflow.states.templates import parse_template
+
+DATA = {
+    "user": {"name": "Ada", "nothing": None, "no": False},
+    "rows": [{"n": 1, "s": "a"}, {"n": 2}, {"n": None}, "x"],
+    "user.name": "exactly",
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("user", {"name": "Ada", "nothing": None, "no": False}),
+        ("user.no", False),
+        ("user.nothing", "default"),
+        ("user.missing", "default"),
+        ("missing.name", "default"),
+        ("user.name.first", "default"),
+        ("user.name", "exactly"),
+        ("rows[0].n", 1),
+        ("rows.0.n", 1),
+        ("user.__class__", "default"),
+    ],
+)
+def test_2_10_extract_takes_a_part_and_the_default_for_null(path: str, value: Any) -> None:
+    assert Extract(path, "default").value(DATA) == value
+
+
+def test_2_10_extract_without_a_default_gives_null() -> None:
+    assert Extract("missing").value(DATA) is None
+
+
+CONDITIONS = [
+    ("action in ['opened', 'updated', 'reopened']", {"action": "opened"}, True),
+    ("action in ['opened', 'updated', 'reopened']", {"action": "closed"}, False),
+    ("action in ['opened', 'edited']", {"action": "edited"}, True),
+    ("'WS' in label_names", {"label_names": ["WS", "x"]}, True),
+    ("has_ws_label or 'critical' in label_names", {"has_ws_label": False, "label_names": ["critical"]}, True),
+    ("len(target_labels) > 0", {"target_labels": []}, False),
+    ("tag_count > 5", {"tag_count": 6}, True),
+    ("tag_count >= 3", {"tag_count": 2}, False),
+    ("priority == 'high' and count > 5", {"priority": "high", "count": 6}, True),
+    ("users.get('status') == 'active'", {"users": {"status": "active"}}, True),
+    ("phone is not None and phone.startswith('555')", {"phone": "5550123"}, True),
+    ("phone is not None and phone.startswith('555')", {"phone": None}, False),
+    ("phone is not None and len(phone) > 0", {"phone": ""}, False),
+    ("'@' in email_lower and '.' in email_lower", {"email_lower": "a@b.c"}, True),
+    ("pr.user.login == 'ada'", {"pr": {"user": {"login": "ada"}}}, True),
+    ("pr.items[0].name == 'x'", {"pr": {"items": [{"name": "x"}]}}, True),
+]
+
+
+@pytest.mark.parametrize(("text", "data", "holds"), CONDITIONS)
+def test_4_3_conditions_of_transforms(text: str, data: Any, holds: bool) -> None:
+    assert ConditionMapping(parse_expression(text), "then", "else").value(data) == ("then" if holds else "else")
+
+
+@pytest.mark.parametrize("text", ["missing > 1", "1 / 0 > 1", "'a' > 1", "x.missing", "[x for x in y]", "open('f')"])
+def test_2_10_a_condition_that_fails_gives_the_else_value(text: str) -> None:
+    assert ConditionMapping(parse_expression(text), "then", "else").value({"x": {}}) == "else"
+
+
+def test_a_condition_gives_true_and_false_where_no_values_are_written() -> None:
+    assert ConditionMapping(parse_expression("1 == 1")).value({}) is True
+    assert ConditionMapping(parse_expression("1 == 2")).value({}) is False
+
+
+def test_values_of_conditions_are_not_converted() -> None:
+    assert ConditionMapping(parse_expression("a == '15'")).value({"a": "15"}) is True
+
+
+def test_2_10_a_template_makes_text() -> None:
+    template = parse_template("PR #{{ n }}: {{ pr.title }} {{ labels | join(', ') }} {{ missing }} {{ yes }}")
+    data = {"n": 11, "pr": {"title": "Fix"}, "labels": ["a", "b"], "yes": True}
+    assert TemplateMapping(template).value(data) == "PR #11: Fix a, b {{ missing }} true"
+    assert TemplateMapping(parse_template("{{ n }}")).value(data) == "11"
+
+
+def test_2_10_a_template_may_have_blocks() -> None:
+    template = parse_template("{% for row in rows %}{{ row.n }};{% endfor %}")
+    assert TemplateMapping(template).value({"rows": [{"n": 1}, {"n": 2}]}) == "1;2;"
+
+
+@pytest.mark.parametrize("text", ["{{ a.__class__.__mro__ }}", "{% if a.__class__ %}x{% endif %}", "{{ a.__init__ }}"])
+def test_4_1_a_template_reaches_no_python_objects(text: str) -> None:
+    made = TemplateMapping(parse_template(text)).value({"a": "x"})
+    assert made in (text, "")
+
+
+@pytest.mark.parametrize("value", [1, None, "{{ a }}", [{"a": 1}], False])
+def test_2_10_a_constant_is_what_was_written(value: Any) -> None:
+    assert Constant(value).value({"a": "secret"}) == value
+
+
+SCRIPTS = [
+    ("len(tags)", {"tags": [1, 2]}, 2),
+    ("len(label_names)", {"label_names": ["a"]}, 1),
+    ("urgency * 2 + importance", {"urgency": 3, "importance": 1}, 7),
+    ("email.lower().strip()", {"email": " A@B.C "}, "a@b.c"),
+    ("f'{first_name} {last_name}'", {"first_name": "Ada", "last_name": "L"}, "Ada L"),
+    ("price * quantity", {"price": 1.5, "quantity": 2}, 3.0),
+    ("sum(numbers)", {"numbers": [1, 2, 3]}, 6),
+    ("users.get('first_name', '').strip()", {"users": {"first_name": " Ada"}}, "Ada"),
+    ("users.get('first_name', '').strip()", {"users": {}}, ""),
+    ("pr.id", {"pr": {"id": 7}}, 7),
+    ("'yes' if active else 'no'", {"active": 0}, "no"),
+    ("{'n': n, 'all': [n, n + 1]}", {"n": 1}, {"n": 1, "all": [1, 2]}),
+]
+
+
+@pytest.mark.parametrize(("text", "data", "value"), SCRIPTS)
+def test_4_3_scripts_of_transforms(text: str, data: Any, value: Any) -> None:
+    assert Script(parse_expression(text)).value(data) == value
+
+
+def test_4_3_a_script_that_divides_by_zero_is_an_error() -> None:
+    with pytest.raises(ExpressionError):
+        Script(parse_expression("1 / 0")).value({})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "__import__('os').system('true')",
+        "().__class__.__bases__[0]",
+        "'{0.__class__}'.format(a)",
+        "getattr(a, '__class__')",
+        "eval('1')",
+        "open('/etc/passwd')",
+        "(lambda: 1)()",
+        "[x for x in a]",
+        "a.clear()",
+        "type(a)",
+        "9 ** 9 ** 9",
+    ],
+)
+def test_4_1_a_script_reaches_no_python_objects(text: str) -> None:
+    data = {"a": [1]}
+    with pytest.raises(ExpressionError):
+        Script(parse_expression(text)).value(data)
+    assert data == {"a": [1]}
+
+
+def test_4_1_a_value_is_never_run_as_a_script_or_rendered() -> None:
+    data = {"a": "{{ secret }}", "b": "1 + 1", "secret": "s"}
+    assert TemplateMapping(parse_template("{{ a }}{{ b }}")).value(data) == "{{ secret }}1 + 1"
+    assert Script(parse_expression("b")).value(data) == "1 + 1"
+    assert Extract("a").value(data) == "{{ secret }}"
+
+
+LABELS = {"labels": [{"name": "target-a", "active": True}, {"name": "WS"}, {"color": "red"}, {"name": None}]}
+
+
+@pytest.mark.parametrize(
+    ("field", "condition", "values"),
+    [
+        ("name", None, ["target-a", "WS"]),
+        ("name", "item.get('name', '').startswith('target-')", ["target-a"]),
+        ("name", "item.get('active', False)", ["target-a"]),
+        ("name", 'item["name"] == "WS"', ["WS"]),
+        ("name", "item.name == 'WS'", ["WS"]),
+        ("name", "missing", []),
+        ("name", "labels", []),
+        ("color", None, ["red"]),
+        ("name.first", None, []),
+    ],
+)
+def test_4_3_array_map_takes_a_field_of_the_items_that_the_filter_lets_pass(
+    field: str, condition: str | None, values: list[Any]
+) -> None:
+    expression = parse_expression(condition) if condition else None
+    assert ArrayMap("labels", field, expression).value(LABELS) == values
+
+
+def test_2_10_array_map_drops_items_on_which_the_filter_fails() -> None:
+    assert ArrayMap("rows", "n", parse_expression("item.n > 1")).value(DATA) == [2]
+
+
+def test_2_10_array_map_without_a_field_gives_the_items_without_nulls() -> None:
+    assert ArrayMap("a").value({"a": [1, None, 0, ""]}) == [1, 0, ""]
+
+
+def test_array_map_over_nothing_gives_its_default_or_an_empty_list() -> None:
+    assert ArrayMap("missing", "n").value({}) == []
+    assert ArrayMap("missing", "n", default=["none"]).value({"missing": None}) == ["none"]
+
+
+def test_array_map_over_what_is_no_list_is_an_error() -> None:
+    with pytest.raises(ExpressionError, match="'a' is no list, but 'text'"):
+        ArrayMap("a", "n").value({"a": "text"})
+
+
+@pytest.mark.parametrize(
+    ("kind", "config", "keys"),
+    [
+        ("extract", {}, ["source_path"]),
+        ("extract", {"source_path": "a..b"}, ["source_path"]),
+        ("extract", {"source_path": 1}, ["source_path"]),
+        ("condition", {}, ["condition"]),
+        ("condition", {"condition": "valid =="}, ["condition"]),
+        ("template", {}, ["template"]),
+        ("template", {"template": ["x"]}, ["template"]),
+        ("constant", {}, ["value"]),
+        ("script", {}, ["script"]),
+        ("script", {"script": "import os"}, ["script"]),
+        ("script", {"script": "lambda: 1"}, ["script"]),
+        (
+            "array_map",
+            {"item_field": "a..b", "filter_condition": "item ="},
+            ["source_path", "filter_condition", "item_field"],
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_mapping_is_noted(kind: str, config: Any, keys: list[str]) -> None:
+    reader = ConfigReader(config, ())
+    READERS[kind](reader)
+    assert [(fault.path, fault.is_error) for fault in reader.faults] == [((key,), True) for key in keys]
+
+
+def test_a_constant_may_be_null(call_with: Callable[..., Any]) -> None:
+    reader = ConfigReader({"value": None})
+    assert READERS["constant"](reader) == Constant(None)
+    assert reader.faults == []

@@ -1,0 +1,93 @@
+"""What a transform node reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from statewright.errors import RoutingError
+from statewright.messages import Message
+from statewright.workflow.states.nodes.transform.source import Source, part_of
+from statewright.workflow.states.performers import Call
+
+DATA = {"user": {"name": "Ada"}, "rows": [{"n": 1}, {"n": 2}, {"n": 3}], "count": 3, "a.b": {"odd": 1}}
+
+
+@pytest.mark.parametrize(
+    ("key", "data"),
+    [
+        ("user", {"name": "Ada"}),
+        ("count", {"count": 3}),
+        ("rows", {"rows": [{"n": 1}, {"n": 2}, {"n": 3}]}),
+        ("user.name", {"name": "Ada"}),
+        ("rows[0]", {"rows": {"n": 1}}),
+        ("rows[-1]", {"rows": {"n": 3}}),
+        ("rows[1:3]", {"rows": [{"n": 2}, {"n": 3}]}),
+        ("rows[:-1]", {"rows": [{"n": 1}, {"n": 2}]}),
+        ("rows[1:][0].n", {"n": 2}),
+        ("rows[0].n", {"n": 1}),
+        ("a.b", {"odd": 1}),
+    ],
+)
+def test_2_10_an_input_key_leads_to_a_part(key: str, data: Any) -> None:
+    assert part_of(DATA, key) == data
+
+
+def test_2_10_without_a_key_the_whole_context_is_read(call_with: Callable[..., Call]) -> None:
+    assert Source().data(call_with({"a": 1, "b": 2})) == {"a": 1, "b": 2}
+
+
+@pytest.mark.parametrize(("text", "data"), [('{"a": 1}', {"a": 1}), ("[1, 2]", {"raw": [1, 2]}), ("15", {"raw": "15"})])
+def test_a_text_that_is_json_is_read(text: str, data: Any) -> None:
+    assert part_of({"raw": text}, "raw") == data
+
+
+def test_a_text_on_the_way_that_is_json_is_read() -> None:
+    assert part_of({"raw": '{"rows": [{"n": 1}]}'}, "raw.rows[0].n") == {"n": 1}
+
+
+@pytest.mark.parametrize("key", ["nowhere", "user.nmae", "rows[7]", "count[0]", "rows.name", "rows[0", "[0]", ""])
+def test_a_key_that_leads_nowhere_is_an_error(key: str) -> None:
+    with pytest.raises(RoutingError, match=r"nowhere|no path"):
+        part_of(DATA, key)
+
+
+def test_the_near_key_is_named() -> None:
+    with pytest.raises(RoutingError, match=r"there is no 'nmae'\. Did you mean 'name'\?"):
+        part_of(DATA, "user.nmae")
+
+
+@pytest.mark.parametrize(
+    ("history", "key", "data"),
+    [
+        ([Message("old"), Message('Here: {"a": 1}')], None, {"a": 1}),
+        ([Message("plain")], None, {"messages": "plain"}),
+        ([Message("[1, 2]")], "messages[0]", {"messages": 1}),
+        ([], None, {}),
+    ],
+)
+def test_2_10_messages_are_the_content_of_the_last_one(
+    history: Any, key: str | None, data: Any, call_with: Callable[..., Call]
+) -> None:
+    assert Source("messages", key).data(call_with({"a": "context"}, history=history)) == data
+
+
+@pytest.mark.parametrize(
+    ("given", "data"), [('{"a": 1}', {"a": 1}), ({"a": 1}, {"a": 1}), ("hello", {"user_input": "hello"})]
+)
+def test_2_10_the_user_input_is_that_of_the_run(given: Any, data: Any, call_with: Callable[..., Call]) -> None:
+    assert Source("user_input").data(call_with({"a": "context"}, given=given)) == data
+
+
+def test_2_10_the_state_schema_has_the_parts_of_the_state(call_with: Callable[..., Call]) -> None:
+    call = call_with({"a": 1}, history=[Message("hi", name="plan")], given="hi", task="before")
+    assert Source("state_schema").data(call) == {
+        "context_store": {"a": 1},
+        "messages": [{"role": "user", "content": "hi", "name": "plan"}],
+        "user_input": "hi",
+        "task": "before",
+        "state_id": "own",
+    }
+    assert Source("state_schema", "messages[-1].content").data(call) == {"content": "hi"}

@@ -1,0 +1,236 @@
+"""Templates with blocks: sections 2.3-4 and 2.10."""
+
+import time
+from typing import Any
+
+import pytest
+
+from statewright.errors import ExpressionError
+from statewright.workflow.states.templates import parse_template
+
+SCOPE: dict[str, Any] = {
+    "u": 1,
+    "n": 0,
+    "labels": ["bug", "help"],
+    "my-key": "dashed",
+    "d": {"items": 5, "list": [1, 2]},
+    "people": [{"name": "Bo", "age": 3}, {"name": "al", "age": 2}],
+    "evil": "{{u}}{% set u = 2 %}",
+    "text": "x < y",
+    "range": "shadow",
+}
+
+DOUBLED = (
+    "{% set ns = namespace(l=['a'], m=['a']) %}"
+    "{% for i in range(40) %}{% set ns.l = [ns.l, ns.l] %}{% set ns.m = [ns.m, ns.m] %}{% endfor %}"
+)
+REPORT = """\
+{% set groups = {} %}
+{%- for item in items %}
+{%- set _ = groups.setdefault(item.branch, []).append(item) %}
+{%- endfor %}
+{%- set total = namespace(count=0) %}
+{%- for branch, found in groups.items() | sort(attribute="0") %}
+## {{ branch }} ({{ found | length }})
+{%- for item in found | sort(attribute="name", reverse=true) %}
+{%- set total.count = total.count + 1 %}
+{{ loop.index }}. {{ item.name | safe }}{% if item.tags %} [{{ item.tags | join(", ") }}]{% endif %}
+{%- endfor %}
+{%- else %}
+nothing
+{%- endfor %}
+Total: {{ total.count }}
+{# the end #}"""
+
+
+def render(text: str, scope: dict[str, Any] | None = None) -> str:
+    return parse_template(text).render(SCOPE if scope is None else scope)
+
+
+@pytest.mark.parametrize(
+    ("text", "rendered"),
+    [
+        ("{% if u %}yes{% else %}no{% endif %}", "yes"),
+        ("{% if n %}a{% elif u == 1 and labels|length > 1 %}b{% else %}c{% endif %}", "b"),
+        ("{% for l in labels %}{{ loop.index }}:{{l}}{% if not loop.last %}, {% endif %}{% endfor %}", "1:bug, 2:help"),
+        ("{%- for l in labels -%} {{ l }} {%- endfor -%}", "bughelp"),
+        ("{% for x in nope %}{{x}}{% else %}none{% endfor %}", "none"),
+        ("{% for k, v in d.items() %}{{k}}={{v}};{% endfor %}", "items=5;list=[1, 2];"),
+        ("{% for k in d %}{{k}} {% endfor %}", "items list "),
+        ("{% for i in range(3) %}{{i}}{% endfor %} {{ range }}", "012 shadow"),
+        ("{% set x = u + 1 %}{{x}}", "2"),
+        ("{% set x %}a{{u}}{% endset %}{{x|upper}}", "A1"),
+        ("{% if u %}{{ d.items }} {{ d['list'][1] }} {{ d.list[:1] }}{% endif %}", "5 2 [1]"),
+        ("{% if u %}{{ d }} {{ true }} {{ none }}{% endif %}\n", '{"items": 5, "list": [1, 2]} true null\n'),
+        ("{% if 'bug' in labels and 'x' not in labels %}in{% endif %}", "in"),
+        ("{% if nope is defined or u is not none %}{{ nope|default('dd') }}{% endif %}", "dd"),
+        ("{% if u %}{{ 'a' if n else 'b' }}{{ 'x' ~ u ~ d.items }}{{ labels|first }}{% endif %}", "bx15bug"),
+        (
+            "{% if u %}{{ people|sort(attribute='name')|tojson }}{% endif %}",
+            '[{"name": "al", "age": 2}, {"name": "Bo", "age": 3}]',
+        ),
+        (
+            "{% if u %}{{ text.upper() }} {{ ', '.join(labels) }} {{ labels.count('bug') }}{% endif %}",
+            "X < Y bug, help 1",
+        ),
+        ("{# note #}{{u}}", "1"),
+        ("{% set ns = namespace(c=0) %}{% for l in labels %}{% set ns.c = ns.c + 2 %}{% endfor %}{{ ns.c }}", "4"),
+        ("{% set _ = d.update({'z': 1}) %}{{ d.z }}{% set _ = labels.append('new') %}{{ labels|length }}", "13"),
+        ("{% set _ = labels.extend(labels) %}{{ labels|length }}{{ labels.pop() }}{{ d.pop('items') }}", "4help5"),
+        ("{% if text.contains('<') %}{{ text }}{% endif %}", "x < y"),
+        ("{% if u %}{{ dict(a=1).a }} {{ -u }} {{ 7 // 2 }} {{ 7 % 4 }} {{ 2 * 3 }}{% endif %}", "1 -1 3 3 6"),
+    ],
+)
+def test_2_3_blocks(text: str, rendered: str):
+    assert render(text) == rendered
+
+
+def test_2_10_a_report_with_sets_changes_of_maps_and_sorting():
+    items = [
+        {"branch": "main", "name": "<b>", "tags": ["x", "y"]},
+        {"branch": "dev", "name": "a", "tags": []},
+        {"branch": "main", "name": "c"},
+    ]
+
+    assert render(REPORT, {"items": items}) == ("\n## dev (1)\n1. a\n## main (2)\n1. c\n2. <b> [x, y]\nTotal: 3\n")
+    assert render(REPORT, {"items": []}) == "\nnothing\nTotal: 0\n"
+
+
+def test_2_3_what_has_no_value_stays_as_written():
+    text = "{% if u %}{{u}} {{  nope }} {{ a.b.c }} {{ nope|upper }} {{ d.nope }}{% endif %}"
+
+    assert render(text) == "1 {{  nope }} {{ a.b.c }} {{ nope|upper }} {{ d.nope }}"
+
+
+def test_2_3_keys_with_dashes_are_read():
+    assert render("{% if u %}{{ my-key }} {{ no-key }} {{ u - 1 }}{% endif %}") == "dashed {{ no-key }} 0"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{% if %}{{u}}",
+        "{% if u %}{{u}}",
+        "{% for x in labels %}{{u}}{% endif %}",
+        "{% if u %}{{ u ** 9 }}{% endif %}",
+        "{% if u %}{{ u|unknown }}{% endif %}",
+        "{% if u is unknown %}{{u}}{% endif %}",
+        "{% if u %}{{ u + text }}{% endif %}",
+        "{% if u %}{{ nope + 1 }}{% endif %}",
+        "{% if u %}{{ 1 / n }}{% endif %}",
+        "{% for x in u %}{{x}}{% endfor %}",
+        "{% if u %}{{ u() }}{% endif %}",
+        "{% if u %}{{ labels.clear() }}{% endif %}",
+        "{% if u %}{{ text.format(u) }}{% endif %}",
+        "{% if u %}{{ '%s' % u }}{% endif %}",
+        "{% if u %}{{ '%s'|format(u) }}{% endif %}",
+        "{% if u %}{{ u|attr('real') }}{% endif %}",
+        "{% if u %}{{ labels|map('upper')|join }}{% endif %}",
+        "{% if u %}{{ dict(*labels) }}{% endif %}",
+        "{% if u %}{{ u|_shown('x') }}{% endif %}",
+        "{% if u %}{{ __run }}{% endif %}",
+        "{% set __run = 1 %}{% if u %}{% endif %}",
+        "{% if u %}{{ self }}{% endif %}",
+        "{% if u %}{% include 'x' %}{% endif %}",
+        "{% if u %}{% import 'x' as x %}{% endif %}",
+        "{% if u %}{% macro f() %}x{% endmacro %}{{ f() }}{% endif %}",
+        "{% if u %}{% filter upper %}x{% endfilter %}{% endif %}",
+        "{% if u %}{% block x %}{% endblock %}{% endif %}",
+        "{% extends 'x' %}{% if u %}{% endif %}",
+        "{% if u %}{% call u() %}{% endcall %}{% endif %}",
+        "{% for x in labels recursive %}{{ loop(x) }}{% endfor %}",
+        "{% for x in labels %}{{ loop.cycle(1, 2) }}{% endfor %}",
+        "{% if u %}{{ range(10000000) }}{% endif %}",
+        "{% set ns = namespace(s='ab') %}{% for i in range(60) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}{{ns.s}}",
+        "{% set ns = namespace(s='ab') %}{% for i in range(60) %}{% set ns.s = ns.s + ns.s %}{% endfor %}{{ns.s}}",
+        "{% set ns = namespace(s=[1]) %}{% for i in range(60) %}{% set _ = ns.s.extend(ns.s) %}{% endfor %}{{u}}",
+        "{% if u %}{{ 'a' * 10000000000 }}{% endif %}",
+        "{% if u %}{{ ['a'] * 10000000000 }}{% endif %}",
+        "{% if " + "(" * 5000 + "u" + ")" * 5000 + " %}{% endif %}",
+    ],
+)
+def test_2_3_what_cannot_be_rendered_stays_as_written_as_a_whole(text: str):
+    began = time.perf_counter()
+
+    assert render(text) == text
+    assert time.perf_counter() - began < 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
+        "{% for i in big %}{% for j in big %}{% if j in big %}{% endif %}{% endfor %}{% endfor %}",
+        "{% for i in range(9999) %}{% if big == other %}{% endif %}{% set x = big[1:] %}{% endfor %}",
+        "{% for i in range(9999) %}{% set x = big|sort|length %}{% endfor %}",
+        "{% for i in range(9999) %}{% set x = big.count(1) %}{% endfor %}",
+        "{% for i in range(99999) %}{{ 'a' * 100 }}{% endfor %}",
+        DOUBLED + "{{ ns.l }}",
+        DOUBLED + "{% if ns.l == ns.m %}{% endif %}",
+        DOUBLED + "{{ [ns.l, ns.m]|sort }}",
+        DOUBLED + "{{ [ns.l].count(ns.m) }}",
+        "{% if huge %}{{ huge }}{{ huge }}{% endif %}",
+    ],
+)
+def test_4_1_loops_and_outputs_are_bounded(text: str):
+    scope = {"big": list(range(50_000)), "other": list(range(50_000)), "huge": "a" * 600_000}
+    began = time.perf_counter()
+
+    with pytest.raises(ExpressionError, match="A template with blocks"):
+        render(text, scope)
+    assert time.perf_counter() - began < 3
+
+
+def test_4_1_no_template_changes_the_context():
+    scope = {"d": {"l": [1]}, "l": [{"k": 1}]}
+    text = "{% set _ = d.l.append(2) %}{% set _ = l[0].update({'k': 2}) %}{% set _ = d.pop('l') %}{{ l }}{{ d }}"
+
+    assert render(text, scope) == '[{"k": 2}]{}'
+    assert scope == {"d": {"l": [1]}, "l": [{"k": 1}]}
+
+
+def test_2_3_a_value_is_never_rendered_again():
+    assert render("{% if u %}{{ evil }}{% for x in [evil] %}{{ x }}{% endfor %}{% endif %}") == SCOPE["evil"] * 2
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        "range",
+        "namespace",
+        "dict",
+        "loop",
+        "cycler",
+        "lipsum",
+        "d.items.real",
+        "labels.append",
+        "text.upper",
+        "u.__class__",
+    ],
+)
+def test_4_1_nothing_but_values_is_shown(inner: str):
+    text = "{{ " + inner + " }}"
+
+    assert (
+        render("{% for x in [1] %}" + text + "{% endfor %}", SCOPE | {"range": {}} if inner != "range" else {}) == text
+    )
+
+
+def test_a_loop_shows_what_it_counts_and_no_more():
+    text = "{% for x in labels %}{{ loop.length }}{{ loop._iterator }}{{ loop.__init__ }}{% endfor %}"
+
+    assert render(text) == "2{{ loop._iterator }}{{ loop.__init__ }}" * 2
+
+
+def test_it_says_which_names_it_reads():
+    template = parse_template(
+        "{% for x in items %}{{ x.a }}{{ my-key }}{% set y = z %}{{ range(3) }}{{ y }}{% endfor %}"
+    )
+
+    assert template.names == {"items", "my-key", "z"}
+
+
+def test_rendering_does_not_depend_on_earlier_renderings():
+    template = parse_template("{% for i in range(99999) %}{% endfor %}done {{ u }}")
+
+    assert [template.render({"u": turn}) for turn in range(3)] == ["done 0", "done 1", "done 2"]

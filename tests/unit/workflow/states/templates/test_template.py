@@ -1,0 +1,281 @@
+"""Templates of section 2.3: what is replaced, what stays as written, and that values are only data."""
+
+import copy
+import pickle
+import time
+from typing import Any
+
+import pytest
+
+from statewright.errors import ExpressionError
+from statewright.workflow.states.templates import Template, parse_template, render_values
+from statewright.workflow.states.templates.template import BLOCKS_LIMIT, RENDERED_LIMIT, SIZE_LIMIT
+
+SCOPE: dict[str, Any] = {
+    "u": 1,
+    "my-key": "dashed",
+    "my": 10,
+    "key": 4,
+    "name": "Ann",
+    "d": {"items": 5, "list": [1, 2], "a-b": "x", "none": None},
+    "lst": [3, 1, 2],
+    "flag": True,
+    "nothing": None,
+    "price": 2.5,
+    "text": "naïve 'q' \"d\"",
+    "a b": "spaced",
+    "a.b": "dotted",
+    "task": {"id": 1, "title": "é"},
+}
+
+
+def render(text: str, scope: dict[str, Any] | None = None) -> str:
+    return parse_template(text).render(SCOPE if scope is None else scope)
+
+
+@pytest.mark.parametrize(
+    ("text", "rendered"),
+    [
+        ("{{u}}", "1"),
+        ("{{ u }}", "1"),
+        ("{{\tu\n}}", "1"),
+        ("{{my-key}}", "dashed"),
+        ("{{ d.items }}", "5"),
+        ("{{d.a-b}}", "x"),
+        ("{{d.list[0]}} {{d['items']}} {{d[\"a-b\"]}} {{d.list[-1]}} {{d.list.1}}", "1 5 x 2 2"),
+        ("{{lst[1:]}}", "[1, 2]"),
+        ("{{a b}} {{a.b}}", "spaced dotted"),
+        ("{{flag}} {{nothing}} {{d.none}}", "true null null"),
+        ("{{price}} {{text}}", "2.5 naïve 'q' \"d\""),
+        ("{{task}}", '{"id": 1, "title": "é"}'),
+        ("Execute {{task.id}}: {{task.title}}\n", "Execute 1: é\n"),
+        ("{{lst}}", "[3, 1, 2]"),
+        ("{{lst | join(', ')}} {{lst|sort|join}} {{lst|length}}", "3, 1, 2 123 3"),
+        ("{{name|upper}} {{name|lower|trim}} {{name|length}} {{name|safe}}", "ANN ann 3 Ann"),
+        ("{{name|tojson}} {{nope|default('x')}} {{nope|default}}|{{nothing|default('y', true)}}", '"Ann" x |y'),
+        ('{"a": {{u}}}', '{"a": 1}'),
+        ('{"a":{{u}}}', '{"a":1}'),
+        ('{"a":{"b":{{u}}}}', '{"a":{"b":1}}'),
+        ("{{{u}}}", "{1}"),
+        ("{{u}}{{u}}", "11"),
+        ("{{ {{u}} }}", "{{ 1 }}"),
+    ],
+)
+def test_2_3_placeholders_become_values(text: str, rendered: str):
+    assert render(text) == rendered
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "plain",
+        "{{nope}}",
+        "{{ nope }}",
+        "{{ nope.a.b }}",
+        "{{d.nope}}",
+        "{{d.list[9]}}",
+        "{{u.real}}",
+        "{{name.upper}}",
+        "{{name.upper()}}",
+        "{{d.keys}}",
+        "{{d.get('items')}}",
+        "{{lst.append}}",
+        "{{nope|upper}}",
+        "{{u|unknown}}",
+        "{{u|join}}",
+        "{{u|length}}",
+        "{{lst|join(nope)}}",
+        "{{name|sort}}",
+        "{{u + 1}}",
+        "{{u|}}",
+        "{{|u}}",
+        "{{}}",
+        "{{ }}",
+        "{{u",
+        "u}}",
+        "{u}",
+        "{ {u} }",
+        "{{'text'}}",
+        "{{1}}",
+        "trailing newline\n",
+        "two\n\n",
+        "$HOME ${HOME} $(ls) `ls` \"${#array[@]}\" 'it''s' %s %(x)s {%Y} 100%} {# }",
+        "awk '{print $1}' | sed 's/{/}/' && date +%F",
+        "\\{\\{u\\}\\}",
+    ],
+)
+def test_2_3_what_has_no_value_stays_as_written(text: str):
+    assert render(text) == text
+
+
+def test_2_3_only_the_placeholder_without_a_value_stays():
+    assert render("{{u}} {{nope}} {{a.b.c}} {{u}}") == "1 {{nope}} {{a.b.c}} 1"
+
+
+def test_2_3_an_empty_context_keeps_the_text():
+    assert render("{{u}} and {{ v.w }}\n", {}) == "{{u}} and {{ v.w }}\n"
+
+
+def test_2_3_an_exact_key_comes_before_a_path_and_a_filter():
+    assert render("{{a.b}} {{a|upper}}", {"a.b": 1, "a": {"b": 2}, "a|upper": 3}) == "1 3"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "{{u}}",
+        "{{secret}}",
+        "{% for x in lst %}{{x}}{% endfor %}",
+        "{{ ''.__class__.__mro__[1].__subclasses__() }}",
+        "{{ cycler.__init__.__globals__.os.popen('id').read() }}",
+        "{{",
+        "}}",
+        "{%",
+        "{#",
+        "<script>&</script>",
+    ],
+)
+def test_2_3_a_value_is_never_rendered_again(value: str):
+    scope = {"value": value, "secret": "hidden", "u": 1, "lst": [1]}
+
+    assert render("a {{value}} b", scope) == f"a {value} b"
+    assert render("{{value}}{{value}}", scope) == value * 2
+    assert render("{{value}}{{u}}}}", scope) == value + "1}}"
+    assert render("{% if u %}{{value}}{% endif %}", scope) == value
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        "''.__class__.__mro__[1].__subclasses__()",
+        "u.__class__",
+        "u.__class__.__init__.__globals__",
+        "d.__class__",
+        "d['__class__']",
+        'd["__init__"]',
+        "self.__init__.__globals__",
+        "cycler.__init__.__globals__.os.popen('id').read()",
+        "lipsum.__globals__",
+        "request|attr('application')",
+        "u|attr('__class__')",
+        "'{0.__class__}'.format(u)",
+        "config",
+        "namespace.__init__",
+        "range.__class__",
+        "dict.__base__",
+        "joiner",
+        "_run",
+        "__run",
+        "loop",
+        "().__class__",
+        "[].__class__.__base__",
+        "name.encode",
+        "name.format",
+    ],
+)
+def test_4_1_no_template_leads_to_an_object(inner: str):
+    text = "{{ " + inner + " }}"
+    in_blocks = "{% if u %}" + text + "{% endif %}"
+
+    assert render(text) == text
+    assert render(in_blocks) in (text, in_blocks)
+
+
+def test_2_3_one_placeholder_keeps_its_type():
+    for name, value in SCOPE.items():
+        assert parse_template("{{" + name + "}}").value(SCOPE) is value
+    assert parse_template("{{d.list}}").value(SCOPE) == [1, 2]
+    assert parse_template("{{lst|sort}}").value(SCOPE) == [1, 2, 3]
+    assert parse_template("{{lst|length}}").value(SCOPE) == 3
+
+
+def test_2_3_more_than_one_placeholder_is_a_text():
+    assert parse_template("{{u}} ").value(SCOPE) == "1 "
+    assert parse_template("{{u}}{{u}}").value(SCOPE) == "11"
+    assert parse_template("plain").value(SCOPE) == "plain"
+    assert parse_template("{{nope}}").value(SCOPE) == "{{nope}}"
+    assert parse_template("").value(SCOPE) == ""
+    assert parse_template("{% if u %}{{u}}{% endif %}").value(SCOPE) == "1"
+
+
+def test_2_3_templates_inside_maps_and_lists_are_rendered():
+    args = {
+        "url": "https://x/{{u}}",
+        "headers": {"X-{{u}}": "Bearer {{name}}", "n": 5, "none": None},
+        "body": [["{{lst}}", "{{nope}}"], {"deep": "{{d.items}}"}, True],
+        "pair": ("{{u}}", 2),
+    }
+
+    assert render_values(args, SCOPE) == {
+        "url": "https://x/1",
+        "headers": {"X-{{u}}": "Bearer Ann", "n": 5, "none": None},
+        "body": [[[3, 1, 2], "{{nope}}"], {"deep": 5}, True],
+        "pair": [1, 2],
+    }
+    assert args["headers"]["X-{{u}}"] == "Bearer {{name}}"
+
+
+def test_it_says_which_names_it_reads():
+    assert parse_template("{{u}} {{d.items}} {{my-key|upper}} {{ a + b }} text").names == {"u", "d", "my-key"}
+    assert parse_template("plain").names == frozenset()
+
+
+def test_a_template_is_a_frozen_value():
+    template = parse_template("{{u}}!")
+
+    assert template == Template("{{u}}!") != Template("{{u}}?")
+    assert template != "{{u}}!"
+    assert Template("{% if u %}", blocks=False) != Template("{% if u %}")
+    assert len({template, Template("{{u}}!")}) == 1
+    for other in (pickle.loads(pickle.dumps(template)), copy.copy(template), copy.deepcopy([template])[0]):
+        assert other == template
+        assert other.render(SCOPE) == "1!"
+    assert repr(template) == "Template('{{u}}!')"
+    with pytest.raises(AttributeError, match="does not change"):
+        template.text = "x"
+    with pytest.raises(AttributeError, match="does not change"):
+        del template.text
+
+
+def test_a_template_with_blocks_can_be_sent_too():
+    template = parse_template("{% if u %}yes{% endif %}")
+
+    assert pickle.loads(pickle.dumps(template)).render(SCOPE) == "yes"
+
+
+def test_without_blocks_there_are_only_placeholders():
+    text = "{% if u %}{{u}}{% endif %}"
+
+    assert parse_template(text, blocks=False).render(SCOPE) == "{% if u %}1{% endif %}"
+    assert pickle.loads(pickle.dumps(parse_template(text, blocks=False))).render(SCOPE) == "{% if u %}1{% endif %}"
+
+
+def test_4_1_a_template_and_what_it_becomes_have_a_size():
+    assert len(render("x" * SIZE_LIMIT)) == SIZE_LIMIT
+    with pytest.raises(ExpressionError, match="at most"):
+        parse_template("x" * (SIZE_LIMIT + 1))
+    big = {"big": "x" * (RENDERED_LIMIT // 2)}
+    assert len(render("{{big}}{{big}}", big)) == RENDERED_LIMIT
+    with pytest.raises(ExpressionError, match="longer than"):
+        render("{{big}}{{big}}!", big)
+    blocks = "{% if u %}{{u}}{% endif %}"
+    assert render(blocks + "x" * BLOCKS_LIMIT).startswith("{% if u %}1{% endif %}x")
+
+
+@pytest.mark.parametrize("unit", ["{{", "}}", "{{ ", "{{a}}", "{{a|", "{%", "{# ", "{{{", "{{'", "{{a[", "{{ a|join('"])
+def test_4_1_hostile_text_is_parsed_in_time(unit: str):
+    text = unit * (200_000 // len(unit))
+    began = time.perf_counter()
+
+    for one in (text, text + "}}", "{{" + text[: SIZE_LIMIT - 2]):
+        parse_template(one).render({})
+    assert time.perf_counter() - began < 2
+
+
+def test_values_that_json_does_not_know_are_texts():
+    circle: list[Any] = []
+    circle.append(circle)
+
+    assert render("{{x}}", {"x": {"when": complex(1, 2)}}) == '{"when": "(1+2j)"}'
+    assert render("{{x}}", {"x": circle}) == "{{x}}"

@@ -1,0 +1,96 @@
+"""A real service on this machine."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+
+class Service(ThreadingHTTPServer):
+    """Answers with what it is told, and remembers what it was asked."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.asked: list[dict[str, Any]] = []
+        self.answers: dict[str, tuple[int, dict[str, str], bytes]] = {}
+        self.stop = threading.Event()
+        """Ends the answers that never end."""
+
+    @property
+    def host(self) -> str:
+        return f"127.0.0.1:{self.server_port}"
+
+    @property
+    def url(self) -> str:
+        return f"http://{self.host}"
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Clients of these tests hang up in the middle."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Service  # pyright: ignore
+
+    def _answer(self) -> None:
+        body = self.rfile.read(int(self.headers.get("content-length", 0)))
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        self.server.asked.append({"method": self.command, "path": self.path, "headers": headers, "body": body})
+        if self.path == "/slow":
+            self.server.stop.wait(30)
+            return
+        if self.path == "/drip":
+            self._drip()
+            return
+        status, more, said = self.server.answers.get(self.path, (200, {}, b"hello"))
+        self.send_response(status)
+        for name, value in {"content-length": str(len(said)), **more}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(said)
+
+    def _drip(self) -> None:
+        """A header that never comes to an end."""
+        self.wfile.write(b"HTTP/1.1 200 OK\r\nX-Long: ")
+        while not self.server.stop.wait(0.05):
+            self.wfile.write(b"x")
+
+    def __getattr__(self, name: str) -> Any:
+        """The same for all methods: `do_GET` and the like."""
+        if name.startswith("do_"):
+            return self._answer
+        raise AttributeError(name)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+        pass
+
+
+@pytest.fixture
+def service() -> Iterator[Service]:
+    server = Service()
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    yield server
+    server.stop.set()
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.fixture
+def other(service: Service) -> Iterator[Service]:
+    """A second one: another origin."""
+    server = Service()
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    yield server
+    server.stop.set()
+    server.shutdown()
+    server.server_close()
+    thread.join()

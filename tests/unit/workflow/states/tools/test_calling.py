@@ -1,0 +1,133 @@
+"""One call: plain JSON comes out of it, and no secret."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+import pytest
+
+from statewright.errors import ModelUnavailable, ToolError
+from statewright.graph.policy import default_retry_on
+from statewright.workflow.states.retries import is_worth_another_attempt
+from statewright.workflow.states.tools import HttpError, ToolContext, ToolFunction, call_tool
+from statewright.workflow.states.tools.integrations import Integrations
+
+SECRET = "s3cret-value"
+
+
+def call(function: Callable[..., Any]) -> Any:
+    credentials = Integrations({"git": {"token": "env:GIT"}}).credentials("git", {"GIT": SECRET})
+    return asyncio.run(call_tool(ToolFunction(function, name="work"), {}, context=ToolContext(credentials)))
+
+
+def raised(error: Exception) -> BaseException:
+    def fail() -> None:
+        raise error
+
+    with pytest.raises(Exception) as caught:  # noqa: PT011  # any kind
+        call(fail)
+    return caught.value
+
+
+@dataclass
+class Point:
+    x: int
+
+
+@pytest.mark.parametrize(
+    ("answer", "meant"),
+    [
+        ("text", "text"),
+        ("half \ud800", "half ?"),
+        (None, None),
+        (True, True),
+        (7, 7),
+        (1.5, 1.5),
+        (math.nan, None),
+        ({"a": (1, {2}), 3: math.inf}, {"a": [1, [2]], "3": None}),
+        (Point(1), {"x": 1}),
+        ([date(2026, 1, 2)], ["2026-01-02"]),
+        (b"bytes", "bytes"),
+    ],
+)
+def test_2_7_text_stays_and_all_else_becomes_json(answer: Any, meant: Any) -> None:
+    assert call(lambda: answer) == meant
+
+
+def test_what_json_cannot_say_is_an_error() -> None:
+    endless: list[Any] = []
+    endless.append(endless)
+    for answer in (object(), endless, b"\xff"):
+        with pytest.raises(ToolError, match=r"Tool 'work' answered a .* cannot be written as JSON"):
+            call(lambda answer=answer: answer)
+
+
+def test_2_11_what_a_tool_raises_is_raised_as_it_is() -> None:
+    class Own(Exception): ...
+
+    for error in (
+        ConnectionError("a"),
+        TimeoutError("b"),
+        ValueError("c"),
+        Own("d"),
+        ModelUnavailable("e", status=503),
+    ):
+        found = raised(error)
+        assert found is error
+        assert found.__notes__ == ["Raised by tool 'work'."]
+
+
+def test_4_1_11_a_secret_is_hidden_in_results() -> None:
+    assert call(lambda: {"echo": f"Bearer {SECRET}", SECRET: 1}) == {"echo": "Bearer ***", "***": 1}
+
+
+def test_4_1_11_a_secret_is_hidden_in_errors_and_their_kind_is_kept(caplog: pytest.LogCaptureFixture) -> None:
+    kinds: list[tuple[Exception, type[Exception], bool]] = [
+        (ConnectionResetError(SECRET), ConnectionError, True),
+        (TimeoutError(SECRET), TimeoutError, True),
+        (HttpError(SECRET, status=429, retry_after=3), HttpError, True),
+        (HttpError(SECRET, status=404), HttpError, False),
+        (ValueError(SECRET), ToolError, False),
+        (ModelUnavailable(SECRET, status=503, retry_after=1), HttpError, True),
+    ]
+    for error, kind, is_transient in kinds:
+        found = raised(error)
+        assert type(found) is kind
+        assert "***" in str(found)
+        assert is_worth_another_attempt(found) is is_transient
+        assert SECRET not in "".join(traceback.format_exception(found))
+        logging.getLogger("test").error("failed", exc_info=found)
+    assert SECRET not in caplog.text
+
+
+def test_4_1_11_a_secret_in_a_cause_is_hidden_too() -> None:
+    error = ValueError("harmless")
+    error.__cause__ = KeyError(SECRET)
+    found = raised(error)
+    assert type(found) is ToolError
+    assert SECRET not in "".join(traceback.format_exception(found))
+
+
+def test_2_11_statuses_are_retried_as_the_language_says() -> None:
+    for status, is_transient in ((400, False), (401, False), (404, False), (429, True), (500, True), (503, True)):
+        error = HttpError("told", status=status)
+        assert is_worth_another_attempt(error) is is_transient
+        assert default_retry_on(error) is is_transient
+
+
+def test_cancelling_a_call_is_no_error_of_the_tool() -> None:
+    async def main() -> None:
+        tool = ToolFunction(lambda: None, name="work")
+        task = asyncio.create_task(call_tool(tool, {}, context=ToolContext()))
+        task.cancel()
+        await task
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(main())

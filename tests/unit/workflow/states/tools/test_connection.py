@@ -1,0 +1,153 @@
+"""One exchange, with an address that was checked before."""
+
+from __future__ import annotations
+
+import ssl
+import threading
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from statewright.errors import ToolError
+from statewright.workflow.states.tools.connection import Answer, Request, exchange
+from statewright.workflow.states.tools.guard import read_url
+
+LIMIT = 1_000
+
+
+def ask(url: str, addresses: list[str] | None = None, *, seconds: float = 10, **more: Any) -> Answer:
+    request = Request(more.pop("method", "GET"), read_url(url), more.pop("headers", {}), more.pop("body", None))
+    return exchange(request, addresses or ["127.0.0.1"], until=time.monotonic() + seconds, limit=LIMIT)
+
+
+def test_an_answer_has_status_headers_and_body(service: Any) -> None:
+    service.answers["/a"] = (201, {"X-Kind": "Greeting"}, b"hi")
+    answer = ask(f"{service.url}/a", method="POST", headers={"x-own": "1"}, body=b"text")
+    assert (answer.status, answer.reason, answer.headers["x-kind"], answer.body) == (201, "Created", "Greeting", b"hi")
+    assert service.asked[0]["body"] == b"text"
+    assert service.asked[0]["headers"]["x-own"] == "1"
+    assert service.asked[0]["headers"]["host"] == service.host
+
+
+def test_4_1_8_the_connection_goes_to_the_checked_address_and_the_name_is_not_looked_up_again(service: Any) -> None:
+    answer = ask(f"http://moved-elsewhere.invalid:{service.server_port}/")
+    assert answer.body == b"hello"
+    assert service.asked[0]["headers"]["host"] == f"moved-elsewhere.invalid:{service.server_port}"
+
+
+def test_the_next_address_is_tried(service: Any) -> None:
+    assert ask(f"http://two.invalid:{service.server_port}/", ["127.0.0.2", "127.0.0.1"]).status == 200
+
+
+def test_nobody_there_is_a_broken_connection() -> None:
+    with pytest.raises(ConnectionError, match=r"'127.0.0.1' broke: ConnectionRefusedError"):
+        ask("http://127.0.0.1:1/")
+
+
+def test_an_answer_that_is_too_large_is_refused(service: Any) -> None:
+    service.answers["/big"] = (200, {}, b"x" * (LIMIT + 1))
+    service.answers["/fits"] = (200, {}, b"x" * LIMIT)
+    assert len(ask(f"{service.url}/fits").body) == LIMIT
+    with pytest.raises(ToolError, match="more than 1000 bytes"):
+        ask(f"{service.url}/big")
+
+
+def test_an_answer_that_is_cut_off_is_a_broken_connection(service: Any) -> None:
+    service.answers["/cut"] = (200, {"content-length": "50"}, b"only this")
+    with pytest.raises(ConnectionError, match="IncompleteRead"):
+        ask(f"{service.url}/cut")
+    assert ask(f"{service.url}/cut", method="HEAD").body == b""
+
+
+@pytest.mark.parametrize("path", ["/slow", "/drip"])
+def test_time_is_limited_for_the_whole_exchange(service: Any, path: str) -> None:
+    began = time.monotonic()
+    with pytest.raises(TimeoutError, match="took too long"):
+        ask(f"{service.url}{path}", seconds=0.4)
+    assert time.monotonic() - began < 3
+
+
+@pytest.mark.parametrize("headers", [{"a": "b\r\nX: y"}, {"a:": "c"}, {"a": "\u20ac"}])
+def test_4_1_8_headers_cannot_be_smuggled_in(service: Any, headers: dict[str, str]) -> None:
+    with pytest.raises(ToolError, match="cannot be sent"):
+        ask(service.url, headers=headers)
+    assert service.asked == []
+
+
+class _Quiet(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("content-length", "4")
+        self.end_headers()
+        self.wfile.write(b"safe")
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+        pass
+
+
+class _QuietServer(HTTPServer):
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def encrypted(tmp_path: Path) -> Iterator[tuple[int, Path]]:
+    """The port of a service for `safe.example`, and the certificate that it shows."""
+    certificate = _certificate(tmp_path)
+    server = _QuietServer(("127.0.0.1", 0), _Quiet)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    yield server.server_port, certificate
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def _certificate(folder: Path) -> Path:
+    x509 = pytest.importorskip("cryptography.x509")
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.oid.NameOID.COMMON_NAME, "safe.example")])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("safe.example")]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    path = folder / "service.pem"
+    secret = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    path.write_bytes(secret + made.public_bytes(serialization.Encoding.PEM))
+    return path
+
+
+def test_an_encrypted_service_is_known_by_its_name(
+    encrypted: tuple[int, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port, certificate = encrypted
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    assert ask(f"https://safe.example:{port}/").body == b"safe"
+    with pytest.raises(ToolError, match=r"certificate of 'other.example' cannot be trusted"):
+        ask(f"https://other.example:{port}/")
+
+
+def test_a_certificate_of_nobody_is_refused(encrypted: tuple[int, Path]) -> None:
+    with pytest.raises(ToolError, match=r"certificate of 'safe.example' cannot be trusted"):
+        ask(f"https://safe.example:{encrypted[0]}/")

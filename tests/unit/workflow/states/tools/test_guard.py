@@ -1,0 +1,142 @@
+"""Which addresses a tool may ask."""
+
+from __future__ import annotations
+
+import ipaddress
+
+import pytest
+
+from statewright.errors import ToolError
+from statewright.workflow.states.tools.guard import Guard, check_host, embedded, is_metadata, is_public, read_url
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("https://Example.com", ("https", "example.com", 443, "/")),
+        ("http://example.com.:8080/a?b=c#d", ("http", "example.com", 8080, "/a?b=c")),
+        ("https://[2001:db8::1]/x", ("https", "2001:db8::1", 443, "/x")),
+        ("https://bücher.example/", ("https", "xn--bcher-kva.example", 443, "/")),
+        ("https://example.com?q=1", ("https", "example.com", 443, "/?q=1")),
+    ],
+)
+def test_a_url_is_taken_apart(text: str, parts: tuple[str, str, int, str]) -> None:
+    url = read_url(text)
+    assert (url.scheme, url.host, url.port, url.target) == parts
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "example.com", "/path", "ftp://example.com", "file:///etc/passwd", "gopher://example.com", "http://",
+        "http://example.com:99999/", "http://[::1", "http://example.com/a b", "http://example.com/\r\nX: y",
+        "http://example.com\\@evil.example/", "http://user:pass@example.com/", "http://@example.com/",
+        "http://example.com/é", "http://" + "a" * 300 + "/", "http://a..b/",
+    ],
+)  # fmt: skip
+def test_4_1_8_what_is_no_plain_url_is_refused(text: str) -> None:
+    with pytest.raises(ToolError):
+        read_url(text)
+
+
+def test_a_password_in_a_url_is_not_quoted() -> None:
+    with pytest.raises(ToolError) as caught:
+        read_url("http://user:hunter2@example.com/")
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_url_is_written_as_it_was() -> None:
+    for text in ("https://example.com/a?b=c", "http://example.com:8080/", "https://[2001:db8::1]:444/x"):
+        assert str(read_url(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("entry", "url"),
+    [
+        ("8.8.8.8", "https://8.8.8.8/"),
+        ("8.8.8.8", "http://8.8.8.8/"),
+        ("*", "http://8.8.8.8/"),
+        ("8.8.8.8:8080", "http://8.8.8.8:8080/"),
+        ("8.8.8.8:*", "http://8.8.8.8:1234/"),
+        ("*:8443", "https://8.8.8.8:8443/"),
+        ("*.8.8.8", "http://8.8.8.8/"),
+        ("2606:4700::1", "https://[2606:4700::1]/"),
+        ("[2606:4700::1]:81", "http://[2606:4700::1]:81/"),
+    ],
+)
+def test_hosts_on_the_list_are_allowed(entry: str, url: str) -> None:
+    assert Guard([entry]).addresses(read_url(url)) == [read_url(url).host]
+
+
+@pytest.mark.parametrize(
+    ("entry", "url"),
+    [
+        ("8.8.4.4", "https://8.8.8.8/"),
+        ("8.8.8.8", "http://8.8.8.8:8080/"),
+        ("8.8.8.8:8080", "http://8.8.8.8/"),
+        ("*.example.com", "https://example.com/"),
+        ("*.example.com", "https://badexample.com/"),
+        ("example.com", "https://example.com.evil.example/"),
+    ],
+)
+def test_4_1_8_other_hosts_are_refused(entry: str, url: str) -> None:
+    with pytest.raises(ToolError, match=r"is not allowed. To allow it, add it to allow_hosts"):
+        Guard([entry]).addresses(read_url(url))
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "127.0.0.1", "localhost", "0.0.0.0", "10.0.0.1", "172.16.0.1", "192.168.1.1", "100.64.0.1", "169.254.169.254",
+        "168.63.129.16", "100.100.100.200", "224.0.0.1", "255.255.255.255", "[::1]", "[::]", "[fe80::1]", "[fc00::1]",
+        "[fec0::1]", "[fd00:ec2::254]", "[::ffff:127.0.0.1]", "[::ffff:a9fe:a9fe]", "[64:ff9b::7f00:1]",
+        "[2002:7f00:1::]", "2130706433", "0x7f.1", "0177.0.0.1", "127.1",
+    ],
+)  # fmt: skip
+def test_4_1_8_a_wildcard_opens_no_address_that_is_not_public(host: str) -> None:
+    with pytest.raises(ToolError, match="no public address"):
+        Guard(["*"]).addresses(read_url(f"http://{host}/"))
+
+
+def test_4_1_8_a_host_that_is_spelled_out_may_be_private() -> None:
+    assert "127.0.0.1" in Guard(["localhost"]).addresses(read_url("http://localhost/"))
+    assert Guard(["10.0.0.1:8080"]).addresses(read_url("http://10.0.0.1:8080/")) == ["10.0.0.1"]
+
+
+def test_4_1_8_metadata_is_only_for_those_who_spell_out_the_address() -> None:
+    url = read_url("http://169.254.169.254/")
+    assert Guard(["169.254.169.254"]).addresses(url) == ["169.254.169.254"]
+    with pytest.raises(ToolError, match="spell out the address"):
+        Guard(["*:80"]).addresses(url)
+
+
+def test_the_origin_of_an_integration_is_allowed_by_it() -> None:
+    url = read_url("http://127.0.0.1:8123/x")
+    guard = Guard([])
+    assert guard.with_origin(url).addresses(url) == ["127.0.0.1"]
+    with pytest.raises(ToolError):
+        guard.addresses(url)
+    with pytest.raises(ToolError):
+        guard.with_origin(url).addresses(read_url("http://127.0.0.1:8124/"))
+
+
+def test_a_host_that_is_not_found_is_a_broken_connection() -> None:
+    with pytest.raises(ConnectionError, match="was not found"):
+        Guard(["*"]).addresses(read_url("http://there-is-no-such-host.invalid/"))
+
+
+@pytest.mark.parametrize(
+    "entry",
+    ["", "  ", "https://example.com", "example.com/path", "a b", "*.*.com", "ex*mple.com", "*com", "u@h", "h:x"],
+)
+def test_entries_that_allow_no_host_are_refused(entry: str) -> None:
+    with pytest.raises(ToolError, match="allows no host"):
+        check_host(entry)
+
+
+def test_kinds_of_addresses() -> None:
+    assert is_public(ipaddress.ip_address("8.8.8.8"))
+    assert is_public(ipaddress.ip_address("2606:4700::1"))
+    assert is_metadata(ipaddress.ip_address("169.254.169.254"))
+    assert embedded(ipaddress.ip_address("64:ff9b::808:808")) == ipaddress.ip_address("8.8.8.8")
+    assert embedded(ipaddress.ip_address("2001:0:4136:e378:8000:63bf:3fff:fdd2")) == ipaddress.ip_address("192.0.2.45")

@@ -1,0 +1,222 @@
+"""The tool that asks services."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from typing import Any
+
+import pytest
+
+from statewright.errors import ToolError
+from statewright.workflow.states.tools import (
+    HttpError,
+    Integrations,
+    ToolContext,
+    ToolRegistry,
+    ToolSettings,
+    call_tool,
+)
+from statewright.workflow.states.tools.connection import Request
+from statewright.workflow.states.tools.guard import read_url
+from statewright.workflow.states.tools.http_request import redirected
+
+SECRET = "s3cret-value"
+
+
+def ask(*hosts: str, integration: dict[str, Any] | None = None, seconds: float = 10, **arguments: Any) -> Any:
+    tool = ToolRegistry(settings=ToolSettings(allow_hosts=hosts or ("none.example",), http_seconds=seconds))
+    credentials = Integrations({"it": integration} if integration else {}).credentials(
+        "it" if integration else None, {"KEY": SECRET}
+    )
+    return asyncio.run(call_tool(tool.get("http_request"), arguments, context=ToolContext(credentials)))
+
+
+def test_the_text_of_an_answer_comes_back(service: Any) -> None:
+    service.answers["/data?n=1"] = (200, {"content-type": "application/json"}, b'{"users": []}')
+    assert ask(service.host, url=f"{service.url}/data?n=1") == '{"users": []}'
+    assert service.asked[0]["method"] == "GET"
+
+
+def test_json_and_text_are_sent(service: Any) -> None:
+    ask(service.host, url=service.url, method="post", json={"a": "é"}, headers={"X-Own": "1"})
+    ask(service.host, url=service.url, method="PUT", text="é", headers={"Content-Type": "text/markdown"})
+    first, second = service.asked
+    assert (first["method"], first["body"]) == ("POST", '{"a": "é"}'.encode())
+    assert (first["headers"]["content-type"], first["headers"]["x-own"]) == ("application/json", "1")
+    assert (second["method"], second["body"]) == ("PUT", "é".encode())
+    assert second["headers"]["content-type"] == "text/markdown"
+    with pytest.raises(ToolError, match="both json and text"):
+        ask(service.host, url=service.url, json=1, text="a")
+
+
+def test_4_1_8_a_host_that_is_not_allowed_is_not_asked(service: Any) -> None:
+    for hosts in ((), ("127.0.0.1",), ("*",), ("*:*",)):
+        with pytest.raises(ToolError, match=r"is not allowed|no public address"):
+            ask(*hosts, url=service.url)
+    assert service.asked == []
+
+
+@pytest.mark.parametrize("name", ["Host", "content-length", "Transfer-Encoding"])
+def test_headers_of_the_connection_are_not_for_tools(service: Any, name: str) -> None:
+    with pytest.raises(ToolError, match="not for tools to set"):
+        ask(service.host, url=service.url, headers={name: "x"})
+
+
+@pytest.mark.parametrize("name", ["a b", "a:b", "a\r\nb", "", "é"])
+def test_4_1_8_what_names_no_header_is_refused(service: Any, name: str) -> None:
+    with pytest.raises(ToolError, match="no name of a header"):
+        ask(service.host, url=service.url, headers={name: "x"})
+
+
+def test_unknown_methods_are_refused(service: Any) -> None:
+    with pytest.raises(ToolError, match="'TRACE' is no method"):
+        ask(service.host, url=service.url, method="TRACE")
+
+
+def test_redirects_are_followed(service: Any) -> None:
+    service.answers["/old"] = (302, {"location": "/new"}, b"")
+    assert ask(service.host, url=f"{service.url}/old") == "hello"
+    assert [one["path"] for one in service.asked] == ["/old", "/new"]
+
+
+def test_4_1_8_every_redirect_is_checked_anew(service: Any, other: Any) -> None:
+    for target in (other.url, "http://169.254.169.254/latest", "http://[::1]/", "file:///etc/passwd"):
+        service.answers["/away"] = (302, {"location": target}, b"")
+        with pytest.raises(ToolError):
+            ask(service.host, "*", url=f"{service.url}/away")
+    assert other.asked == []
+
+
+def test_4_1_8_another_origin_is_not_told_headers(service: Any, other: Any) -> None:
+    service.answers["/away"] = (307, {"location": f"{other.url}/there"}, b"")
+    headers = {"Authorization": "Bearer x", "Cookie": "a=b", "X-Api-Key": "c", "Accept": "text/plain"}
+    ask(service.host, other.host, url=f"{service.url}/away", method="POST", text="body", headers=headers)
+    told = other.asked[0]
+    assert (told["method"], told["body"], told["headers"]["accept"]) == ("POST", b"body", "text/plain")
+    assert not {"authorization", "cookie", "x-api-key"} & set(told["headers"])
+
+
+def test_endless_redirects_come_to_an_end(service: Any) -> None:
+    service.answers["/round"] = (302, {"location": "/round"}, b"")
+    with pytest.raises(ToolError, match="redirected the request 5 times"):
+        ask(service.host, url=f"{service.url}/round")
+
+
+@pytest.mark.parametrize(
+    ("method", "status", "then"),
+    [
+        ("POST", 303, "GET"), ("POST", 302, "GET"), ("POST", 307, "POST"), ("PUT", 301, "PUT"), ("HEAD", 303, "HEAD"),
+        ("DELETE", 308, "DELETE"),
+    ],
+)  # fmt: skip
+def test_redirects_keep_the_method_as_browsers_do(method: str, status: int, then: str) -> None:
+    request = Request(method, read_url("http://a.example/x"), {"content-type": "text/plain"}, b"body")
+    found = redirected(request, status, "y")
+    assert (found.method, str(found.url)) == (then, "http://a.example/y")
+    assert (found.body is None) == (then != method or status == 303)
+
+
+def test_a_redirect_does_not_leave_encryption() -> None:
+    with pytest.raises(ToolError, match="from https to http"):
+        redirected(Request("GET", read_url("https://a.example/"), {}), 302, "http://a.example/")
+
+
+def test_2_11_an_error_of_a_service_has_its_status_and_words(service: Any) -> None:
+    service.answers["/gone"] = (404, {}, b"no such user")
+    with pytest.raises(HttpError, match=r"GET to '127.0.0.1' was answered with 404 Not Found: no such user") as caught:
+        ask(service.host, url=f"{service.url}/gone")
+    assert (caught.value.status, caught.value.retry_after) == (404, None)
+
+
+def test_2_11_retry_after_is_read(service: Any) -> None:
+    soon = format_datetime(datetime.now(UTC) + timedelta(seconds=60), usegmt=True)
+    for written, low, high in (("7", 7, 7), (soon, 50, 60), ("Wed, 21 Oct 2015 07:28:00 GMT", 0, 0)):
+        service.answers["/busy"] = (429, {"retry-after": written}, b"")
+        with pytest.raises(HttpError) as caught:
+            ask(service.host, url=f"{service.url}/busy")
+        assert low <= caught.value.retry_after <= high
+    service.answers["/busy"] = (503, {"retry-after": "later"}, b"")
+    with pytest.raises(HttpError, match="503 Service Unavailable") as caught:
+        ask(service.host, url=f"{service.url}/busy")
+    assert caught.value.retry_after is None
+
+
+def test_time_is_limited(service: Any) -> None:
+    began = time.monotonic()
+    with pytest.raises(TimeoutError):
+        ask(service.host, url=f"{service.url}/slow", seconds=0.3)
+    assert time.monotonic() - began < 3
+
+
+def test_what_is_no_text_is_refused(service: Any) -> None:
+    service.answers["/image"] = (200, {"content-type": "image/png"}, b"\x89PNG\xff")
+    service.answers["/packed"] = (200, {"content-encoding": "gzip"}, b"\x1f\x8b")
+    with pytest.raises(ToolError, match="answered with image/png, which is no text"):
+        ask(service.host, url=f"{service.url}/image")
+    with pytest.raises(ToolError, match="compressed"):
+        ask(service.host, url=f"{service.url}/packed")
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "text"),
+    [
+        ("text/plain; charset=iso-8859-1", b"\xe9", "é"),
+        ("text/plain; charset=utf-16", "é".encode("utf-16"), "é"),
+        ("text/plain; charset=punycode", "é".encode(), "é"),
+        ("text/plain; charset=no-such", "é".encode(), "é"),
+    ],
+)
+def test_encodings_are_read(service: Any, kind: str, body: bytes, text: str) -> None:
+    service.answers["/text"] = (200, {"content-type": kind}, body)
+    assert ask(service.host, url=f"{service.url}/text") == text
+
+
+def test_an_integration_gives_the_address_and_the_token(service: Any) -> None:
+    integration = {"base_url": f"{service.url}/api", "token": "env:KEY"}
+    assert ask(integration=integration, url="/users?q=1") == "hello"
+    assert service.asked[0]["path"] == "/api/users?q=1"
+    assert service.asked[0]["headers"]["authorization"] == f"Bearer {SECRET}"
+
+
+def test_an_integration_gives_a_password_or_headers(service: Any) -> None:
+    ask(integration={"url": service.url, "username": "me", "password": "env:KEY"}, url="/")
+    ask(integration={"url": service.url, "headers": {"X-Api-Key": "env:KEY"}}, url="/", headers={"x-api-key": "mine"})
+    assert service.asked[0]["headers"]["authorization"].startswith("Basic ")
+    assert service.asked[1]["headers"]["x-api-key"] == SECRET
+
+
+def test_4_1_8_credentials_go_to_their_own_service_only(service: Any, other: Any) -> None:
+    integration = {"base_url": service.url, "token": "env:KEY"}
+    with pytest.raises(ToolError, match="Use it for its own host"):
+        ask(other.host, integration=integration, url=f"{other.url}/steal")
+    service.answers["/away"] = (302, {"location": f"{other.url}/steal"}, b"")
+    ask(other.host, integration=integration, url="/away")
+    assert len(other.asked) == 1
+    assert "authorization" not in other.asked[0]["headers"]
+
+
+def test_an_integration_that_is_for_nobody_is_refused() -> None:
+    with pytest.raises(ToolError, match="Give it a base_url"):
+        ask("*", integration={"token": "env:KEY"}, url="https://example.com/")
+
+
+def test_4_1_11_a_service_that_echoes_the_token_tells_nobody(service: Any) -> None:
+    service.answers["/echo"] = (200, {}, f"you sent {SECRET}".encode())
+    service.answers["/refuse"] = (403, {}, f"bad token {SECRET}".encode())
+    integration = {"base_url": service.url, "token": "env:KEY"}
+    assert ask(integration=integration, url="/echo") == "you sent ***"
+    with pytest.raises(HttpError, match=r"403 Forbidden: bad token \*\*\*") as caught:
+        ask(integration=integration, url="/refuse")
+    assert caught.value.status == 403
+
+
+def test_4_1_11_a_service_that_echoes_the_password_tells_nobody(service: Any) -> None:
+    import base64
+
+    basic = base64.b64encode(f"me:{SECRET}".encode())
+    service.answers["/echo"] = (200, {}, basic)
+    integration = {"base_url": service.url, "username": "me", "password": "env:KEY"}
+    assert ask(integration=integration, url="/echo") == "***"

@@ -1,0 +1,132 @@
+"""A folder, and nothing outside it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from statewright.errors import ToolError
+from statewright.workflow.states.tools.root import Root, is_closed
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Root:
+    (tmp_path / "secret.txt").write_text("outside")
+    (tmp_path / "in/deep").mkdir(parents=True)
+    (tmp_path / "in/a.txt").write_text("inside")
+    return Root(tmp_path / "in")
+
+
+def read(root: Root, path: str) -> bytes:
+    with root.open_to_read(path) as file:
+        return file.read()
+
+
+@pytest.mark.parametrize("path", ["a.txt", "./a.txt", "deep/.//../a.txt".replace("deep/.//../", "")])
+def test_paths_inside_are_read(root: Root, path: str) -> None:
+    assert read(root, path) == b"inside"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "",
+        "..",
+        "../secret.txt",
+        "deep/../../secret.txt",
+        "deep/../a.txt",
+        "/etc/passwd",
+        "C:\\x",
+        "C:x",
+        "a\0b",
+        "..\\x",
+    ],
+)
+def test_paths_outside_are_refused(root: Root, path: str) -> None:
+    for open_it in (root.open_to_read, root.open_to_write):
+        with pytest.raises(ToolError, match="is no path in the folder of the tools"):
+            open_it(path)
+
+
+def test_links_do_not_lead_out(root: Root, tmp_path: Path) -> None:
+    (tmp_path / "in/out.txt").symlink_to(tmp_path / "secret.txt")
+    (tmp_path / "in/up").symlink_to(tmp_path)
+    (tmp_path / "in/dangling").symlink_to(tmp_path / "new.txt")
+    (tmp_path / "in/round").symlink_to("round")
+    for path in ("out.txt", "up/secret.txt", "dangling", "round"):
+        for open_it in (root.open_to_read, root.open_to_write):
+            with pytest.raises(ToolError):
+                open_it(path)
+    assert (tmp_path / "secret.txt").read_text() == "outside"
+    assert not (tmp_path / "new.txt").exists()
+
+
+def test_links_inside_are_followed(root: Root, tmp_path: Path) -> None:
+    (tmp_path / "in/deep/link.txt").symlink_to("../a.txt")
+    assert read(root, "deep/link.txt") == b"inside"
+
+
+def test_a_link_that_appears_after_the_check_is_not_followed(root: Root, tmp_path: Path) -> None:
+    place = root.place
+    (tmp_path / "in/deep/b.txt").write_text("b")
+
+    def swapped(path: str):  # pyright: ignore
+        found = place(path)
+        (tmp_path / "in/deep").rename(tmp_path / "in/moved")
+        (tmp_path / "in/deep").symlink_to(tmp_path)
+        return found
+
+    root.place = swapped  # pyright: ignore
+    with pytest.raises(ToolError, match="lies below a file"):
+        root.open_to_read("deep/secret.txt")
+
+
+@pytest.mark.parametrize("path", [".git/config", ".GIT/hooks/x", ".env", "deep/.env.local", "statewright.toml"])
+def test_4_1_11_what_holds_secrets_or_is_run_is_closed(root: Root, path: str) -> None:
+    for open_it in (root.open_to_read, root.open_to_write):
+        with pytest.raises(ToolError, match="is closed to tools"):
+            open_it(path)
+
+
+def test_a_link_to_what_is_closed_is_closed(root: Root, tmp_path: Path) -> None:
+    (tmp_path / "in/.env").write_text("KEY=1")
+    (tmp_path / "in/open.txt").symlink_to(".env")
+    with pytest.raises(ToolError, match="is closed"):
+        root.open_to_read("open.txt")
+    assert not is_closed(".envrc")
+    assert not is_closed(".github")
+
+
+def test_what_is_no_file_is_told(root: Root, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "in/pipe")
+    told = {".": "is a folder", "deep": "is a folder|no plain file", "none.txt": "There is no file", "pipe": "no plain"}
+    for path, sentence in told.items():
+        with pytest.raises(ToolError, match=sentence):
+            root.open_to_read(path)
+    with pytest.raises(ToolError, match="lies below a file"):
+        root.open_to_read("a.txt/b.txt")
+    with pytest.raises(ToolError):
+        root.open_to_write("pipe")
+
+
+def test_writing_makes_folders_and_empties_files(root: Root, tmp_path: Path) -> None:
+    with root.open_to_write("new/deeper/b.txt") as file:
+        file.write(b"long content")
+    with root.open_to_write("new/deeper/b.txt") as file:
+        file.write(b"short")
+    assert (tmp_path / "in/new/deeper/b.txt").read_text() == "short"
+
+
+def test_a_walk_is_in_order_and_leaves_out_links_and_what_is_closed(root: Root, tmp_path: Path) -> None:
+    for path in ("b.txt", "deep/z.txt", ".git/config", ".env"):
+        (tmp_path / "in" / path).parent.mkdir(exist_ok=True)
+        (tmp_path / "in" / path).write_text("x")
+    (tmp_path / "in/up").symlink_to(tmp_path)
+    (tmp_path / "in/link.txt").symlink_to("a.txt")
+    assert list(root.walk(".")) == ["a.txt", "b.txt", "deep/z.txt"]
+    assert list(root.walk("deep")) == ["deep/z.txt"]
+    for path in ("none", "a.txt"):
+        with pytest.raises(ToolError, match="There is no folder"):
+            list(root.walk(path))

@@ -1,0 +1,145 @@
+"""The arguments of a function: as a schema, and as a check."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import pytest
+from pydantic import BaseModel, Field
+
+from statewright.errors import ToolError
+from statewright.workflow.states.tools.signature import Signature
+from statewright.workflow.states.tools.tool import ToolContext
+
+if TYPE_CHECKING:
+    from nowhere import Unknown  # pyright: ignore
+
+
+class Level(Enum):
+    LOW = "low"
+    HIGH = "high"
+
+
+class Point(BaseModel):
+    x: int
+    y: int = 0
+
+
+def find(key: str, limit: int = 10, *, context: ToolContext) -> None: ...
+
+
+def read(function: Callable[..., Any], **arguments: Any) -> dict[str, Any]:
+    return Signature("find", function, {}).read(arguments)
+
+
+def test_the_schema_is_that_of_an_object_without_the_context() -> None:
+    signature = Signature("find", find, {"key": "Which one."})
+    assert signature.context_name == "context"
+    assert signature.schema == {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {
+            "key": {"type": "string", "description": "Which one."},
+            "limit": {"type": "integer", "default": 10},
+        },
+        "required": ["key"],
+    }
+
+
+def test_what_is_not_given_is_left_to_the_function() -> None:
+    assert read(find, key="a") == {"key": "a"}
+
+
+def test_numbers_become_text_and_text_numbers() -> None:
+    assert read(find, key=5, limit="3") == {"key": "5", "limit": 3}
+
+
+def test_values_become_what_the_function_wants() -> None:
+    def mixed(level: Level, day: date, point: Point, pair: tuple[int, int]) -> None: ...
+
+    found = read(mixed, level="high", day="2026-01-02", point={"x": 1}, pair=[1, 2])
+    assert found == {"level": Level.HIGH, "day": date(2026, 1, 2), "point": Point(x=1), "pair": (1, 2)}
+
+
+def test_2_7_a_mismatch_names_what_is_expected_and_what_was_found() -> None:
+    with pytest.raises(ToolError) as caught:
+        read(find, kei="a", limit="soon")
+    assert str(caught.value) == (
+        "Tool 'find' was called with other arguments than it takes: 'key' is missing; 'limit' is 'soon': Input should "
+        "be a valid integer, unable to parse string as an integer; there is no argument 'kei' (Did you mean 'key'?). "
+        "It takes key (string), limit (integer, optional)."
+    )
+
+
+def test_2_7_an_unknown_argument_is_named() -> None:
+    with pytest.raises(ToolError, match=r"there is no argument 'zzz'\. It takes nothing\."):
+        read(lambda: None, zzz=1)
+
+
+def test_a_long_value_is_not_quoted_in_full() -> None:
+    with pytest.raises(ToolError) as caught:
+        read(find, key="a", limit="x" * 10_000)
+    assert len(str(caught.value)) < 500
+
+
+def test_what_is_expected_is_told_in_words() -> None:
+    def mixed(level: Literal["a", "b"], point: Point, either: int | str, anything: Any, plain) -> None: ...  # pyright: ignore
+
+    with pytest.raises(ToolError) as caught:
+        read(mixed)
+    told = "It takes level (a, b), point (object), either (integer or string), anything (anything), plain (anything)."
+    assert str(caught.value).endswith(told)
+
+
+def test_a_function_with_stars_takes_more() -> None:
+    def more(key: str, **rest: Any) -> None: ...
+
+    assert read(more, key="a", unused="b") == {"key": "a", "unused": "b"}
+
+
+def test_names_may_be_those_of_pydantic_or_private() -> None:
+    def odd(schema: str, model_config: str, _path: str, copy: int = 1) -> None: ...
+
+    found = read(odd, schema="a", model_config="b", _path="c")
+    assert found == {"schema": "a", "model_config": "b", "_path": "c"}
+    assert list(Signature("odd", odd, {}).schema["properties"]) == ["schema", "model_config", "_path", "copy"]
+
+
+def test_descriptions_of_annotations_are_kept() -> None:
+    def described(key: Annotated[str, Field(description="Which one.", min_length=2)]) -> None: ...
+
+    assert Signature("described", described, {}).schema["properties"]["key"]["description"] == "Which one."
+    with pytest.raises(ToolError, match="at least 2 characters"):
+        read(described, key="a")
+
+
+def test_a_default_that_json_cannot_say_is_no_matter() -> None:
+    nothing = object()
+
+    def odd(key: Any = nothing) -> None: ...
+
+    assert "default" not in Signature("odd", odd, {}).schema["properties"]["key"]
+
+
+def test_what_cannot_be_described_is_refused() -> None:
+    def by_position(one: int, /) -> None: ...
+    def several(*many: int) -> None: ...
+    def unknown(one: Unknown) -> None: ...
+    def strange(one: Callable.__class__) -> None: ...  # pyright: ignore
+
+    for function in (by_position, several):
+        with pytest.raises(ToolError, match="by position only"):
+            Signature("odd", function, {})
+    with pytest.raises(ToolError, match="cannot be read: name 'Unknown' is not defined"):
+        Signature("odd", unknown, {})
+
+    class Strange: ...
+
+    def of_strange(one) -> None: ...  # pyright: ignore
+
+    of_strange.__annotations__["one"] = Strange
+    with pytest.raises(ToolError, match="types that JSON cannot say"):
+        Signature("odd", of_strange, {})
