@@ -14,6 +14,8 @@ setup: ## make .venv with everything that development needs
 demo: ## measure a source tree: make demo path=FOLDER (default: this one)
 	@sh scripts/setup run
 	@$(PYTHON) examples/audit/audit.py "$(or $(path),.)"
+	@echo
+	@$(PYTHON) examples/audit/flow.py "$(or $(path),.)"
 
 test: ## run all tests
 	@sh scripts/setup dev

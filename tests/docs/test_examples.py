@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -54,3 +55,16 @@ def test_the_audit_takes_one_file(tmp_path: Path) -> None:
 def test_a_missing_path_is_one_sentence_and_exit_2(tmp_path: Path) -> None:
     done = audit("nowhere", cwd=tmp_path)
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+
+
+def test_the_workflow_of_states_finds_what_the_graph_finds(tmp_path: Path) -> None:
+    """Also from the command line, which needs no code but the tools."""
+    given = json.dumps({"root": str(ROOT / "src/statewright/channels")})
+    command = [sys.executable, "-m", "statewright", "run", str(ROOT / "examples/audit/flow.yaml"), "--input", given]
+    done = subprocess.run(
+        [*command, "--database", "memory:"], capture_output=True, text=True, cwd=tmp_path, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    other = figures(audit(ROOT / "src/statewright/channels", cwd=tmp_path))
+    assert {name: figures(done)[name] for name in other} == other
+    assert (tmp_path / "out/audit-flow.md").exists()

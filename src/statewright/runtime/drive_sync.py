@@ -52,6 +52,10 @@ def drive_sync(run: Run, core: Core) -> Parts:
                     flush(run)
                 break
             answer = None  # the core has it now
+            if buffer is not None and buffer.parts:
+                leave_scope(token)  # the reader is no part of the run
+                yield from buffer.take()
+                token = enter_scope(scope)
             if type(effect) is not RunTasks:
                 answer = perform_effect(run, effect)
             elif len(effect.tasks) == 1 and (node := nodes[effect.tasks[0].node]).sync_lane in called_here:
@@ -64,10 +68,6 @@ def drive_sync(run: Run, core: Core) -> Parts:
                 outcomes = yield from _run_many(run, effect, buffer)
                 token = enter_scope(scope)
                 answer = outcomes, draw_checkpoint_id() if draws else None
-            if buffer is not None and buffer.parts:
-                leave_scope(token)  # the reader is no part of the run
-                yield from buffer.take()
-                token = enter_scope(scope)
     finally:
         _leave(token)
         core.close()
@@ -131,7 +131,7 @@ def _run_many(run: Run, effect: RunTasks, buffer: StreamBuffer | None) -> Genera
     wake = threading.Event()
     step = Superstep(run, effect, wake.set)
     if buffer is not None:
-        buffer.wake = wake.set if buffer.live else None
+        buffer.wake = wake.set if buffer.prompt else None
     stop, waits = _start(run, step), True
     with run.control.calling(_closing(step, wake)) if run.control is not None else nullcontext():
         try:

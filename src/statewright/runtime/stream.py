@@ -74,7 +74,7 @@ class StreamView:
         self._subgraphs = subgraphs
         self._version: StreamVersion = version
         self._output_keys = output_keys
-        self.buffer = buffer or StreamBuffer(live="custom" in modes or "messages" in modes)
+        self.buffer = buffer or StreamBuffer(live="custom" in modes or "messages" in modes, prompt="tasks" in modes)
 
     def listeners(self) -> Iterable[tuple[EventKind, Listener]]:
         """What the reader wants to be told, in the order of the modes."""

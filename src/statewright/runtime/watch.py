@@ -81,9 +81,11 @@ LIVE_PARTS: Final = 10_000
 class StreamBuffer:
     """Parts on their way to the reader. Filled from any thread, emptied by one; the lists are swapped, not locked."""
 
-    def __init__(self, *, live: bool) -> None:
+    def __init__(self, *, live: bool, prompt: bool = False) -> None:
         self.live = live
-        """Whether parts should reach the reader while tasks still run."""
+        """Whether parts should reach the reader while tasks still run, a task that runs alone included."""
+        self.prompt = live or prompt
+        """Whether they should while tasks run beside each other."""
         self.parts: list[Any] = []
         self.dropped = 0
         """How many live parts came too fast for the reader."""

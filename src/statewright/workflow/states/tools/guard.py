@@ -16,7 +16,7 @@ import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 from statewright.errors import ToolError
 
@@ -52,10 +52,10 @@ class Url:
         return f"{self.scheme}://{host}{port}{self.target}"
 
 
-def read_url(text: str) -> Url:
-    """The parts of a URL. Raises ToolError for what is none, or what should not be asked for."""
+def read_url(text: str, *, base: str = "") -> Url:
+    """The parts of a URL, which may be relative to another. Raises ToolError for what should not be asked for."""
     try:
-        parts = urlsplit(text)
+        parts = urlsplit(urljoin(base, text))
         host, port = (parts.hostname or "").rstrip("."), parts.port
         host = host if ":" in host else host.encode("idna").decode("ascii")
     except ValueError as error:

@@ -16,8 +16,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
+from string import punctuation
 from typing import Any, Final, cast
-from urllib.parse import urljoin
+from urllib.parse import quote
 
 from statewright.errors import ToolError
 from statewright.workflow.states.tools.connection import Answer, Request, exchange
@@ -34,6 +35,7 @@ _TOLD_ELSEWHERE: Final = frozenset(["accept", "accept-language", "accept-encodin
 """Headers that another origin is sent too."""
 _OURS: Final = frozenset(["host", "content-length", "transfer-encoding", "connection", "expect", "te", "upgrade"])
 _HEADER: Final = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]+", re.ASCII)
+_ABSOLUTE: Final = re.compile(r"[a-z][a-z0-9+.-]*:", re.I)
 _CHARSETS: Final = frozenset(["utf-8", "ascii", "iso8859-1", "cp1252", "utf-16", "iso8859-15"])
 _QUOTED: Final = 300
 """Characters of an answer that an error quotes."""
@@ -72,7 +74,7 @@ class HttpRequests:
             answer = exchange(request, guard.addresses(request.url), until=until, limit=self._limit)
             location = answer.headers.get("location")
             if answer.status not in _REDIRECTING or location is None:
-                return _text_of(request, answer)
+                return _text_of(request, answer, context.credentials)
             request = redirected(request, answer.status, location)
         raise ToolError(f"{request.url.host!r} has redirected the request {REDIRECTS} times. Ask where it leads to.")
 
@@ -111,7 +113,7 @@ def _address(base: Url | None, url: str) -> Url:
     """What is asked for; with the address of an integration, a path counts from there."""
     if base is None:
         return read_url(url)
-    return read_url(urljoin(f"{base}".rstrip("/") + "/", url if "://" in url else url.lstrip("/")))
+    return read_url(url if _ABSOLUTE.match(url) else url.lstrip("/"), base=f"{base}".rstrip("/") + "/")
 
 
 def _method(method: str) -> str:
@@ -167,7 +169,7 @@ def _authorization(credentials: Credentials) -> dict[str, str]:
 def redirected(request: Request, status: int, location: str) -> Request:
     """The request that a redirect leads to. Raises ToolError for one that leads away from encryption."""
     # Services write letters there that no URL may have.
-    place = read_url(urljoin(str(request.url), location.encode("latin-1", "replace").decode("utf-8", "replace")))
+    place = read_url(quote(location.encode("latin-1"), safe=punctuation), base=str(request.url))
     if request.url.scheme == "https" and place.scheme == "http":
         raise ToolError(f"{request.url.host!r} redirects from https to http, which is not followed.")
     headers = dict(request.headers)
@@ -180,9 +182,9 @@ def redirected(request: Request, status: int, location: str) -> Request:
     return replace(request, url=place, headers=headers)
 
 
-def _text_of(request: Request, answer: Answer) -> str:
+def _text_of(request: Request, answer: Answer, credentials: Credentials) -> str:
     if answer.status >= 400:
-        raise _refused(request, answer)
+        raise _refused(request, answer, credentials)
     if answer.headers.get("content-encoding", "identity").lower() != "identity":
         raise ToolError(f"{request.url.host!r} sent its answer compressed, though it was asked not to.")
     try:
@@ -202,9 +204,10 @@ def _charset(answer: Answer) -> str:
     return found if found in _CHARSETS else "utf-8"
 
 
-def _refused(request: Request, answer: Answer) -> HttpError:
+def _refused(request: Request, answer: Answer, credentials: Credentials) -> HttpError:
     reason = HTTPStatus(answer.status).phrase if answer.status in HTTPStatus._value2member_map_ else ""
-    said = answer.body.decode(_charset(answer), errors="replace").strip()[:_QUOTED]
+    # Secrets first: a half of one that was cut off would not be found any more.
+    said = credentials.hidden_in(answer.body.decode(_charset(answer), errors="replace")).strip()[:_QUOTED]
     wait = _retry_after(answer.headers.get("retry-after", "")) if answer.status == 429 or answer.status >= 500 else None
     told = f"{request.method} to {request.url.host!r} was answered with {answer.status} {reason}".rstrip()
     return HttpError(f"{told}{f': {said}' if said else '.'}", status=answer.status, retry_after=wait)

@@ -161,4 +161,5 @@ def _forms_of(secret: str) -> set[str]:
     in_base_64 = base64.b64encode(secret.encode(errors="replace")).decode()
     spelled = (secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1])
     in_url = (quote(secret, safe="", errors="replace"), quote_plus(secret, errors="replace"))
-    return {*spelled, *in_url, in_base_64, repr(secret)[1:-1]}
+    in_small_letters = (re.sub("%[0-9A-F]{2}", lambda found: found[0].lower(), one) for one in in_url)
+    return {*spelled, *in_url, *in_small_letters, in_base_64, repr(secret)[1:-1]}

@@ -12,13 +12,14 @@ from subprocess import DEVNULL, PIPE
 from typing import Any, Final
 
 from statewright.errors import ToolError
+from statewright.workflow.states.results import as_text
 from statewright.workflow.states.tools.settings import ToolSettings
 
 _KEPT: Final = frozenset(
     ["PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "PATHEXT"]
 )
 """Of the environment; the rest may hold keys."""
-_GRACE: Final = 2.0
+_GRACE: Final = 0.5
 """Seconds to wait for outputs that a program has left to others."""
 
 
@@ -30,7 +31,7 @@ class Shell:
         self._seconds = settings.shell_seconds
         self._limit = settings.output_limit
 
-    async def run_command(self, command: list[str] | str) -> dict[str, Any]:
+    async def run_command(self, command: list[Any] | str) -> dict[str, Any]:
         """Run a program, and answer with its exit code and what it printed. There are no pipes and no wildcards.
 
         Args:
@@ -71,10 +72,10 @@ class Shell:
             raise ToolError(f"The program {argv[0][:200]!r} cannot be started: {error}.") from None
 
 
-def argv_of(command: list[str] | str) -> list[str]:
+def argv_of(command: list[Any] | str) -> list[str]:
     """The program and its arguments. Raises ToolError for a text with a quote that does not end, or for nothing."""
     try:
-        argv = shlex.split(command) if isinstance(command, str) else command
+        argv = shlex.split(command) if isinstance(command, str) else list(map(as_text, command))
     except ValueError as error:
         raise ToolError(f"The command {command[:200]!r} cannot be split: {error}. Give a list of arguments.") from None
     if not argv or not argv[0]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, Final, cast
+from types import NoneType, UnionType
+from typing import Annotated, Any, Final, Union, cast, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, PydanticUserError, ValidationError, create_model
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PydanticUserError, ValidationError, create_model
 from pydantic.json_schema import GenerateJsonSchema
 
 from statewright.errors import ToolError, suggestion
+from statewright.workflow.states.results import as_text
 from statewright.workflow.states.tools.tool import ToolContext
 
 _SHOWN: Final = 100
@@ -105,9 +107,23 @@ def _field(place: int) -> str:
 def _as_field(parameter: inspect.Parameter, described: Mapping[str, str]) -> tuple[Any, Any]:
     is_bare = parameter.annotation is inspect.Parameter.empty
     kind: Any = Any if is_bare else parameter.annotation
+    if _is_text(kind):
+        kind = Annotated[kind, BeforeValidator(_in_words)]
     default: Any = ... if parameter.default is inspect.Parameter.empty else parameter.default
     said: dict[str, Any] = {"description": described[parameter.name]} if parameter.name in described else {}
     return kind, Field(default, alias=parameter.name, **said)
+
+
+def _is_text(kind: Any) -> bool:
+    """Whether a parameter takes text, and perhaps None, and nothing else."""
+    if get_origin(kind) is Annotated:
+        return _is_text(get_args(kind)[0])
+    return kind is str or (get_origin(kind) in (Union, UnionType) and set(get_args(kind)) == {str, NoneType})
+
+
+def _in_words(value: Any) -> Any:
+    """A value for a text: a template that is one placeholder gives a map or list itself, and JSON of it is meant."""
+    return as_text(value) if isinstance(value, dict | list | bool) else value
 
 
 def _schema(model: type[BaseModel]) -> dict[str, Any]:

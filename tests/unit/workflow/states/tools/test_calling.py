@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from statewright.errors import ModelUnavailable, ToolError
-from statewright.graph.policy import default_retry_on
 from statewright.workflow.states.retries import is_worth_another_attempt
 from statewright.workflow.states.tools import HttpError, ToolContext, ToolFunction, call_tool
 from statewright.workflow.states.tools.integrations import Integrations
@@ -113,13 +112,6 @@ def test_4_1_11_a_secret_in_a_cause_is_hidden_too() -> None:
     found = raised(error)
     assert type(found) is ToolError
     assert SECRET not in "".join(traceback.format_exception(found))
-
-
-def test_2_11_statuses_are_retried_as_the_language_says() -> None:
-    for status, is_transient in ((400, False), (401, False), (404, False), (429, True), (500, True), (503, True)):
-        error = HttpError("told", status=status)
-        assert is_worth_another_attempt(error) is is_transient
-        assert default_retry_on(error) is is_transient
 
 
 def test_cancelling_a_call_is_no_error_of_the_tool() -> None:

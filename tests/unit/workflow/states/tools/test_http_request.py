@@ -119,6 +119,15 @@ def test_redirects_keep_the_method_as_browsers_do(method: str, status: int, then
     assert (found.body is None) == (then != method or status == 303)
 
 
+def test_letters_that_no_url_may_have_are_quoted_in_a_redirect() -> None:
+    request = Request("GET", read_url("http://a.example/x"), {})
+    location = "/caf\u00e9 1?a=%20&b".encode().decode("latin-1")  # as the standard library reads headers
+    assert str(redirected(request, 302, location).url) == "http://a.example/caf%C3%A9%201?a=%20&b"
+    for broken in ("http://[", "http://a:x/", "javascript:alert(1)"):
+        with pytest.raises(ToolError):
+            redirected(request, 302, broken)
+
+
 def test_a_redirect_does_not_leave_encryption() -> None:
     with pytest.raises(ToolError, match="from https to http"):
         redirected(Request("GET", read_url("https://a.example/"), {}), 302, "http://a.example/")
@@ -177,7 +186,8 @@ def test_encodings_are_read(service: Any, kind: str, body: bytes, text: str) -> 
 def test_an_integration_gives_the_address_and_the_token(service: Any) -> None:
     integration = {"base_url": f"{service.url}/api", "token": "env:KEY"}
     assert ask(integration=integration, url="/users?q=1") == "hello"
-    assert service.asked[0]["path"] == "/api/users?q=1"
+    ask(integration=integration, url="users?next=https://other.example")
+    assert [one["path"] for one in service.asked] == ["/api/users?q=1", "/api/users?next=https://other.example"]
     assert service.asked[0]["headers"]["authorization"] == f"Bearer {SECRET}"
 
 
@@ -211,6 +221,13 @@ def test_4_1_11_a_service_that_echoes_the_token_tells_nobody(service: Any) -> No
     with pytest.raises(HttpError, match=r"403 Forbidden: bad token \*\*\*") as caught:
         ask(integration=integration, url="/refuse")
     assert caught.value.status == 403
+
+
+def test_4_1_11_a_token_at_the_end_of_what_is_quoted_is_hidden_whole(service: Any) -> None:
+    service.answers["/refuse"] = (400, {}, b"x" * 292 + SECRET.encode() + b"y" * 100)
+    with pytest.raises(HttpError) as caught:
+        ask(integration={"base_url": service.url, "token": "env:KEY"}, url="/refuse")
+    assert "s3c" not in str(caught.value)
 
 
 def test_4_1_11_a_service_that_echoes_the_password_tells_nobody(service: Any) -> None:

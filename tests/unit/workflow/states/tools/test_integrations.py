@@ -67,6 +67,7 @@ def test_4_1_11_credentials_show_nothing_of_themselves() -> None:
         json.dumps(SECRET),
         json.dumps(SECRET, ensure_ascii=False),
         "p%40ss%2Fw%C3%B6rd%20%221%22",
+        "p%40ss%2fw%c3%b6rd+%221%22",
         base64.b64encode(SECRET.encode()).decode(),
     ],
 )

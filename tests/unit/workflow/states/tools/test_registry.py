@@ -50,35 +50,6 @@ def test_a_module_is_imported_when_its_tool_is_wanted(folder: Path) -> None:
     assert asyncio.run(tool.call({"one": 2}, context=ToolContext())) == 6
 
 
-def test_a_module_or_function_that_is_not_there_is_told(folder: Path) -> None:
-    name = module(folder)
-    texts = {
-        "a": "no_such_module_anywhere:f",
-        "b": f"{name}:tripple",
-        "c": f"{name}:number",
-        "d": f"{module(folder, '_broken')}:f",
-        "e": f"{module(folder, '_lost')}:f",
-    }
-    registry = ToolRegistry(texts, ToolSettings(folder=folder))
-    told = {
-        "a": f"'a' is in module 'no_such_module_anywhere', which is neither in {folder} nor installed",
-        "b": "holds no 'tripple'. Did you mean 'triple'? It holds: triple.",
-        "c": "is a int and no function",
-        "d": "cannot be imported: ZeroDivisionError: division by zero",
-        "e": "cannot be imported: No module named 'there_is_no_such_module'",
-    }
-    for tool, sentence in told.items():
-        with pytest.raises(ToolError) as caught:
-            registry.get(tool)
-        assert sentence in str(caught.value)
-
-
-@pytest.mark.parametrize("text", ["module", "module:", ":f", "a b:f", "module:f()", "../x:f", "m:f:g"])
-def test_a_text_that_names_no_function_is_told(text: str) -> None:
-    with pytest.raises(ToolError, match="Write it as 'module:function'"):
-        ToolRegistry({"a": text}).get("a")
-
-
 def test_an_unknown_tool_shows_near_misses_and_the_stanza_to_add() -> None:
     with pytest.raises(ToolError) as caught:
         ToolRegistry({"read_graph": add}).get("read_grap")
@@ -98,29 +69,6 @@ def test_names_that_cannot_be_are_refused() -> None:
     for tool in (add, "module:f"):
         with pytest.raises(ToolError, match="cannot name a tool"):
             ToolRegistry({"a b": tool})
-
-
-@pytest.mark.parametrize(
-    ("name", "line"),
-    [("read_file", 'root = "."'), ("http_request", "allow_hosts = "), ("run_command", "allow_shell = true")],
-)
-def test_built_in_tools_are_off_until_they_are_turned_on(name: str, line: str) -> None:
-    with pytest.raises(ToolError) as caught:
-        ToolRegistry().get(name)
-    assert f"[tools]\n{line}" in str(caught.value)
-
-
-def test_settings_turn_built_in_tools_on(tmp_path: Path) -> None:
-    settings = ToolSettings(root=tmp_path, allow_hosts=("example.com",), allow_shell=True)
-    registry = ToolRegistry(settings=settings)
-    assert registry.names == (
-        "edit_file", "http_request", "list_files", "read_file", "run_command", "search_files", "write_file",
-    )  # fmt: skip
-    assert "command" in registry.get("run_command").never_from_context
-    for name in registry.names:
-        tool = registry.get(name)
-        assert tool.description
-        assert all("description" in one for one in tool.parameters["properties"].values())
 
 
 def test_a_tool_of_the_project_comes_before_a_built_in_one(tmp_path: Path) -> None:

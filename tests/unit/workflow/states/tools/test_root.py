@@ -24,7 +24,7 @@ def read(root: Root, path: str) -> bytes:
         return file.read()
 
 
-@pytest.mark.parametrize("path", ["a.txt", "./a.txt", "deep/.//../a.txt".replace("deep/.//../", "")])
+@pytest.mark.parametrize("path", ["a.txt", "./a.txt", ".//a.txt"])
 def test_paths_inside_are_read(root: Root, path: str) -> None:
     assert read(root, path) == b"inside"
 

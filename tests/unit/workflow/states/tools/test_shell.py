@@ -124,6 +124,10 @@ def test_a_text_is_split_as_a_shell_would() -> None:
     assert argv_of(["a b", ""]) == ["a b", ""]
 
 
+def test_arguments_of_a_list_become_text() -> None:
+    assert argv_of(["echo", 5, True, [1, "é"], {"a": None}]) == ["echo", "5", "true", '[1, "é"]', '{"a": null}']
+
+
 def test_it_works_on_a_loop_of_another_thread(tmp_path: Path) -> None:
     from statewright.runtime.private_loop import run_privately
 

@@ -57,6 +57,20 @@ def test_numbers_become_text_and_text_numbers() -> None:
     assert read(find, key=5, limit="3") == {"key": "5", "limit": 3}
 
 
+def test_a_map_or_list_for_a_text_becomes_json() -> None:
+    def write(content: str, note: str | None = None, tag: Annotated[str, Field(min_length=1)] = "x") -> None: ...
+
+    found = read(write, content={"a": ["é"]}, note=[1], tag=True)
+    assert found == {"content": '{"a": ["é"]}', "note": "[1]", "tag": "true"}
+    assert read(write, content="a", note=None) == {"content": "a", "note": None}
+    assert Signature("write", write, {}).schema["properties"]["content"] == {"type": "string"}
+    with pytest.raises(ToolError, match="'many' is"):
+        read(_many, many={"a": 1})
+
+
+def _many(many: list[str]) -> None: ...
+
+
 def test_values_become_what_the_function_wants() -> None:
     def mixed(level: Level, day: date, point: Point, pair: tuple[int, int]) -> None: ...
 

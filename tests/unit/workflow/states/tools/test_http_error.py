@@ -1,0 +1,23 @@
+"""A service answered with an error."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+from statewright.graph.policy import default_retry_on
+from statewright.workflow.states.retries import is_worth_another_attempt
+from statewright.workflow.states.tools import HttpError
+
+
+def test_2_11_statuses_are_retried_as_the_language_says() -> None:
+    for status, is_transient in ((400, False), (401, False), (404, False), (429, True), (500, True), (503, True)):
+        error = HttpError("told", status=status)
+        assert is_worth_another_attempt(error) is is_transient
+        assert default_retry_on(error) is is_transient
+
+
+def test_a_copy_says_the_same() -> None:
+    error = HttpError("told", status=429, retry_after=2.5)
+    for same in (copy.copy(error), pickle.loads(pickle.dumps(error))):
+        assert (str(same), same.status, same.retry_after) == ("told", 429, 2.5)

@@ -1,0 +1,20 @@
+"""What a call is told beside its arguments."""
+
+from __future__ import annotations
+
+from statewright.workflow.states.tools import Credentials, Tool, ToolContext, ToolFunction
+
+
+def test_a_context_is_empty_unless_something_is_given() -> None:
+    context = ToolContext()
+    assert (len(context.credentials), context.idempotency_key) == (0, None)
+    context.stream_writer("nobody hears it")
+
+
+def test_4_1_11_a_context_shows_no_credentials() -> None:
+    assert "s3cret-value" not in repr(ToolContext(Credentials("git", {"token": "s3cret-value"})))
+
+
+def test_a_function_is_a_tool() -> None:
+    tool: Tool = ToolFunction(lambda: None, name="work")
+    assert tool.name == "work"
