@@ -82,6 +82,25 @@ def test_5_3_a_failed_node_is_tried_again_after_a_growing_while(driver: Any, pai
     assert clock.monotonic() == 0.5 + 1.0
 
 
+@pytest.mark.parametrize(("asked", "waited"), [(30.0, 30.0), (0.1, 0.5), (1e9, 3600.0), ("soon", 0.5), (-5, 0.5)])
+def test_5_3_who_asks_to_be_left_alone_for_longer_is(
+    driver: Any, clock: FakeClock, asked: object, waited: float
+) -> None:
+    calls: list[float] = []
+
+    def busy(state: Any) -> dict[str, Any]:
+        calls.append(clock.monotonic())
+        if len(calls) == 1:
+            error = ConnectionError("429")
+            error.retry_after = asked  # type: ignore[attr-defined]
+            raise error
+        return {}
+
+    graph = StateGraph(dict).add_node("busy", busy, retry_policy=RetryPolicy(jitter=False)).add_edge(START, "busy")
+    run(driver, graph.compile(clock=clock), clock, {})
+    assert calls[1] - calls[0] == pytest.approx(waited)
+
+
 def test_5_3_no_more_attempts_than_the_policy_allows(driver: Any, paint: Any, clock: FakeClock) -> None:
     flaky = Flaky(9)
     app = one(paint(flaky), clock=clock, retry_policy=RetryPolicy(max_attempts=4, jitter=False))

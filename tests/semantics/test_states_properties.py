@@ -73,7 +73,7 @@ def answer(spec: Spec, item: Any, said: Sequence[str]) -> str:
         return json.dumps(list(range(spec.count)))
     result: dict[str, Any] = {key: f"{spec.id}-{chance % 97}" for key in spec.writes}
     if spec.kind == "choice":
-        result["go"] = bool(chance & 8) and said.count(spec.id) < 2
+        result["go"] = bool(chance & 8) and said.count(spec.id) < 2 and len(said) < 12
     if spec.kind == "each":
         result["xs"] = [{"a": f"{spec.id}{n}", "n": n} if spec.maps else n for n in range(spec.count)]
     return json.dumps(result)
@@ -94,7 +94,8 @@ def specs(draw: st.DrawFn, ids: list[str], place: int) -> Spec:
         targets = tuple(draw(st.lists(st.sampled_from(ahead), min_size=1, max_size=3, unique=True)))
     if kind == "choice":  # the first way may lead back: a model says so twice at most
         targets = (draw(st.sampled_from([*ids, END])), *targets)
-    flags = ["append_to_context", "output_key", "silent", *(["override_task"] if kind == "each" else [])]
+    flags = ["append_to_context", "output_key"]
+    flags += {"choice": [], "each": ["silent", "override_task"]}.get(kind, ["silent"])  # loops are counted in messages
     finishes = kind == "each" and draw(st.booleans())
     bare = kind == "each" and draw(st.booleans())
     return Spec(
@@ -156,6 +157,7 @@ class Interpreter:
     def run(self) -> None:
         live = [Token(next(iter(self.specs)))]
         while live:
+            assert len(self.entries) < 5000, "the model of a loop must end it"
             due = list(self._due(live))
             starting = {id(token) for group in due for token in group}
             live = [token for token in live if id(token) not in starting]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from typing import Any, Final
 
 from statewright.checkpoint import TimeLimit
 from statewright.clock import as_seconds
@@ -59,7 +60,20 @@ class Guards:
 
     def chosen_delay(self, attempt: int, tried: object) -> float | None:
         """The delay after what an attempt brought; None if that is no error to try again on."""
-        return self.delay(attempt, tried, random.random()) if isinstance(tried, Exception) else None
+        if not isinstance(tried, Exception):
+            return None
+        delay = self.delay(attempt, tried, random.random())
+        return max(delay, asked_for(tried)) if delay is not None else None
+
+
+LONGEST_ASKED: Final = 3600.0
+"""Seconds: a service that asks to be left alone for longer is asked again then."""
+
+
+def asked_for(error: Exception) -> float:
+    """For how many seconds a service asked to be left alone: its `retry_after`, which is Retry-After in HTTP."""
+    asked: Any = getattr(error, "retry_after", None)
+    return min(max(float(asked), 0.0), LONGEST_ASKED) if isinstance(asked, int | float) else 0.0
 
 
 _POLICIES = ("retry_policy", "timeout", "cache_policy", "max_concurrency", "rate_limit", "circuit_breaker")

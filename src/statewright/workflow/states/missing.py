@@ -50,6 +50,9 @@ def _named(definition: Definition, project: Project) -> Iterator[tuple[Kind, str
     for one in definition.assistants:
         if one.assistant_id is not None and one.assistant_id not in project.assistants:
             yield "assistant", "The assistant", one.assistant_id, one.at
+        for tool in one.tools:
+            if tool.name not in registry:
+                yield "tool", "The tool", tool.name, tool.at
         for source in one.datasource_ids:
             if source not in project.datasources:
                 yield "datasource", "The data source", source, one.at

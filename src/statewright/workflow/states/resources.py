@@ -27,6 +27,7 @@ from statewright.workflow.states.performers.scripted import (
     check_script,
 )
 from statewright.workflow.states.performers.tool import ToolPerformer
+from statewright.workflow.states.performers.tool_use import ToolUse
 from statewright.workflow.states.tools import Integrations, ToolRegistry
 
 Models = ChatModel | Mapping[str, ChatModel]
@@ -51,6 +52,7 @@ class Resources:
         self._definition = definition
         self._models = models
         self._tools = _registry(tools, project)
+        self._integrations = project.integrations if project is not None else Integrations()
         self._script: Script = script or {}
         self._project = project
         self._node_kinds = node_kinds or NodeKinds()
@@ -78,7 +80,7 @@ class Resources:
             model,
             self._memory(model if not scripted else None),
             AnswerForm(state.output_schema) if state.output_schema else None,
-            assistant.model,
+            ToolUse(assistant, self._tools, self._integrations),
         )
 
     def _kept(self, assistant: Assistant) -> Assistant:
@@ -128,8 +130,7 @@ class Resources:
 
     def _tool(self, tool_id: str) -> Performer:
         tool = next(one for one in self._definition.tools if one.id == tool_id)
-        integrations = self._project.integrations if self._project is not None else Integrations()
-        return ToolPerformer(tool, self._tools, integrations)
+        return ToolPerformer(tool, self._tools, self._integrations)
 
     def _custom(self, state: State) -> Performer:
         node = next(one for one in self._definition.custom_nodes if one.id == state.custom_node_id)

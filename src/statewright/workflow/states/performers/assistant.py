@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Protocol
 
 from statewright.errors import ModelAnswerInvalid
 from statewright.messages import Message
@@ -13,39 +12,35 @@ from statewright.workflow.states.answer_form import AnswerForm
 from statewright.workflow.states.model import Assistant
 from statewright.workflow.states.performers.call import Call, Outcome
 from statewright.workflow.states.performers.memory import Memory
+from statewright.workflow.states.performers.tool_use import ToolUse
 from statewright.workflow.states.results import as_text
 
 NO_TASK = "-"
 """What a model is told where there is no task: providers refuse empty messages."""
+MOST_ROUNDS = 25
+"""How often a model may ask for tools before it has to answer."""
 REPEATS = 2
 """How often a model is asked again for an answer in the form that was asked for."""
-
-
-class ToolUser(Protocol):
-    """Answers the tool calls of a model."""
-
-    async def answer(self, message: Message, call: Call) -> Sequence[Message]: ...
 
 
 class AssistantState:
     """Asks the model of an assistant."""
 
     def __init__(
-        self, assistant: Assistant, model: ChatModel, memory: Memory, form: AnswerForm | None, model_name: str | None
+        self, assistant: Assistant, model: ChatModel, memory: Memory, form: AnswerForm | None, tools: ToolUse
     ) -> None:
         self._assistant = assistant
         self._model = model
         self._memory = memory
         self._form = form
-        self._model_name = model_name
+        self._tools = tools
 
     async def perform(self, call: Call) -> Outcome:
         history, summary = await self._memory.fitting(call)
         request = self._request(call, history)
         wrong: str | None = None
         for asked in range(1, REPEATS + 2):
-            response = await self._model.complete(request)
-            call.runtime.spend(tokens=response.usage.tokens, cost=response.usage.cost)
+            request, response = await self._answered(request, call)
             wrong = self._form.fault(response.text) if self._form is not None else None
             if wrong is None:
                 return Outcome(response.text, summary, asked)
@@ -53,6 +48,20 @@ class AssistantState:
         raise ModelAnswerInvalid(
             f"State {call.state.id!r} asks for an answer in the form of its output_schema. After {REPEATS + 1} "
             f"attempts the model's answer does not have it: {wrong}."
+        )
+
+    async def _answered(self, request: ModelRequest, call: Call) -> tuple[ModelRequest, ModelResponse]:
+        """The answer of the model, once it asks for no more tools, and the request with all that was said before."""
+        for _ in range(MOST_ROUNDS):
+            response = await self._model.complete(request)
+            call.runtime.spend(tokens=response.usage.tokens, cost=response.usage.cost)
+            asked = response.message.tool_calls
+            if not asked:
+                return request, response
+            answers = await self._tools.answers(asked, call)
+            request = replace(request, messages=(*request.messages, response.message, *answers))
+        raise ModelAnswerInvalid(
+            f"The model of state {call.state.id!r} has asked for tools {MOST_ROUNDS} times and has given no answer."
         )
 
     def _request(self, call: Call, history: Sequence[Message]) -> ModelRequest:
@@ -64,7 +73,8 @@ class AssistantState:
             messages=(*history, Message(said(call))),
             system=system,
             output=form.output if form is not None else None,
-            model=self._model_name,
+            tools=self._tools.specs,
+            model=assistant.model,
             temperature=assistant.temperature,
             metadata={"state": call.state.id, "call": call},
         )
