@@ -103,7 +103,7 @@ def supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Gen
 
 def _stopped(run: Run, checkpoint: Checkpoint, last_steps: Sequence[tuple[Task, ...]], *, passed: bool) -> Rest | None:
     """The rest at which the run must stop before its next superstep; None if it may go on."""
-    if checkpoint.step >= run.stop:
+    if checkpoint.step >= run.stop and not run.program.uncounted.issuperset(task.node for task in checkpoint.frontier):
         return Rest("failed", checkpoint, error=_too_long(run, last_steps))
     control = run.control
     if control is not None and control.cancel_reason is not None:

@@ -171,6 +171,8 @@ class Program:
         }
         self.subscribers = _subscribers(graph)
         self.waiting_nodes = frozenset(node.name for node in graph.nodes.values() if node.join != "any")
+        self.uncounted = frozenset(node.name for node in graph.nodes.values() if node.metadata.get("hidden"))
+        """Nodes that are no part of what an author wrote: their supersteps do not count against the recursion limit."""
         self.subgraphs = frozenset(node.name for node in graph.nodes.values() if node.is_subgraph)
         self.targets = frozenset((*graph.nodes, END, STOP))
         """Where a node that declares nothing may go."""

@@ -89,7 +89,5 @@ def compiled(graph: StateGraph, definition: Definition, **options: Any) -> Compi
     """The graph of a workflow, compiled: with its breakpoints and its limits."""
     stops = [node_of(state.id) for state in definition.states if state.interrupt_before]
     app = graph.compile(interrupt_before=[name for name in stops if name in graph.nodes], **options)
-    extra = sum(bool(node.metadata and node.metadata.get("hidden")) for node in graph.nodes.values())  # no steps
-    return app.with_config(
-        {"recursion_limit": definition.recursion_limit + extra, "max_concurrency": definition.max_concurrency}
-    )
+    limits = {"recursion_limit": definition.recursion_limit, "max_concurrency": definition.max_concurrency}
+    return app.with_config(limits)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any, cast
 
 from statewright.workflow.states.results import as_text, parse_result
@@ -16,29 +16,42 @@ def add_or_replace_context_store(left: Context | None, right: Context | None) ->
     return {**(left or {}), **(right or {})}
 
 
-def after_visit(context: Context, visit: Visit, item: Any) -> Context:
-    """The context after a visit; `item` is that of its branch, which has filled the context first if it is a map."""
+def after_visit(context: Context, visit: Visit, item: Any, seen: Container[str] | None = None) -> Context:
+    """The context after a visit; `item` is that of its branch, which has filled the context first if it is a map.
+
+    Where branches are merged, a visit that takes keys away takes those that its own branch has `seen`, and leaves what
+    others have put there; None if the context is its own.
+    """
     if visit.fills and isinstance(item, dict):
         context = add_or_replace_context_store(context, cast("dict[str, Any]", item))
     effects = visit.effects
     new = news_of(visit.output, splits=effects.splits) if effects.store else {}
-    if effects.clear == "keep_current":
-        context = new
+    if effects.clear is True:
+        context = _without(context, seen, new)
+    elif effects.clear == "keep_current":
+        context = {**_without(context, seen, new), **new}
     elif effects.append:
-        context = appended(context, new | _under_key(effects, visit.output))
+        context = appended(context, {**new, **_under_key(effects, visit.output)})
     elif new:
         context = add_or_replace_context_store(context, new)
-    return _after_the_rest(context, effects, visit.output)
+    if effects.output_key is not None and (effects.clear or not effects.append):
+        context = {**context, effects.output_key: visit.output}
+    return _without_reset(context, effects, seen, new) if effects.reset else context
 
 
-def _after_the_rest(context: Context, effects: Effects, output: Any) -> Context:
-    if effects.clear is True:
-        context = {}
-    if effects.output_key is not None and not effects.append:
-        context = {**context, effects.output_key: output}
-    if effects.reset:
-        context = {name: value for name, value in context.items() if name not in effects.reset}
-    return context
+def _without(context: Context, seen: Container[str] | None, new: Context) -> dict[str, Any]:
+    """The context without what a branch has seen, or has now found itself."""
+    if seen is None:
+        return {}
+    return {name: value for name, value in context.items() if name not in seen and name not in new}
+
+
+def _without_reset(context: Context, effects: Effects, seen: Container[str] | None, new: Context) -> Context:
+    return {
+        name: value
+        for name, value in context.items()
+        if name not in effects.reset or not (seen is None or name in seen or name in new)
+    }
 
 
 def _under_key(effects: Effects, output: Any) -> dict[str, Any]:

@@ -109,7 +109,8 @@ def arrived(tokens: Sequence[Token], state_id: str, lineage: Lineage) -> Token:
     What comes from an iteration whose branches could go several ways follows all of them: it is merged as a whole.
     """
     ended = {token.ended for token in tokens if token.ended is not None}
-    token = combined([_merged(token, state_id, lineage) for token in tokens] if ended else tokens)
+    merged = [_merged(token, state_id, lineage) for token in tokens] if ended else tokens
+    token = combined(merged, lambda visit_id: lineage[visit_id].path)
     answers = lineage.answers()
     return replace(token, after=(*token.after, *answers)) if answers else token
 

@@ -21,6 +21,9 @@ from statewright.workflow.states.visit import ANSWER, ItemRef, Visit
 
 _VIEWS: Final = 256
 """How many views of visits are remembered."""
+_GIVEN: Final = ""
+"""Names the message with which a run begins."""
+SUMMARY: Final = "summary"
 _RUNS: Final = 64
 """How many runs are remembered."""
 
@@ -29,7 +32,12 @@ class View(NamedTuple):
     """What a branch sees."""
 
     context: Context
-    history: tuple[Message, ...]
+    said: Mapping[str, Message]
+    """Its messages, by the visits that they come from."""
+
+    @property
+    def history(self) -> tuple[Message, ...]:
+        return tuple(self.said.values())
 
 
 class Lineage:
@@ -39,7 +47,7 @@ class Lineage:
         text = text_of(given)
         self.place = place
         """How many visits of its thread it knows, or has left to former runs."""
-        self._start = View(seeds(given, files), (Message(text),) if text else ())
+        self._start = View(seeds(given, files), {_GIVEN: Message(text)} if text else {})
         self.given = given
         self._visits: dict[str, Visit] = {}
         self._order: list[Visit] = []
@@ -79,18 +87,20 @@ class Lineage:
             return self._start
         if len(after) == 1:
             return self._view_of(after[0])
-        return self._folded(self._start, self._line(after))
+        return self._folded(self._start, self._line(after), merges=True)
 
     def view_within(self, after: Sequence[str], opener: str, only: Sequence[str]) -> View:
         """What a branch of an iteration sees that shows its branches only some keys of what was there before."""
         line: list[Visit] = []
-        visit_id = after[0]
-        while visit_id != opener:
-            line.append(self._visits[visit_id])
-            visit_id = line[-1].after[0]
+        while True:
+            line.extend(self._visits[one] for one in reversed(after[1:]))  # answers, if there were any
+            if after[0] == opener:
+                break
+            line.append(self._visits[after[0]])
+            after = line[-1].after
         before = self._view_of(opener)
         shown = {name: value for name, value in before.context.items() if name in only}
-        return self._folded(View(shown, before.history), reversed(line))
+        return self._folded(View(shown, before.said), reversed(line))
 
     def _view_of(self, visit_id: str) -> View:
         """What is seen after a visit: made from the nearest one before it whose view is known."""
@@ -119,12 +129,15 @@ class Lineage:
             self._views.move_to_end(visit_id)
         return view
 
-    def _folded(self, view: View, visits: Iterable[Visit]) -> View:
-        context, history = view.context, list(view.history)
+    def _folded(self, view: View, visits: Iterable[Visit], *, merges: bool = False) -> View:
+        """What is seen after more visits; with `merges` they come from several branches."""
+        context, said = view.context, dict(view.said)
         for visit in visits:
-            context = after_visit(context, visit, self.item(visit.item))
-            history = _history_after(history, visit)
-        return View(context, tuple(history))
+            takes_away = merges and _takes_away(visit)
+            own = self.view(visit.after) if takes_away else None
+            context = after_visit(context, visit, self.item(visit.item), own.context if own is not None else None)
+            _say(said, visit, own.said if own is not None else said)
+        return View(context, said)
 
     def _line(self, after: Sequence[str]) -> list[Visit]:
         """The visits behind several, each once, and after those that it follows."""
@@ -186,17 +199,24 @@ class Lineage:
         return self.view([visit.id for visit in heads])
 
 
-def _history_after(history: list[Message], visit: Visit) -> list[Message]:
-    if visit.summary is not None and history:
-        history = [history[0], Message(visit.summary, role="assistant")]
+def _takes_away(visit: Visit) -> bool:
     effects = visit.effects
+    return bool(effects.clear or effects.reset or effects.forget) or visit.summary is not None
+
+
+def _say(said: dict[str, Message], visit: Visit, seen: Mapping[str, Message]) -> None:
+    """Add what a visit says to the messages. What it takes away is what its own branch has seen."""
+    effects = visit.effects
+    if visit.summary is not None and seen:
+        for one in list(seen)[1:]:
+            said.pop(one, None)
+        said[f"{visit.id} {SUMMARY}"] = Message(visit.summary, role="assistant")
     if effects.forget:
-        history = []
-    if not effects.remember or visit.output == "":
-        return history
-    role = "user" if effects.as_human or visit.state == ANSWER else "assistant"
-    name = visit.state or None
-    return [*history, Message(as_text(visit.output), role=role, name=name)]
+        for one in [*seen, f"{visit.id} {SUMMARY}"]:
+            said.pop(one, None)
+    if effects.remember and visit.output != "":
+        role = "user" if effects.as_human or visit.state == ANSWER else "assistant"
+        said[visit.id] = Message(as_text(visit.output), role=role, name=visit.state or None)
 
 
 class Lineages:

@@ -118,9 +118,11 @@ class Resources:
     @property
     def summarizer(self) -> ChatModel | None:
         """Who sums up a run at its end; None if nobody does."""
+        if not self._definition.enable_summarization_node:
+            return None
         if FINAL_SUMMARY in self._script:
             return self._script_model
-        if self._script or self._models is None or not self._definition.enable_summarization_node:
+        if self._script or self._models is None:
             return None
         last = self._definition.assistants[0] if self._definition.assistants else None
         model = self.model_for(FINAL_SUMMARY, last)

@@ -46,7 +46,17 @@ def is_worth_another_attempt(error: BaseException) -> bool:
         return cause is not None and is_worth_another_attempt(cause)
     if isinstance(error, ConnectionError | TimeoutError):
         return True
-    status = getattr(error, "status", None) or getattr(error, "status_code", None)
-    if isinstance(status, int):
+    status = status_of(error)
+    if status is not None:
         return status not in _FINAL_STATUSES
     return isinstance(error, Exception) and not isinstance(error, (*_FINAL, OSError))
+
+
+def status_of(error: BaseException) -> int | None:
+    """The status of HTTP that an error tells of, wherever its library puts it."""
+    for holder in (error, getattr(error, "response", None)):
+        for name in ("status", "status_code"):
+            status = getattr(holder, name, None)
+            if isinstance(status, int):
+                return status
+    return None

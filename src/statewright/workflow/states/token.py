@@ -5,7 +5,7 @@ A token carries no content. It names visits, and what they did is looked up ther
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -51,11 +51,11 @@ def continued(token: Token, visit: Visit, *, item: ItemRef | None = None) -> Tok
     return Token((visit.id,), token.path, iteration)
 
 
-def combined(tokens: Sequence[Token]) -> Token:
-    """Tokens that came together, as one: in the order of their branches."""
+def combined(tokens: Sequence[Token], path_of: Callable[[str], str]) -> Token:
+    """Tokens that came together, as one: in the order of their branches, and those of one branch by their visits'."""
     if len(tokens) == 1:
         return tokens[0]
-    ordered = sorted(tokens, key=lambda token: choices(token.path))
+    ordered = sorted(tokens, key=lambda token: (choices(token.path), choices(path_of(token.after[0]))))
     after = tuple(dict.fromkeys(one for token in ordered for one in token.after))
     return Token(after, joined(token.path for token in ordered))
 
