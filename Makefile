@@ -3,7 +3,7 @@ SHELL := /bin/sh
 .DEFAULT_GOAL := help
 PYTHON := .venv/bin/python
 
-.PHONY: help setup demo test check bench chaos lock
+.PHONY: help setup demo test check bench chaos fuzz lock
 
 help: ## list the verbs
 	@grep -E '^[a-z]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 10
@@ -34,6 +34,10 @@ bench: ## measure speed beside the peers, and write benchmarks/RESULTS.md
 chaos: ## kill runs with SIGKILL and see that nothing is lost: make chaos KILLS=200 SEED=1
 	@sh scripts/setup dev
 	@$(PYTHON) -m tests.durability.chaos --kills $(or $(KILLS),200) --seed $(or $(SEED),1)
+
+fuzz: ## throw mutations of workflow files at the parser: make fuzz EXAMPLES=10000
+	@sh scripts/setup dev
+	@STATEWRIGHT_FUZZ_EXAMPLES=$(or $(EXAMPLES),10000) $(PYTHON) -m pytest tests/semantics/test_states_bad_input.py
 
 lock: ## pin today's versions in constraints.txt
 	@sh scripts/setup dev

@@ -71,13 +71,15 @@ SURFACE = [
     "overwrite",
 ]
 LADDER = [
-    {"errors", "ids", "clock", "fingerprint", "messages", "events"},
+    {"errors", "ids", "clock", "fingerprint", "messages", "events", "promise"},
     {"channels"},
     {"checkpoint", "store", "cache"},
     {"state"},
     {"graph"},
     {"runtime"},
-    {"storage"},
+    {"storage", "models"},
+    {"workflow"},
+    {"project"},
     {"cli"},
 ]
 RUNG = {name: height for height, names in enumerate(LADDER) for name in names}
@@ -89,7 +91,20 @@ def test_the_front_door_is_what_it_was() -> None:
 
 
 @pytest.mark.parametrize(
-    "package", ["channels", "checkpoint", "store", "cache", "state", "graph", "graph.draw", "runtime", "storage.sqlite"]
+    "package",
+    [
+        "channels",
+        "checkpoint",
+        "store",
+        "cache",
+        "state",
+        "graph",
+        "graph.draw",
+        "runtime",
+        "storage.sqlite",
+        "models",
+        "workflow.states",
+    ],
 )
 def test_what_a_folder_offers_is_there(package: str) -> None:
     module = importlib.import_module(f"statewright.{package}")
