@@ -21,6 +21,10 @@ MODULES = [
     "test_known_defects",
     "test_properties",
     "test_forked_calls",
+    "test_states_cases",
+    "test_states_interrupts",
+    "test_states_iteration",
+    "test_states_properties",
 ]
 IN_MEMORY_ONLY = (
     "removes_the_namespaces_of_its_calls",  # they look into the dict of the saver

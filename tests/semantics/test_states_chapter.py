@@ -152,7 +152,11 @@ COMPLEX = """
 
 def test_5_5_example_4_a_complex_nested_structure(driver: Any) -> None:
     environments = [{"env": "dev", "tests": ["test1", "test2"]}, {"env": "prod", "tests": ["test3"]}]
-    outs = {"fetch-results": str({"response": {"results": environments}}), "process-environment": "ok", "aggregate": "A"}
+    outs = {
+        "fetch-results": str({"response": {"results": environments}}),
+        "process-environment": "ok",
+        "aggregate": "A",
+    }
     result = run(driver, COMPLEX, outs)
     assert items(result, "process-environment") == environments
     assert prompts(result, "process-environment")[0] == (
@@ -180,9 +184,7 @@ OBJECTS = """
 
 
 def test_5_5_example_5_objects_fill_the_context(driver: Any) -> None:
-    tasks = (
-        '[{"id": 1, "title": "Task A", "priority": "high"}, {"id": 2, "title": "Task B", "priority": "low"}]'
-    )
+    tasks = '[{"id": 1, "title": "Task A", "priority": "high"}, {"id": 2, "title": "Task B", "priority": "low"}]'
     result = run(driver, OBJECTS, {"get-tasks": tasks, "execute-task": "ok"})
     assert [one.splitlines()[:2] for one in prompts(result, "execute-task")] == [
         ["Execute task ID 1: Task A", "Priority level: high"],

@@ -60,7 +60,6 @@ def test_2_2_the_flag_matrix(driver: Any, flags: str, context: dict[str, Any], h
     assert seen(driver, flags) == (context, history)
 
 
-@pytest.mark.xfail(strict=True, reason="keep_current beside append_to_context loses the output_key")
 def test_2_2_an_output_key_is_stored_whatever_else_is_kept(driver: Any) -> None:
     flags = "append_to_context: true, output_key: ok, clear_context_store: keep_current"
     context, _ = seen(driver, flags)

@@ -121,7 +121,6 @@ def test_2_11_what_another_attempt_would_not_change_fails_at_once(driver: Any, e
     assert model.calls == 1
 
 
-@pytest.mark.xfail(strict=True, reason="the status of an error that holds a response is not looked at")
 def test_2_11_the_status_of_a_response_counts(driver: Any) -> None:
     model = Failing(ErrorWithResponse(404))
     with pytest.raises(ErrorWithResponse):
@@ -129,7 +128,6 @@ def test_2_11_the_status_of_a_response_counts(driver: Any) -> None:
     assert model.calls == 1
 
 
-@pytest.mark.xfail(strict=True, reason="what a server says with Retry-After is not honoured")
 def test_2_11_retry_after_is_honoured(driver: Any) -> None:
     clock = FakeClock(jumps=True)
     model = Failing(ModelUnavailable("busy", status=429, retry_after=60))
@@ -252,7 +250,6 @@ def test_2_11_the_limit_is_fifty_if_nobody_says_otherwise() -> None:
     assert caught.value.limit == 50
 
 
-@pytest.mark.xfail(strict=True, reason="where there is a final summary, the states may take one step more")
 def test_2_11_a_final_summary_lends_no_step_to_the_states(driver: Any) -> None:
     outs = {"s": '{"again": 1}', "final_summary": "F"}
     text = document(LOOP, "recursion_limit: 4").replace(OFF, "")

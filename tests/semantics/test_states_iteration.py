@@ -221,7 +221,6 @@ def test_2_6_a_branch_that_clears_its_context_sees_what_it_keeps(driver: Any, fl
     assert [one[: len(begin)] for one, begin in zip(prompts(result, "q"), kept, strict=True)] == kept
 
 
-@pytest.mark.xfail(strict=True, reason="keep_current in a later branch undoes what earlier branches wrote")
 def test_2_6_branches_that_keep_only_what_is_new_keep_it_for_the_merge(driver: Any) -> None:
     states = """
 - {id: l, next: {state_id: p, iter_key: xs}}
@@ -232,7 +231,6 @@ def test_2_6_branches_that_keep_only_what_is_new_keep_it_for_the_merge(driver: A
     assert run(driver, states, outs, {"u": 1})["context"] == {"ra": 1, "rb": 2}
 
 
-@pytest.mark.xfail(strict=True, reason="clear_prior_messages in a later branch drops the messages of earlier ones")
 def test_2_6_message_histories_are_fully_preserved_from_all_iterations(driver: Any) -> None:
     states = """
 - {id: l, next: {state_id: p, iter_key: xs}}
@@ -382,13 +380,7 @@ def test_2_6_inner_items_fill_no_context(driver: Any) -> None:
     [
         ('{"ys": [], "k": "a"}', '{"ys": [], "k": "b"}', "l p p m", "M b {{q}}"),
         ('{"ys": [], "k": "a"}', '{"ys": [3], "k": "b"}', "l p p q q2 m", "M b 3"),
-        pytest.param(
-            '{"ys": [1], "k": "a"}',
-            '{"ys": [], "k": "b"}',
-            "l p p q q2 m",
-            "M b 1",
-            marks=pytest.mark.xfail(strict=True, reason="a branch whose inner list is empty is merged out of item order"),
-        ),
+        ('{"ys": [1], "k": "a"}', '{"ys": [], "k": "b"}', "l p p q q2 m", "M b 1"),
     ],
 )
 def test_2_6_a_branch_with_nothing_to_split_waits_for_the_others(
@@ -415,7 +407,7 @@ def test_2_6_the_result_is_independent_of_timing() -> None:
             state, call = request.metadata["state"], request.metadata["call"]
             if state == "p":
                 await asyncio.sleep((3 - call.item) / 200)
-            outputs = {"l": '{"xs": [1, 2, 3]}', "p": '{"k": %s}' % call.item, "m": "m"}
+            outputs = {"l": '{"xs": [1, 2, 3]}', "p": f'{{"k": {call.item}}}', "m": "m"}
             return await ScriptedModel([outputs[state]]).complete(request)
 
     text = document(ONE_STAGE % "xs", "enable_summarization_node: false")

@@ -100,7 +100,9 @@ def test_2_8_the_form_is_templated_though_the_task_is_not(driver: Any) -> None:
 
 
 def test_2_8_a_script_answers_the_repeats_with_its_next_outputs(driver: Any) -> None:
-    states = formed(json.dumps(SCHEMA)).replace("state_id: end", "condition: {expression: n > 1, then: end, otherwise: s}")
+    states = formed(json.dumps(SCHEMA)).replace(
+        "state_id: end", "condition: {expression: n > 1, then: end, otherwise: s}"
+    )
     result = run(driver, states, {"s": ["no", '{"n": 1}', "no", "no", '{"n": 2}']})
     assert [visit["output"] for visit in result["visits"]] == ['{"n": 1}', '{"n": 2}']
 
@@ -204,7 +206,6 @@ def test_2_9_each_branch_of_an_iteration_sums_up_its_own_history(driver: Any) ->
     assert sorted(call[1] for call in told) == ["sum-a", "sum-b"]
 
 
-@pytest.mark.xfail(strict=True, reason="the merge keeps the summary and the messages of the last branch alone")
 def test_2_9_summaries_of_all_branches_are_there_after_the_merge(driver: Any) -> None:
     outs = {"l": '["a", "b"]', "p": "p", "q": "q", "summary": summaries}
     states = BRANCHES.replace("state_id: m}}", "state_id: end}}").replace("- {id: m, next: {state_id: end}}\n", "")
@@ -251,7 +252,6 @@ def test_2_9_enable_summarization_node_false_leaves_the_final_summary_out(driver
     assert result["result"] == "4"
 
 
-@pytest.mark.xfail(strict=True, reason="a script with a final_summary is asked although it is switched off")
 def test_2_9_a_script_does_not_switch_the_final_summary_on(driver: Any) -> None:
     assert run(driver, LINE, {**LINE_OUTS, "final_summary": "F"}, extra=OFF)["result"] == "4"
 

@@ -13,7 +13,8 @@ Outputs = dict[str, Any]
 
 def document(states: str, extra: str = "") -> str:
     """A document with these states, all of them done by the assistant `a`."""
-    return f"{extra}\nassistants: [{{id: a, system_prompt: p}}]\nstates:\n{states.replace('next:', 'assistant_id: a, next:')}"
+    states = states.replace("next:", "assistant_id: a, next:")
+    return f"{extra}\nassistants: [{{id: a, system_prompt: p}}]\nstates:\n{states}"
 
 
 def run(driver: Any, states: str, outs: Outputs, given: Any = None, *, extra: str = "", **options: Any) -> Any:
@@ -144,12 +145,12 @@ def test_2_3_1_tasks_are_resolved_unless_it_is_switched_off(driver: Any) -> None
         ("{{my-key}}", "dashed"),
         ("{{a.b}}", "whole"),
         ("{{d.items}}", "[1, 2]"),
-        ("{{d.items[1]}} {{d[\"items\"]}}", "2 [1, 2]"),
+        ('{{d.items[1]}} {{d["items"]}}', "2 [1, 2]"),
         ("{{missing}} {{u}} {{a.c.d}}", "{{missing}} 1 {{a.c.d}}"),
         ("{{u} {{u}}", "{{u} 1"),
         ("{{t}} {{f}} {{n}}", "true false null"),
         ("{{d}}", '{"items": [1, 2], "ü": "é"}'),
-        ("{{d.items | join}} {{d.items|length}} {{word|upper}} {{none|default(\"-\")}}", "12 2 WORD -"),
+        ('{{d.items | join}} {{d.items|length}} {{word|upper}} {{none|default("-")}}', "12 2 WORD -"),
         ("{{sly}}", "{{u}} {% for x in y %}"),
         ("{% if u == 1 %}one{% else %}other{% endif %}", "one"),
     ],

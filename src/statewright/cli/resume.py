@@ -12,6 +12,7 @@ import typer
 from statewright.cli.failure import WrongUse
 from statewright.cli.options import BranchOption, DatabaseOption, KeyOption, ThreadArgument
 from statewright.cli.run import (
+    ItemsOption,
     ScriptOption,
     StateJsonOption,
     StepsOption,
@@ -44,6 +45,7 @@ def resume(
     json: StateJsonOption = False,
     recursion_limit: StepsOption = None,
     max_concurrency: TasksOption = None,
+    max_items: ItemsOption = None,
     show_traceback: TracebackOption = False,
 ) -> None:
     """Go on with a thread: with answers to its questions, with an event, with what is due, or where it stopped.
@@ -64,7 +66,9 @@ def resume(
             config = {**limits(recursion_limit, max_concurrency), "thread_id": thread, "branch": branch}
             told = ... if answers is NOTHING else answers
             options = place_of(database, key_file).options
-            resume_workflow(target, script, thread, saver, told, options, config, json_wanted=json)
+            resume_workflow(
+                target, script, thread, saver, told, options, config, max_items=max_items, json_wanted=json
+            )
     app = load_graph(target)
     saver = None if database is None and keeps_threads(app) else opened(database, key_file)
     with saver or nullcontext():

@@ -23,6 +23,9 @@ ScriptOption = Annotated[
 StateJsonOption = Annotated[bool, typer.Option("--json", help="Print the state as one JSON document.")]
 StepsOption = Annotated[int | None, typer.Option("--recursion-limit", help="How many supersteps the run may take.")]
 TasksOption = Annotated[int | None, typer.Option("--max-concurrency", help="How many tasks may be in flight.")]
+ItemsOption = Annotated[
+    int | None, typer.Option("--max-items", min=1, help="Into how many branches a workflow may split one result.")
+]
 TracebackOption = Annotated[bool, typer.Option("--traceback", help="Show where a node failed.")]
 
 
@@ -42,6 +45,7 @@ def run(
     json: StateJsonOption = False,
     recursion_limit: StepsOption = None,
     max_concurrency: TasksOption = None,
+    max_items: ItemsOption = None,
     show_traceback: TracebackOption = False,
 ) -> None:
     """Run a graph to rest. Exits with 0 when it is done, 3 when it waits, 1 when a node failed, 2 on wrong use.
@@ -66,6 +70,7 @@ def run(
             saver,
             options,
             config,
+            max_items=max_items,
             json_wanted=json,
         )
     app = load_graph(target)

@@ -145,13 +145,14 @@ def run_workflow(
     options: Sequence[str],
     config: dict[str, Any],
     *,
+    max_items: int | None,
     json_wanted: bool,
 ) -> NoReturn:
     """Run a workflow file from its input."""
     from statewright.checkpoint import InMemorySaver
 
     with saver or nullcontext():
-        app = load_app(target, script, checkpointer=saver or InMemorySaver())
+        app = load_app(target, script, checkpointer=saver or InMemorySaver(), max_items=max_items)
         start = {"input": read_text(given), **({"files": list(files)} if files else {})}
         hints = _hints(thread, target, script, options) if saver is not None else ()
         Told(thread, json_wanted=json_wanted, hints=hints).conclude(app, start, {**config, "thread_id": thread})
@@ -166,10 +167,11 @@ def resume_workflow(
     options: Sequence[str],
     config: dict[str, Any],
     *,
+    max_items: int | None,
     json_wanted: bool,
 ) -> NoReturn:
     """Go on with a workflow where it stopped; `answer` is `...` if none was given."""
-    app = load_app(target, script, checkpointer=saver)
+    app = load_app(target, script, checkpointer=saver, max_items=max_items)
     given = cast(Any, Command)(resume=answer) if answer is not ... else None
     Told(thread, json_wanted=json_wanted, hints=_hints(thread, target, script, options)).conclude(app, given, config)
 

@@ -106,6 +106,12 @@ def test_a_script_that_is_none_is_wrong_use(statewright: Any, flow: Path, script
     assert said in ended.err
 
 
+def test_a_result_that_is_too_large_to_split_is_a_failure_that_says_so(statewright: Any, flow: Path) -> None:
+    ended = statewright(*RUN, "--max-items", "1")
+    assert ended.code == 1
+    assert "gives 2 items to iterate over, and at most 1" in json.loads(ended.out)["error"]
+
+
 def test_an_input_is_a_text_or_the_content_of_a_file(statewright: Any, flow: Path) -> None:
     Path("given.txt").write_text('{"project": "from a file"}', encoding="utf-8")
     ended = statewright(*RUN[:2], "--input", "@given.txt", *RUN[4:], "--file", "a.txt")

@@ -1,0 +1,31 @@
+"""What is asked of a model and what it answers."""
+
+from dataclasses import FrozenInstanceError
+
+import pytest
+
+from statewright.messages import Message
+from statewright.models import ModelRequest, ModelResponse, OutputForm, Usage
+
+
+def test_a_request_needs_messages_only() -> None:
+    request = ModelRequest((Message("hi"),))
+    assert (request.system, request.tools, request.output, request.temperature) == ("", (), None, None)
+
+
+def test_a_request_is_never_changed() -> None:
+    with pytest.raises(FrozenInstanceError):
+        ModelRequest(()).system = "other"  # type: ignore[misc]
+
+
+def test_tokens_are_those_of_both_directions() -> None:
+    assert Usage(input_tokens=2, output_tokens=3).tokens == 5
+
+
+def test_the_text_of_a_response_is_that_of_its_message() -> None:
+    parts = [{"type": "text", "text": "a"}, {"type": "image"}, {"type": "text", "text": "b"}]
+    assert ModelResponse(Message(parts, role="assistant")).text == "ab"
+
+
+def test_a_form_has_a_name() -> None:
+    assert OutputForm({"type": "object"}).name == "answer"

@@ -1,0 +1,33 @@
+"""2.9: how long a history may be, and in what parts it is summed up."""
+
+import pytest
+
+from statewright.messages import Message
+from statewright.workflow.states.performers.memory import BATCH, batches, tokens_of
+
+
+def message(tokens: int) -> Message:
+    return Message("xxxx" * tokens)
+
+
+def test_four_characters_are_a_token() -> None:
+    assert tokens_of([]) == 0
+    assert tokens_of([message(3), message(4)]) == 7
+
+
+@pytest.mark.parametrize(
+    ("sizes", "parts"),
+    [
+        ([1, 2, 3], [3]),
+        ([BATCH], [1]),
+        ([BATCH, 1], [1, 1]),
+        ([BATCH - 1, 1, 1], [2, 1]),
+        ([BATCH + 5, 1], [1, 1]),
+        ([1, BATCH + 5, 1], [1, 1, 1]),
+    ],
+)
+def test_2_9_a_long_history_is_cut_into_parts_that_a_model_can_read(sizes: list[int], parts: list[int]) -> None:
+    history = [message(size) for size in sizes]
+    found = batches(history)
+    assert [len(part) for part in found] == parts
+    assert [one for part in found for one in part] == history

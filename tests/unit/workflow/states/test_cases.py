@@ -1,0 +1,70 @@
+"""Tests of workflows that are data."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from statewright.errors import InvalidConfig
+from statewright.workflow.states import load_workflow
+from statewright.workflow.states.cases import read_cases, run_case
+
+WORKFLOW = load_workflow(
+    "assistants: [{id: a, system_prompt: p}]\n"
+    "states: [{id: s, assistant_id: a, task: 'Do {{u}}', next: {state_id: e}},"
+    " {id: e, assistant_id: a, next: {state_id: end}}]"
+)
+CASE: dict[str, Any] = {"id": "1", "ui": '{"u": 1}', "outs": {"s": '{"k": 2}', "e": "done"}}
+
+
+@pytest.mark.parametrize(
+    "expected",
+    [
+        {},
+        {"visits": "e s", "ctx": {"u": 1, "k": 2}, "result": "done", "prompts": {"s": ["Do 1"]}},
+        {"visits": ["s", "e"], "prompts": {"s": "Do"}, "err": False},
+        {"visits": None, "ctx": None, "prompts": None, "result": None},
+    ],
+)
+def test_a_case_that_holds_finds_nothing(expected: dict[str, Any]) -> None:
+    assert run_case(WORKFLOW, {**CASE, **expected}) == []
+
+
+@pytest.mark.parametrize(
+    ("expected", "said"),
+    [
+        ({"visits": "s s e"}, "the visits are s e"),
+        ({"ctx": {"k": 2}}, "the context is"),
+        ({"result": "other"}, "the result is"),
+        ({"prompts": {"s": ["Do 2"]}}, "does not begin with 'Do 2'"),
+        ({"prompts": {"s": ["Do 1", "Do 2"]}}, "asked 1 times, not 2"),
+        ({"err": True}, "should fail"),
+        ({"outs": {"s": "1"}}, "the run fails: ModelError"),
+        ({"outs": {"s": "1"}, "err": "another reason"}, "the run fails"),
+    ],
+)
+def test_a_case_that_does_not_hold_says_what_was_found(expected: dict[str, Any], said: str) -> None:
+    (difference,) = run_case(WORKFLOW, {**CASE, **expected})
+    assert said in difference
+
+
+@pytest.mark.parametrize("expected", [True, "needs a model"])
+def test_a_run_may_be_expected_to_fail(expected: Any) -> None:
+    assert run_case(WORKFLOW, {**CASE, "outs": {"s": "1"}, "err": expected}) == []
+
+
+def test_cases_are_read_from_a_list(tmp_path: Path) -> None:
+    file = tmp_path / "cases.json"
+    file.write_text(json.dumps([CASE]), encoding="utf-8")
+    assert read_cases(file) == [CASE]
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]", '[{"id": "x", "visit": "s"}]', "[" * 100_000])
+def test_what_holds_no_cases_is_refused(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "cases.json"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(InvalidConfig):
+        read_cases(file)
+    with pytest.raises(InvalidConfig):
+        read_cases(tmp_path / "missing.json")

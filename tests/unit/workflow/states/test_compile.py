@@ -1,0 +1,64 @@
+"""Definitions made into graphs."""
+
+from typing import Any
+
+import pytest
+
+from statewright.errors import GraphRecursionError
+from statewright.workflow.states import load_workflow
+from statewright.workflow.states.compile import destinations, reached
+from statewright.workflow.states.model import Definition
+
+TEXT = """
+name: flow
+recursion_limit: 7
+max_concurrency: 3
+assistants: [{id: a, system_prompt: p}]
+states:
+- {id: s, assistant_id: a, next: {condition: {expression: x, then: l, otherwise: end}}}
+- {id: l, assistant_id: a, next: {state_id: p, iter_key: xs}}
+- {id: p, assistant_id: a, interrupt_before: true, next: {state_id: q, iter_key: xs}}
+- {id: q, assistant_id: a, next: {state_ids: [m, end]}}
+- {id: m, assistant_id: a, next: {state_id: end}}
+- {id: alone, assistant_id: a, next: {state_id: m}}
+"""
+
+
+def definition() -> Definition:
+    return load_workflow(TEXT).definition
+
+
+def test_a_state_leads_to_its_targets() -> None:
+    assert destinations(definition(), "s", None) == ["l"]
+    assert destinations(definition(), "m", None) == []
+
+
+def test_2_6_a_state_that_iterates_leads_to_the_exit_of_its_chain_too() -> None:
+    assert destinations(definition(), "l", None) == ["p", "q", "m"]
+    assert destinations(definition(), "p", "sum") == ["q", "m", "sum"]
+
+
+def test_2_9_whoever_leads_to_the_end_leads_to_the_final_summary() -> None:
+    assert destinations(definition(), "s", "sum") == ["l", "sum"]
+
+
+def test_a_state_that_nothing_leads_to_is_no_node() -> None:
+    assert reached(definition()) == {"s", "l", "p", "q", "m"}
+    assert set(load_workflow(TEXT).graph().nodes) == {"s", "l", "p", "q", "m"}
+
+
+def test_the_graph_has_no_node_between_states_and_the_name_of_the_workflow() -> None:
+    workflow = load_workflow(TEXT)
+    assert workflow.graph().name == "flow"
+    app = workflow.compile(script={"s": "{}"})
+    drawn = {node.id for node in app.get_graph().nodes}
+    assert drawn - {"__start__", "__end__"} == {"s", "l", "p", "q", "m"}
+
+
+def test_1_1_limits_are_those_of_the_file_and_a_call_may_set_others() -> None:
+    outs: dict[str, Any] = {"s": '{"x": 1}', "l": '{"xs": []}', "m": "m"}
+    text = TEXT.replace("interrupt_before: true, ", "").replace("recursion_limit: 7", "recursion_limit: 2")
+    app = load_workflow(text).compile(script=outs)
+    with pytest.raises(GraphRecursionError):
+        app.invoke({"input": "hi"})
+    assert len(app.invoke({"input": "hi"}, {"recursion_limit": 3})["visits"]) == 3

@@ -1,0 +1,49 @@
+"""Workflow files loaded."""
+
+from pathlib import Path
+
+import pytest
+
+from statewright.errors import WorkflowError
+from statewright.workflow.states import load_workflow
+
+TEXT = """assistants: [{id: a, system_prompt: p}]
+states:
+- {id: s, assistant_id: a, next: {state_id: end}}
+"""
+
+
+def test_a_workflow_is_loaded_from_a_file_and_has_its_name(tmp_path: Path) -> None:
+    path = tmp_path / "greeting.yaml"
+    path.write_text(TEXT, encoding="utf-8")
+    for given in (path, str(path)):
+        workflow = load_workflow(given)
+        assert workflow.name == "greeting"
+        assert workflow.source == str(path)
+    path.write_text(f"name: other\n{TEXT}", encoding="utf-8")
+    assert load_workflow(path).name == "other"
+
+
+def test_a_text_of_several_lines_is_the_workflow_itself() -> None:
+    workflow = load_workflow(TEXT)
+    assert [state.id for state in workflow.definition.states] == ["s"]
+    assert repr(workflow).endswith("1 states>")
+
+
+def test_a_file_that_is_not_there_is_a_problem_that_says_so(tmp_path: Path) -> None:
+    with pytest.raises(WorkflowError, match="cannot be read"):
+        load_workflow(tmp_path / "missing.yaml")
+
+
+def test_everything_that_is_wrong_is_told_together_with_its_line() -> None:
+    text = TEXT.replace("state_id: end", "state_id: nowhere").replace("assistant_id: a", "assistant_id: b")
+    with pytest.raises(WorkflowError) as caught:
+        load_workflow(text)
+    assert len(caught.value.problems) == 2
+    assert {problem.line for problem in caught.value.problems} == {3}
+
+
+def test_oddities_are_kept_as_problems_of_a_workflow_that_runs() -> None:
+    workflow = load_workflow(f"{TEXT}unheard_of: 1\n")
+    assert any("unheard_of" in problem.message for problem in workflow.problems)
+    assert workflow.compile(script={"s": "ok"}).invoke({})["result"] == "ok"
