@@ -1,6 +1,6 @@
 """Runs `flow.yaml` from Python, which is all that `statewright run` does too.
 
-    python examples/audit/flow.py FOLDER
+python examples/audit/flow.py FOLDER
 """
 
 from __future__ import annotations

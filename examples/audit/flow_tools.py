@@ -47,16 +47,21 @@ def _function(finding: dict[str, Any]) -> FunctionMeasure:
     return FunctionMeasure(**{name: finding[name] for name in ("name", "line", "length", "nesting", "complexity")})
 
 
-def write(
-    root: str, measured: list[dict[str, Any]] | None = None, findings: list[dict[str, Any]] | None = None
-) -> str:
+def write(root: str, measured: list[dict[str, Any]] | None = None, findings: list[dict[str, Any]] | None = None) -> str:
     """Write the report; what was done, in a few lines."""
     files, hard = measured or [], findings or []
     report = Path("out/audit-flow.md")
     report.parent.mkdir(parents=True, exist_ok=True)
     rows = [f"| {one['file']}:{one['line']} | {one['name']} | {one['length']} | {one['advice']} |" for one in hard]
     limits = f"{LONG} lines, {DEEP} levels or a complexity of {COMPLEX}"
-    head = ["# Audit", "", f"Functions over {limits}:", "", "| where | function | lines | advice |", "|---|---|---|---|"]
+    head = [
+        "# Audit",
+        "",
+        f"Functions over {limits}:",
+        "",
+        "| where | function | lines | advice |",
+        "|---|---|---|---|",
+    ]
     report.write_text("\n".join([*head, *rows]) + "\n", encoding="utf-8")
     return (
         f"The workflow of states measured {root} once more; its report is {report}.\n"

@@ -66,9 +66,7 @@ def resume(
             config = {**limits(recursion_limit, max_concurrency), "thread_id": thread, "branch": branch}
             told = ... if answers is NOTHING else answers
             options = place_of(database, key_file).options
-            resume_workflow(
-                target, script, thread, saver, told, options, config, max_items=max_items, json_wanted=json
-            )
+            resume_workflow(target, script, thread, saver, told, options, config, max_items=max_items, json_wanted=json)
     app = load_graph(target)
     saver = None if database is None and keeps_threads(app) else opened(database, key_file)
     with saver or nullcontext():
