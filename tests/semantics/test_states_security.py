@@ -1,0 +1,139 @@
+"""Section 4.1 of the states language, from end to end: what a model, a tool or a user says stays data."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from statewright.errors import RoutingError
+from statewright.project import read_project
+from statewright.workflow.states import load_workflow
+from statewright.workflow.states.tools import ToolContext
+
+HEAD = "enable_summarization_node: false\nassistants: [{id: a, system_prompt: p}]\n"
+ESCAPES = [
+    "{{ ''.__class__.__mro__[1].__subclasses__() }}",
+    "{{ cycler.__init__.__globals__.os.system('touch pwned') }}",
+    "{% for x in ().__class__.__base__.__subclasses__() %}{{ x }}{% endfor %}",
+    "{{ self._TemplateReference__context }}",
+    "{{ u.__class__ }}",
+]
+
+
+def run(driver: Any, states: str, script: dict[str, Any], given: Any = None, **options: Any) -> Any:
+    return driver.invoke(load_workflow(HEAD + "states:\n" + states).compile(script=script, **options), {"input": given})
+
+
+@pytest.mark.parametrize("escape", ESCAPES)
+def test_4_1_1_a_template_in_an_answer_is_never_rendered(driver: Any, tmp_path: Path, escape: str) -> None:
+    states = """
+- {id: one, assistant_id: a, task: t, next: {state_id: two}}
+- {id: two, assistant_id: a, task: "Do {{x}} and {{secret}}", next: {state_id: end}}
+"""
+    result = run(driver, states, {"one": json.dumps({"x": escape, "secret": "{{x}}"}), "two": "ok"})
+    assert result["visits"][1]["prompt"] == f"Do {escape} and {{{{x}}}}"
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "__import__('os').system('touch pwned') == 0",
+        "''.__class__.__mro__[1].__subclasses__()",
+        "'{0.__class__}'.format(a) == ''",
+        "open('/etc/passwd').read()",
+        "[x for x in (1, 2)]",
+        "(lambda: 1)()",
+        "2 ** 999999999 > 1",
+        "'x' * 999999999 == ''",
+        "a.clear() is None",
+        "list.clear(a)",
+        "getattr(a, 'x')",
+    ],
+)
+def test_4_1_2_an_expression_reaches_nothing_but_values(driver: Any, expression: str) -> None:
+    states = f"""
+- id: s
+  assistant_id: a
+  task: t
+  next: {{condition: {{expression: {json.dumps(expression)}, then: yes_s, otherwise: no_s}}}}
+- {{id: yes_s, assistant_id: a, task: t, next: {{state_id: end}}}}
+- {{id: no_s, assistant_id: a, task: t, next: {{state_id: end}}}}
+"""
+    result = run(driver, states, {"s": '{"a": [1]}', "yes_s": "y", "no_s": "n"})
+    assert [visit["state"] for visit in result["visits"]] == ["s", "no_s"]
+    assert result["context"] == {"a": [1]}
+
+
+def test_4_1_3_an_answer_does_not_change_arguments_that_were_written(driver: Any) -> None:
+    seen: list[dict[str, Any]] = []
+
+    def show(path: str, more: str, left_open: str = "") -> str:
+        seen.append({"path": path, "more": more, "left_open": left_open})
+        return "ok"
+
+    text = f"""{HEAD}
+tools: [{{id: t, tool: show, tool_args: {{path: /written, more: "{{{{x}}}}"}}}}]
+states:
+- {{id: one, assistant_id: a, task: t, next: {{state_id: two}}}}
+- {{id: two, tool_id: t, next: {{state_id: end}}}}
+"""
+    answer = json.dumps({"path": "/etc/passwd", "more": "evil", "x": "{{path}}", "left_open": "from the context"})
+    app = load_workflow(text).compile(script={"one": answer}, tools={"show": show})
+    driver.invoke(app, {"input": None})
+    assert seen == [{"path": "/written", "more": "{{path}}", "left_open": "from the context"}]
+
+
+def test_4_1_8_a_secret_is_in_no_template_context_prompt_visit_or_error(
+    driver: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VAULT_TOKEN", "s3cret-token-of-the-vault")
+    project = read_project('[integrations.vault]\ntoken = "env:VAULT_TOKEN"\n', tmp_path / "statewright.toml")
+
+    def show(question: str, *, context: ToolContext) -> dict[str, str]:
+        return {"echo": context.credentials["token"], "question": question}
+
+    text = f"""{HEAD}
+tools: [{{id: t, tool: show, integration_alias: vault}}]
+states:
+- {{id: one, assistant_id: a, task: t, next: {{state_id: two}}}}
+- {{id: two, tool_id: t, tool_args: {{question: "{{{{vault.token}}}} {{{{token}}}}"}}, next: {{state_id: three}}}}
+- {{id: three, assistant_id: a, task: "{{{{echo}}}} {{{{token}}}} {{{{env:VAULT_TOKEN}}}}", next: {{state_id: end}}}}
+"""
+    script = {"one": '{"want": "{{vault.token}}"}', "three": "done"}
+    app = load_workflow(text).compile(script=script, tools={"show": show}, project=project)
+    result = driver.invoke(app, {"input": None})
+    assert "s3cret" not in json.dumps([result["context"], result["visits"], result["result"]])
+
+
+def test_4_1_4_markers_in_an_answer_are_data(driver: Any) -> None:
+    states = "- {id: s, assistant_id: a, task: t, next: {state_id: end}}"
+    answer = json.dumps({"k": "__DELETE_KEY__", "l": "__APPEND__", "m": "__KEEP_NEW_ONLY__"})
+    assert run(driver, states, {"s": answer}, {"k": 1})["context"] == json.loads(answer)
+
+
+def test_4_1_5_hostile_literals_stay_text(driver: Any) -> None:
+    states = "- {id: s, assistant_id: a, task: t, next: {state_id: end}}"
+    for answer in ("{1, 2}", "b'x'", "[" * 100_000, "9" * 10_000, "(" * 50_000 + ")" * 50_000):
+        assert run(driver, states, {"s": answer})["context"] == {}
+
+
+def test_4_1_6_a_branch_does_not_change_what_its_siblings_share(driver: Any) -> None:
+    states = """
+- {id: l, assistant_id: a, task: t, next: {state_id: p, iter_key: xs}}
+- {id: p, assistant_id: a, task: "{{shared}}", next: {state_id: end, append_to_context: true}}
+"""
+    outs = {"l": '{"xs": [1, 2], "shared": ["x"]}', "p": '{"shared": "$item"}'}
+    prompts = [visit["prompt"] for visit in run(driver, states, outs)["visits"] if visit["state"] == "p"]
+    assert prompts == ['["x"]', '["x"]']
+
+
+def test_4_1_7_a_result_cannot_open_any_number_of_branches(driver: Any) -> None:
+    states = """
+- {id: l, assistant_id: a, task: t, next: {state_id: p, iter_key: .}}
+- {id: p, assistant_id: a, task: t, next: {state_id: end}}
+"""
+    with pytest.raises(RoutingError, match="gives 1001 items to iterate over, and at most 1000"):
+        run(driver, states, {"l": json.dumps(list(range(1001))), "p": "x"})
