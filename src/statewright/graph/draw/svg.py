@@ -14,6 +14,8 @@ HEIGHT, LAYER, GAP, MARGIN = 36, 84, 32, 24
 """Of a box; from layer to layer; between boxes; around everything. In pixels."""
 LETTER = 7.6
 """The width of a letter at 13 pixels, with a little room."""
+LABEL_LETTER = 6.4
+"""That of a letter beside an arrow, at 11 pixels."""
 Point = tuple[float, float]
 
 _STYLE = (
@@ -43,11 +45,15 @@ def svg(drawing: Drawing) -> str:
     """The drawing as one SVG element."""
     layout = lay_out(drawing)
     nodes = {node.id: node for node in drawing.nodes}
-    points, inner = _points(layout, nodes)
+    lone = _lone_labels(drawing, layout)
+    points, inner = _points(layout, nodes, {target: len(label) * LABEL_LETTER for target, label in lone.items()})
     lanes = 26 * len(layout.loops)
     labels = max((len(drawing.edges[number].label or "") for number in layout.loops), default=0) * LETTER / 2
     width, height = inner + lanes + labels + 2 * MARGIN, LAYER * (len(layout.layers) - 1) + HEIGHT + 2 * MARGIN
-    lines = [_edge(drawing.edges[number], [points[slot] for slot in path]) for number, path in layout.paths.items()]
+    lines = [
+        _edge(drawing.edges[number], [points[slot] for slot in path], is_lone=drawing.edges[number].target in lone)
+        for number, path in layout.paths.items()
+    ]
     loops = [
         _loop(drawing.edges[number], points, nodes, inner + MARGIN + 26 * lane)
         for lane, number in enumerate(layout.loops)
@@ -67,13 +73,27 @@ def svg(drawing: Drawing) -> str:
     )
 
 
+def _lone_labels(drawing: Drawing, layout: Layout) -> dict[str, str]:
+    """The labels of boxes to which only one arrow comes from above: they stand right over the box."""
+    labels: dict[str, list[str]] = {}
+    for number in layout.paths:
+        edge = drawing.edges[number]
+        labels.setdefault(edge.target, []).append(edge.label or "")
+    return {target: found[0] for target, found in labels.items() if len(found) == 1 and found[0]}
+
+
 def _width(node: DrawnNode) -> float:
     return max(56.0, len(node.label) * LETTER + 26)
 
 
-def _points(layout: Layout, nodes: Mapping[str, DrawnNode]) -> tuple[dict[Slot, Point], float]:
-    """The middle of everything, and the width of the widest layer."""
-    widths = [[_width(nodes[slot]) if isinstance(slot, str) else 12.0 for slot in layer] for layer in layout.layers]
+def _points(
+    layout: Layout, nodes: Mapping[str, DrawnNode], labels: Mapping[str, float]
+) -> tuple[dict[Slot, Point], float]:
+    """The middle of everything, and the width of the widest layer; `labels` are the widths of those over boxes."""
+    widths = [
+        [max(_width(nodes[slot]), labels.get(slot, 0.0)) if isinstance(slot, str) else 12.0 for slot in layer]
+        for layer in layout.layers
+    ]
     totals = [sum(layer) + GAP * (len(layer) - 1) for layer in widths]
     widest = max(totals, default=0.0)
     points: dict[Slot, Point] = {}
@@ -95,12 +115,13 @@ def _box(node: DrawnNode, middle: Point) -> str:
     )
 
 
-def _edge(edge: DrawnEdge, points: Sequence[Point]) -> str:
+def _edge(edge: DrawnEdge, points: Sequence[Point], *, is_lone: bool) -> str:
     """A curve that leaves downwards, passes its bends upright, and arrives from above."""
     ends = [(points[0][0], points[0][1] + HEIGHT / 2), *points[1:-1], (points[-1][0], points[-1][1] - HEIGHT / 2 - 1)]
     path = f"M{ends[0][0]:.1f},{ends[0][1]:.1f}" + "".join(_curves(ends))
     (x1, y1), (x2, y2) = ends[-2], ends[-1]
-    return f'<path class="{edge.kind}" d="{path}"/>' + _label(edge, ((x1 + 2 * x2) / 3, (y1 + 2 * y2) / 3))
+    at = (x2, y2 - 16) if is_lone else ((x1 + 2 * x2) / 3, (y1 + 2 * y2) / 3)
+    return f'<path class="{edge.kind}" d="{path}"/>' + _label(edge, at)
 
 
 def _curves(points: Sequence[Point]) -> Iterable[str]:
