@@ -18,7 +18,7 @@ from typing import Any, cast
 import ormsgpack
 
 from statewright.checkpoint.codecs import BY_TAG, CODECS, EXCEPTION, NUMPY_SCALAR, Codec, codec_of, type_name
-from statewright.errors import DamagedDatabase, SerdeError, StatewrightError, suggestion
+from statewright.errors import DamagedDatabase, SerdeError, StatewrightError, StorageError, suggestion
 
 OBJECT = 1
 """The tag of a value of a registered type: `[name, what it holds]`."""
@@ -124,7 +124,7 @@ class Serde:
             return self._unpacked(data, failed)
         except Exception as error:
             reason = failed[0] if failed else error
-        if isinstance(reason, StatewrightError) or not isinstance(reason, Exception):
+        if isinstance(reason, StorageError) or not isinstance(reason, Exception):
             raise reason
         raise DamagedDatabase(f"a stored value cannot be read: {reason}") from reason
 

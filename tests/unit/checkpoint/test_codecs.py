@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from statewright import Send, errors
 from statewright.channels import MISSING, Added, Merged, MessageBatch, Overwrite
 from statewright.checkpoint import NO_ARG, stored_as
-from statewright.checkpoint.codecs import BY_TAG, CODECS, type_name
+from statewright.checkpoint.codecs import BY_TAG, CODECS, codec_of, type_name
 from statewright.checkpoint.serde import OBJECT, Serde
 from statewright.errors import (
     CheckpointConflict,
@@ -39,6 +39,8 @@ from statewright.graph.context import NodeError
 from statewright.graph.mapping import Place
 from statewright.graph.policy import TimeoutPolicy
 from statewright.messages import REMOVE_ALL_MESSAGES, Message, RemoveMessage, ToolCall, ToolResult
+from statewright.workflow.states.token import Iteration, Token
+from statewright.workflow.states.visit import Effects, ItemRef, Visit
 
 TAGS = {
     2: "builtins.tuple",
@@ -78,6 +80,10 @@ TAGS = {
     50: "statewright.graph.command.Send",
     51: "statewright.graph.context.NodeError",
     52: "statewright.graph.mapping.Place",
+    53: "statewright.workflow.states.visit.Visit",
+    54: "statewright.workflow.states.visit.ItemRef",
+    55: "statewright.workflow.states.visit.Effects",
+    56: "statewright.workflow.states.token.Token",
 }
 """Stored data holds these numbers, so none of them may ever mean anything else."""
 
@@ -106,6 +112,7 @@ def ext(tag: int, plain: Any) -> bytes:
 
 
 def test_tags_mean_what_they_have_always_meant() -> None:
+    assert all(codec_of(tag) is not None for tag in TAGS)  # those of higher folders are loaded when they are met
     assert {tag: codec.type for tag, codec in BY_TAG.items()} == TAGS
     assert OBJECT == 1
     assert OBJECT not in BY_TAG
@@ -202,6 +209,30 @@ VALUES: list[tuple[int, Any]] = [
     (50, Send("node", 1, timeout=2.5)),
     (50, Send("node", 1, timeout=TimeoutPolicy(run_timeout=3, idle_timeout=1, refresh_on="heartbeat"))),
     (52, Place(3, ("a", 1))),
+    (53, Visit("1.0", "plan", "text")),
+    (
+        53,
+        Visit(
+            "2.1.0/2",
+            "look",
+            {"a": [1]},
+            ("1.0",),
+            "0/2",
+            "Look.",
+            ItemRef("1.0", "files", 1),
+            True,
+            Effects(output_key="k", clear="keep_current", reset=("x", "y"), splits=True),
+            ("end", "plan"),
+            "1.0",
+            "sum",
+            2,
+        ),
+    ),
+    (54, ItemRef("1.0")),
+    (55, Effects(remember=False)),
+    (56, Token()),
+    (56, Token(("1.0", "1.1"), "0/2", None, "1.0", "0/3")),
+    (56, Token(("1.0",), "0/2", Iteration("1.0", "", ItemRef("1.0", ".", 0), 0, 2, True, ("u",)))),
 ]
 
 

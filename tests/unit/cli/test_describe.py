@@ -23,7 +23,7 @@ from statewright.cli.describe import checkpoint_record, due_nodes, lease_record,
 from statewright.ids import CheckpointId, InterruptId
 
 NOW = datetime.now(UTC)
-LIVE, LAPSED = Lease("run", 1, NOW + timedelta(minutes=5)), Lease("run", 1, NOW - timedelta(minutes=5))
+LIVE, LAPSED = Lease("run", 1, NOW + timedelta(days=1)), Lease("run", 1, NOW - timedelta(minutes=5))
 A, B = Task("a", NO_ARG, "o", 0), Task("b", NO_ARG, "o", 1)
 QUESTION = Interrupt(id=InterruptId("1" * 32), value="?")
 
