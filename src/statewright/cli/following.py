@@ -75,17 +75,17 @@ def conclude(
     print_state(state, json_wanted=json_wanted)
     if questions:
         _ask(questions, saved)
-    if saved is not None and saved.is_ours and _is_watched():
+    if saved is not None and saved.is_ours and is_watched():
         print(f"Look at it with: {saved.look}", file=sys.stderr)
 
 
-def _is_watched() -> bool:
+def is_watched() -> bool:
     """Whether somebody reads the hints; programs read states and errors alone."""
     return sys.stderr.isatty()
 
 
 def _hints(saved: Saved | None, what: str) -> list[str]:
-    if saved is None or not _is_watched():
+    if saved is None or not is_watched():
         return []
     return [f"{what}\n  {saved.resume()}", *([f"Look at it:\n  {saved.look}"] if saved.is_ours else [])]
 

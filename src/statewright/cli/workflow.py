@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn, cast
 
 from statewright.cli.failure import CANCELLED, DONE, FAILED, WAITING, WrongUse, end, exit_code_of, told
+from statewright.cli.following import Saved, is_watched
 from statewright.errors import InvalidConfig, Problem, StatewrightError
 from statewright.graph import Command
 from statewright.runtime import CompiledGraph
@@ -70,10 +71,11 @@ def read_text(given: Sequence[str]) -> str | None:
 class Told:
     """What is told of a run: one JSON object, or the result for people."""
 
-    def __init__(self, thread_id: str, *, json_wanted: bool, hints: Sequence[str] = ()) -> None:
+    def __init__(self, thread_id: str, saved: Saved | None, script: Path | None, *, json_wanted: bool) -> None:
         self._thread_id = thread_id
+        self._saved = saved
+        self._scripted = ("--script", str(script)) if script is not None else ()
         self._json_wanted = json_wanted
-        self._hints = hints
 
     def conclude(self, app: CompiledGraph, given: Any, config: dict[str, Any]) -> NoReturn:
         """Run, tell, and leave with the exit code that says how it ended."""
@@ -91,8 +93,18 @@ class Told:
         elif error is None:
             self._tell(status, snapshot.values, snapshot.next)
         if error is not None:
-            end(f"Error: {_said(error)}", _code_of(error))
+            ways = self._ways_on() if is_watched() else []
+            told_of = ["Go on with it, once that is mended:", *ways] if ways else []
+            end("\n".join([f"Error: {_said(error)}", *told_of]), _code_of(error))
+        if self._saved is not None and is_watched():
+            print(f"Look at it with: {self._saved.look}", file=sys.stderr)
         raise SystemExit(WAITING if status == "waiting" else DONE)
+
+    def _ways_on(self) -> list[str]:
+        """The command lines that go on with the run: as it is, or with an answer."""
+        if self._saved is None:
+            return []
+        return [f"  {self._saved.resume(*self._scripted, *words)}" for words in ((), ("--answer", "TEXT"))]
 
     def _whole(self, status: str, error: Exception | None, values: Any) -> dict[str, Any]:
         return {
@@ -109,7 +121,7 @@ class Told:
         result = values.get("result")
         print(result if isinstance(result, str) else json_format.dumps(result, ensure_ascii=False, indent=2))
         if status == "waiting":
-            lines = [f"The run waits before {', '.join(sorted(set(ahead)))}. Go on with:", *self._hints]
+            lines = [f"The run waits before {', '.join(sorted(set(ahead)))}. Go on with:", *self._ways_on()]
             print("\n".join(lines), file=sys.stderr)
 
 
@@ -154,8 +166,8 @@ def run_workflow(
     with saver or nullcontext():
         app = load_app(target, script, checkpointer=saver or InMemorySaver(), max_items=max_items)
         start = {"input": read_text(given), **({"files": list(files)} if files else {})}
-        hints = _hints(thread, target, script, options) if saver is not None else ()
-        Told(thread, json_wanted=json_wanted, hints=hints).conclude(app, start, {**config, "thread_id": thread})
+        saved = Saved(thread=thread, target=target, options=tuple(options)) if saver is not None else None
+        Told(thread, saved, script, json_wanted=json_wanted).conclude(app, start, {**config, "thread_id": thread})
 
 
 def resume_workflow(
@@ -173,12 +185,5 @@ def resume_workflow(
     """Go on with a workflow where it stopped; `answer` is `...` if none was given."""
     app = load_app(target, script, checkpointer=saver, max_items=max_items)
     given = cast(Any, Command)(resume=answer) if answer is not ... else None
-    Told(thread, json_wanted=json_wanted, hints=_hints(thread, target, script, options)).conclude(app, given, config)
-
-
-def _hints(thread: str, target: str, script: Path | None, options: Sequence[str]) -> list[str]:
-    import shlex
-
-    scripted = ("--script", str(script)) if script is not None else ()
-    words = ["statewright", "resume", thread, target, *scripted, *options]
-    return [f"  {shlex.join(words)}", f"  {shlex.join([*words, '--answer', 'TEXT'])}"]
+    saved = Saved(thread=thread, target=target, options=tuple(options))
+    Told(thread, saved, script, json_wanted=json_wanted).conclude(app, given, config)

@@ -48,7 +48,7 @@ def test_a_question_is_one_line() -> None:
 
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("statewright.cli.following._is_watched", lambda: True)
+    monkeypatch.setattr("statewright.cli.following.is_watched", lambda: True)
 
 
 @pytest.mark.usefixtures("terminal")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,8 @@ class Workflow:
             self.definition, models=models, tools=tools, script=script, project=project, node_kinds=node_kinds
         )
         most = max_items or (project.defaults.max_items if project is not None else None) or MAX_ITEMS
-        return compiled(graph_of(self.definition, resources, max_items=most), self.definition, **options)
+        graph = graph_of(self.definition, resources, max_items=most)
+        return compiled(graph, within(self.definition, project), **options)
 
     def graph(self) -> Graph:
         """The graph as data: for drawings and other tools."""
@@ -67,6 +69,14 @@ class Workflow:
 
     def __repr__(self) -> str:
         return f"<Workflow {self.name!r}: {len(self.definition.states)} states>"
+
+
+def within(definition: Definition, project: Project | None) -> Definition:
+    """The workflow with what a project says about limits that it leaves open itself."""
+    usual = project.defaults.max_concurrency if project is not None else None
+    if usual is None or "max_concurrency" not in definition.leaves_open:
+        return definition
+    return replace(definition, max_concurrency=usual)
 
 
 def load_workflow(path_or_text: str | os.PathLike[str], *, node_kinds: NodeKinds | None = None) -> Workflow:

@@ -212,6 +212,8 @@ class Definition:
     recursion_limit: int = 50
     max_concurrency: int = 10
     retry_policy: RetryRule = RetryRule()
+    leaves_open: frozenset[str] = field(default=frozenset(), compare=False)
+    """The limits that the document does not name: those of a project hold before the language's."""
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """What else the document says about itself: mode, slug, icon_url, start_hint, type, verbose ..."""
 

@@ -85,13 +85,16 @@ class Resources:
 
     def _kept(self, assistant: Assistant) -> Assistant:
         """The assistant with what the project keeps under its `assistant_id`; what is written here counts."""
-        stored = self._project.assistants.get(assistant.assistant_id or "") if self._project is not None else None
-        if stored is None:
+        if self._project is None:
             return assistant
+        usual = self._project.defaults.model
+        stored = self._project.assistants.get(assistant.assistant_id or "")
+        if stored is None:
+            return replace(assistant, model=assistant.model or usual)
         return replace(
             assistant,
             system_prompt=assistant.system_prompt if assistant.system_prompt is not None else stored.system_prompt,
-            model=assistant.model or stored.model,
+            model=assistant.model or stored.model or usual,
             temperature=assistant.temperature if assistant.temperature is not None else stored.temperature,
             tools=assistant.tools or stored.tools,
         )

@@ -5,7 +5,10 @@ from pathlib import Path
 import pytest
 
 from statewright.errors import WorkflowError
+from statewright.models import ScriptedModel
+from statewright.project import read_project
 from statewright.workflow.states import load_workflow
+from statewright.workflow.states.load import within
 
 TEXT = """assistants: [{id: a, system_prompt: p}]
 states:
@@ -47,3 +50,25 @@ def test_oddities_are_kept_as_problems_of_a_workflow_that_runs() -> None:
     workflow = load_workflow(f"{TEXT}unheard_of: 1\n")
     assert any("unheard_of" in problem.message for problem in workflow.problems)
     assert workflow.compile(script={"s": "ok"}).invoke({})["result"] == "ok"
+
+
+@pytest.mark.parametrize(("own", "expected"), [("", 3), ("max_concurrency: 5\n", 5)])
+def test_a_project_limits_what_the_file_leaves_open(tmp_path: Path, own: str, expected: int) -> None:
+    project = read_project("[defaults]\nmax_concurrency = 3\n", tmp_path / "statewright.toml")
+    assert within(load_workflow(own + FLOW_OF_ONE).definition, project).max_concurrency == expected
+    assert within(load_workflow(FLOW_OF_ONE).definition, None).max_concurrency == 10
+
+
+@pytest.mark.parametrize(("own", "asked"), [("", "usual"), (", model: own", "own")])
+def test_a_project_names_the_model_of_assistants_that_name_none(tmp_path: Path, own: str, asked: str) -> None:
+    project = read_project('[defaults]\nmodel = "usual"\n', tmp_path / "statewright.toml")
+    model = ScriptedModel(["done"])
+    text = FLOW_OF_ONE.replace("system_prompt: p", f"system_prompt: p{own}")
+    load_workflow(text).compile(models=model, project=project).invoke({"input": "go"})
+    assert [request.model for request in model.requests] == [asked]
+
+
+FLOW_OF_ONE = """enable_summarization_node: false
+assistants: [{id: a, system_prompt: p}]
+states: [{id: s, assistant_id: a, task: t, next: {state_id: end}}]
+"""

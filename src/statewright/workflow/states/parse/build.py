@@ -56,6 +56,7 @@ def build_definition(shape: Shape, expressions: Expressions) -> Definition:
         tools=tuple(map(_tool, parts_in(workflow, "tools"))),
         custom_nodes=tuple(map(_custom_node, parts_in(workflow, "custom_nodes"))),
         retry_policy=_retry_rule(workflow),
+        leaves_open=frozenset(_LIMITS) - workflow.values.keys(),
         settings=_some(shape.about, *_SETTINGS),
         **_some(shape.about, "name", "description"),
         **_some(workflow.values, *_LIMITS),
