@@ -1,10 +1,12 @@
-"""A real service on this machine."""
+"""A real service on this machine, and a folder with modules that tools come from."""
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -94,3 +96,14 @@ def other(service: Service) -> Iterator[Service]:
     server.shutdown()
     server.server_close()
     thread.join()
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a module whose name nobody else has."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    name = f"own_{abs(hash(str(tmp_path)))}"
+    (tmp_path / f"{name}.py").write_text("number = 3\n\n\ndef triple(one: int) -> int:\n    return one * number\n")
+    (tmp_path / f"{name}_broken.py").write_text("1 / 0\n")
+    (tmp_path / f"{name}_lost.py").write_text("import there_is_no_such_module\n")
+    return tmp_path

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,17 +9,6 @@ import pytest
 from statewright.errors import ToolError
 from statewright.workflow.states.tools import ToolRegistry, ToolSettings
 from statewright.workflow.states.tools.imports import check_reference, import_function
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a module whose name nobody else has."""
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    name = f"own_{abs(hash(str(tmp_path)))}"
-    (tmp_path / f"{name}.py").write_text("number = 3\n\n\ndef triple(one: int) -> int:\n    return one * number\n")
-    (tmp_path / f"{name}_broken.py").write_text("1 / 0\n")
-    (tmp_path / f"{name}_lost.py").write_text("import there_is_no_such_module\n")
-    return tmp_path
 
 
 def module(folder: Path, kind: str = "") -> str:

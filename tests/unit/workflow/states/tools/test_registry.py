@@ -16,17 +16,6 @@ def add(one: int) -> int:
     return one + 1
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a module whose name nobody else has."""
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    name = f"own_{abs(hash(str(tmp_path)))}"
-    (tmp_path / f"{name}.py").write_text("number = 3\n\n\ndef triple(one: int) -> int:\n    return one * number\n")
-    (tmp_path / f"{name}_broken.py").write_text("1 / 0\n")
-    (tmp_path / f"{name}_lost.py").write_text("import there_is_no_such_module\n")
-    return tmp_path
-
-
 def module(folder: Path, kind: str = "") -> str:
     return min(path.stem for path in folder.glob(f"own_*{kind}.py"))
 
