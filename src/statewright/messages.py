@@ -14,7 +14,16 @@ from typing import Any, cast
 
 from statewright.errors import InvalidUpdateError
 
-__all__ = ["REMOVE_ALL_MESSAGES", "Message", "RemoveMessage", "ToolCall", "ToolResult", "as_message", "replace"]
+__all__ = [
+    "REMOVE_ALL_MESSAGES",
+    "Message",
+    "RemoveMessage",
+    "ToolCall",
+    "ToolResult",
+    "as_message",
+    "read_tool_call",
+    "replace",
+]
 
 REMOVE_ALL_MESSAGES = "__remove_all__"
 """As the id of a `RemoveMessage`: drop every message that stands before it."""
@@ -31,11 +40,17 @@ class ToolCall:
     """Given by the model; the result names it."""
     name: str
     arguments: dict[str, Any] = field(default_factory=dict[str, Any])
+    invalid: str | None = None
+    """What the model wrote for the arguments, if that is no JSON object; `arguments` are empty then."""
+
+    @property
+    def written(self) -> str:
+        """The arguments as JSON text, or what the model wrote instead."""
+        return self.invalid if self.invalid is not None else json.dumps(self.arguments, ensure_ascii=False)
 
     def to_dict(self) -> dict[str, Any]:
         """The call as OpenAI writes it: the arguments are JSON text."""
-        function = {"name": self.name, "arguments": json.dumps(self.arguments, ensure_ascii=False)}
-        return {"id": self.id, "type": "function", "function": function}
+        return {"id": self.id, "type": "function", "function": {"name": self.name, "arguments": self.written}}
 
 
 @dataclass(slots=True)
@@ -155,9 +170,20 @@ def _tool_call(data: ToolCall | Mapping[str, Any]) -> ToolCall:
         return data
     function = cast(Mapping[str, Any], data.get("function", data))
     arguments = function.get("arguments", function.get("args", {}))
+    return read_tool_call(str(data.get("id") or ""), str(function["name"]), arguments)
+
+
+def read_tool_call(identity: str, name: str, arguments: object) -> ToolCall:
+    """A call with the arguments that a model gave: a mapping, or text, which may turn out to be no JSON object."""
+    found: object = arguments
     if isinstance(arguments, str):
-        arguments = json.loads(arguments or "{}")
-    return ToolCall(str(data.get("id") or ""), str(function["name"]), dict(arguments))
+        try:
+            found = json.loads(arguments) if arguments.strip() else {}
+        except ValueError:
+            found = None
+    if isinstance(found, Mapping):
+        return ToolCall(identity, name, dict(cast(Mapping[str, Any], found)))
+    return ToolCall(identity, name, invalid=arguments if isinstance(arguments, str) else repr(arguments))
 
 
 def _from_langchain(value: Any) -> Message | RemoveMessage:

@@ -282,7 +282,12 @@ def _made_message(parts: list[Any]) -> Message:
 
 
 stored_as(40, Message, _plain_message, _made_message)
-stored_as(41, ToolCall, lambda call: [call.id, call.name, call.arguments], lambda parts: ToolCall(*parts))
+stored_as(
+    41,
+    ToolCall,
+    lambda call: _trimmed(call.id, call.name, call.arguments, call.invalid),
+    lambda parts: ToolCall(*parts),
+)
 stored_as(
     42,
     ToolResult,

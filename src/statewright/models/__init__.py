@@ -1,7 +1,32 @@
 """Chat models: the port, and the model that answers from a script."""
 
-from statewright.models.model import ModelRequest, ModelResponse, OutputForm, ToolSpec, Usage
-from statewright.models.port import ChatModel
+from statewright.models.event import (
+    ModelEvent,
+    ReasoningDelta,
+    ResponseFinished,
+    TextDelta,
+    ToolCallDelta,
+    UsageUpdate,
+)
+from statewright.models.model import FinishReason, ModelRequest, ModelResponse, OutputForm, ToolSpec, Usage
+from statewright.models.port import ChatModel, StreamingModel, stream_model
 from statewright.models.scripted import ScriptedModel
 
-__all__ = ["ChatModel", "ModelRequest", "ModelResponse", "OutputForm", "ScriptedModel", "ToolSpec", "Usage"]
+__all__ = [
+    "ChatModel",
+    "FinishReason",
+    "ModelEvent",
+    "ModelRequest",
+    "ModelResponse",
+    "OutputForm",
+    "ReasoningDelta",
+    "ResponseFinished",
+    "ScriptedModel",
+    "StreamingModel",
+    "TextDelta",
+    "ToolCallDelta",
+    "ToolSpec",
+    "Usage",
+    "UsageUpdate",
+    "stream_model",
+]

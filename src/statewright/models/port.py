@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from collections.abc import AsyncIterator, Iterator
+from typing import Protocol, cast, runtime_checkable
 
+from statewright.models.event import (
+    ModelEvent,
+    ReasoningDelta,
+    ResponseFinished,
+    TextDelta,
+    ToolCallDelta,
+    UsageUpdate,
+)
 from statewright.models.model import ModelRequest, ModelResponse
 
 
 @runtime_checkable
 class ChatModel(Protocol):
-    """Answers a conversation."""
+    """Answers a conversation.
+
+    `complete` is enough: a model without `stream` is streamed as one piece. Both are cancelled like any coroutine, and
+    give up their connection then.
+    """
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
         """The next message of the assistant.
@@ -18,3 +31,34 @@ class ChatModel(Protocol):
         would change.
         """
         ...
+
+
+class StreamingModel(ChatModel, Protocol):
+    """A chat model that tells of its answer while it makes it."""
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """The answer in pieces, and at last whole. Raises what `complete` raises, also in the middle."""
+        ...
+
+
+def stream_model(model: ChatModel, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+    """What a model streams; of one that cannot, the whole answer as if it had come at once."""
+    stream = getattr(model, "stream", None)
+    return cast(StreamingModel, model).stream(request) if stream is not None else _at_once(model, request)
+
+
+async def _at_once(model: ChatModel, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+    for event in events_of(await model.complete(request)):
+        yield event
+
+
+def events_of(response: ModelResponse) -> Iterator[ModelEvent]:
+    """The events by which a response would have come, each part in one piece."""
+    if response.reasoning:
+        yield ReasoningDelta(response.reasoning)
+    if response.text:
+        yield TextDelta(response.text)
+    for index, call in enumerate(response.message.tool_calls):
+        yield ToolCallDelta(index, call.id, call.name, call.written)
+    yield UsageUpdate(response.usage)
+    yield ResponseFinished(response)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import replace
 
 from statewright.errors import ModelError
-from statewright.messages import Message
+from statewright.messages import Message, ToolCall
+from statewright.models.event import ModelEvent, TextDelta, ToolCallDelta
 from statewright.models.model import ModelRequest, ModelResponse, Usage
+from statewright.models.port import events_of
 
-Answer = str | Message | ModelResponse | Exception
+Answer = str | Message | ToolCall | Sequence[ToolCall] | ModelResponse | Exception
+"""Text, a message, the tools to be called, a whole response; or what is raised."""
 Script = Sequence[Answer] | Callable[[ModelRequest], Answer]
 
 
@@ -18,7 +22,8 @@ class ScriptedModel:
     """Gives the answers of a list, one a call, or what a function makes of each request.
 
     `repeat_last` lets the last answer serve all further calls; otherwise they raise ModelError. An exception in the
-    script is raised. `requests` holds what it was asked. It may be asked from several threads.
+    script is raised. `requests` holds what it was asked. It may be asked from several threads. Streamed answers come
+    word by word.
     """
 
     def __init__(self, script: Script, *, repeat_last: bool = False) -> None:
@@ -28,6 +33,14 @@ class ScriptedModel:
         self._lock = threading.Lock()
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
+        return self._answer(request)
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        for event in events_of(self._answer(request)):
+            for piece in _pieces(event):
+                yield piece
+
+    def _answer(self, request: ModelRequest) -> ModelResponse:
         with self._lock:
             number = len(self.requests)
             self.requests.append(request)
@@ -45,13 +58,34 @@ class ScriptedModel:
         )
 
 
+def _pieces(event: ModelEvent) -> Iterator[ModelEvent]:
+    """An event as smaller ones: text word by word, arguments after the name."""
+    match event:
+        case TextDelta(text):
+            yield from (TextDelta(word) for word in re.findall(r"\s*\S+\s*$|\s*\S+|\s+", text))
+        case ToolCallDelta(index, identity, name, arguments):
+            yield ToolCallDelta(index, identity, name)
+            yield ToolCallDelta(index, arguments=arguments)
+        case _:
+            yield event
+
+
 def _response(answer: Answer, request: ModelRequest) -> ModelResponse:
     if isinstance(answer, Exception):
         raise answer
     if isinstance(answer, ModelResponse):
         return answer
-    message = Message(answer, role="assistant") if isinstance(answer, str) else replace(answer, role="assistant")
-    return ModelResponse(message, _estimate(request, message))
+    message = _message(answer)
+    return ModelResponse(message, _estimate(request, message), finish_reason="tools" if message.tool_calls else "stop")
+
+
+def _message(answer: str | Message | ToolCall | Sequence[ToolCall]) -> Message:
+    if isinstance(answer, str):
+        return Message(answer, role="assistant")
+    if isinstance(answer, Message):
+        return replace(answer, role="assistant")
+    calls = (answer,) if isinstance(answer, ToolCall) else tuple(answer)
+    return Message("", role="assistant", tool_calls=calls)
 
 
 def _estimate(request: ModelRequest, message: Message) -> Usage:
