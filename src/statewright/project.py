@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, cast
 
+from statewright.agents import check_name
 from statewright.errors import Problem, ToolError, WorkflowError, nearest
 from statewright.workflow.states.model import Assistant, AssistantTool, Mark
 from statewright.workflow.states.tools import (
@@ -24,7 +25,6 @@ from statewright.workflow.states.tools import (
     ToolRegistry,
     ToolSettings,
     check_host,
-    check_name,
     check_reference,
     integration_stanza,
     is_secret_name,

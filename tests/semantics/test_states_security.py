@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from statewright.agents import ToolContext
 from statewright.errors import RoutingError
 from statewright.project import read_project
 from statewright.workflow.states import load_workflow
-from statewright.workflow.states.tools import ToolContext
 
 HEAD = "enable_summarization_node: false\nassistants: [{id: a, system_prompt: p}]\n"
 ESCAPES = [

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from typing import Any, cast
 
-from statewright.workflow.states.results import as_text, parse_result
+from statewright.agents import as_text
+from statewright.workflow.states.results import parse_result
 from statewright.workflow.states.visit import Effects, Visit
 
 Context = Mapping[str, Any]

@@ -12,11 +12,11 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from statewright.agents import as_text
 from statewright.messages import Message
 from statewright.workflow.states.context import Context, after_visit, result_of, seeds, text_of
 from statewright.workflow.states.items import resolve_items
 from statewright.workflow.states.path import choices
-from statewright.workflow.states.results import as_text
 from statewright.workflow.states.visit import ANSWER, ItemRef, Visit
 
 _VIEWS: Final = 256

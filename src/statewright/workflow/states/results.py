@@ -55,16 +55,6 @@ def parse_result(text: str) -> Any:
     return text if value is _NO_VALUE else _storable(value, source)
 
 
-def as_text(value: Any) -> str:
-    """How a value stands in history: a text as it is, anything else as JSON."""
-    if isinstance(value, str):
-        return value
-    try:
-        return json.dumps(value, ensure_ascii=False, default=str)
-    except (TypeError, ValueError, RecursionError):
-        return str(value)
-
-
 def _parsed(source: str) -> Any:
     value: Any = _NO_VALUE
     if source[0] in _BEGINS_VALUE:

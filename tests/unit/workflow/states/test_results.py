@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statewright.workflow.states.results import SIZE_LIMIT, as_text, parse_result
+from statewright.agents import as_text
+from statewright.workflow.states.results import SIZE_LIMIT, parse_result
 
 
 def same(found: Any, value: Any) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
+from statewright.agents import as_text
 from statewright.errors import InvalidConfig
 from statewright.messages import Message
 from statewright.workflow.states.context import result_of
@@ -16,7 +17,6 @@ from statewright.workflow.states.nodes.ask import ask
 from statewright.workflow.states.nodes.config import ConfigFault, ConfigReader
 from statewright.workflow.states.nodes.resources import NodeResources
 from statewright.workflow.states.performers import Call, Outcome
-from statewright.workflow.states.results import as_text
 from statewright.workflow.states.templates import Template, parse_template
 from statewright.workflow.states.visit import ANSWER, Visit
 

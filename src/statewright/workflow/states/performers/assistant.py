@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from statewright.agents import as_text
 from statewright.errors import ModelAnswerInvalid
 from statewright.messages import Message
 from statewright.models import ChatModel, ModelRequest, ModelResponse
@@ -13,7 +14,6 @@ from statewright.workflow.states.model import Assistant
 from statewright.workflow.states.performers.call import Call, Outcome
 from statewright.workflow.states.performers.memory import Memory
 from statewright.workflow.states.performers.tool_use import ToolUse
-from statewright.workflow.states.results import as_text
 
 NO_TASK = "-"
 """What a model is told where there is no task: providers refuse empty messages."""

@@ -7,11 +7,11 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
+from statewright.agents import as_text
 from statewright.errors import InvalidConfig, ModelError, suggestion
 from statewright.messages import Message
 from statewright.models import ModelRequest, ModelResponse
 from statewright.workflow.states.performers.call import Call, Outcome
-from statewright.workflow.states.results import as_text
 
 Scripted = str | list[str] | Mapping[str, "Scripted"]
 """An output; outputs by the number of the call, the last of which repeats; or outputs by the text of the item."""

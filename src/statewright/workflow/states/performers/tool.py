@@ -9,20 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
+from statewright.agents import Tool, ToolContext, as_text, call_tool
 from statewright.errors import RoutingError, ToolError
 from statewright.workflow.states.items import at_path, at_pointer
 from statewright.workflow.states.model import Tool as ToolModel
 from statewright.workflow.states.performers.call import Call, Outcome
-from statewright.workflow.states.results import as_text
 from statewright.workflow.states.templates import parse_template, render_values
-from statewright.workflow.states.tools import (
-    WITHOUT_MCP,
-    Integrations,
-    Tool,
-    ToolContext,
-    ToolRegistry,
-    call_tool,
-)
+from statewright.workflow.states.tools import WITHOUT_MCP, Integrations, ToolRegistry
 
 CHARACTERS_A_TOKEN: Final = 4
 _SHOWN: Final = 2_000
@@ -78,8 +71,9 @@ def arguments_for(written: ToolModel, tool: Tool, call: Call) -> dict[str, Any]:
         context = scope = _part(written, call.context)
     given = call.state.tool_args or written.tool_args or {}
     arguments = render_values({name: value for name, value in given.items() if value is not None}, scope)
+    kept = getattr(tool, "never_from_context", ())
     for name in tool.parameters.get("properties", {}):
-        if given.get(name) is None and name not in tool.never_from_context:
+        if given.get(name) is None and name not in kept:
             arguments[name] = context.get(name)
     return {name: value for name, value in arguments.items() if value is not None}
 

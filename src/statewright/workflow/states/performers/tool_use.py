@@ -10,13 +10,13 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Final
 
+from statewright.agents import ToolContext, as_text, call_tool
 from statewright.errors import ToolError
 from statewright.messages import Message, ToolCall
 from statewright.models import ToolSpec
 from statewright.workflow.states.model import Assistant
 from statewright.workflow.states.performers.call import Call
-from statewright.workflow.states.results import as_text
-from statewright.workflow.states.tools import Integrations, ToolContext, ToolRegistry, call_tool
+from statewright.workflow.states.tools import Integrations, ToolRegistry
 
 CHARACTERS_A_TOKEN: Final = 4
 

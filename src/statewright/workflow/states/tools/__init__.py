@@ -3,29 +3,18 @@
 Models and the texts of services are not to be trusted here: a tool reaches no further than its project allows.
 """
 
-from statewright.workflow.states.tools.calling import call_tool
-from statewright.workflow.states.tools.function import ToolFunction, check_name
 from statewright.workflow.states.tools.guard import check_host
-from statewright.workflow.states.tools.http_error import HttpError
 from statewright.workflow.states.tools.imports import check_reference
-from statewright.workflow.states.tools.integrations import Credentials, Integrations, integration_stanza, is_secret_name
+from statewright.workflow.states.tools.integrations import Integrations, integration_stanza, is_secret_name
 from statewright.workflow.states.tools.registry import WITHOUT_MCP, ToolRegistry, tool_stanza
 from statewright.workflow.states.tools.settings import ToolSettings
-from statewright.workflow.states.tools.tool import Tool, ToolContext
 
 __all__ = [
     "WITHOUT_MCP",
-    "Credentials",
-    "HttpError",
     "Integrations",
-    "Tool",
-    "ToolContext",
-    "ToolFunction",
     "ToolRegistry",
     "ToolSettings",
-    "call_tool",
     "check_host",
-    "check_name",
     "check_reference",
     "integration_stanza",
     "is_secret_name",

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from statewright.agents import Tool, ToolFunction
 from statewright.workflow.states.tools.files import Files
-from statewright.workflow.states.tools.function import ToolFunction
 from statewright.workflow.states.tools.http_request import HttpRequests
 from statewright.workflow.states.tools.settings import ToolSettings
 from statewright.workflow.states.tools.shell import Shell
-from statewright.workflow.states.tools.tool import Tool
 
 TURNED_ON_BY: Final = {
     "read_file": 'root = "."',

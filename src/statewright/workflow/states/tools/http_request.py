@@ -20,13 +20,11 @@ from string import punctuation
 from typing import Any, Final, cast
 from urllib.parse import quote
 
+from statewright.agents import Credentials, HttpError, ToolContext
 from statewright.errors import ToolError
 from statewright.workflow.states.tools.connection import Answer, Request, exchange
 from statewright.workflow.states.tools.guard import Guard, Url, read_url
-from statewright.workflow.states.tools.http_error import HttpError
-from statewright.workflow.states.tools.integrations import Credentials
 from statewright.workflow.states.tools.settings import ToolSettings
-from statewright.workflow.states.tools.tool import ToolContext
 
 METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 REDIRECTS: Final = 5

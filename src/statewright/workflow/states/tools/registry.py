@@ -12,12 +12,11 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Final, cast
 
+from statewright.agents import Tool, ToolFunction, check_name
 from statewright.errors import ToolError, suggestion
 from statewright.workflow.states.tools.builtin import TURNED_ON_BY, builtin_tools
-from statewright.workflow.states.tools.function import ToolFunction, check_name
 from statewright.workflow.states.tools.imports import import_function
 from statewright.workflow.states.tools.settings import ToolSettings
-from statewright.workflow.states.tools.tool import Tool
 
 SERVER: Final = ":"
 """Stands between a server and its tool in names that are kept for MCP: `server:tool`."""

@@ -11,8 +11,8 @@ from pathlib import Path
 from subprocess import DEVNULL, PIPE
 from typing import Any, Final
 
+from statewright.agents import as_text
 from statewright.errors import ToolError
-from statewright.workflow.states.results import as_text
 from statewright.workflow.states.tools.settings import ToolSettings
 
 _KEPT: Final = frozenset(

@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
+from statewright.agents import ToolContext, ToolFunction
 from statewright.errors import MissingKey, RoutingError, ToolError
 from statewright.graph import Runtime
 from statewright.workflow.states.lineage import Lineage
 from statewright.workflow.states.model import McpServer, Next, State, Tool
 from statewright.workflow.states.performers.call import Call, Outcome
 from statewright.workflow.states.performers.tool import ToolPerformer
-from statewright.workflow.states.tools import Integrations, ToolContext, ToolFunction, ToolRegistry
+from statewright.workflow.states.tools import Integrations, ToolRegistry
 
 SECRET = "s3cret-value"
 Written = dict[str, Any]

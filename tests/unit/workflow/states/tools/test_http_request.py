@@ -10,15 +10,9 @@ from typing import Any
 
 import pytest
 
+from statewright.agents import HttpError, ToolContext, call_tool
 from statewright.errors import ToolError
-from statewright.workflow.states.tools import (
-    HttpError,
-    Integrations,
-    ToolContext,
-    ToolRegistry,
-    ToolSettings,
-    call_tool,
-)
+from statewright.workflow.states.tools import Integrations, ToolRegistry, ToolSettings
 from statewright.workflow.states.tools.connection import Request
 from statewright.workflow.states.tools.guard import read_url
 from statewright.workflow.states.tools.http_request import redirected

@@ -9,8 +9,9 @@ import pickle
 
 import pytest
 
+from statewright.agents import NO_CREDENTIALS
 from statewright.errors import MissingKey, ToolError
-from statewright.workflow.states.tools.integrations import NO_CREDENTIALS, Integrations, integration_stanza
+from statewright.workflow.states.tools.integrations import Integrations, integration_stanza
 
 SECRET = 'p@ss/wörd "1"'
 JIRA = {"base_url": "https://jira.example.com", "token": "env:JIRA_TOKEN", "headers": {"X-Key": "env:JIRA_TOKEN"}}

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from statewright.agents import ToolContext, ToolFunction
 from statewright.errors import ToolError
-from statewright.workflow.states.tools import ToolContext, ToolFunction, ToolRegistry, ToolSettings, tool_stanza
+from statewright.workflow.states.tools import ToolRegistry, ToolSettings, tool_stanza
 
 
 def add(one: int) -> int:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any, Final, cast
 
+from statewright.agents import as_text
 from statewright.errors import InvalidUpdateError
 from statewright.workflow.states.document import shortened
 from statewright.workflow.states.nodes.config import ConfigReader
 from statewright.workflow.states.nodes.transform.source import Data
-from statewright.workflow.states.results import as_text
 
 _LONGEST: Final = 100
 """Characters of a text that may become a number."""

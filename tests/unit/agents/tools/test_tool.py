@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from statewright.workflow.states.tools import Credentials, Tool, ToolContext, ToolFunction
+from statewright.agents import Credentials, Tool, ToolContext, ToolFunction
 
 
 def test_a_context_is_empty_unless_something_is_given() -> None:

@@ -11,10 +11,10 @@ import traceback
 from collections.abc import Mapping
 from typing import Any
 
+from statewright.agents.tools.credentials import Credentials
+from statewright.agents.tools.http_error import HttpError
+from statewright.agents.tools.tool import Tool, ToolContext
 from statewright.errors import ToolError
-from statewright.workflow.states.tools.http_error import HttpError
-from statewright.workflow.states.tools.integrations import Credentials
-from statewright.workflow.states.tools.tool import Tool, ToolContext
 
 
 async def call_tool(tool: Tool, arguments: Mapping[str, Any], *, context: ToolContext) -> Any:

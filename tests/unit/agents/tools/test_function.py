@@ -9,10 +9,8 @@ from typing import Any
 
 import pytest
 
+from statewright.agents import Credentials, ToolContext, ToolFunction, check_name
 from statewright.errors import ToolError
-from statewright.workflow.states.tools.function import ToolFunction, check_name
-from statewright.workflow.states.tools.integrations import Credentials
-from statewright.workflow.states.tools.tool import ToolContext
 
 
 def call(tool: ToolFunction, context: ToolContext | None = None, **arguments: Any) -> Any:

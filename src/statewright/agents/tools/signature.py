@@ -10,9 +10,10 @@ from typing import Annotated, Any, Final, Union, cast, get_args, get_origin
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PydanticUserError, ValidationError, create_model
 from pydantic.json_schema import GenerateJsonSchema
 
+from statewright.agents.tools.injected import Injected, injected
+from statewright.agents.tools.text import as_text
+from statewright.agents.tools.tool import ToolContext
 from statewright.errors import ToolError, suggestion
-from statewright.workflow.states.results import as_text
-from statewright.workflow.states.tools.tool import ToolContext
 
 _SHOWN: Final = 100
 """Characters of a value that a message quotes."""
@@ -25,11 +26,22 @@ class Signature:
     def __init__(self, tool: str, function: Callable[..., Any], described: Mapping[str, str]) -> None:
         self._tool = tool
         parameters = _parameters_of(tool, function)
-        self.context_name = next((one.name for one in parameters if one.annotation is ToolContext), None)
-        """The parameter that wants the ToolContext."""
-        self._names = [one.name for one in parameters if one.annotation is not ToolContext and not _is_rest(one)]
-        self._model = _model(tool, parameters, self.context_name, described)
+        self._injected: dict[str, Injected] = {
+            one.name: found for one in parameters if (found := injected(one)) is not None
+        }
+        arguments = [one for one in parameters if one.name not in self._injected]
+        self._names = [one.name for one in arguments if not _is_rest(one)]
+        self._model = _model(tool, arguments, described)
         self.schema = _schema(self._model)
+
+    @property
+    def changes_state(self) -> bool:
+        """Whether the function may write to the state by one of its parameters."""
+        return any(one.changes_state for one in self._injected.values())
+
+    def filled(self, context: ToolContext) -> dict[str, Any]:
+        """What the runtime gives to the parameters that are no arguments."""
+        return {name: one.fill(context) for name, one in self._injected.items()}
 
     def read(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments as the function wants them. Raises ToolError with everything that is wrong with them."""
@@ -85,12 +97,10 @@ def _is_rest(parameter: inspect.Parameter) -> bool:
     return parameter.kind is inspect.Parameter.VAR_KEYWORD
 
 
-def _model(
-    tool: str, parameters: list[inspect.Parameter], context_name: str | None, described: Mapping[str, str]
-) -> type[BaseModel]:
+def _model(tool: str, parameters: list[inspect.Parameter], described: Mapping[str, str]) -> type[BaseModel]:
     """Fields are numbered, and the names are aliases: an argument may be called `schema` or `_path`."""
     takes_more = any(map(_is_rest, parameters))
-    named = [one for one in parameters if one.name != context_name and not _is_rest(one)]
+    named = [one for one in parameters if not _is_rest(one)]
     fields: dict[str, Any] = {_field(place): _as_field(one, described) for place, one in enumerate(named)}
     # Models write numbers where names are wanted, and templates make text of everything: both are read.
     config = ConfigDict(extra="allow" if takes_more else "forbid", coerce_numbers_to_str=True)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel, Field
 
+from statewright.agents import ToolContext
+from statewright.agents.tools.signature import Signature
 from statewright.errors import ToolError
-from statewright.workflow.states.tools.signature import Signature
-from statewright.workflow.states.tools.tool import ToolContext
 
 if TYPE_CHECKING:
     from nowhere import Unknown  # pyright: ignore
@@ -37,7 +37,7 @@ def read(function: Callable[..., Any], **arguments: Any) -> dict[str, Any]:
 
 def test_the_schema_is_that_of_an_object_without_the_context() -> None:
     signature = Signature("find", find, {"key": "Which one."})
-    assert signature.context_name == "context"
+    assert signature.filled(ToolContext(idempotency_key="k")) == {"context": ToolContext(idempotency_key="k")}
     assert signature.schema == {
         "type": "object",
         "additionalProperties": False,

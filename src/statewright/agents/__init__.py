@@ -1,0 +1,41 @@
+"""Agents: tools, MCP, agents and networks of them, as graphs."""
+
+from statewright.agents.tools import (
+    NO_CREDENTIALS,
+    Credentials,
+    HandlerTool,
+    HttpError,
+    InjectedState,
+    InjectedStore,
+    InjectedToolCallId,
+    Tool,
+    ToolContext,
+    ToolFunction,
+    ToolOptions,
+    as_json,
+    as_text,
+    call_tool,
+    check_name,
+    create_tool,
+    tool,
+)
+
+__all__ = [
+    "NO_CREDENTIALS",
+    "Credentials",
+    "HandlerTool",
+    "HttpError",
+    "InjectedState",
+    "InjectedStore",
+    "InjectedToolCallId",
+    "Tool",
+    "ToolContext",
+    "ToolFunction",
+    "ToolOptions",
+    "as_json",
+    "as_text",
+    "call_tool",
+    "check_name",
+    "create_tool",
+    "tool",
+]

@@ -1,0 +1,31 @@
+"""Tools: functions with a schema that models may ask to be called, and what they are told beside their arguments."""
+
+from statewright.agents.tools.calling import as_json, call_tool
+from statewright.agents.tools.credentials import NO_CREDENTIALS, Credentials
+from statewright.agents.tools.function import ToolFunction, tool
+from statewright.agents.tools.handler import HandlerTool, create_tool
+from statewright.agents.tools.http_error import HttpError
+from statewright.agents.tools.injected import InjectedState, InjectedStore, InjectedToolCallId
+from statewright.agents.tools.options import ToolOptions, check_name
+from statewright.agents.tools.text import as_text
+from statewright.agents.tools.tool import Tool, ToolContext
+
+__all__ = [
+    "NO_CREDENTIALS",
+    "Credentials",
+    "HandlerTool",
+    "HttpError",
+    "InjectedState",
+    "InjectedStore",
+    "InjectedToolCallId",
+    "Tool",
+    "ToolContext",
+    "ToolFunction",
+    "ToolOptions",
+    "as_json",
+    "as_text",
+    "call_tool",
+    "check_name",
+    "create_tool",
+    "tool",
+]

@@ -1,0 +1,97 @@
+"""Python functions as tools."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from typing import Any, overload
+
+from statewright.agents.tools.docstring import read_docstring
+from statewright.agents.tools.options import Approval, ToolOptions, check_name
+from statewright.agents.tools.signature import Signature
+from statewright.agents.tools.tool import ToolContext
+from statewright.runtime.thread_calls import call_in_thread
+
+
+class ToolFunction:
+    """A function as a tool: its name, docstring and annotations say what it is and what it takes.
+
+    A plain function is called on a worker thread. Parameters that `injected` knows are no arguments of the tool.
+    Called as a function it is the function. Raises ToolError for one whose arguments cannot be described.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        never_from_context: Collection[str] = (),
+        options: ToolOptions | None = None,
+    ) -> None:
+        self.name = check_name(name or getattr(function, "__name__", type(function).__name__))
+        told = read_docstring(inspect.getdoc(function))
+        self.description = told.description if description is None else description
+        self.never_from_context = frozenset(never_from_context)
+        """Arguments that a workflow never takes from its context: only what was written for them counts."""
+        self.options = options or ToolOptions()
+        self._function = function
+        self._signature = Signature(self.name, function, told.parameters)
+        self.in_order = self._signature.changes_state
+        self.parameters: Mapping[str, Any] = self._signature.schema
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._function(*args, **kwargs)
+
+    async def call(self, arguments: Mapping[str, Any], *, context: ToolContext) -> Any:
+        """What the function answers. Raises ToolError for arguments that it does not take, and what it raises."""
+        given = {**self._signature.read(arguments), **self._signature.filled(context)}
+        return await called(partial(self._function, **given), self._function)
+
+    def __repr__(self) -> str:
+        return f"ToolFunction({self.name!r})"
+
+
+async def called(call: Callable[[], Any], function: Callable[..., Any]) -> Any:
+    """What a call of a function gives: on the loop if it is a coroutine's, else on a worker thread."""
+    if inspect.iscoroutinefunction(function):
+        return await call()
+    answer = await call_in_thread(call)
+    return await answer if inspect.isawaitable(answer) else answer
+
+
+@overload
+def tool(function: Callable[..., Any], /) -> ToolFunction: ...
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    approve: Approval = False,
+    timeout: float | None = None,
+    strict: bool | None = None,
+    return_direct: bool = False,
+) -> Callable[[Callable[..., Any]], ToolFunction]: ...
+def tool(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    approve: Approval = False,
+    timeout: float | None = None,
+    strict: bool | None = None,
+    return_direct: bool = False,
+) -> Any:
+    """A function as a tool that models may ask for: as a decorator, with or without options.
+
+    With `approve` somebody is asked before a call is made; `timeout` is in seconds; `return_direct` ends the agent
+    with what the tool answers. Raises ToolError for a function whose arguments cannot be described.
+    """
+    options = ToolOptions(approve=approve, timeout=timeout, strict=strict, return_direct=return_direct)
+
+    def made(one: Callable[..., Any]) -> ToolFunction:
+        return ToolFunction(one, name=name, description=description, options=options)
+
+    return made if function is None else made(function)

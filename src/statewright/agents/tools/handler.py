@@ -1,0 +1,123 @@
+"""Tools made of a schema and a handler: the form in which arguments come as one value."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, cast
+
+from pydantic import TypeAdapter, ValidationError
+
+from statewright.agents.tools.function import called
+from statewright.agents.tools.options import Approval, ToolOptions, check_name
+from statewright.agents.tools.tool import ToolContext
+from statewright.errors import ToolError
+
+Handler = Callable[..., Any]
+"""`(arguments)` or `(arguments, context)`; plain or a coroutine function."""
+
+
+class HandlerTool:
+    """Calls a handler with arguments that fit a schema, as one value.
+
+    It is taken to write to the state if the handler takes the context: then its calls are made in order.
+    """
+
+    def __init__(
+        self, name: str, description: str, parameters: Any, handler: Handler, options: ToolOptions | None = None
+    ) -> None:
+        self.name = check_name(name)
+        self.description = description
+        self.options = options or ToolOptions()
+        self._handler = handler
+        self._takes_context = len(inspect.signature(handler).parameters) > 1
+        self.in_order = self._takes_context
+        self.parameters, self._read = _form(name, parameters)
+
+    async def call(self, arguments: Mapping[str, Any], *, context: ToolContext) -> Any:
+        """What the handler answers. Raises ToolError for arguments that do not fit, and what the handler raises."""
+        given = self._read(arguments)
+        call = partial(self._handler, given, context) if self._takes_context else partial(self._handler, given)
+        return await called(call, self._handler)
+
+    def __repr__(self) -> str:
+        return f"HandlerTool({self.name!r})"
+
+
+def create_tool(
+    *,
+    name: str,
+    description: str = "",
+    parameters: Any = None,
+    handler: Handler,
+    approve: Approval = False,
+    timeout: float | None = None,
+    strict: bool | None = None,
+    return_direct: bool = False,
+) -> HandlerTool:
+    """A tool of a name, a schema and a handler.
+
+    `parameters` are a pydantic model, a TypedDict or a dataclass, whose instance the handler gets; or a JSON Schema
+    of an object, and it gets a dict; None takes nothing. Options are those of `tool`. Raises ToolError for a name or
+    schema that cannot be.
+    """
+    options = ToolOptions(approve=approve, timeout=timeout, strict=strict, return_direct=return_direct)
+    return HandlerTool(name, description, parameters, handler, options)
+
+
+Read = Callable[[Mapping[str, Any]], Any]
+
+
+def _form(tool: str, parameters: Any) -> tuple[Mapping[str, Any], Read]:
+    """The schema of the arguments, and what reads them."""
+    if parameters is None:
+        parameters = {"type": "object", "properties": {}, "additionalProperties": False}
+    if isinstance(parameters, Mapping):
+        schema = dict(cast("Mapping[str, Any]", parameters))
+        return schema, _by_schema(tool, schema)
+    adapter = TypeAdapter[Any](parameters)
+    return adapter.json_schema(), _by_class(tool, adapter)
+
+
+def _by_class(tool: str, adapter: TypeAdapter[Any]) -> Read:
+    def read(arguments: Mapping[str, Any]) -> Any:
+        try:
+            return adapter.validate_python(dict(arguments))
+        except ValidationError as error:
+            wrong = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+            raise ToolError(_refusal(tool, wrong)) from None
+
+    return read
+
+
+def _by_schema(tool: str, schema: dict[str, Any]) -> Read:
+    try:
+        import jsonschema_rs
+    except ImportError:
+        raise ToolError(
+            f"Tool {tool!r} has a JSON Schema, and checking it takes jsonschema-rs. Install 'statewright[models]', or "
+            f"describe the arguments by a class."
+        ) from None
+    try:
+        validator = jsonschema_rs.validator_for(schema)
+    except (ValueError, jsonschema_rs.ValidationError) as error:
+        raise ToolError(f"The parameters of tool {tool!r} are no JSON Schema: {error}") from error
+
+    def read(arguments: Mapping[str, Any]) -> Any:
+        given = dict(arguments)
+        wrong = "; ".join(_where(one) + str(one.message) for one in validator.iter_errors(given))
+        if wrong:
+            raise ToolError(_refusal(tool, wrong))
+        return given
+
+    return read
+
+
+def _where(error: Any) -> str:
+    path = ".".join(map(str, error.instance_path))
+    return f"{path}: " if path else ""
+
+
+def _refusal(tool: str, wrong: str) -> str:
+    return f"Tool {tool!r} was called with other arguments than it takes: {wrong}."

@@ -1,0 +1,16 @@
+"""Values as the text that a model is shown."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+
+def as_text(value: Any) -> str:
+    """A text as it is, anything else as JSON."""
+    if isinstance(value, str):
+        return value
+    try:
+        return json.dumps(value, ensure_ascii=False, default=str)
+    except (TypeError, ValueError, RecursionError):
+        return str(value)
