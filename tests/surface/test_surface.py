@@ -78,6 +78,7 @@ LADDER = [
     {"graph"},
     {"runtime"},
     {"storage", "models"},
+    {"agents"},
     {"workflow"},
     {"project"},
     {"cli"},
