@@ -16,6 +16,8 @@ DurableKind = Literal[
     "superstep_finished",
     "task_finished",
     "interrupted",
+    "model_called",
+    "tool_called",
 ]
 LiveKind = Literal[
     "input_applied",

@@ -245,7 +245,15 @@ def _made_interrupt(plain: list[Any], serde: Serde) -> Interrupt:
 
 # -- the log
 
-EVENTS: tuple[DurableKind, ...] = ("run_started", "run_finished", "superstep_finished", "task_finished", "interrupted")
+EVENTS: tuple[DurableKind, ...] = (
+    "run_started",
+    "run_finished",
+    "superstep_finished",
+    "task_finished",
+    "interrupted",
+    "model_called",
+    "tool_called",
+)
 """Kinds that are stored as numbers; new ones are added at the end."""
 _NUMBER_OF_EVENT: Final[dict[str, int]] = {kind: number for number, kind in enumerate(EVENTS)}
 

@@ -7,6 +7,7 @@ from types import FunctionType
 from typing import Any, Generic, Protocol, TypeGuard, TypeVar, runtime_checkable
 
 from statewright.checkpoint import stored_as
+from statewright.events import DurableKind
 from statewright.store import Store
 
 Ctx = TypeVar("Ctx")
@@ -65,6 +66,9 @@ class Host(Protocol):
     def step(self, name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any: ...
     def spend(self, tokens: int, cost: float) -> None: ...
     def push_message(self, message: Any) -> None: ...
+    def record(self, kind: DurableKind, data: dict[str, Any]) -> None: ...
+    @property
+    def shows_messages(self) -> bool: ...
 
 
 class Runtime(Generic[Ctx]):
@@ -145,6 +149,15 @@ class Runtime(Generic[Ctx]):
     def push_message(self, message: Any) -> None:
         """Show a message, or a piece of one, to readers of the stream mode `messages`. The state is not changed."""
         self._host.push_message(message)
+
+    @property
+    def shows_messages(self) -> bool:
+        """Whether somebody reads the stream mode `messages`: whether pieces are worth the trouble."""
+        return self._host.shows_messages
+
+    def record(self, kind: DurableKind, data: dict[str, Any]) -> None:
+        """Add an event to the log of the run. It is saved with the superstep, and told to instruments at once."""
+        self._host.record(kind, data)
 
 
 class NodeError:

@@ -6,15 +6,20 @@ the host has a copy, and what an abandoned attempt still does through it has no 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
+from statewright.events import DurableKind
 from statewright.graph import ExecutionInfo, StreamWriter
 from statewright.ids import TaskId
 from statewright.runtime.journal import journalled
 from statewright.runtime.scope import Scope
 from statewright.store import Store
+
+
+_noting: Final = threading.Lock()
 
 
 class RuntimeHost:
@@ -64,6 +69,22 @@ class RuntimeHost:
 
     def spend(self, tokens: int, cost: float) -> None:
         self._scope.run.spending.add(tokens, cost)
+
+    def record(self, kind: DurableKind, data: dict[str, Any]) -> None:
+        scope = self._scope
+        if scope.abandoned:
+            return
+        run, task = scope.run, scope.task
+        if run.saver is not None and task is not None and scope.checkpoint is not None:
+            with _noting:
+                run.noted = (*run.noted, (kind, scope.checkpoint.step + 1, task.node, task.id, data))
+        if run.watch is not None:
+            run.watch.noted(scope, kind, data)
+
+    @property
+    def shows_messages(self) -> bool:
+        watch = self._scope.run.watch
+        return watch is not None and watch.wants("message")
 
     def push_message(self, message: Any) -> None:
         scope = self._scope

@@ -11,7 +11,8 @@ class Instrument:
     Methods are called on the thread where the thing happened, and must return soon. What `event.data` holds:
     the input, and the `Rest`, of a run; the tasks of a superstep that starts; `(task, input)` of a task that starts,
     and the outcome of one that ended; the error of an attempt and the seconds until the next one; a commit; the
-    interrupts of a run that waits, and the answers, by interrupt id, of one that goes on.
+    interrupts of a run that waits, and the answers, by interrupt id, of one that goes on; of calls of models and
+    tools a dict that says what was called, what it used up and how it ended.
     """
 
     def on_run_started(self, event: Event) -> None: ...
@@ -31,6 +32,12 @@ class Instrument:
     def on_commit(self, event: Event) -> None:
         """A superstep, an input or an update was saved."""
 
+    def on_model_called(self, event: Event) -> None:
+        """A chat model has answered."""
+
+    def on_tool_called(self, event: Event) -> None:
+        """A tool that a model asked for has answered, or failed."""
+
     def on_interrupt(self, event: Event) -> None:
         """A run comes to rest because tasks wait for something from outside."""
 
@@ -46,6 +53,8 @@ METHOD_BY_KIND = {
     "task_finished": "on_task_finished",
     "attempt_failed": "on_attempt_failed",
     "committed": "on_commit",
+    "model_called": "on_model_called",
+    "tool_called": "on_tool_called",
     "interrupted": "on_interrupt",
     "resumed": "on_resume",
 }

@@ -242,7 +242,7 @@ def save_pending(
 ) -> Generator[Effect, Any, None]:
     """Save what became known of the tasks of a checkpoint; with the run's `rest` it lets go of its thread."""
     hold = run.hold(release=rest is not None, may_claim=True)
-    entries = () if run.claimed else started(run)
+    entries = (*(() if run.claimed else started(run)), *run.take_noted())
     if rest is not None:
         entries = (*entries, *asked_for(run, rest.interrupts), *ended(run, rest.status, rest.error))
     at = hold.now if hold is not None else run.clock.now()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from statewright.cache import Cache
 from statewright.checkpoint import Checkpoint, Checkpointer, Hold, Interrupt, JournalEntry, JournalKey, Line
 from statewright.clock import Clock
-from statewright.events import Event
+from statewright.events import Entry, Event
 from statewright.graph import Budget
 from statewright.ids import TaskId, draw_checkpoint_id, draw_run_id
 from statewright.promise import Later
@@ -60,6 +60,7 @@ class Run:
         "migrated",
         "namespace",
         "nested",
+        "noted",
         "on_busy",
         "on_unfinished",
         "opened",
@@ -176,6 +177,8 @@ class Run:
         """The namespaces with a memory of their own in which something runs, in the whole tree of calls."""
         self.keeps_calls = keeps_calls
         """Whether the checkpoints of subgraph calls stay when their tasks are consumed."""
+        self.noted: tuple[Entry, ...] = ()
+        """What tasks of the present superstep want in the log: it goes with the next write."""
         self.nested = nested
         """Whether a task of another run has called it."""
         self.caller = caller
@@ -194,6 +197,11 @@ class Run:
             event = self.untold.pop(task, None)
             if event is not None and self.watch is not None:
                 self.watch.emit(event)
+
+    def take_noted(self) -> tuple[Entry, ...]:
+        """What tasks have noted for the log, to be written now."""
+        noted, self.noted = self.noted, ()
+        return noted
 
     @property
     def spending(self) -> Spending:

@@ -23,7 +23,7 @@ from statewright.runtime.saving import saved_form
 class StepCommit(Commit):
     """What a superstep, an input or an update from outside saves."""
 
-    __slots__ = ("_before", "_begins", "_migrated", "_more", "_results", "_run", "spans_supersteps")
+    __slots__ = ("_before", "_begins", "_migrated", "_more", "_noted", "_results", "_run", "spans_supersteps")
 
     def __init__(
         self,
@@ -41,6 +41,7 @@ class StepCommit(Commit):
         self._begins = not run.claimed
         self._migrated, run.migrated = run.migrated, None
         self._more: Mapping[str, Any] | None = None
+        self._noted = run.take_noted() if run.noted else ()
         self.spans_supersteps = False
         """Whether several supersteps are saved as one, so that results alone do not tell what has changed."""
         self.line = run.line
@@ -87,7 +88,7 @@ class StepCommit(Commit):
 
     @property
     def log(self) -> Log | None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        entries = started(self._run) if self._begins else ()
+        entries = (*(started(self._run) if self._begins else ()), *self._noted)
         if self.source == "loop":
             entries = (*entries, *stepped(self._results, self.checkpoint.step))
             if self.checkpoint.at_rest:

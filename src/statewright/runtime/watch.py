@@ -69,6 +69,10 @@ class Watch:
         if "message" in self._by_kind:
             self.emit(_of_task("message", scope, message))
 
+    def noted(self, scope: Scope, kind: EventKind, data: Any) -> None:
+        if kind in self._by_kind:
+            self.emit(_of_task(kind, scope, data))
+
     def custom(self, scope: Scope, value: Any) -> None:
         if "custom" in self._by_kind:
             self.emit(_of_task("custom", scope, value))
