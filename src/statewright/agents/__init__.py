@@ -1,5 +1,19 @@
-"""Agents: tools, MCP, agents and networks of them, as graphs."""
+"""Agents: models with tools, networks of agents with a router, and graphs that many need, made beforehand."""
 
+from statewright.agents.agent import Agent
+from statewright.agents.asking import ask
+from statewright.agents.lifecycle import Lifecycle, Prompt
+from statewright.agents.limits import StopReason, UsageLimits
+from statewright.agents.network import Network
+from statewright.agents.network_run import NetworkRun
+from statewright.agents.prebuilt import AgentState, ToolNode, create_agent, create_react_agent, tools_condition
+from statewright.agents.result import AgentResult
+from statewright.agents.retrying import is_worth_another_attempt, retry_policy, status_of
+from statewright.agents.router import Router
+from statewright.agents.routing_agent import RoutingAgent, default_router
+from statewright.agents.state import State
+from statewright.agents.thread_history import ThreadHistory
+from statewright.agents.tool_call import ModelRetry, answer_call, without_gaps
 from statewright.agents.tools import (
     NO_CREDENTIALS,
     Credentials,
@@ -22,20 +36,45 @@ from statewright.agents.tools import (
 
 __all__ = [
     "NO_CREDENTIALS",
+    "Agent",
+    "AgentResult",
+    "AgentState",
     "Credentials",
     "HandlerTool",
     "HttpError",
     "InjectedState",
     "InjectedStore",
     "InjectedToolCallId",
+    "Lifecycle",
+    "ModelRetry",
+    "Network",
+    "NetworkRun",
+    "Prompt",
+    "Router",
+    "RoutingAgent",
+    "State",
+    "StopReason",
+    "ThreadHistory",
     "Tool",
     "ToolContext",
     "ToolFunction",
+    "ToolNode",
     "ToolOptions",
+    "UsageLimits",
+    "answer_call",
     "as_json",
     "as_text",
+    "ask",
     "call_tool",
     "check_name",
+    "create_agent",
+    "create_react_agent",
     "create_tool",
+    "default_router",
+    "is_worth_another_attempt",
+    "retry_policy",
+    "status_of",
     "tool",
+    "tools_condition",
+    "without_gaps",
 ]

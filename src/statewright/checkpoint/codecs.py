@@ -52,6 +52,7 @@ _LATER: Mapping[range, str] = {
     range(52, 53): "statewright.graph.mapping",
     range(53, 56): "statewright.workflow.states.visit",
     range(56, 57): "statewright.workflow.states.token",
+    range(57, 58): "statewright.agents.result",
 }
 """Modules of higher folders with codecs of their own, by the tags of these: loaded when such a value is read."""
 

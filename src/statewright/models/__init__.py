@@ -1,5 +1,7 @@
 """Chat models: the port, and the model that answers from a script."""
 
+from statewright.models.chunk import MessageChunk, chunk_of
+from statewright.models.coerce import as_chat_model
 from statewright.models.event import (
     ModelEvent,
     ReasoningDelta,
@@ -15,6 +17,7 @@ from statewright.models.scripted import ScriptedModel
 __all__ = [
     "ChatModel",
     "FinishReason",
+    "MessageChunk",
     "ModelEvent",
     "ModelRequest",
     "ModelResponse",
@@ -28,5 +31,7 @@ __all__ = [
     "ToolSpec",
     "Usage",
     "UsageUpdate",
+    "as_chat_model",
+    "chunk_of",
     "stream_model",
 ]

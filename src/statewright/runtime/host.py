@@ -18,7 +18,6 @@ from statewright.runtime.journal import journalled
 from statewright.runtime.scope import Scope
 from statewright.store import Store
 
-
 _noting: Final = threading.Lock()
 
 
@@ -70,7 +69,7 @@ class RuntimeHost:
     def spend(self, tokens: int, cost: float) -> None:
         self._scope.run.spending.add(tokens, cost)
 
-    def record(self, kind: DurableKind, data: dict[str, Any]) -> None:
+    def record(self, kind: DurableKind, data: Mapping[str, Any]) -> None:
         scope = self._scope
         if scope.abandoned:
             return

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, Literal, cast
 
-from statewright.channels import MISSING, Channel, Ephemeral, LastValue
+from statewright.channels import MISSING, Channel, Ephemeral, LastValue, MessageBatch
 from statewright.checkpoint import Task, TaskResult
 from statewright.graph import (
     END,
@@ -227,8 +227,8 @@ class Program:
         """What a reader of updates sees of a result: its writes, pair by pair where a field was written twice."""
         writes = result.writes
         if isinstance(writes, dict):
-            return dict(writes) or None
-        return [{name: value} for name, value in writes] or None
+            return {name: readable(value) for name, value in writes.items()} or None
+        return [{name: readable(value)} for name, value in writes] or None
 
     def _typed_output(self, shown: dict[str, Any]) -> Any:
         """The result as an instance of the output schema, if that is a class that can be made."""
@@ -377,6 +377,11 @@ def _parameters(action: Any) -> Parameters:
 def _subscribers(graph: Graph) -> dict[str, tuple[str, ...]]:
     channels = {channel for node in graph.nodes.values() for channel in node.on}
     return {channel: tuple(n.name for n in graph.nodes.values() if channel in n.on) for channel in channels}
+
+
+def readable(update: Any) -> Any:
+    """An update to one field as its readers see it: messages as the list that their node wrote."""
+    return list(update.items) if type(update) is MessageBatch else update
 
 
 def shown_name(task: Task) -> str:

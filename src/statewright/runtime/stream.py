@@ -28,7 +28,7 @@ from statewright.ids import task_id
 from statewright.messages import Message
 from statewright.runtime.effects import Failure, Pause
 from statewright.runtime.fold import pairs_of
-from statewright.runtime.program import Program, is_handed_over, shown_name
+from statewright.runtime.program import Program, is_handed_over, readable, shown_name
 from statewright.runtime.watch import Listener, StreamBuffer
 
 StreamMode = Literal["values", "updates", "messages", "custom", "tasks", "checkpoints", "debug"]
@@ -139,7 +139,7 @@ def _chosen_update(keys: str | Sequence[str], program: Program, event: Event) ->
         return SKIP
     wanted = (keys,) if isinstance(keys, str) else keys
     node = shown_name(event.data.task)
-    kept = {key: update for key, update in pairs_of(event.data) if key in wanted}
+    kept = {key: readable(update) for key, update in pairs_of(event.data) if key in wanted}
     return {**part, node: kept[keys] if isinstance(keys, str) else kept} if kept else SKIP
 
 
@@ -222,7 +222,7 @@ def _task_finished(program: Program, event: Event) -> Any:
         return {**part, "result": None, "error": f"{type(outcome.error).__name__}: {outcome.error}"}
     if isinstance(outcome, Pause):
         return {**part, "result": None, "interrupts": [interrupt_dict(one) for one in outcome.interrupts]}
-    return {**part, "result": dict(pairs_of(outcome))}
+    return {**part, "result": {name: readable(update) for name, update in pairs_of(outcome)}}
 
 
 def _checkpoint(program: Program, event: Event) -> Any:

@@ -9,7 +9,14 @@ from statewright.state.prebuilt import MessagesState
 from statewright.state.schema import ROOT, SchemaKind, StateSchema, is_pydantic, merge_fields, read_schema
 from statewright.state.stored_types import stored_types
 from statewright.state.update import IdSource, UnknownKeys, UpdateReader, Writes, instance_values
-from statewright.state.validate import FieldCheck, SchemaChecks, check_value, constrained_annotations, type_adapter
+from statewright.state.validate import (
+    FieldCheck,
+    SchemaChecks,
+    check_value,
+    constrained_annotations,
+    modern_typeddict,
+    type_adapter,
+)
 
 __all__ = [
     "ROOT",
@@ -35,6 +42,7 @@ __all__ = [
     "is_pydantic",
     "json_schema",
     "merge_fields",
+    "modern_typeddict",
     "read_schema",
     "stored_types",
     "type_adapter",

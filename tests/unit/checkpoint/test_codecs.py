@@ -8,7 +8,7 @@ import math
 import sys
 import uuid
 from collections import Counter, OrderedDict, deque
-from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
+from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from types import ModuleType
@@ -21,6 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statewright import Send, errors
+from statewright.agents import AgentResult
 from statewright.channels import MISSING, Added, Merged, MessageBatch, Overwrite
 from statewright.checkpoint import NO_ARG, stored_as
 from statewright.checkpoint.codecs import BY_TAG, CODECS, codec_of, type_name
@@ -39,6 +40,7 @@ from statewright.graph.context import NodeError
 from statewright.graph.mapping import Place
 from statewright.graph.policy import TimeoutPolicy
 from statewright.messages import REMOVE_ALL_MESSAGES, Message, RemoveMessage, ToolCall, ToolResult
+from statewright.models import Usage
 from statewright.workflow.states.token import Iteration, Token
 from statewright.workflow.states.visit import Effects, ItemRef, Visit
 
@@ -84,6 +86,7 @@ TAGS = {
     54: "statewright.workflow.states.visit.ItemRef",
     55: "statewright.workflow.states.visit.Effects",
     56: "statewright.workflow.states.token.Token",
+    57: "statewright.agents.result.AgentResult",
 }
 """Stored data holds these numbers, so none of them may ever mean anything else."""
 
@@ -233,6 +236,20 @@ VALUES: list[tuple[int, Any]] = [
     (56, Token()),
     (56, Token(("1.0", "1.1"), "0/2", None, "1.0", "0/3")),
     (56, Token(("1.0",), "0/2", Iteration("1.0", "", ItemRef("1.0", ".", 0), 0, 2, True, ("u",)))),
+    (41, ToolCall("1", "add", invalid="{")),
+    (57, AgentResult(agent_name="a", messages=[], created_at=datetime(2026, 1, 2, tzinfo=UTC))),
+    (
+        57,
+        AgentResult(
+            agent_name="a",
+            messages=[Message("x", "assistant")],
+            created_at=datetime(2026, 1, 2, tzinfo=UTC),
+            id="r",
+            usage=Usage(1, 2, 0.5, 3, 4),
+            requests=2,
+            stop_reason="max_iter",
+        ),
+    ),
 ]
 
 

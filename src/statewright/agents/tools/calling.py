@@ -17,14 +17,18 @@ from statewright.agents.tools.tool import Tool, ToolContext
 from statewright.errors import ToolError
 
 
-async def call_tool(tool: Tool, arguments: Mapping[str, Any], *, context: ToolContext) -> Any:
-    """What a tool answers: text, or a value of JSON.
+async def call_tool(
+    tool: Tool, arguments: Mapping[str, Any], *, context: ToolContext, kept: tuple[type, ...] = ()
+) -> Any:
+    """What a tool answers: text, or a value of JSON. Answers of the types in `kept` are given as they are.
 
     Raises ToolError for a call that is wrong, and what the tool itself raises.
     """
     clean: Exception | None = None
     try:
         answer = await tool.call(arguments, context=context)
+        if isinstance(answer, kept):
+            return answer
         return context.credentials.hidden_in(as_json(tool.name, answer))
     except Exception as error:
         clean = without_secrets(error, context.credentials)

@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, cast
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from statewright.agents.tools.function import called
 from statewright.agents.tools.options import Approval, ToolOptions, check_name
 from statewright.agents.tools.tool import ToolContext
 from statewright.errors import ToolError
+from statewright.state import type_adapter
 
 Handler = Callable[..., Any]
 """`(arguments)` or `(arguments, context)`; plain or a coroutine function."""
@@ -76,11 +77,11 @@ def _form(tool: str, parameters: Any) -> tuple[Mapping[str, Any], Read]:
     if isinstance(parameters, Mapping):
         schema = dict(cast("Mapping[str, Any]", parameters))
         return schema, _by_schema(tool, schema)
-    adapter = TypeAdapter[Any](parameters)
+    adapter = type_adapter(parameters)
     return adapter.json_schema(), _by_class(tool, adapter)
 
 
-def _by_class(tool: str, adapter: TypeAdapter[Any]) -> Read:
+def _by_class(tool: str, adapter: Any) -> Read:
     def read(arguments: Mapping[str, Any]) -> Any:
         try:
             return adapter.validate_python(dict(arguments))

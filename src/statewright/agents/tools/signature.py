@@ -14,6 +14,7 @@ from statewright.agents.tools.injected import Injected, injected
 from statewright.agents.tools.text import as_text
 from statewright.agents.tools.tool import ToolContext
 from statewright.errors import ToolError, suggestion
+from statewright.state import modern_typeddict
 
 _SHOWN: Final = 100
 """Characters of a value that a message quotes."""
@@ -116,7 +117,7 @@ def _field(place: int) -> str:
 
 def _as_field(parameter: inspect.Parameter, described: Mapping[str, str]) -> tuple[Any, Any]:
     is_bare = parameter.annotation is inspect.Parameter.empty
-    kind: Any = Any if is_bare else parameter.annotation
+    kind: Any = Any if is_bare else modern_typeddict(parameter.annotation)
     if _is_text(kind):
         kind = Annotated[kind, BeforeValidator(_in_words)]
     default: Any = ... if parameter.default is inspect.Parameter.empty else parameter.default

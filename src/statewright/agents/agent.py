@@ -1,0 +1,166 @@
+"""An agent: a model with a task, its tools, and what its author has to say about its life.
+
+An agent says nothing about who comes next: that is for the router of a network, or for nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from statewright.agents.lifecycle import Lifecycle
+from statewright.agents.thread_history import ThreadHistory
+from statewright.agents.tools import Tool, ToolFunction
+from statewright.errors import InvalidConfig, ToolError, suggestion
+from statewright.graph import RetryPolicy
+from statewright.models import ChatModel, ModelRequest, as_chat_model
+
+if TYPE_CHECKING:
+    from statewright.agents.mcp import McpTools
+    from statewright.agents.network import Network
+    from statewright.agents.result import AgentResult
+    from statewright.runtime import CompiledGraph
+
+CHOICES: Final = ("auto", "any", "none")
+RETRIES: Final = 4
+"""How often a call of a model is tried again, where nobody says."""
+_SET_ELSEWHERE: Final = frozenset({"messages", "system", "tools", "tool_choice", "metadata", "model"})
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Agent:
+    """What one agent is. Frozen: `with_model`, or `dataclasses.replace`, make others of it.
+
+    Raises InvalidConfig for what cannot be: no name, two tools of one name, a choice that no tool has.
+    """
+
+    name: str = field(kw_only=False)
+    """Who it is: for routers, results and traces."""
+    description: str = ""
+    """What it can do: read by models that route."""
+    system: str | Callable[..., Any] = ""
+    """What its model is told; or a function of `network`, `state` and `agent`, asked anew for each call."""
+    assistant: str = ""
+    """The beginning of each answer, with which the model goes on."""
+    tools: Sequence[Any] = ()
+    """Tools, or functions that become some."""
+    tool_choice: str = "auto"
+    """`auto`, `any` (the model has to call one), `none`, or the name of the tool that it has to call."""
+    lifecycle: Lifecycle = field(default_factory=Lifecycle)
+    model: Any = None
+    """A chat model or the name of one; the network's default model if there is none."""
+    mcp_servers: Sequence[Any] | McpTools = ()
+    """MCP servers whose tools it has too, named `<server>-<tool>`; or the McpTools that somebody else closes."""
+    history: ThreadHistory | None = None
+    """Where conversations are kept, for an agent that is run alone."""
+    max_iter: int = 0
+    """How often its model is asked in one call while it wants tools; 0: once, and its tools are called."""
+    retries: int | RetryPolicy = RETRIES
+    """How often a failed call of the model is tried again, with a growing delay; or exactly how."""
+    memory: Any = None
+    """What of a long conversation the model is shown; all of it if there is none."""
+    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """More of the request: `temperature`, `max_tokens`, `timeout`, `output` and so on, see ModelRequest."""
+    stop_when: Callable[..., Any] | None = None
+    """`(result, state, network) -> bool`: whether the agent ends, though its model would be asked again."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tools", tuple(as_tool(tool) for tool in self.tools))
+        problems = list(self._problems())
+        if problems:
+            raise InvalidConfig(f"Agent {self.name!r} cannot be: " + " ".join(problems))
+
+    def _problems(self) -> list[str]:
+        found: list[str] = []
+        if not isinstance(self.name, str) or not self.name.strip():  # pyright: ignore[reportUnnecessaryIsInstance]
+            found.append("it has no name.")
+        names = [tool.name for tool in self.tools]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            found.append(f"two of its tools are called {twice[0]!r}.")
+        if self.tool_choice not in CHOICES and self.tool_choice not in names and not self.mcp_servers:
+            hint = suggestion(self.tool_choice, [*CHOICES, *names], noun="Choices")
+            found.append(f"tool_choice is {self.tool_choice!r}. {hint}")
+        known = [one.name for one in fields(ModelRequest) if one.name not in _SET_ELSEWHERE]
+        strange = next((name for name in self.settings if name not in known), None)
+        if strange is not None:
+            found.append(f"settings have {strange!r}. {suggestion(strange, known, noun='Settings')}")
+        return found
+
+    def with_model(self, model: Any) -> Self:
+        """The same agent with another model."""
+        return replace(self, model=model)
+
+    async def all_tools(self) -> Mapping[str, Tool]:
+        """Its tools by name, those of its MCP servers included. Raises ToolError for servers that cannot be used."""
+        own: dict[str, Tool] = {tool.name: tool for tool in self.tools}
+        if not self.mcp_servers:
+            return own
+        return {**{tool.name: tool for tool in await self._mcp.tools()}, **own}
+
+    @cached_property
+    def _mcp(self) -> McpTools:
+        from statewright.agents.mcp import McpTools
+
+        return self.mcp_servers if isinstance(self.mcp_servers, McpTools) else McpTools(self.mcp_servers)
+
+    @cached_property
+    def chat_model(self) -> ChatModel | None:
+        """Its own model, connected to where that was given by name; None if it has none."""
+        return as_chat_model(self.model) if self.model is not None else None
+
+    @cached_property
+    def graph(self) -> CompiledGraph:
+        """What a call of the agent runs: its model, its tools, and its end."""
+        from statewright.agents.agent_graph import agent_graph
+
+        return agent_graph(self)
+
+    def alone(self, **options: Any) -> Network[Any]:
+        """A network of this agent alone, which calls it once: `options` are those of `Network`."""
+        from statewright.agents.network import Network
+
+        return Network(self.name, agents=[self], router=_once, history=self.history, **options)
+
+    def run(self, input: Any, *, model: Any = None, **options: Any) -> AgentResult:  # noqa: A002  # the field's word
+        """What the agent does about an input, alone: see `Network.run`, whose options it takes.
+
+        `model` stands instead of the agent's own, and `max_iter` instead of its own too.
+        """
+        agent, options = self._for_run(model, options)
+        return agent.alone().run(input, **options).results[-1]
+
+    async def arun(self, input: Any, *, model: Any = None, **options: Any) -> AgentResult:  # noqa: A002
+        """`run`, on the running event loop."""
+        agent, options = self._for_run(model, options)
+        return (await agent.alone().arun(input, **options)).results[-1]
+
+    def astream(self, input: Any, *, model: Any = None, **options: Any) -> AsyncIterator[Any]:  # noqa: A002
+        """The parts of a run as they come: see `Network.astream`."""
+        agent, options = self._for_run(model, options)
+        return agent.alone().astream(input, **options)
+
+    def _for_run(self, model: Any, options: dict[str, Any]) -> tuple[Self, dict[str, Any]]:
+        other: dict[str, Any] = {"model": model} if model is not None else {}
+        if options.get("max_iter") is not None:
+            other["max_iter"] = options["max_iter"]
+        rest = {name: value for name, value in options.items() if name != "max_iter"}
+        return replace(self, **other) if other else self, rest
+
+
+def as_tool(tool: Any) -> Tool:
+    """A tool as it is, a function as a tool. Raises InvalidConfig for anything else."""
+    if hasattr(tool, "parameters") and hasattr(tool, "call"):
+        return tool
+    if not callable(tool):
+        raise InvalidConfig(f"{tool!r} is no tool. Give a tool, or a function with annotations and a docstring.")
+    try:
+        return ToolFunction(tool)
+    except ToolError as error:
+        raise InvalidConfig(str(error)) from error
+
+
+def _once(network: Any, call_count: int) -> Any:
+    return None if call_count else next(iter(network.agents.values()))

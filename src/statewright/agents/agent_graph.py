@@ -1,0 +1,193 @@
+"""The graph of one call of an agent: its model is asked, tools are called, and a result is made of what was said.
+
+    infer -> tool (each call a task of its own) -> infer ... -> finish
+          -> ordered (calls that change the state, one after another)
+
+Every arrow is a superstep that is saved. A crash costs the call that was under way: a tool that has answered is not
+called again, and the model is not asked again for what it has said. What the agent shares with its network comes with
+the call (see `call.py`); here stands only what is new since.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final
+
+from statewright.agents.agent import Agent
+from statewright.agents.asking import ask
+from statewright.agents.call import AgentCall, View, current_call
+from statewright.agents.given import await_with
+from statewright.agents.inference import Inference
+from statewright.agents.result import AgentResult
+from statewright.agents.retrying import retry_policy
+from statewright.agents.tool_call import answer_call, in_call_order, options_of
+from statewright.agents.tools import Tool, ToolContext
+from statewright.channels import add_messages
+from statewright.errors import InvalidConfig
+from statewright.graph import START, Command, Runtime, Send
+from statewright.messages import Message, ToolCall
+from statewright.models import Usage
+from statewright.runtime import CompiledGraph, StateGraph
+
+Values = Mapping[str, Any]
+_STATE: Final[Mapping[str, Any]] = {
+    "messages": add_messages,
+    "ordered": list,
+    "scheduled": Annotated[list[str], operator.add],
+    "iteration": int,
+    "then": str,
+    "usage": list,
+    "requests": int,
+    "stop": str,
+    "result": AgentResult,
+}
+"""The fields of the data come with their prefix, as they are written."""
+
+
+def agent_graph(agent: Agent) -> CompiledGraph:
+    """The compiled graph of an agent. It runs within a call, see `call.entered`."""
+    steps = _Steps(agent)
+    retries = retry_policy(agent.retries)
+    graph = StateGraph(dict(_STATE))
+    ends = ["infer", "finish"]
+    graph.add_node("infer", steps.infer, join="idle", retry_policy=retries, destinations=["tool", "ordered", "finish"])
+    graph.add_node("tool", steps.tool)
+    graph.add_node("ordered", steps.ordered, destinations=["ordered", *ends])
+    graph.add_node("finish", steps.finish, join="idle", retry_policy=retries)
+    graph.add_edge(START, "infer")
+    graph.add_conditional_edges("tool", _after_tools, {end: end for end in ends})
+    return graph.compile(name=agent.name)
+
+
+class _Steps:
+    """The nodes."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+
+    async def infer(self, state: Values, runtime: Runtime[Any]) -> Command[Any]:
+        """Ask the model, unless a hook or a limit says that this is the end."""
+        agent, call = self._agent, current_call()
+        view = View(call, state)
+        tools = await agent.all_tools()
+        inference = await Inference.of(agent, call, view, state, tools)
+        if inference.stop is not None:
+            return Command(update={"stop": inference.stop, **view.update()}, goto="finish")
+        response = await ask(inference.model, inference.request, runtime, name=agent.name)
+        said = await self._responded(view, [response.message])
+        usage = Usage(*state.get("usage") or ()) + response.usage
+        update = {
+            "messages": said,
+            "iteration": state.get("iteration", 0) + 1,
+            "requests": state.get("requests", 0) + 1,
+            "usage": [getattr(usage, name) for name in Usage.__slots__],
+        }
+        asked = [asked for message in said for asked in message.tool_calls]
+        ways, more = await self._ways(asked, tools, state, call, view, said)
+        return Command(update={**update, **more, **view.update()}, goto=ways)
+
+    async def _responded(self, view: View, messages: list[Message]) -> list[Message]:
+        """What the model said, as the hook on_response leaves it."""
+        hook = self._agent.lifecycle.on_response
+        if hook is None:
+            return messages
+        result = AgentResult(agent_name=self._agent.name, messages=messages, created_at=datetime.now(UTC))
+        return list((await self._asked(hook, view, result)).messages)
+
+    async def _asked(self, hook: Any, view: View, result: AgentResult) -> AgentResult:
+        """What a hook makes of a result. Raises InvalidConfig if that is none."""
+        changed = await await_with(hook, {**view.known, "agent": self._agent, "result": result})
+        if changed is None:
+            return result
+        if not isinstance(changed, AgentResult):
+            raise InvalidConfig(
+                f"A hook of agent {self._agent.name!r} answered {changed!r}. Return an AgentResult, or None."
+            )
+        return changed
+
+    async def _ways(
+        self,
+        asked: Sequence[ToolCall],
+        tools: Mapping[str, Tool],
+        state: Values,
+        call: AgentCall,
+        view: View,
+        said: Sequence[Message],
+    ) -> tuple[list[str | Send], dict[str, Any]]:
+        """Where it goes on, and what the nodes there have to know."""
+        if not asked:
+            return ["finish"], {}
+        in_order = [one for one in asked if getattr(tools.get(one.name), "in_order", False)]
+        at_once = [one for one in asked if one not in in_order]
+        then, stop = await self._after(asked, tools, state, call, view, said)
+        ways: list[str | Send] = [Send("tool", one) for one in at_once]
+        return [*ways, *(["ordered"] if in_order else [])], {"ordered": in_order, "then": then, "stop": stop}
+
+    async def _after(
+        self,
+        asked: Sequence[ToolCall],
+        tools: Mapping[str, Tool],
+        state: Values,
+        call: AgentCall,
+        view: View,
+        said: Sequence[Message],
+    ) -> tuple[str, str | None]:
+        """What comes when the tools are through, and why that is the end if it is."""
+        agent = self._agent
+        if any(one.name in tools and options_of(tools[one.name]).return_direct for one in asked):
+            return "finish", None
+        if state.get("iteration", 0) + 1 >= agent.max_iter:
+            return "finish", "max_iter" if agent.max_iter else None
+        if agent.stop_when is not None:
+            messages = [*state.get("messages", ()), *said]
+            result = AgentResult(agent_name=agent.name, messages=messages, created_at=datetime.now(UTC))
+            if await await_with(agent.stop_when, {**view.known, "result": result}):
+                return "finish", "stop_when"
+        return "infer", None
+
+    async def tool(self, asked: ToolCall, runtime: Runtime[Any]) -> dict[str, Any]:
+        """One call of a tool."""
+        view = View(current_call(), runtime.state)
+        return await self._answered(asked, view, runtime)
+
+    async def ordered(self, state: Values, runtime: Runtime[Any]) -> Command[Any]:
+        """The next of the calls that are made one after another."""
+        asked, *rest = state["ordered"]
+        update = await self._answered(asked, View(current_call(), state), runtime)
+        return Command(update={**update, "ordered": rest}, goto="ordered" if rest else _after_tools(state))
+
+    async def _answered(self, asked: ToolCall, view: View, runtime: Runtime[Any]) -> dict[str, Any]:
+        context = ToolContext(
+            stream_writer=runtime.stream_writer,
+            idempotency_key=runtime.idempotency_key,
+            tool_call_id=asked.id,
+            runtime=runtime,
+            state=view.state,
+            network=view.network,
+            agent=self._agent,
+        )
+        message = await answer_call(asked, await self._agent.all_tools(), context)
+        return {"messages": [message], **view.update()}
+
+    async def finish(self, state: Values, runtime: Runtime[Any]) -> dict[str, Any]:
+        """The result, as the hook on_finish leaves it."""
+        view = View(current_call(), state)
+        result = AgentResult(
+            agent_name=self._agent.name,
+            messages=in_call_order(state.get("messages", [])),
+            created_at=datetime.now(UTC),
+            id=runtime.idempotency_key,
+            usage=Usage(*state.get("usage") or ()),
+            requests=state.get("requests", 0),
+            stop_reason=state.get("stop"),
+        )
+        hook = self._agent.lifecycle.on_finish
+        if hook is not None:
+            result = await self._asked(hook, view, result)
+        return {"result": result, **view.update()}
+
+
+def _after_tools(state: Values) -> str:
+    return state["then"]

@@ -1,0 +1,217 @@
+"""Networks: agents that share a state, and a router that decides from it who comes next."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, Generic, TypeVar, cast
+
+from statewright.agents.agent import Agent
+from statewright.agents.call import data_in
+from statewright.agents.data import PREFIX, values_of
+from statewright.agents.limits import UsageLimits
+from statewright.agents.network_graph import network_graph
+from statewright.agents.network_run import NetworkRun
+from statewright.agents.router import Roster, Router
+from statewright.agents.routing_agent import default_router
+from statewright.agents.state import Formatter, State, formatted_result
+from statewright.agents.thread_history import ThreadHistory
+from statewright.agents.user_message import as_user_message
+from statewright.channels import Overwrite
+from statewright.checkpoint import Checkpointer
+from statewright.errors import InvalidConfig
+from statewright.graph import Command
+from statewright.models import ChatModel, as_chat_model
+from statewright.runtime import CompiledGraph
+
+T = TypeVar("T")
+
+
+class Network(Generic[T]):
+    """Agents, a router, and the state that they share.
+
+    The router is asked before each call of an agent; see `Router` for what it may be. Without one, a model chooses:
+    the default model, by a tool. `state` is what new conversations begin with: data, or a State. Raises InvalidConfig
+    for two agents of one name, and where nobody can route.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        agents: Sequence[Agent] = (),
+        router: Router | None = None,
+        state: State[T] | T | type[T] | Mapping[str, Any] | None = None,
+        default_model: Any = None,
+        max_iter: int = 0,
+        stop_when: Callable[..., Any] | None = None,
+        usage_limits: UsageLimits | None = None,
+        history: ThreadHistory | None = None,
+        formatter: Formatter = formatted_result,
+        description: str = "",
+    ) -> None:
+        if router is None and default_model is None:
+            raise InvalidConfig(f"Network {name!r} has no router. Give it one, or a default_model that chooses.")
+        self.name = name
+        self.description = description
+        self.default_model = default_model
+        self.router: Router = router if router is not None else default_router()
+        self.default_state: State[T] = state if isinstance(state, State) else State(cast(Any, state))
+        self.form = self.default_state.form
+        self.max_iter = max_iter
+        """How many agents are called in one run at most; 0: as many as the router wants."""
+        self.stop_when = stop_when
+        """`(result, state, network) -> bool`: whether the run ends after a call of an agent."""
+        self.usage_limits = usage_limits
+        self.history = history
+        self.formatter: Formatter = formatter
+        self.roster = Roster(name, agents, router)
+
+    @property
+    def agents(self) -> Mapping[str, Agent]:
+        """The declared agents, by name."""
+        return self.roster.declared
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """The data that new conversations begin with."""
+        return values_of(self.default_state.data)
+
+    @cached_property
+    def default_chat_model(self) -> ChatModel | None:
+        """The default model, connected to where it was given by name."""
+        return as_chat_model(self.default_model) if self.default_model is not None else None
+
+    def compile(self, checkpointer: Checkpointer | None = None, **options: Any) -> CompiledGraph:
+        """The network as a graph, whose input is `{"input": message}`; options are those of `StateGraph.compile`."""
+        return network_graph(self).compile(checkpointer, name=self.name, **options)
+
+    # -- runs
+
+    def run(
+        self,
+        input: Any = None,  # noqa: A002  # the field's word
+        *,
+        state: State[T] | T | Mapping[str, Any] | None = None,
+        router: Router | None = None,
+        default_model: Any = None,
+        checkpointer: Checkpointer | None = None,
+        **options: Any,
+    ) -> NetworkRun[T]:
+        """Run until the router names nobody, or something else ends it: see `stop_reason` of what is returned.
+
+        `input` is text, a message, or a Command that answers questions; None goes on with a thread that did not come
+        to its end. `state` is used in the place of what the thread or the network has. `options` are those of
+        `CompiledGraph.invoke`; a run with a checkpointer and a thread_id can be gone on with.
+        """
+        app = self._other(router, default_model).compile(checkpointer)
+        return self._ended(app.invoke(self._input(input, state), **options))
+
+    async def arun(
+        self,
+        input: Any = None,  # noqa: A002
+        *,
+        state: State[T] | T | Mapping[str, Any] | None = None,
+        router: Router | None = None,
+        default_model: Any = None,
+        checkpointer: Checkpointer | None = None,
+        **options: Any,
+    ) -> NetworkRun[T]:
+        """`run`, on the running event loop."""
+        app = self._other(router, default_model).compile(checkpointer)
+        return self._ended(await app.ainvoke(self._input(input, state), **options))
+
+    def stream(
+        self,
+        input: Any = None,  # noqa: A002
+        *,
+        state: State[T] | T | Mapping[str, Any] | None = None,
+        router: Router | None = None,
+        default_model: Any = None,
+        checkpointer: Checkpointer | None = None,
+        stream_mode: Any = "messages",
+        **options: Any,
+    ) -> Iterator[Any]:
+        """The parts of a run as they come: messages and pieces of them, or what another stream mode shows."""
+        app = self._other(router, default_model).compile(checkpointer)
+        return app.stream(self._input(input, state), stream_mode=stream_mode, **options)
+
+    def astream(
+        self,
+        input: Any = None,  # noqa: A002
+        *,
+        state: State[T] | T | Mapping[str, Any] | None = None,
+        router: Router | None = None,
+        default_model: Any = None,
+        checkpointer: Checkpointer | None = None,
+        stream_mode: Any = "messages",
+        **options: Any,
+    ) -> AsyncIterator[Any]:
+        """`stream`, on the running event loop."""
+        app = self._other(router, default_model).compile(checkpointer)
+        return app.astream(self._input(input, state), stream_mode=stream_mode, **options)
+
+    def state_of(self, values: Mapping[str, Any]) -> State[T]:
+        """The state that a result of the compiled graph, or a snapshot, holds."""
+        return State.of(
+            self.form,
+            data_in(values),
+            values.get("messages", ()),
+            values.get("turns", ()),
+            values.get("history_thread"),
+        )
+
+    # -- parts of a run
+
+    def _other(self, router: Router | None, default_model: Any) -> Network[T]:
+        """The network with what one run has otherwise."""
+        if router is None and default_model is None:
+            return self
+        return Network(
+            self.name,
+            agents=list(self.agents.values()),
+            router=router or self.router,
+            state=self.default_state,
+            default_model=default_model if default_model is not None else self.default_model,
+            max_iter=self.max_iter,
+            stop_when=self.stop_when,
+            usage_limits=self.usage_limits,
+            history=self.history,
+            formatter=self.formatter,
+            description=self.description,
+        )
+
+    def _input(self, given: Any, state: Any) -> Any:
+        """The input of the graph."""
+        if given is None or isinstance(given, Command):
+            if state is not None:
+                raise InvalidConfig("A run that goes on has its state already. Give a state with an input only.")
+            return cast(Any, given)
+        found = {"input": as_user_message(given)}
+        if state is None:
+            return found
+        known = cast("State[Any]", state if isinstance(state, State) else State(state))
+        return {**found, **_given_state(known)}
+
+    def _ended(self, values: Any) -> NetworkRun[T]:
+        run: NetworkRun[T] = NetworkRun(
+            self.name,
+            self.state_of(values),
+            self.agents,
+            message=values.get("message"),
+            stack=[self.roster.find(name) for name in values.get("queue", ())],
+            call_count=values.get("call_count", 0),
+        )
+        run.stop_reason, run.summary = values.get("stop_reason"), values.get("summary")
+        run.interrupts = tuple(values.get("__interrupt__", ()))
+        return run
+
+    def __repr__(self) -> str:
+        return f"Network({self.name!r}, agents: {', '.join(self.agents) or 'none'})"
+
+
+def _given_state(state: State[Any]) -> dict[str, Any]:
+    """A state that a caller gives, as input of the graph."""
+    data = {f"{PREFIX}{name}": value for name, value in values_of(state.data).items()}
+    thread = {"history_thread": state.thread_id} if state.thread_id is not None else {}
+    return {**data, "messages": state.messages, "turns": Overwrite(state.turns), **thread}

@@ -1,0 +1,96 @@
+"""A run of a network, as its routers, hooks and tools see it, and as its caller gets it in the end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
+
+from statewright.agents.given import call_with
+from statewright.agents.limits import used_up
+from statewright.agents.result import AgentResult
+from statewright.agents.state import State
+from statewright.checkpoint import Interrupt
+from statewright.errors import InvalidConfig
+from statewright.messages import Message
+from statewright.models import Usage
+
+if TYPE_CHECKING:
+    from statewright.agents.agent import Agent
+
+T = TypeVar("T")
+
+
+class NetworkRun(Generic[T]):
+    """What can be known of the run of a network, and asked of it."""
+
+    injected_as: ClassVar = "network"
+
+    def __init__(
+        self,
+        name: str,
+        state: State[T],
+        agents: Mapping[str, Agent],
+        *,
+        message: Message | None = None,
+        stack: Sequence[Agent] = (),
+        call_count: int = 0,
+    ) -> None:
+        self.name = name
+        self.state = state
+        self.agents = agents
+        """The agents that were declared, by name."""
+        self.message = message
+        """What the user said."""
+        self.stack = list(stack)
+        """The agents that are still to be called, the next one first."""
+        self.call_count = call_count
+        """How many agents have been called since the user spoke."""
+        self.scheduled: list[str] = []
+        """The agents that were scheduled here."""
+        self.stop_reason: str | None = None
+        """Why the run ended, once it has: see `StopReason`."""
+        self.summary: str | None = None
+        """What the model that routes said at the end."""
+        self.interrupts: tuple[Interrupt, ...] = ()
+        """What the run waits for: answer with `run(Command(resume=...), thread_id=...)`."""
+
+    @property
+    def input(self) -> str:
+        """The text of what the user said."""
+        return self.message.text if self.message is not None else ""
+
+    @property
+    def results(self) -> list[AgentResult]:
+        """What agents have said."""
+        return self.state.results
+
+    @property
+    def last_result(self) -> AgentResult | None:
+        """The last of them."""
+        results = self.state.results
+        return results[-1] if results else None
+
+    @property
+    def usage(self) -> Usage:
+        """What all results have cost together."""
+        return used_up(self.state.results)[0]
+
+    @property
+    def available_agents(self) -> list[Agent]:
+        """The declared agents whose hook `enabled` does not say no."""
+        return [agent for agent in self.agents.values() if self._is_enabled(agent)]
+
+    def _is_enabled(self, agent: Agent) -> bool:
+        hook = agent.lifecycle.enabled
+        return hook is None or bool(call_with(hook, {"agent": agent, "network": self, "state": self.state}))
+
+    def schedule(self, agent: Agent | str) -> None:
+        """Let an agent be called after those that are waiting. Raises InvalidConfig for what is no agent."""
+        name = agent if isinstance(agent, str) else getattr(agent, "name", None)
+        if not isinstance(name, str):
+            raise InvalidConfig(f"{cast(Any, agent)!r} cannot be scheduled. Give an agent, or the name of one.")
+        self.scheduled.append(name)
+
+    def __repr__(self) -> str:
+        ended = f", stop_reason={self.stop_reason!r}" if self.stop_reason is not None else ""
+        return f"NetworkRun({self.name!r}, {self.call_count} calls{ended})"

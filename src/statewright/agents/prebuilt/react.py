@@ -1,0 +1,219 @@
+"""The agent that most people mean: a model and tools in a loop, over a conversation."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Annotated, Any, Final, TypedDict, cast
+
+from statewright.agents.asking import ask
+from statewright.agents.given import await_with
+from statewright.agents.inference import specs_of
+from statewright.agents.prebuilt.structured import StructuredAnswer
+from statewright.agents.prebuilt.tool_node import ErrorHandling, ToolNode
+from statewright.agents.retrying import retry_policy
+from statewright.agents.tool_call import options_of, without_gaps
+from statewright.channels import add_messages
+from statewright.checkpoint import Checkpointer
+from statewright.graph import END, START, Command, RetryPolicy, Runtime, Send
+from statewright.messages import Message
+from statewright.models import ChatModel, ModelRequest, as_chat_model
+from statewright.runtime import CompiledGraph, StateGraph
+from statewright.state import RemainingSteps, read_schema
+from statewright.store import Store
+
+NO_STEPS_LEFT: Final = "Sorry, I need more steps to process this request."
+Hook = Callable[..., Any]
+
+
+class AgentState(TypedDict, total=False):
+    """The state of an agent. One of your own has at least these messages."""
+
+    messages: Annotated[list[Message], add_messages]
+    structured_response: Any
+    """The answer in the form of `response_format`."""
+
+
+def create_agent(
+    model: Any,
+    tools: Iterable[Any] | ToolNode = (),
+    *,
+    prompt: str | Message | Hook | None = None,
+    response_format: Any = None,
+    pre_model_hook: Hook | None = None,
+    post_model_hook: Hook | None = None,
+    state_schema: Any = None,
+    context_schema: Any = None,
+    memory: Any = None,
+    settings: Mapping[str, Any] | None = None,
+    retries: int | RetryPolicy = 4,
+    handle_tool_errors: ErrorHandling = True,
+    checkpointer: Checkpointer | None = None,
+    store: Store | None = None,
+    interrupt_before: Sequence[str] | str | None = None,
+    interrupt_after: Sequence[str] | str | None = None,
+    debug: bool = False,
+    name: str = "agent",
+    **options: Any,
+) -> CompiledGraph:
+    """An agent as a graph: `invoke({"messages": [...]})` gives the conversation with what it said and did.
+
+    `model` is a chat model, the name of one, or a function of `state` and `runtime` that chooses one. `prompt` is what
+    it is told, or a function of the same that says it. `pre_model_hook` and `post_model_hook` are nodes before and
+    after the model; what the first one writes to `llm_input_messages` is sent instead of the messages.
+    `response_format` asks the model, at the end, for an answer of that form under `structured_response`. `memory`
+    chooses what of a long conversation is sent. Each call of a tool is a task of its own.
+    """
+    node = tools if isinstance(tools, ToolNode) else ToolNode(tools, handle_tool_errors=handle_tool_errors)
+    steps = _Steps(model, node, prompt, memory, settings or {}, name)
+    answer = StructuredAnswer(response_format) if response_format is not None else None
+    graph = StateGraph(_state(state_schema, pre_model_hook is not None), context_schema=context_schema)
+    policy = retry_policy(retries)
+    after = "respond" if answer is not None else END
+    first = "pre_model_hook" if pre_model_hook is not None else "model"
+    steps.after = "post_model_hook" if post_model_hook is not None else after
+    if pre_model_hook is not None:
+        graph.add_node("pre_model_hook", pre_model_hook)
+        graph.add_edge("pre_model_hook", "model")
+    targets = [] if steps.after == END else [steps.after]
+    graph.add_node("model", steps.model, retry_policy=policy, destinations=["tools", *targets, END])
+    graph.add_node("tools", node)
+    if post_model_hook is not None:
+        graph.add_node("post_model_hook", post_model_hook)
+        graph.add_conditional_edges("post_model_hook", steps.after_hook(after), {"tools": "tools", after: after})
+    if answer is not None:
+        graph.add_node("respond", steps.respond(answer), retry_policy=policy)
+        graph.add_edge("respond", END)
+    graph.add_edge(START, first)
+    graph.add_conditional_edges("tools", steps.after_tools(first, after), {first: first, after: after})
+    return graph.compile(
+        checkpointer,
+        store=store,
+        interrupt_before=interrupt_before,
+        interrupt_after=interrupt_after,
+        debug=debug,
+        name=name,
+        **options,
+    )
+
+
+def create_react_agent(model: Any, tools: Any = (), *, version: str = "v2", **options: Any) -> CompiledGraph:
+    """`create_agent` under the name that LangGraph gave it. There is one version: a task for each call of a tool."""
+    if version != "v2":
+        warnings.warn(f"create_react_agent has no version {version!r}: each tool call is a task.", stacklevel=2)
+    return create_agent(model, tools, **options)
+
+
+class _Steps:
+    """The nodes."""
+
+    def __init__(
+        self, model: Any, tools: ToolNode, prompt: Any, memory: Any, settings: Mapping[str, Any], name: str
+    ) -> None:
+        self._model = model
+        self._chosen = as_chat_model(model) if not _is_function(model) else None
+        self._tools = tools
+        self._prompt = prompt
+        self._memory = memory
+        self._settings = settings
+        self._name = name
+        self._specs = specs_of(list(tools.tools_by_name.values()))
+        self._direct = {one.name for one in tools.tools_by_name.values() if options_of(one).return_direct}
+        self.after = END
+
+    async def model(self, state: Any, runtime: Runtime[Any]) -> Command[Any]:
+        """Ask the model, and go to the tools that it wants or to the end."""
+        request = await self._request(state, runtime)
+        response = await ask(await self._model_for(state, runtime), request, runtime, name=self._name)
+        message = response.message
+        if message.tool_calls and state.get("remaining_steps", 2) < 2:
+            message = Message(NO_STEPS_LEFT, role="assistant", id=message.id, name=self._name)
+        goto: Any = self.after
+        if message.tool_calls and self.after != "post_model_hook":
+            goto = [Send("tools", call) for call in message.tool_calls]
+        return Command(update={"messages": [message]}, goto=goto)
+
+    async def _request(self, state: Any, runtime: Runtime[Any]) -> ModelRequest:
+        messages: Sequence[Message] = state.get("llm_input_messages") or state.get("messages") or ()
+        if self._memory is not None:
+            messages = await self._memory.select(messages)
+        said, messages = await self._told(state, messages, runtime)
+        return ModelRequest(
+            messages=without_gaps(messages),
+            system=said,
+            tools=self._specs,
+            metadata={"agent": self._name, "state": state},
+            **self._settings,
+        )
+
+    async def _told(self, state: Any, messages: Sequence[Message], runtime: Runtime[Any]) -> tuple[str, Any]:
+        """What the model is told, and the conversation; system messages at its beginning become part of the first."""
+        prompt = self._prompt
+        if prompt is not None and callable(prompt):
+            prompt = await await_with(prompt, {"state": state, "runtime": runtime})
+        if isinstance(prompt, list):
+            return "", cast("list[Message]", prompt)
+        told = [prompt.text if isinstance(prompt, Message) else prompt] if prompt else []
+        place = 0
+        while place < len(messages) and messages[place].role == "system":
+            told.append(messages[place].text)
+            place += 1
+        return "\n\n".join(told), messages[place:] if place else messages
+
+    async def _model_for(self, state: Any, runtime: Runtime[Any]) -> ChatModel:
+        if self._chosen is not None:
+            return self._chosen
+        return as_chat_model(await await_with(self._model, {"state": state, "runtime": runtime}))
+
+    def respond(self, answer: StructuredAnswer) -> Hook:
+        """The node that asks for the answer in its form."""
+
+        async def respond(state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
+            request = await self._request(state, runtime)
+            chosen = await self._model_for(state, runtime)
+            return {"structured_response": await answer.ask(chosen, request, runtime)}
+
+        return respond
+
+    def after_hook(self, after: str) -> Hook:
+        """Where it goes on after the hook: to the tools that the last message still asks for, or to the end."""
+
+        def path(state: Any) -> Any:
+            calls = state["messages"][-1].tool_calls
+            return [Send("tools", call) for call in calls] if calls else after
+
+        return path
+
+    def after_tools(self, first: str, after: str) -> Hook:
+        """Where it goes on after a tool: to the model, unless the tool's answer is what was wanted."""
+
+        def path(state: Any) -> str:
+            if not self._direct:
+                return first
+            asked = next((one for one in reversed(state["messages"]) if one.tool_calls), None)
+            is_direct = asked is not None and any(call.name in self._direct for call in asked.tool_calls)
+            return after if is_direct else first
+
+        return path
+
+
+def _is_function(model: Any) -> bool:
+    return (
+        callable(model)
+        and not isinstance(model, type)
+        and not hasattr(model, "complete")
+        and not hasattr(model, "ainvoke")
+    )
+
+
+def _state(state_schema: Any, has_input: bool) -> Any:
+    """The fields of the state: the user's and those that the agent needs."""
+    schema = read_schema(state_schema) if state_schema is not None else read_schema(AgentState)
+    needed: dict[str, Any] = {"messages": Annotated[list[Message], add_messages], "structured_response": Any}
+    if has_input:
+        needed["llm_input_messages"] = list[Message]
+    needed["remaining_steps"] = RemainingSteps
+    for name, annotation in needed.items():
+        if name not in schema.keys:
+            schema.add(name, annotation)
+    return schema

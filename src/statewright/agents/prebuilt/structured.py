@@ -1,0 +1,79 @@
+"""Answers in a form: a class or a JSON Schema that the model is held to, and asked again if it misses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Final, cast
+
+from statewright.agents.asking import ask
+from statewright.errors import InvalidConfig, ModelAnswerInvalid
+from statewright.graph import Runtime
+from statewright.messages import Message
+from statewright.models import ChatModel, ModelRequest, OutputForm
+from statewright.state import type_adapter
+
+ATTEMPTS: Final = 3
+"""How often a model is asked for an answer that has the form."""
+
+
+class StructuredAnswer:
+    """The form: a pydantic model, a dataclass, a TypedDict, or a JSON Schema.
+
+    Raises InvalidConfig for what is none of these.
+    """
+
+    def __init__(self, form: Any) -> None:
+        self.output, self._read = _schema_form(form) if isinstance(form, Mapping) else _class_form(form)
+
+    async def ask(self, model: ChatModel, request: ModelRequest, runtime: Runtime[Any]) -> Any:
+        """The answer, read. Raises ModelAnswerInvalid if the model does not manage in a few attempts."""
+        request = replace(request, output=self.output, tools=(), tool_choice="auto")
+        wrong = ""
+        for position in range(ATTEMPTS):
+            response = await ask(model, request, runtime, position=position)
+            try:
+                return self._read(_bare(response.text))
+            except ValueError as error:
+                wrong = str(error)
+            told = f"Your answer does not have the form that was asked for: {wrong}\nAnswer with nothing but the JSON."
+            request = replace(request, messages=[*request.messages, response.message, Message(told)])
+        raise ModelAnswerInvalid(
+            f"The model was asked for {self.output.name!r} {ATTEMPTS} times; its last answer does not fit: {wrong}"
+        )
+
+
+def _class_form(form: Any) -> tuple[OutputForm, Callable[[str], Any]]:
+    try:
+        adapter = type_adapter(form)
+        schema = adapter.json_schema()
+    except Exception as error:
+        raise InvalidConfig(
+            f"response_format is {form!r}. Give a pydantic model, a dataclass, a TypedDict or a JSON Schema."
+        ) from error
+    return OutputForm(schema, getattr(form, "__name__", "answer")), adapter.validate_json
+
+
+def _schema_form(form: Any) -> tuple[OutputForm, Callable[[str], Any]]:
+    import jsonschema_rs
+
+    schema = dict(cast("Mapping[str, Any]", form))
+    validator = jsonschema_rs.validator_for(schema)
+
+    def read(text: str) -> Any:
+        value = json.loads(text)
+        wrong = next(iter(validator.iter_errors(value)), None)
+        if wrong is not None:
+            raise ValueError(str(wrong.message))
+        return value
+
+    return OutputForm(schema, str(schema.get("title", "answer"))), read
+
+
+def _bare(text: str) -> str:
+    """The JSON of an answer that has a fence around it."""
+    stripped = text.strip()
+    if stripped.startswith("```") and stripped.endswith("```"):
+        return stripped[3:-3].removeprefix("json").strip()
+    return stripped

@@ -1,0 +1,121 @@
+"""A node that calls the tools which the last message of a conversation asks for, each in a task of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, cast
+
+from statewright.agents.agent import as_tool
+from statewright.agents.tool_call import answered_call, call_asked, failed_call
+from statewright.agents.tools import Tool, ToolContext
+from statewright.errors import InvalidUpdateError
+from statewright.graph import END, Command, Runtime, Send
+from statewright.messages import Message, ToolCall, ToolResult, as_message
+
+ErrorHandling = bool | str | Callable[[Exception], str] | type[Exception] | tuple[type[Exception], ...]
+"""What becomes of what a tool raises: told to the model, in our words, in yours, or by a function; for errors of some
+types only; or raised."""
+_KEPT: Final = (Command, Message, ToolResult, list)
+
+
+class ToolNode:
+    """Calls tools beside each other. As a node it takes a state with messages, or one call by a Send.
+
+    A tool may answer text, values of JSON, a message, or a Command. One failing tool is tried again alone. With
+    `handle_tool_errors=False` what a tool raises fails the run; what is wrong with the call itself always goes back to
+    the model.
+    """
+
+    def __init__(
+        self,
+        tools: Iterable[Any],
+        *,
+        name: str = "tools",
+        handle_tool_errors: ErrorHandling = True,
+        messages_key: str = "messages",
+    ) -> None:
+        self.name = name
+        self.messages_key = messages_key
+        self.tools_by_name: Mapping[str, Tool] = {tool.name: tool for tool in map(as_tool, tools)}
+        self._handling = handle_tool_errors
+
+    async def __call__(self, state: Any, runtime: Runtime[Any]) -> Any:
+        """The results of the calls as messages, and what Commands of tools say. Several calls become tasks first."""
+        if isinstance(state, ToolCall):
+            return await self._called(state, runtime)
+        asked = asked_calls(state, self.messages_key)
+        if len(asked) == 1:
+            return await self._called(asked[0], runtime)
+        fan_out: Command[Any] = Command(goto=[Send(runtime.execution_info.node, call) for call in asked])
+        return fan_out
+
+    async def _called(self, asked: ToolCall, runtime: Runtime[Any]) -> Any:
+        context = ToolContext(
+            stream_writer=runtime.stream_writer,
+            idempotency_key=runtime.idempotency_key,
+            tool_call_id=asked.id,
+            runtime=runtime,
+            state=runtime.state,
+        )
+        try:
+            answer = await call_asked(asked, self.tools_by_name, context, kept=_KEPT)
+        except Exception as error:
+            return self._update([self._failed(asked, context, error)])
+        return self._understood(asked, context, answer)
+
+    def _failed(self, asked: ToolCall, context: ToolContext, error: Exception) -> Message:
+        handling = self._handling
+        is_kind = isinstance(handling, type | tuple)
+        if handling is False or (is_kind and not isinstance(error, cast("type[Exception]", handling))):
+            raise error
+        said = handling if isinstance(handling, str) else None
+        if not is_kind and callable(handling):
+            said = handling(error)
+        return failed_call(asked, context, error, said)
+
+    def _understood(self, asked: ToolCall, context: ToolContext, answer: Any) -> Any:
+        """The update, or the Commands, that an answer means."""
+        listed = cast("list[Any]", answer) if isinstance(answer, list) else []
+        parts: list[Any] = listed if any(isinstance(one, _KEPT[:3]) for one in listed) else [answer]
+        commands: list[Command[Any]] = [one for one in parts if isinstance(one, Command)]
+        messages = [self._message(asked, context, one) for one in parts if not isinstance(one, Command)]
+        if not messages and not any(self._answers(asked, one) for one in commands):
+            messages = [answered_call(asked, context, None)]
+        if not commands:
+            return self._update(messages)
+        return [*([self._update(messages)] if messages else []), *commands]
+
+    def _message(self, asked: ToolCall, context: ToolContext, answer: Any) -> Message:
+        if isinstance(answer, ToolResult):
+            answer = answer.to_message()
+        if isinstance(answer, Message):
+            return Message(answer.content, "tool", answer.id, answer.name or asked.name, (), asked.id, answer.metadata)
+        return answered_call(asked, context, answer)
+
+    def _answers(self, asked: ToolCall, command: Command[Any]) -> bool:
+        """Whether the update of a Command has the message that answers the call, or goes to another graph with one."""
+        update = command.update
+        found = cast("Mapping[str, Any]", update).get(self.messages_key) if isinstance(update, Mapping) else None
+        listed = cast("list[Any]", found) if isinstance(found, list) else []
+        return any(getattr(one, "tool_call_id", None) == asked.id for one in map(as_message, listed))
+
+    def _update(self, messages: Sequence[Message]) -> dict[str, Any]:
+        return {self.messages_key: list(messages)}
+
+
+def asked_calls(state: Any, messages_key: str = "messages") -> Sequence[ToolCall]:
+    """The calls that the last message of a state, or of a list of messages, asks for.
+
+    Raises InvalidUpdateError where there is no message.
+    """
+    found: Any = cast("Mapping[str, Any]", state).get(messages_key) if isinstance(state, Mapping) else state
+    messages = cast("list[Any]", found if isinstance(found, list) else getattr(found, messages_key, None) or [])
+    if not messages:
+        raise InvalidUpdateError(f"There is no message under {messages_key!r} whose tools could be called.")
+    last = as_message(messages[-1])
+    return last.tool_calls if isinstance(last, Message) else ()
+
+
+def tools_condition(state: Any, messages_key: str = "messages") -> str:
+    """Where a conversation goes on after its model: to `tools` if it asks for some, else to the end."""
+    return "tools" if asked_calls(state, messages_key) else END

@@ -1,0 +1,104 @@
+"""Who comes next: what a router answers, as names, and the agents that stand behind them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import CodeType
+from typing import Any, cast
+
+from statewright.agents.agent import Agent
+from statewright.agents.routing_agent import RoutingAgent
+from statewright.errors import InvalidConfig, RoutingError, suggestion
+
+Router = Callable[..., Any] | RoutingAgent
+"""A function of `input`, `network`, `state`, `stack`, `call_count` and `last_result`, or an agent that chooses."""
+
+
+class Roster:
+    """The agents of a network by name: those that were declared, and those that its router has named besides."""
+
+    def __init__(self, network: str, agents: Sequence[Agent], router: Router | None) -> None:
+        self._network = network
+        self.declared: Mapping[str, Agent] = _by_name(network, agents)
+        # A run that goes on in another process must find those whom its router names without their being declared.
+        self._private = {agent.name: agent for agent in named_by(router)} if callable(router) else {}
+
+    def find(self, name: str) -> Agent:
+        """The agent of a name. Raises RoutingError if there is none."""
+        found = self.declared.get(name) or self._private.get(name)
+        if found is None:
+            known = [*self.declared, *self._private]
+            raise RoutingError(
+                f"Network {self._network!r} has no agent {name!r}. {suggestion(name, known, noun='Agents')} "
+                f"An agent that a router makes must be among the network's agents to be found again."
+            )
+        return found
+
+    def names(self, answer: Any) -> list[str]:
+        """The names of the agents that a router answered. Raises RoutingError for what is no agent."""
+        if answer is None:
+            return []
+        several = isinstance(answer, list | tuple)
+        return [self._name(one) for one in (cast("Iterable[Any]", answer) if several else (answer,))]
+
+    def _name(self, one: Any) -> str:
+        if isinstance(one, str):
+            return self.find(one).name
+        if not isinstance(one, Agent):
+            raise RoutingError(
+                f"The router of network {self._network!r} answered {one!r} of type {type(one).__name__}. Return an "
+                f"agent, several, their names, or None to stop."
+            )
+        self.admit(one)
+        return one.name
+
+    def admit(self, agent: Agent) -> None:
+        """Know an agent by its name. Raises RoutingError if another one has it."""
+        known = self.declared.get(agent.name) or self._private.setdefault(agent.name, agent)
+        if known is not agent:
+            self._private[agent.name] = agent
+            if agent.name in self.declared:
+                raise RoutingError(
+                    f"The router of network {self._network!r} answered another agent {agent.name!r} than the one that "
+                    f"was declared. Give one of them another name."
+                )
+
+
+def _by_name(network: str, agents: Sequence[Agent]) -> dict[str, Agent]:
+    found: dict[str, Agent] = {}
+    for agent in agents:
+        if not isinstance(agent, Agent):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidConfig(f"Network {network!r} has {agent!r} among its agents, which is no Agent.")
+        if found.setdefault(agent.name, agent) is not agent:
+            raise InvalidConfig(f"Network {network!r} has two agents of the name {agent.name!r}.")
+    return found
+
+
+def named_by(router: Any) -> Iterator[Agent]:
+    """The agents that stand in the globals and the closure of a function under the names that it uses."""
+    function = inspect.unwrap(router)
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return
+    known = {**getattr(function, "__globals__", {})}
+    values = [known.get(name) for name in dict.fromkeys(_names(code))]
+    values += [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
+    for value in values:
+        held = cast("Sequence[Any]", value) if isinstance(value, list | tuple) else (value,)
+        yield from (one for one in held if isinstance(one, Agent))
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from _names(inner)
+
+
+def _is_filled(cell: Any) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018  # reading it is the question
+    except ValueError:
+        return False
+    return True

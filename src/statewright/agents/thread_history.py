@@ -1,0 +1,99 @@
+"""Conversations kept by their owner: four functions that a network calls, each of which may be missing.
+
+Each is called once in a run, however often that is resumed: what it answered is saved with the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, cast
+from uuid import uuid4
+
+from statewright.agents.given import await_with
+from statewright.agents.result import AgentResult
+from statewright.errors import InvalidConfig
+from statewright.graph import Runtime
+from statewright.messages import Message
+
+Known = Mapping[str, Any]
+"""What the functions may ask for: `state`, `network`, `input`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThreadHistory:
+    """The functions. Each is called with what it asks for by the names of its parameters, and may be a coroutine's."""
+
+    create_thread: Callable[..., Any] | None = None
+    """`(thread_id, state, input) -> id`: makes the thread of a conversation, or makes sure that it is there."""
+    get: Callable[..., Any] | None = None
+    """`(thread_id, state, input) -> results`: what was said before; not asked where results or messages were given."""
+    append_user_message: Callable[..., Any] | None = None
+    """`(thread_id, user_message, state)`: keeps what the user said, before an agent is called."""
+    append_results: Callable[..., Any] | None = None
+    """`(thread_id, new_results, state)`: keeps what agents said, once, when the run has ended."""
+
+    async def thread_of(self, given: str | None, known: Known, runtime: Runtime[Any]) -> str | None:
+        """The thread of a conversation.
+
+        One that was given stays, and is made where it may be missing. Without one, that which `create_thread` makes;
+        a random one where there is only `get`.
+        """
+        if self.create_thread is not None:
+            asked = {**known, "thread_id": given}
+            made = await runtime.step("create_thread", partial(_created, self.create_thread, asked))
+            return given if given is not None else made
+        if given is None and self.get is not None:
+            return runtime.step("thread_id", _random_id)
+        return given
+
+    async def before(self, thread_id: str, known: Known, runtime: Runtime[Any]) -> list[AgentResult]:
+        """What was said on the thread before."""
+        if self.get is None:
+            return []
+        asked = {**known, "thread_id": thread_id}
+        return _results(await runtime.step("get", partial(await_with, self.get, asked)))
+
+    async def keep_message(self, thread_id: str | None, message: Message, known: Known, runtime: Runtime[Any]) -> None:
+        """Keep what the user said."""
+        if self.append_user_message is not None:
+            asked = {**known, "thread_id": thread_id, "user_message": message}
+            await runtime.step("append_user_message", partial(_done, self.append_user_message, asked))
+
+    async def keep_results(
+        self, thread_id: str | None, results: Sequence[AgentResult], known: Known, runtime: Runtime[Any]
+    ) -> None:
+        """Keep what agents said in this run."""
+        if self.append_results is not None:
+            asked = {**known, "thread_id": thread_id, "new_results": list(results)}
+            await runtime.step("append_results", partial(_done, self.append_results, asked))
+
+
+async def _created(function: Callable[..., Any], asked: Known) -> str | None:
+    made = await await_with(function, asked)
+    if isinstance(made, Mapping):
+        told = cast("Mapping[str, Any]", made)
+        made = told.get("thread_id", told.get("threadId"))
+    return None if made is None else str(made)
+
+
+async def _done(function: Callable[..., Any], asked: Known) -> None:
+    """Call a function whose answer says nothing: it need not be one that can be saved."""
+    await await_with(function, asked)
+
+
+def _random_id() -> str:
+    return str(uuid4())
+
+
+def _results(found: Any) -> list[AgentResult]:
+    results: list[Any] = [_result(one) for one in found or ()]
+    strange = next((one for one in results if not isinstance(one, AgentResult)), None)
+    if strange is not None:
+        raise InvalidConfig(f"`get` of a history answered {strange!r}. Give AgentResults, or what their to_json made.")
+    return results
+
+
+def _result(found: Any) -> Any:
+    return AgentResult.from_json(cast("Mapping[str, Any]", found)) if isinstance(found, Mapping) else found

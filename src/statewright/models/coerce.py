@@ -1,0 +1,44 @@
+"""What people give where a model is wanted, as a chat model."""
+
+from __future__ import annotations
+
+from typing import Any, Final, cast
+
+from statewright.errors import InvalidConfig
+from statewright.models.langchain import LangChainModel
+from statewright.models.port import ChatModel
+
+_WANTED: Final = (
+    "Give a ChatModel, a LangChain chat model, or the name of a model with its provider, e.g. 'openai:gpt-5'."
+)
+
+
+def as_chat_model(value: object) -> ChatModel:
+    """The chat model that `value` means.
+
+    A ChatModel is given back as it is, a LangChain model is wrapped, and a name like `openai:gpt-5` is connected to by
+    `statewright.models.providers`. Raises InvalidConfig for anything else.
+    """
+    if isinstance(value, type):
+        raise InvalidConfig(f"The model is the class {value.__name__} and no instance of it. {_WANTED}")
+    if isinstance(value, ChatModel):
+        return value
+    if isinstance(value, str):
+        return _connected(value)
+    if is_langchain_model(value):
+        return LangChainModel(value)
+    raise InvalidConfig(f"The model is {value!r} of type {type(value).__name__}. {_WANTED}")
+
+
+def is_langchain_model(value: object) -> bool:
+    """Whether a value is a chat model of LangChain, told by its classes so that the package need not be loaded."""
+    kinds = cast("tuple[type[Any], ...]", type(value).__mro__)
+    return any(kind.__name__ == "BaseChatModel" and kind.__module__.startswith("langchain_core.") for kind in kinds)
+
+
+def _connected(name: str) -> ChatModel:
+    if not name.strip():
+        raise InvalidConfig(f"The name of the model is empty. {_WANTED}")
+    from statewright.models.providers import connect_model  # it needs libraries that this module does not
+
+    return connect_model(name)

@@ -1,0 +1,97 @@
+"""A model that asks another one where the first is unavailable."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+
+from statewright.errors import ModelUnavailable
+from statewright.models.closing import closing
+from statewright.models.coerce import as_chat_model
+from statewright.models.event import ModelEvent
+from statewright.models.model import ModelRequest, ModelResponse
+from statewright.models.port import stream_model
+
+
+def is_unavailable(error: Exception) -> bool:
+    """Whether a model could not be reached, or refused for now."""
+    return isinstance(error, ModelUnavailable)
+
+
+class FallbackModel:
+    """Asks its models one after the other until one answers.
+
+    All are asked the very same request, so models of different providers are named where they are made and not in the
+    request. Models are given as such, or as whatever `as_chat_model` takes. `when` says after which errors the next one
+    is asked; any other error is raised at once. If all fail, ModelUnavailable tells of each.
+
+    A stream goes over to the next model only while nothing of it was given out: nobody shall read half of one answer
+    and half of another. With `restart=True` it does so at any time. Then the pieces of the next model begin anew, and
+    readers who join pieces have to look at the response of the last event.
+    """
+
+    def __init__(
+        self,
+        first: object,
+        *others: object,
+        when: Callable[[Exception], bool] = is_unavailable,
+        restart: bool = False,
+    ) -> None:
+        self.models = tuple(as_chat_model(model) for model in (first, *others))
+        self._when = when
+        self._restart = restart
+
+    async def complete(self, request: ModelRequest) -> ModelResponse:
+        errors: list[Exception] = []
+        for model in self.models:
+            try:
+                return await model.complete(request)
+            except Exception as error:
+                self._note(errors, error)
+        raise self._failure(errors)
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        errors: list[Exception] = []
+        for model in self.models:
+            begun = False
+            try:
+                async with closing(stream_model(model, request)) as events:
+                    async for event in events:
+                        begun = True
+                        yield event
+                return
+            except Exception as error:
+                if begun and not self._restart:
+                    raise
+                self._note(errors, error)
+        raise self._failure(errors)
+
+    def _note(self, errors: list[Exception], error: Exception) -> None:
+        """Remember why a model did not answer. Raises the error if it is none after which the next one is asked."""
+        if not self._when(error):
+            for number, before in enumerate(errors, 1):
+                error.add_note(f"Before, model {number} of {len(self.models)} failed: {_told(before)}")
+            raise error
+        errors.append(error)
+
+    def _failure(self, errors: Sequence[Exception]) -> ModelUnavailable:
+        told = " ".join(
+            f"{number}. {type(model).__name__}: {_told(error)}"
+            for number, (model, error) in enumerate(zip(self.models, errors, strict=True), 1)
+        )
+        failure = ModelUnavailable(
+            f"None of {len(errors)} models answered. {told}",
+            status=getattr(errors[-1], "status", None),
+            retry_after=_soonest(errors),
+        )
+        failure.__cause__ = errors[-1]
+        return failure
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+def _soonest(errors: Sequence[Exception]) -> float | None:
+    """After how many seconds the first of the models may be asked again, if one said so."""
+    waits: list[float | None] = [getattr(error, "retry_after", None) for error in errors]
+    return min((wait for wait in waits if wait is not None), default=None)

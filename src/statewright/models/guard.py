@@ -1,0 +1,115 @@
+"""A switch that forbids calls of real models, so that no test pays for one by mistake.
+
+Adapters that reach a provider call `check_calls_allowed` before they do. Models that reach none, a ScriptedModel or a
+RecordedModel that replays, never ask. The switch is one for the process, since graphs run on threads of their own.
+Servers on this machine may still be asked, unless that is forbidden too.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from types import TracebackType
+from typing import Final, NamedTuple
+from urllib.parse import urlsplit
+
+from statewright.errors import InvalidConfig, ModelError
+
+VARIABLE: Final = "STATEWRIGHT_ALLOW_MODEL_CALLS"
+"""In the environment: 0 forbids calls of models, 1 allows them. What a program says counts more."""
+_MEANINGS: Final = {"": True, "1": True, "true": True, "0": False, "false": False}
+
+
+class _Rule(NamedTuple):
+    """What is allowed, and who said so."""
+
+    calls: bool
+    local: bool
+    said_by: str
+
+
+class CallRule:
+    """A rule about calls of models. It holds from when it was made; as a context manager, until the block ends."""
+
+    def __init__(self, *, calls: bool, local: bool, said_by: str) -> None:
+        self._rule = _Rule(calls, local, said_by)
+        with _lock:
+            _rules.append(self._rule)
+
+    def __enter__(self) -> CallRule:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """Let the rule before this one hold again; nothing happens the second time."""
+        with _lock:
+            # By identity: equal rules may have been made by others, and theirs still hold.
+            _rules[:] = [rule for rule in _rules if rule is not self._rule]
+
+
+_lock = threading.Lock()
+_rules: list[_Rule] = []
+"""The last one holds."""
+
+
+def forbid_model_calls(*, local: bool = True) -> CallRule:
+    """Real models are asked no more in this process: who tries gets a ModelError.
+
+    Write `with forbid_model_calls():` for a part of a program, or call it for all of it. `local` says whether models
+    that are served on this machine may be asked nevertheless.
+    """
+    return CallRule(calls=False, local=local, said_by="forbid_model_calls()")
+
+
+def allow_model_calls() -> CallRule:
+    """Real models may be asked, whatever was said before; as a context manager, for a part of a program."""
+    return CallRule(calls=True, local=True, said_by="allow_model_calls()")
+
+
+def check_calls_allowed(model: str, *, base_url: str | None = None) -> None:
+    """Raises ModelError where calls of real models are forbidden; adapters call it before each call.
+
+    `base_url` is where the model is served, if that is known.
+    """
+    rule = _present_rule()
+    if rule.calls or (rule.local and base_url is not None and is_local(base_url)):
+        return
+    raise ModelError(
+        f"The model {model!r} was about to be asked, but calls of real models are forbidden by {rule.said_by}. "
+        f"Use a ScriptedModel or a RecordedModel, or let this one through with `with allow_model_calls():`."
+    )
+
+
+def is_local(base_url: str) -> bool:
+    """Whether an address is one of this machine."""
+    try:
+        host = urlsplit(base_url if "//" in base_url else f"//{base_url}").hostname or ""
+    except ValueError:
+        return False
+    return host in ("localhost", "::1") or host.endswith(".localhost") or _is_loopback(host)
+
+
+def _is_loopback(host: str) -> bool:
+    parts = host.split(".")
+    return len(parts) == 4 and parts[0] == "127" and all(part.isdecimal() for part in parts)
+
+
+def _present_rule() -> _Rule:
+    with _lock:
+        if _rules:
+            return _rules[-1]
+    return _Rule(_environment_allows(), True, f"{VARIABLE}={os.environ.get(VARIABLE)}")
+
+
+def _environment_allows() -> bool:
+    found = os.environ.get(VARIABLE, "")
+    try:
+        return _MEANINGS[found.strip().lower()]
+    except KeyError:
+        raise InvalidConfig(
+            f"{VARIABLE} is {found!r} in the environment. Write 0 to forbid calls of models, or 1 to allow them."
+        ) from None

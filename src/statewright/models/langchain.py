@@ -1,0 +1,173 @@
+"""Any chat model of LangChain as a chat model.
+
+It is asked through LangChain's own interface: `bind_tools`, `with_structured_output`, `ainvoke` and `astream`. What a
+provider does with them is LangChain's business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any, Final
+
+from statewright.errors import InvalidConfig, ModelAnswerInvalid, ModelError, ModelUnavailable, StatewrightError
+from statewright.models.closing import closing
+from statewright.models.event import ModelEvent, ResponseFinished, UsageUpdate
+from statewright.models.guard import check_calls_allowed
+from statewright.models.langchain_errors import model_error
+from statewright.models.langchain_request import (
+    function_of,
+    in_words,
+    langchain_messages,
+    schema_of,
+    settings_of,
+    tool_options,
+)
+from statewright.models.langchain_response import as_text, calls_of, response_of
+from statewright.models.langchain_stream import ChunkMerger
+from statewright.models.model import ModelRequest, ModelResponse, OutputForm, ToolSpec
+from statewright.models.port import events_of
+
+_ADDRESSES: Final = ("base_url", "openai_api_base", "anthropic_api_url", "api_base", "endpoint_url", "azure_endpoint")
+"""Where models of LangChain keep the address that they ask."""
+
+
+class LangChainModel:
+    """Asks a chat model of LangChain.
+
+    Temperature and the other settings of a request, also those in `extra`, are handed to the model as keyword
+    arguments. With `tool_choice="none"` it is shown no tools. A structured answer comes through
+    `with_structured_output`, or, where there are tools besides, as the call of one more tool; a model that can neither
+    is asked in words. It is streamed in one piece. Costs are not known.
+
+    Where calls of real models are forbidden this is one, unless it is one of LangChain's own fakes, or `fake=True` says
+    that it reaches no provider.
+    """
+
+    def __init__(self, chat_model: Any, *, fake: bool | None = None) -> None:
+        _check_is_chat_model(chat_model)
+        self.chat_model = chat_model
+        self.name = _name(chat_model)
+        self._fake = type(chat_model).__module__.startswith("langchain_core.") if fake is None else fake
+
+    async def complete(self, request: ModelRequest) -> ModelResponse:
+        self._check_allowed()
+        try:
+            async with asyncio.timeout(request.timeout):
+                return await self._answered(request)
+        except StatewrightError:
+            raise
+        except Exception as error:
+            raise self._mapped(error, request) from error
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        if request.output is not None:
+            for event in events_of(await self.complete(request)):
+                yield event
+            return
+        self._check_allowed()
+        merger = ChunkMerger()
+        async with closing(self._chunks(request)) as chunks:
+            async for chunk in chunks:
+                for event in merger.take(chunk):
+                    yield event
+        whole = merger.whole()
+        if whole is None:
+            raise ModelAnswerInvalid(f"The LangChain model {self.name!r} ended its answer without having begun it.")
+        response = response_of(whole, merger.calls(), merger.facts, self.name)
+        yield UsageUpdate(response.usage)
+        yield ResponseFinished(response)
+
+    # -- asking
+
+    async def _answered(self, request: ModelRequest) -> ModelResponse:
+        form = request.output
+        if form is None:
+            answer = await self._tooled(request).ainvoke(langchain_messages(request), **settings_of(request))
+            return self._read(answer)
+        if request.tools and request.tool_choice != "none":
+            return await self._answered_among_tools(request, form)
+        try:
+            structured = self.chat_model.with_structured_output(schema_of(form), include_raw=True)
+        except NotImplementedError:
+            return self._read(
+                await self.chat_model.ainvoke(langchain_messages(request, in_words(form)), **settings_of(request))
+            )
+        found = await structured.ainvoke(langchain_messages(request), **settings_of(request))
+        return as_text(self._read(found["raw"]), form)
+
+    async def _answered_among_tools(self, request: ModelRequest, form: OutputForm) -> ModelResponse:
+        """The answer of a model that may call tools, or give its answer as the call of one more tool."""
+        answering = ToolSpec(form.name, "Gives the final answer.", form.schema)
+        choice = "any" if request.tool_choice == "auto" else request.tool_choice
+        asked = replace(request, tools=(*request.tools, answering), tool_choice=choice)
+        answer = await self._tooled(asked).ainvoke(langchain_messages(request), **settings_of(request))
+        return as_text(self._read(answer), form)
+
+    async def _chunks(self, request: ModelRequest) -> AsyncIterator[Any]:
+        """The chunks of an answer; the time that their reader takes does not count against the timeout."""
+        left = request.timeout
+        loop = asyncio.get_running_loop()
+        try:
+            stream = self._tooled(request).astream(langchain_messages(request), **settings_of(request))
+            async with closing(stream) as chunks:
+                while True:
+                    begun = loop.time()
+                    async with asyncio.timeout(left):
+                        chunk = await anext(chunks, None)
+                    left = None if left is None else max(left - (loop.time() - begun), 0.0)
+                    if chunk is None:
+                        return
+                    yield chunk
+        except StatewrightError:
+            raise
+        except Exception as error:
+            raise self._mapped(error, request) from error
+
+    def _tooled(self, request: ModelRequest) -> Any:
+        """The model, with the tools of the request."""
+        if not request.tools or request.tool_choice == "none":
+            return self.chat_model
+        try:
+            return self.chat_model.bind_tools([function_of(tool) for tool in request.tools], **tool_options(request))
+        except NotImplementedError:
+            names = ", ".join(tool.name for tool in request.tools)
+            raise ModelError(
+                f"The LangChain model {self.name!r} takes no tools: it has no bind_tools. "
+                f"It was asked with {names}. Use another model, or ask without tools."
+            ) from None
+
+    def _check_allowed(self) -> None:
+        if not self._fake:
+            check_calls_allowed(self.name, base_url=_address(self.chat_model))
+
+    def _mapped(self, error: Exception, request: ModelRequest) -> Exception:
+        if type(error) is TimeoutError and request.timeout is not None:
+            return ModelUnavailable(
+                f"The LangChain model {self.name!r} did not answer within {request.timeout:g} seconds."
+            )
+        return model_error(self.name, error)
+
+    def _read(self, answer: Any) -> ModelResponse:
+        return response_of(answer, calls_of(answer), answer.response_metadata, self.name)
+
+
+# -- the model
+
+
+def _check_is_chat_model(value: Any) -> None:
+    if not (hasattr(value, "ainvoke") and hasattr(value, "bind_tools")):
+        raise InvalidConfig(
+            f"LangChainModel was given {value!r} of type {type(value).__name__}. Give a chat model of LangChain."
+        )
+
+
+def _name(chat_model: Any) -> str:
+    found = (getattr(chat_model, name, None) for name in ("model_name", "model"))
+    return next((name for name in found if isinstance(name, str) and name), type(chat_model).__name__)
+
+
+def _address(chat_model: Any) -> str | None:
+    found = (getattr(chat_model, name, None) for name in _ADDRESSES)
+    return next((str(address) for address in found if address), None)

@@ -1,0 +1,116 @@
+"""Errors of LangChain's providers as ours.
+
+Each provider's library has errors of its own, which are not imported here: they are told by what they carry, a status
+and a response, and by their classes' names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, Final, cast
+
+from statewright.errors import ModelError, ModelUnavailable
+
+_FOR_NOW: Final = (408, 409, 425, 429)
+"""Besides 500 and above: another attempt may succeed."""
+_CONNECTION: Final = (
+    "APIConnectionError",
+    "APITimeoutError",
+    "EndpointConnectionError",
+    "ReadTimeoutError",
+    "ServiceUnavailable",
+    "TransportError",
+)
+"""Names of classes of errors that mean that a server could not be reached."""
+
+
+def model_error(model: str, error: Exception) -> ModelError:
+    """The error of ours that says what one of a provider means."""
+    told = f"The LangChain model {model!r} failed: {type(error).__name__}: {error}"
+    status = next((found for one in _chain(error) if (found := _status(one)) is not None), None)
+    if (status is None and any(map(_is_connection, _chain(error)))) or _is_for_now(status):
+        return ModelUnavailable(told, status=status, retry_after=_retry_after(error))
+    return ModelError(f"{told}. Another attempt would not change that; see the cause.")
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """An error, and those that it was raised from."""
+    seen: set[int] = set()
+    found: BaseException | None = error
+    while found is not None and id(found) not in seen:
+        seen.add(id(found))
+        yield found
+        found = found.__cause__
+
+
+def _is_for_now(status: int | None) -> bool:
+    return status is not None and (status in _FOR_NOW or status >= 500)
+
+
+def _is_connection(error: BaseException) -> bool:
+    return isinstance(error, ConnectionError | TimeoutError) or any(
+        kind.__name__ in _CONNECTION for kind in type(error).__mro__
+    )
+
+
+def _status(error: BaseException) -> int | None:
+    """The status of HTTP that an error carries, wherever its library puts it."""
+    response = _response(error)
+    candidates = (
+        getattr(error, "status_code", None),
+        getattr(error, "http_status", None),
+        getattr(error, "status", None),
+        getattr(error, "code", None),
+        getattr(response, "status_code", None),
+        _in(response, "ResponseMetadata", "HTTPStatusCode"),
+    )
+    return next((one for one in candidates if type(one) is int and 400 <= one < 600), None)
+
+
+def _response(error: BaseException) -> Any:
+    return getattr(error, "response", None)
+
+
+def _in(value: Any, *names: str) -> Any:
+    for name in names:
+        value = cast("Mapping[str, Any]", value).get(name) if isinstance(value, Mapping) else None
+    return value
+
+
+def _retry_after(error: Exception) -> float | None:
+    """For how many seconds the provider wants to be left alone, if it said so in its response."""
+    for one in _chain(error):
+        headers: Any = getattr(_response(one), "headers", None)
+        if isinstance(headers, Mapping) or hasattr(headers, "get"):
+            found = _seconds(headers)
+            if found is not None:
+                return found
+    return None
+
+
+def _seconds(headers: Any) -> float | None:
+    exact = _number(headers.get("retry-after-ms"))
+    if exact is not None:
+        return exact / 1000
+    written = headers.get("retry-after") or headers.get("Retry-After")
+    return _number(written) if _number(written) is not None else _until(written)
+
+
+def _number(written: object) -> float | None:
+    try:
+        found = float(str(written))
+    except ValueError:
+        return None
+    return found if 0 <= found < float("inf") else None
+
+
+def _until(written: object) -> float | None:
+    """Seconds until a date of HTTP."""
+    try:
+        date = parsedate_to_datetime(str(written))
+    except ValueError:
+        return None
+    date = date if date.tzinfo else date.replace(tzinfo=UTC)
+    return max((date - datetime.now(UTC)).total_seconds(), 0.0)

@@ -1,0 +1,149 @@
+"""What LangChain answers, as our response.
+
+What it would need to send an answer back as it was, blocks of thought with their signatures, say, is kept in the
+metadata of the message, and restored from there by `langchain_request`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, cast
+
+from statewright.messages import Message, ToolCall, read_tool_call
+from statewright.models.model import FinishReason, ModelResponse, OutputForm, Usage
+
+KEPT: Final = "langchain"
+"""Under `provider` in the metadata of a message: what LangChain said besides text and calls."""
+_REASONS: Final[Mapping[str, FinishReason]] = {
+    "stop": "stop",
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "completed": "stop",
+    "tool_calls": "tools",
+    "function_call": "tools",
+    "tool_use": "tools",
+    "length": "length",
+    "max_tokens": "length",
+    "model_length": "length",
+    "incomplete": "length",
+    "content_filter": "refused",
+    "refusal": "refused",
+    "safety": "refused",
+    "recitation": "refused",
+    "prohibited_content": "refused",
+    "guardrail_intervened": "refused",
+}
+"""What providers write, in small letters, and what it means."""
+_REASON_KEYS: Final = ("finish_reason", "stop_reason", "stopReason", "done_reason", "status")
+_CALLS: Final = ("tool_call", "tool_call_chunk", "invalid_tool_call", "tool_use", "function_call", "input_json_delta")
+_THOUGHTS: Final = ("reasoning", "thinking", "redacted_thinking")
+_SAID_ELSEWHERE: Final = ("tool_calls", "function_call", "parsed")
+"""Of `additional_kwargs`: what the message says in another way."""
+
+
+def response_of(answer: Any, calls: Sequence[ToolCall], facts: Mapping[str, Any], model: str) -> ModelResponse:
+    """The response that an answer of LangChain is, with the calls and facts that were read from it."""
+    return ModelResponse(
+        _message(answer, calls),
+        _usage(answer.usage_metadata or {}),
+        facts.get("model_name") or facts.get("model") or model,
+        _finish_reason(facts, calls),
+    )
+
+
+def calls_of(answer: Any) -> list[ToolCall]:
+    """The calls of a whole answer: those in order, then those whose arguments are no JSON object."""
+    good = [read_tool_call(call.get("id") or "", call["name"], call["args"]) for call in answer.tool_calls]
+    bad = [
+        ToolCall(call.get("id") or "", call.get("name") or "", invalid=call.get("args") or "")
+        for call in answer.invalid_tool_calls
+    ]
+    return good + bad
+
+
+def reasoning_of(answer: Any) -> str:
+    """What a model thought, joined."""
+    return "".join(block.get("reasoning") or "" for block in _blocks(answer) if block.get("type") == "reasoning")
+
+
+def text_of(answer: Any) -> str:
+    """All text of an answer, joined."""
+    return "".join(block.get("text") or "" for block in _blocks(answer) if block.get("type") == "text")
+
+
+def as_text(response: ModelResponse, form: OutputForm) -> ModelResponse:
+    """The response with the JSON as its text, where the model gave it as the call of a tool.
+
+    Where other tools are called in the same breath, these count: the model answers again when it has seen what came of
+    them.
+    """
+    calls = response.message.tool_calls
+    others = tuple(call for call in calls if call.name != form.name)
+    if others or not calls:
+        return replace(response, message=replace(response.message, tool_calls=others))
+    # What LangChain kept of the message holds the call too, and would bring it back: it has no result.
+    metadata = {name: value for name, value in (response.message.metadata or {}).items() if name != "provider"}
+    message = Message(calls[0].written, role="assistant", metadata=metadata or None)
+    return replace(response, message=message, finish_reason="stop")
+
+
+# -- the message
+
+
+def _blocks(answer: Any) -> Sequence[Mapping[str, Any]]:
+    return answer.content_blocks
+
+
+def _message(answer: Any, calls: Sequence[ToolCall]) -> Message:
+    metadata: dict[str, Any] = {}
+    if thought := reasoning_of(answer):
+        metadata["reasoning"] = thought
+    if kept := _kept(answer):
+        metadata["provider"] = {KEPT: kept}
+    return Message(_content(answer), role="assistant", tool_calls=tuple(calls), metadata=metadata or None)
+
+
+def _content(answer: Any) -> str | list[dict[str, Any]]:
+    """Text where there is nothing else; otherwise all parts that are no thoughts and no calls."""
+    parts = [dict(block) for block in _blocks(answer) if _kind(block) not in (*_CALLS, *_THOUGHTS)]
+    return text_of(answer) if all(part.get("type") == "text" for part in parts) else parts
+
+
+def _kind(block: Mapping[str, Any]) -> str | None:
+    kind = block.get("type")
+    return cast("Mapping[str, Any]", block.get("value") or {}).get("type") if kind == "non_standard" else kind
+
+
+def _kept(answer: Any) -> dict[str, Any]:
+    """What would be lost if only text and calls were sent back; nothing in the plain case."""
+    extra = {
+        name: value
+        for name, value in answer.additional_kwargs.items()
+        if value is not None and name not in _SAID_ELSEWHERE
+    }
+    if isinstance(answer.content, str) and not extra:
+        return {}
+    provider = answer.response_metadata.get("model_provider")
+    facts = {"model_provider": provider} if provider else {}
+    return {"content": answer.content, "additional_kwargs": extra, "response_metadata": facts}
+
+
+# -- facts about it
+
+
+def _usage(found: Mapping[str, Any]) -> Usage:
+    read: Mapping[str, Any] = found.get("input_token_details") or {}
+    written: Mapping[str, Any] = found.get("output_token_details") or {}
+    return Usage(
+        input_tokens=found.get("input_tokens") or 0,
+        output_tokens=found.get("output_tokens") or 0,
+        cached_tokens=read.get("cache_read") or 0,
+        reasoning_tokens=written.get("reasoning") or 0,
+    )
+
+
+def _finish_reason(facts: Mapping[str, Any], calls: Sequence[ToolCall]) -> FinishReason | None:
+    written = next((str(facts[name]).lower() for name in _REASON_KEYS if facts.get(name)), "")
+    reason = _REASONS.get(written)
+    return "tools" if calls and reason in (None, "stop") else reason
