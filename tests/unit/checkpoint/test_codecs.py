@@ -8,7 +8,7 @@ import math
 import sys
 import uuid
 from collections import Counter, OrderedDict, deque
-from datetime import UTC, date, datetime, time, timedelta, timezone
+from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from decimal import Decimal
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from types import ModuleType
