@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from statewright.agents.agent import Agent
@@ -36,15 +37,25 @@ NO_AGENTS: Final = "no agents enabled in network"
 def network_graph(network: Network[Any]) -> StateGraph:
     """The graph, to be compiled."""
     steps = _Steps(network)
-    agents = network.roster.declared
     graph = StateGraph({**_STATE, **network.form.entries})
-    ways = [("agent", "command", None)] if not agents else []
-    graph.add_node("route", steps.route, destinations=["agent", "route"])
-    graph.add_node("agent", steps.agent, destinations=["route"], metadata={"transparent": True})
+    graph.add_node("route", steps.route, destinations=["agent", "route"], metadata={"drawn": _WAYS})
+    graph.add_node("agent", steps.agent, metadata={"transparent": True, **_boxes(network)})
     graph.add_edge(START, "route")
     graph.add_edge("agent", "route")
-    del ways
     return graph
+
+
+_WAYS: Final = (("agent", "declared", ""), (END, "declared", ""))
+
+
+def _boxes(network: Network[Any]) -> dict[str, Any]:
+    """The declared agents, which are drawn in the place of the one node that calls them all."""
+    agents = network.roster.declared
+    return {"boxes": {name: partial(_graph_of, agent) for name, agent in agents.items()}} if agents else {}
+
+
+def _graph_of(agent: Agent) -> Any:
+    return agent.graph.graph
 
 
 _STATE: Final[Mapping[str, Any]] = {

@@ -96,7 +96,7 @@ class StreamView:
 
     def _listener(self, mode: StreamMode, view: View) -> Listener:
         def listen(event: Event) -> None:
-            if event.namespace and not self._subgraphs:
+            if event.namespace and not (self._subgraphs or self._is_shown(mode, event.namespace)):
                 return
             part = view(event.program or self._program, event)
             if part is SKIP:
@@ -106,6 +106,11 @@ class StreamView:
                 self.buffer.add(self._shaped(mode, event.namespace, one), may_drop=is_live)
 
         return listen
+
+    def _is_shown(self, mode: StreamMode, namespace: str) -> bool:
+        """Whether what a subgraph says counts as said by its node: `metadata={"transparent": True}`."""
+        node = self._program.graph.nodes.get(namespace.partition("|")[0].partition(":")[0])
+        return mode == "messages" and node is not None and bool(node.metadata.get("transparent"))
 
     def _shaped(self, mode: StreamMode, namespace: str, part: Any) -> Any:
         path = tuple(namespace.split("|")) if namespace else ()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from itertools import product
+from typing import NamedTuple
 
 from statewright.graph.command import END, START
-from statewright.graph.context import SubgraphLike
 from statewright.graph.draw.drawing import Drawing, DrawnEdge, DrawnNode, NodeKind
 from statewright.graph.graph import Graph
 from statewright.graph.node import Branch, Node
@@ -26,11 +27,12 @@ def _nodes(graph: Graph, prefix: str, depth: int) -> Iterator[DrawnNode]:
     for node in graph.nodes.values():
         if is_hidden(node):
             continue
-        inner = _opened(node, depth)
-        if inner is None:
-            yield DrawnNode(prefix + node.name, node.name, _kind(node))
-        else:
-            yield from _nodes(inner, f"{prefix}{node.name}:", depth - 1)
+        for box in _boxes(node):
+            inner = _opened(box, depth)
+            if inner is None:
+                yield DrawnNode(prefix + box.id, box.label, box.kind)
+            else:
+                yield from _nodes(inner, f"{prefix}{box.id}:", depth - 1)
     yield DrawnNode(prefix + END, LABELS[END], "end")
 
 
@@ -40,23 +42,47 @@ def _kind(node: Node) -> NodeKind:
     return "node" if node.join == "any" else "waiting"
 
 
-def _opened(node: Node, depth: int) -> Graph | None:
-    """The graph inside a node, if it is to be opened."""
-    inner = node.action.graph if isinstance(node.action, SubgraphLike) else None
-    return inner if depth > 0 and isinstance(inner, Graph) else None
+class _Box(NamedTuple):
+    """What is drawn of a node."""
+
+    id: str
+    label: str
+    kind: NodeKind
+    inner: Callable[[], object]
+
+
+def _boxes(node: Node) -> list[_Box]:
+    """The boxes of a node: one, or those of `metadata["boxes"]`, where one node does the work of several.
+
+    These are the graphs that they call, as functions that give them, by name.
+    """
+    boxes: Mapping[str, Callable[[], object]] | None = (node.metadata or {}).get("boxes")
+    if boxes is not None:
+        return [_Box(f"{node.name}:{name}", name, "subgraph", inner) for name, inner in boxes.items()]
+    action = node.action
+    return [
+        _Box(node.name, node.name, _kind(node), lambda: getattr(action, "graph", None) if node.is_subgraph else None)
+    ]
+
+
+def _opened(box: _Box, depth: int) -> Graph | None:
+    """The graph inside a box, if it is to be opened."""
+    inner = box.inner() if depth > 0 else None
+    return inner if isinstance(inner, Graph) else None
 
 
 def _edges(graph: Graph, prefix: str, depth: int) -> Iterator[DrawnEdge]:
-    inner = {name: one for name, node in graph.nodes.items() if (one := _opened(node, depth)) is not None}
+    boxes = {name: _boxes(node) for name, node in graph.nodes.items()}
+    all_boxes = [box for of_node in boxes.values() for box in of_node]
+    inner = {box.id: one for box in all_boxes if (one := _opened(box, depth)) is not None}
 
-    def leaving(name: str) -> str:
-        return f"{prefix}{name}:{END}" if name in inner else prefix + name
-
-    def entering(name: str) -> str:
-        return f"{prefix}{name}:{START}" if name in inner else prefix + name
+    def ends(name: str, within: str) -> list[str]:
+        ids = [box.id for box in boxes[name]] if name in boxes else [name]
+        return [f"{prefix}{one}:{within}" if one in inner else prefix + one for one in ids]
 
     for edge in _declared(graph):
-        yield DrawnEdge(leaving(edge.source), entering(edge.target), edge.kind, edge.label)
+        for source, target in product(ends(edge.source, END), ends(edge.target, START)):
+            yield DrawnEdge(source, target, edge.kind, edge.label)
     for name, one in inner.items():
         yield from _edges(one, f"{prefix}{name}:", depth - 1)
 
