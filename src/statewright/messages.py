@@ -21,6 +21,7 @@ __all__ = [
     "ToolCall",
     "ToolResult",
     "as_message",
+    "copied",
     "read_tool_call",
     "replace",
 ]
@@ -105,6 +106,21 @@ class Message:
         from langchain_core.messages import convert_to_messages  # pyright: ignore  # an optional package
 
         return convert_to_messages([self.to_dict()])[0]  # pyright: ignore
+
+
+def copied(message: Message) -> Message:
+    """The same message as another object, which may be changed. Four times as fast as `dataclasses.replace`."""
+    if type(message) is not Message:
+        return replace(message)
+    return Message(
+        message.content,
+        message.role,
+        message.id,
+        message.name,
+        message.tool_calls,
+        message.tool_call_id,
+        message.metadata,
+    )
 
 
 @dataclass(slots=True)

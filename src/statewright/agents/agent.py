@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from statewright.agents.lifecycle import Lifecycle
+from statewright.agents.memory import MemoryStrategy
 from statewright.agents.thread_history import ThreadHistory
 from statewright.agents.tools import Tool, ToolFunction
 from statewright.errors import InvalidConfig, ToolError, suggestion
@@ -59,7 +60,7 @@ class Agent:
     """How often its model is asked in one call while it wants tools; 0: once, and its tools are called."""
     retries: int | RetryPolicy = RETRIES
     """How often a failed call of the model is tried again, with a growing delay; or exactly how."""
-    memory: Any = None
+    memory: MemoryStrategy | None = None
     """What of a long conversation the model is shown; all of it if there is none."""
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """More of the request: `temperature`, `max_tokens`, `timeout`, `output` and so on, see ModelRequest."""
@@ -94,11 +95,18 @@ class Agent:
         return replace(self, model=model)
 
     async def all_tools(self) -> Mapping[str, Tool]:
-        """Its tools by name, those of its MCP servers included. Raises ToolError for servers that cannot be used."""
+        """Its tools by name, those of its MCP servers included.
+
+        Raises ToolError for servers that cannot be used, and for a tool of one that is called like one of its own.
+        """
         own: dict[str, Tool] = {tool.name: tool for tool in self.tools}
         if not self.mcp_servers:
             return own
-        return {**{tool.name: tool for tool in await self._mcp.tools()}, **own}
+        served = {tool.name: tool for tool in await self._mcp.tools()}
+        twice = sorted(own.keys() & served)
+        if twice:
+            raise ToolError(f"Agent {self.name!r} has a tool {twice[0]!r}, and so has one of its MCP servers.")
+        return {**own, **served}
 
     @cached_property
     def _mcp(self) -> McpTools:

@@ -72,7 +72,7 @@ class _Steps:
         agent, call = self._agent, current_call()
         view = View(call, state)
         tools = await agent.all_tools()
-        inference = await Inference.of(agent, call, view, state, tools)
+        inference = await Inference.of(agent, call, view, state, tools, runtime)
         if inference.stop is not None:
             return Command(update={"stop": inference.stop, **view.update()}, goto="finish")
         response = await ask(inference.model, inference.request, runtime, name=agent.name)

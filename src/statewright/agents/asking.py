@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Mapping
-from dataclasses import replace
 from typing import Any
 
 from statewright.errors import ModelAnswerInvalid, ModelUnavailable
 from statewright.graph import Runtime
+from statewright.messages import copied
 from statewright.models import ChatModel, ModelRequest, ModelResponse, ResponseFinished, chunk_of, stream_model
 
 
@@ -38,8 +38,9 @@ async def ask(
     runtime.record("model_called", _told(model, request, checked, name))
     if message_id is None and name is None:
         return checked
-    known = {"id": message_id} if message_id is not None else {}
-    return replace(checked, message=replace(checked.message, name=name or checked.message.name, **known))
+    message = copied(checked.message)
+    message.id, message.name = message_id or message.id, name or message.name
+    return ModelResponse(message, checked.usage, checked.model, checked.finish_reason)
 
 
 async def _in_time(answer: Coroutine[Any, Any, Any], model: ChatModel, request: ModelRequest) -> Any:

@@ -10,9 +10,11 @@ from statewright.agents.agent import Agent
 from statewright.agents.call import AgentCall, View
 from statewright.agents.given import await_with
 from statewright.agents.lifecycle import Prompt
+from statewright.agents.remembering import remembered
 from statewright.agents.tool_call import in_call_order, options_of, without_gaps
 from statewright.agents.tools import Tool
 from statewright.errors import InvalidConfig, ModelError
+from statewright.graph import Runtime
 from statewright.messages import Message
 from statewright.models import ChatModel, ModelRequest, ToolSpec, Usage
 
@@ -29,12 +31,18 @@ class Inference:
     """Why the model is not asked, if it is not."""
 
     @classmethod
-    async def of(cls, agent: Agent, call: AgentCall, view: View, state: Values, tools: Mapping[str, Tool]) -> Self:
+    async def of(
+        cls,
+        agent: Agent,
+        call: AgentCall,
+        view: View,
+        state: Values,
+        tools: Mapping[str, Tool],
+        runtime: Runtime[Any],
+    ) -> Self:
         """What an agent asks its model now. Raises ModelError if it has none."""
         chosen = await prompt_of(agent, call, view, state)
-        history = chosen.history
-        if agent.memory is not None:
-            history = await agent.memory.select(history)
+        history = await remembered(agent.memory, chosen.history, runtime)
         request = ModelRequest(
             messages=[*without_gaps(history), *(one for one in chosen.prompt if one.role != "system")],
             system="\n\n".join(one.text for one in chosen.prompt if one.role == "system" and one.text),

@@ -138,8 +138,11 @@ def in_call_order(messages: Sequence[Message]) -> list[Message]:
     return ordered
 
 
-def without_gaps(messages: Sequence[Message]) -> list[Message]:
+def without_gaps(messages: Sequence[Message]) -> Sequence[Message]:
     """A conversation as providers take it: calls that were never made, since a run was left, are answered so."""
+    asked = [call.id for message in messages if message.tool_calls for call in message.tool_calls]
+    if not asked or {message.tool_call_id for message in messages if message.role == "tool"}.issuperset(asked):
+        return messages
     complete: list[Message] = []
     waiting: dict[str, ToolCall] = {}
     for message in messages:

@@ -20,7 +20,7 @@ from statewright.channels.change import Added, Merged
 from statewright.channels.channel import MISSING, Channel
 from statewright.channels.overwrite import Overwrite, overwritten
 from statewright.errors import InvalidUpdateError, suggestion
-from statewright.messages import REMOVE_ALL_MESSAGES, Message, RemoveMessage, as_message, replace
+from statewright.messages import REMOVE_ALL_MESSAGES, Message, RemoveMessage, as_message, copied
 
 
 class _Indexes:
@@ -94,7 +94,7 @@ class Messages(Channel):
             message = item if type(item) is Message else as_message(item)
             if message.id is None:
                 if message is item:  # the caller's own
-                    message = replace(message)
+                    message = copied(message)
                 message.id = f"{task_id}-{position}"
             else:
                 all_new = False

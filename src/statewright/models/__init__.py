@@ -1,5 +1,6 @@
 """Chat models: the port, and the model that answers from a script."""
 
+from statewright.models.cassette import Cassette
 from statewright.models.chunk import MessageChunk, chunk_of
 from statewright.models.coerce import as_chat_model
 from statewright.models.event import (
@@ -10,20 +11,30 @@ from statewright.models.event import (
     ToolCallDelta,
     UsageUpdate,
 )
+from statewright.models.fallback import FallbackModel
+from statewright.models.guard import allow_model_calls, check_calls_allowed, forbid_model_calls
+from statewright.models.langchain import LangChainModel
 from statewright.models.model import FinishReason, ModelRequest, ModelResponse, OutputForm, ToolSpec, Usage
 from statewright.models.port import ChatModel, StreamingModel, stream_model
+from statewright.models.recorded import RecordedModel
+from statewright.models.retrying import RetryingModel
 from statewright.models.scripted import ScriptedModel
 
 __all__ = [
+    "Cassette",
     "ChatModel",
+    "FallbackModel",
     "FinishReason",
+    "LangChainModel",
     "MessageChunk",
     "ModelEvent",
     "ModelRequest",
     "ModelResponse",
     "OutputForm",
     "ReasoningDelta",
+    "RecordedModel",
     "ResponseFinished",
+    "RetryingModel",
     "ScriptedModel",
     "StreamingModel",
     "TextDelta",
@@ -31,7 +42,10 @@ __all__ = [
     "ToolSpec",
     "Usage",
     "UsageUpdate",
+    "allow_model_calls",
     "as_chat_model",
+    "check_calls_allowed",
     "chunk_of",
+    "forbid_model_calls",
     "stream_model",
 ]

@@ -7,7 +7,7 @@ provider does with them is LangChain's business.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -38,8 +38,8 @@ class LangChainModel:
 
     Temperature and the other settings of a request, also those in `extra`, are handed to the model as keyword
     arguments. With `tool_choice="none"` it is shown no tools. A structured answer comes through
-    `with_structured_output`, or, where there are tools besides, as the call of one more tool; a model that can neither
-    is asked in words. It is streamed in one piece. Costs are not known.
+    `with_structured_output`, or as the call of one more tool where there are tools or settings besides, which LangChain
+    does not hand on there; a model that knows neither is asked in words. It comes in one piece. Costs are not known.
 
     Where calls of real models are forbidden this is one, unless it is one of LangChain's own fakes, or `fake=True` says
     that it reaches no provider.
@@ -84,26 +84,31 @@ class LangChainModel:
     async def _answered(self, request: ModelRequest) -> ModelResponse:
         form = request.output
         if form is None:
-            answer = await self._tooled(request).ainvoke(langchain_messages(request), **settings_of(request))
-            return self._read(answer)
-        if request.tools and request.tool_choice != "none":
-            return await self._answered_among_tools(request, form)
-        try:
-            structured = self.chat_model.with_structured_output(schema_of(form), include_raw=True)
-        except NotImplementedError:
-            return self._read(
-                await self.chat_model.ainvoke(langchain_messages(request, in_words(form)), **settings_of(request))
-            )
-        found = await structured.ainvoke(langchain_messages(request), **settings_of(request))
-        return as_text(self._read(found["raw"]), form)
+            return await self._read(self._tooled(request), request)
+        if not _shown_tools(request) and not settings_of(request):
+            try:
+                structured = self.chat_model.with_structured_output(schema_of(form), include_raw=True)
+            except NotImplementedError:
+                return await self._read(self.chat_model, request, in_words(form))
+            found = await structured.ainvoke(langchain_messages(request))
+            return as_text(self._response(found["raw"]), form)
+        return await self._answered_by_tool(request, form)
 
-    async def _answered_among_tools(self, request: ModelRequest, form: OutputForm) -> ModelResponse:
+    async def _answered_by_tool(self, request: ModelRequest, form: OutputForm) -> ModelResponse:
         """The answer of a model that may call tools, or give its answer as the call of one more tool."""
+        tools = _shown_tools(request)
+        choice = "any" if request.tool_choice in ("auto", "none") else request.tool_choice
         answering = ToolSpec(form.name, "Gives the final answer.", form.schema)
-        choice = "any" if request.tool_choice == "auto" else request.tool_choice
-        asked = replace(request, tools=(*request.tools, answering), tool_choice=choice)
-        answer = await self._tooled(asked).ainvoke(langchain_messages(request), **settings_of(request))
-        return as_text(self._read(answer), form)
+        try:
+            bound = self._bound(replace(request, tools=(*tools, answering), tool_choice=choice))
+        except NotImplementedError:
+            if tools:
+                raise self._takes_no_tools(request) from None
+            return await self._read(self.chat_model, request, in_words(form))
+        return as_text(await self._read(bound, request), form)
+
+    async def _read(self, asked: Any, request: ModelRequest, instruction: str = "") -> ModelResponse:
+        return self._response(await asked.ainvoke(langchain_messages(request, instruction), **settings_of(request)))
 
     async def _chunks(self, request: ModelRequest) -> AsyncIterator[Any]:
         """The chunks of an answer; the time that their reader takes does not count against the timeout."""
@@ -127,16 +132,22 @@ class LangChainModel:
 
     def _tooled(self, request: ModelRequest) -> Any:
         """The model, with the tools of the request."""
-        if not request.tools or request.tool_choice == "none":
+        if not _shown_tools(request):
             return self.chat_model
         try:
-            return self.chat_model.bind_tools([function_of(tool) for tool in request.tools], **tool_options(request))
+            return self._bound(request)
         except NotImplementedError:
-            names = ", ".join(tool.name for tool in request.tools)
-            raise ModelError(
-                f"The LangChain model {self.name!r} takes no tools: it has no bind_tools. "
-                f"It was asked with {names}. Use another model, or ask without tools."
-            ) from None
+            raise self._takes_no_tools(request) from None
+
+    def _bound(self, request: ModelRequest) -> Any:
+        return self.chat_model.bind_tools([function_of(tool) for tool in request.tools], **tool_options(request))
+
+    def _takes_no_tools(self, request: ModelRequest) -> ModelError:
+        names = ", ".join(tool.name for tool in request.tools)
+        return ModelError(
+            f"The LangChain model {self.name!r} takes no tools: it has no bind_tools. "
+            f"It was asked with {names}. Use another model, or ask without tools."
+        )
 
     def _check_allowed(self) -> None:
         if not self._fake:
@@ -149,8 +160,13 @@ class LangChainModel:
             )
         return model_error(self.name, error)
 
-    def _read(self, answer: Any) -> ModelResponse:
+    def _response(self, answer: Any) -> ModelResponse:
         return response_of(answer, calls_of(answer), answer.response_metadata, self.name)
+
+
+def _shown_tools(request: ModelRequest) -> Sequence[ToolSpec]:
+    """The tools that the model is shown: none where it may call none, since not every provider can be told so."""
+    return () if request.tool_choice == "none" else request.tools
 
 
 # -- the model

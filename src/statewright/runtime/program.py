@@ -100,7 +100,8 @@ class NodeProgram:
         self.node: Node | None = None
         self.reach_as = name
         """The node of the graph whose ways out it has; an error handler has those of its node."""
-        self.call: Any = action
+        plain = getattr(action, "plainly", None)  # its other form, of a node that has one for each driver
+        self.call: Any = plain or action
         self.acall: Any = action if is_coroutine_function(action) else None
         """Calls the node where it has to be awaited."""
         self.read = read
@@ -113,9 +114,9 @@ class NodeProgram:
         self.asks = parameters.asked or None
         self.bare = self.takes_state and self.asks is None
         """Whether it is called with the state and nothing else."""
-        self.sync_lane: Lane = "thread" if self.acall is None else "loop"
+        self.sync_lane: Lane = "thread" if self.acall is None or plain is not None else "loop"
         """Where it runs when the driver is the sync one."""
-        self.async_lane: Lane = self.sync_lane
+        self.async_lane: Lane = "thread" if self.acall is None else "loop"
         self.beside_lane: Lane = self.sync_lane
         """Where it runs under the sync driver when others run beside it."""
         self.guards: Guards | None = None

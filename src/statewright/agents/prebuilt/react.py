@@ -9,8 +9,10 @@ from typing import Annotated, Any, Final, TypedDict, cast
 from statewright.agents.asking import ask
 from statewright.agents.given import await_with
 from statewright.agents.inference import specs_of
+from statewright.agents.memory import MemoryStrategy
 from statewright.agents.prebuilt.structured import StructuredAnswer
 from statewright.agents.prebuilt.tool_node import ErrorHandling, ToolNode
+from statewright.agents.remembering import remembered
 from statewright.agents.retrying import retry_policy
 from statewright.agents.tool_call import options_of, without_gaps
 from statewright.channels import add_messages
@@ -44,7 +46,7 @@ def create_agent(
     post_model_hook: Hook | None = None,
     state_schema: Any = None,
     context_schema: Any = None,
-    memory: Any = None,
+    memory: MemoryStrategy | None = None,
     settings: Mapping[str, Any] | None = None,
     retries: int | RetryPolicy = 4,
     handle_tool_errors: ErrorHandling = True,
@@ -108,7 +110,13 @@ class _Steps:
     """The nodes."""
 
     def __init__(
-        self, model: Any, tools: ToolNode, prompt: Any, memory: Any, settings: Mapping[str, Any], name: str
+        self,
+        model: Any,
+        tools: ToolNode,
+        prompt: Any,
+        memory: MemoryStrategy | None,
+        settings: Mapping[str, Any],
+        name: str,
     ) -> None:
         self._model = model
         self._chosen = as_chat_model(model) if not _is_function(model) else None
@@ -135,8 +143,7 @@ class _Steps:
 
     async def _request(self, state: Any, runtime: Runtime[Any]) -> ModelRequest:
         messages: Sequence[Message] = state.get("llm_input_messages") or state.get("messages") or ()
-        if self._memory is not None:
-            messages = await self._memory.select(messages)
+        messages = await remembered(self._memory, messages, runtime)
         said, messages = await self._told(state, messages, runtime)
         return ModelRequest(
             messages=without_gaps(messages),

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, cast
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import Any, Final, TypeVar, cast
 
 from statewright.agents.agent import as_tool
-from statewright.agents.tool_call import answered_call, call_asked, failed_call
+from statewright.agents.tool_call import answered_call, call_asked, failed_call, options_of
 from statewright.agents.tools import Tool, ToolContext
-from statewright.errors import InvalidUpdateError
+from statewright.errors import InternalError, InvalidUpdateError
 from statewright.graph import END, Command, Runtime, Send
 from statewright.messages import Message, ToolCall, ToolResult, as_message
+from statewright.runtime.private_loop import run_privately
+
+T = TypeVar("T")
 
 ErrorHandling = bool | str | Callable[[Exception], str] | type[Exception] | tuple[type[Exception], ...]
 """What becomes of what a tool raises: told to the model, in our words, in yours, or by a function; for errors of some
@@ -41,21 +44,36 @@ class ToolNode:
 
     async def __call__(self, state: Any, runtime: Runtime[Any]) -> Any:
         """The results of the calls as messages, and what Commands of tools say. Several calls become tasks first."""
+        asked = self._one_call(state, runtime)
+        return asked if isinstance(asked, Command) else await self._called(asked, runtime)
+
+    def plainly(self, state: Any, runtime: Runtime[Any]) -> Any:
+        """The same for the driver without an event loop: plain functions are called where it stands."""
+        asked = self._one_call(state, runtime)
+        if isinstance(asked, Command):
+            return asked
+        tool = self.tools_by_name.get(asked.name)
+        if tool is None or (getattr(tool, "is_plain", False) and options_of(tool).timeout is None):
+            return _at_once(self._called(asked, runtime, in_place=True))
+        return run_privately(self._called, asked, runtime)
+
+    def _one_call(self, state: Any, runtime: Runtime[Any]) -> ToolCall | Command[Any]:
+        """The call to be made; if there are several, the Command that makes a task of each."""
         if isinstance(state, ToolCall):
-            return await self._called(state, runtime)
+            return state
         asked = asked_calls(state, self.messages_key)
         if len(asked) == 1:
-            return await self._called(asked[0], runtime)
-        fan_out: Command[Any] = Command(goto=[Send(runtime.execution_info.node, call) for call in asked])
-        return fan_out
+            return asked[0]
+        return Command(goto=[Send(runtime.execution_info.node, call) for call in asked])
 
-    async def _called(self, asked: ToolCall, runtime: Runtime[Any]) -> Any:
+    async def _called(self, asked: ToolCall, runtime: Runtime[Any], in_place: bool = False) -> Any:
         context = ToolContext(
             stream_writer=runtime.stream_writer,
             idempotency_key=runtime.idempotency_key,
             tool_call_id=asked.id,
             runtime=runtime,
             state=runtime.state,
+            in_place=in_place,
         )
         try:
             answer = await call_asked(asked, self.tools_by_name, context, kept=_KEPT)
@@ -101,6 +119,16 @@ class ToolNode:
 
     def _update(self, messages: Sequence[Message]) -> dict[str, Any]:
         return {self.messages_key: list(messages)}
+
+
+def _at_once(coroutine: Coroutine[Any, Any, T]) -> T:
+    """What a coroutine returns that never waits for anything."""
+    try:
+        coroutine.send(None)
+    except StopIteration as returned:
+        return returned.value
+    coroutine.close()
+    raise InternalError("A tool that is a plain function was awaited.")
 
 
 def asked_calls(state: Any, messages_key: str = "messages") -> Sequence[ToolCall]:

@@ -11,6 +11,7 @@ from statewright.agents.tools.docstring import read_docstring
 from statewright.agents.tools.options import Approval, ToolOptions, check_name
 from statewright.agents.tools.signature import Signature
 from statewright.agents.tools.tool import ToolContext
+from statewright.runtime.private_loop import run_privately
 from statewright.runtime.thread_calls import call_in_thread
 
 
@@ -39,6 +40,7 @@ class ToolFunction:
         self._function = function
         self._signature = Signature(self.name, function, told.parameters)
         self.in_order = self._signature.changes_state
+        self.is_plain = not inspect.iscoroutinefunction(function)
         self.parameters: Mapping[str, Any] = self._signature.schema
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -47,18 +49,28 @@ class ToolFunction:
     async def call(self, arguments: Mapping[str, Any], *, context: ToolContext) -> Any:
         """What the function answers. Raises ToolError for arguments that it does not take, and what it raises."""
         given = {**self._signature.read(arguments), **self._signature.filled(context)}
-        return await called(partial(self._function, **given), self._function)
+        return await called(partial(self._function, **given), self._function, in_place=context.in_place)
 
     def __repr__(self) -> str:
         return f"ToolFunction({self.name!r})"
 
 
-async def called(call: Callable[[], Any], function: Callable[..., Any]) -> Any:
-    """What a call of a function gives: on the loop if it is a coroutine's, else on a worker thread."""
+async def called(call: Callable[[], Any], function: Callable[..., Any], *, in_place: bool = False) -> Any:
+    """What a call of a function gives: on the loop if it is a coroutine's, else on a worker thread, or in place.
+
+    In place nothing is awaited: what has to be gets a loop of its own.
+    """
+    if in_place:
+        answer = call()
+        return run_privately(_given, answer) if inspect.isawaitable(answer) else answer
     if inspect.iscoroutinefunction(function):
         return await call()
     answer = await call_in_thread(call)
     return await answer if inspect.isawaitable(answer) else answer
+
+
+async def _given(answer: Any) -> Any:
+    return await answer
 
 
 @overload

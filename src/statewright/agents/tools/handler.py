@@ -34,13 +34,14 @@ class HandlerTool:
         self._handler = handler
         self._takes_context = len(inspect.signature(handler).parameters) > 1
         self.in_order = self._takes_context
+        self.is_plain = not inspect.iscoroutinefunction(handler)
         self.parameters, self._read = _form(name, parameters)
 
     async def call(self, arguments: Mapping[str, Any], *, context: ToolContext) -> Any:
         """What the handler answers. Raises ToolError for arguments that do not fit, and what the handler raises."""
         given = self._read(arguments)
         call = partial(self._handler, given, context) if self._takes_context else partial(self._handler, given)
-        return await called(call, self._handler)
+        return await called(call, self._handler, in_place=context.in_place)
 
     def __repr__(self) -> str:
         return f"HandlerTool({self.name!r})"

@@ -35,6 +35,8 @@ class ToolContext:
     """The run of the network, where the agent is in one."""
     agent: Any = None
     """The agent whose model asked."""
+    in_place: bool = False
+    """Whether a plain function is called on the present thread, on which nobody else has to do anything."""
 
     @property
     def store(self) -> Store | None:

@@ -1,0 +1,23 @@
+"""Tools of servers that speak the Model Context Protocol.
+
+A connection lives on a thread of its own and is shared by whoever describes the server alike, so tools may be called
+from every event loop. The SDK is loaded when a server is first asked.
+"""
+
+from statewright.agents.mcp.read import read_server, read_servers
+from statewright.agents.mcp.server import McpServer
+from statewright.agents.mcp.tool import McpTool
+from statewright.agents.mcp.tools import McpTools, McpUnavailableWarning
+from statewright.agents.mcp.transport import Sse, Stdio, StreamableHttp
+
+__all__ = [
+    "McpServer",
+    "McpTool",
+    "McpTools",
+    "McpUnavailableWarning",
+    "Sse",
+    "Stdio",
+    "StreamableHttp",
+    "read_server",
+    "read_servers",
+]

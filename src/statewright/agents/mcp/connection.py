@@ -1,0 +1,96 @@
+"""A server that may be asked again and again, whatever becomes of single connections to it.
+
+A connection that has ended is opened anew for the next call. The call during which it ended is never repeated: it may
+have had an effect. Everything happens on the event loop of the host.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from statewright.agents.mcp.reason import told
+from statewright.agents.mcp.server import McpServer
+from statewright.agents.mcp.session import Session
+from statewright.errors import ToolError
+
+if TYPE_CHECKING:
+    from mcp.shared.dispatcher import ProgressFnT
+    from mcp_types import CallToolResult
+    from mcp_types import Tool as ListedTool
+
+
+class Connection:
+    """The way to one server, for all its owners."""
+
+    def __init__(self, server: McpServer) -> None:
+        self.owners: set[object] = set()
+        self._server = server
+        self._session: Session | None = None
+        self._ending: set[asyncio.Task[None]] = set()
+
+    async def tools(self) -> tuple[ListedTool, ...]:
+        """What the server offers. Raises ToolError where it cannot be asked."""
+        return await self._open().tools()
+
+    async def call(
+        self, tool: str, arguments: Mapping[str, Any], *, timeout: float, progress: ProgressFnT
+    ) -> CallToolResult:
+        """What the server answers, also if it calls that an error. Raises ToolError for whatever else goes wrong."""
+        session = self._open()
+        await session.tools()  # also for what the SDK reads from the list: forms of answers, headers
+        client = await session.client()
+        try:
+            async with asyncio.timeout(timeout):
+                return await client.call_tool(tool, dict(arguments), progress_callback=progress)
+        except TimeoutError:
+            raise self._too_slow(tool, timeout) from None
+        except Exception as error:
+            raise await self._failed(session, tool, error) from None
+
+    async def close(self) -> None:
+        """End the connection, and wait until programs that belong to it are gone."""
+        session, self._session = self._session, None
+        if session is not None:
+            self._end(session)
+        if self._ending:
+            await asyncio.wait(self._ending)
+
+    def _open(self) -> Session:
+        """The session that lives, or a new one: everybody who comes while it is opened waits for the same one."""
+        if self._session is not None and self._session.is_over:
+            self._end(self._session)
+            self._session = None
+        if self._session is None:
+            self._session = Session(self._server)
+        return self._session
+
+    def _end(self, session: Session) -> None:
+        ending = asyncio.create_task(session.close())
+        self._ending.add(ending)
+        ending.add_done_callback(self._ending.discard)
+
+    def _too_slow(self, tool: str, timeout: float) -> ToolError:
+        return ToolError(
+            f"{self._server.shown} did not answer the call of {tool!r} within {timeout:g} s. The call was cancelled, "
+            f"but may have had an effect. Raise the server's timeout if the tool needs longer."
+        )
+
+    async def _failed(self, session: Session, tool: str, error: Exception) -> ToolError:
+        if not (session.is_over or _is_lost(error)):
+            reason = self._server.without_secrets(told(error)).rstrip(".")
+            return ToolError(f"{self._server.shown} could not do the call of {tool!r}: {reason}.")
+        self._end(session)
+        what = f"{self._server.shown} was lost during the call of {tool!r}"
+        hint = "The call may have had an effect, so it was not repeated. The next call connects anew."
+        return await session.failure(what, error, hint=hint)
+
+
+def _is_lost(error: Exception) -> bool:
+    """Whether the connection has ended, or a server over HTTP does not know it any more."""
+    from mcp.shared.exceptions import MCPError
+    from mcp_types import CONNECTION_CLOSED
+
+    # The SDK tells of a session that is not known any more in words only.
+    return isinstance(error, MCPError) and (error.code == CONNECTION_CLOSED or error.message == "Session terminated")

@@ -1,0 +1,141 @@
+"""Connections as the SDK opens them, and the moment at which one has ended.
+
+The only module that knows the SDK's transports. It is imported when a server is first wanted.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from functools import partial
+from types import TracebackType
+from typing import Any, Final, Self
+
+import httpx2
+from mcp.client import Client
+from mcp.client.session import MessageHandlerFnT
+from mcp.client.sse import sse_client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+
+from statewright.agents.mcp.server import McpServer
+from statewright.agents.mcp.transport import Stdio, StreamableHttp
+from statewright.agents.mcp.words import LastWords
+
+Streams = tuple[Any, Any]
+"""What the SDK's transports give: messages that come, and messages that go."""
+Ended = Callable[[Exception | None], None]
+"""Told that nothing more can come from the server, and why if that is known."""
+_LARGEST: Final = 64 * 2**20  # bytes of one answer over streamable HTTP; the SDK's own limit is too small for images
+_SILENCE: Final = 86_400.0  # seconds that a stream over HTTP may be silent; our own timeouts are shorter
+
+
+def open_client(server: McpServer, words: LastWords, ended: Ended, heard: MessageHandlerFnT) -> Client:
+    """A client, connected once it is entered. `heard` is told what the server says unasked."""
+    return Client(_Watched(_streams(server, words, ended), ended), message_handler=heard, cache=None)
+
+
+@asynccontextmanager
+async def _streams(server: McpServer, words: LastWords, ended: Ended) -> AsyncGenerator[Streams]:
+    transport = server.transport
+    if isinstance(transport, Stdio):
+        async with _program(transport, words) as streams:
+            yield streams
+    elif isinstance(transport, StreamableHttp):
+        timeout = httpx2.Timeout(server.connect_timeout, read=_SILENCE)
+        async with (
+            httpx2.AsyncClient(headers=dict(transport.headers), timeout=timeout) as client,
+            streamable_http_client(transport.url, http_client=client, max_sse_event_size=_LARGEST) as streams,
+        ):
+            yield streams
+    else:
+        headers, timeout = dict(transport.headers), server.connect_timeout
+        clients = partial(_client_that_tells, ended)
+        opened = sse_client(transport.url, headers, timeout, sse_read_timeout=_SILENCE, httpx_client_factory=clients)
+        async with opened as streams:
+            yield streams
+
+
+def _client_that_tells(
+    ended: Ended,
+    headers: dict[str, str] | None = None,
+    timeout: httpx2.Timeout | None = None,
+    auth: httpx2.Auth | None = None,
+) -> httpx2.AsyncClient:
+    """For the older form: after a message was refused the SDK sends no other, and would let everybody wait."""
+
+    async def check(response: httpx2.Response) -> None:
+        if response.request.method == "POST" and response.is_error:
+            ended(ConnectionError(f"a message was refused with {response.status_code} {response.reason_phrase}"))
+
+    return httpx2.AsyncClient(headers=headers, timeout=timeout, auth=auth, event_hooks={"response": [check]})
+
+
+@asynccontextmanager
+async def _program(transport: Stdio, words: LastWords) -> AsyncGenerator[Streams]:
+    parameters = StdioServerParameters(
+        command=transport.command,
+        args=list(transport.args),
+        env={**os.environ, **transport.env},
+        cwd=transport.cwd,
+        encoding_error_handler="replace",  # what is no text is no message either, and no reason to hang up
+    )
+    async with AsyncExitStack() as stack:
+        with words.pipe() as errors:
+            streams = await stack.enter_async_context(stdio_client(parameters, errlog=errors))
+        yield streams
+
+
+class _Watched:
+    """A transport that tells when the stream of messages from the server has ended."""
+
+    def __init__(self, streams: AbstractAsyncContextManager[Streams], ended: Ended) -> None:
+        self._streams = streams
+        self._ended = ended
+
+    async def __aenter__(self) -> Streams:
+        coming, going = await self._streams.__aenter__()
+        return _Coming(coming, self._ended), going
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        return await self._streams.__aexit__(kind, error, trace)
+
+
+class _Coming:
+    """A stream of messages, as the SDK reads it."""
+
+    def __init__(self, stream: Any, ended: Ended) -> None:
+        self._stream = stream
+        self._ended = ended
+
+    @property
+    def last_context(self) -> Any:
+        return getattr(self._stream, "last_context", None)
+
+    async def receive(self) -> Any:
+        return await self._stream.receive()
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Any:
+        try:
+            return await self._stream.__anext__()
+        except BaseException:  # the end, or a connection that broke
+            self._ended(None)
+            raise
+
+    async def __aenter__(self) -> Self:
+        await self._stream.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        return await self._stream.__aexit__(kind, error, trace)

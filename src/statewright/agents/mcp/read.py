@@ -1,0 +1,190 @@
+"""MCP servers from the forms in which people write them.
+
+An entry is a mapping. The transport stands in it (`command`, `args`, `env`, or `url`, `headers`), or below `transport`
+or `config`. Nothing that is written is dropped in silence, and everything that is wrong is told at once.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, cast
+
+from statewright.agents.mcp.server import SETTINGS, McpServer, all_problems, problems_of
+from statewright.agents.mcp.transport import Sse, Stdio, StreamableHttp, Transport, UrlTransport
+from statewright.errors import InvalidConfig, suggestion
+
+_BELOW: Final = ("transport", "config", "requestInit")
+_OTHER_NAMES: Final = {"transport": "type", "arguments": "args", "tools": "allowed_tools", "disabled": "enabled"}
+_KINDS: Final = {
+    "stdio": "stdio",
+    "sse": "sse",
+    **dict.fromkeys(("streamable-http", "streamable_http", "streamableHttp", "http"), "streamable-http"),
+}
+_OF_COMMANDS: Final = ("command", "args", "env", "cwd")
+_OF_URLS: Final = ("url", "headers", "auth_token")
+_KNOWN: Final = ("name", "description", "type", *_OF_COMMANDS, *_OF_URLS, *SETTINGS)
+
+
+def read_server(
+    data: Mapping[str, Any], *, name: str | None = None, untyped_url: UrlTransport = "streamable-http"
+) -> McpServer:
+    """The server that a mapping describes; `untyped_url` says what a URL without a type means.
+
+    Raises InvalidConfig with everything that is wrong.
+    """
+    return read_servers([data if name is None else {"name": name, **data}], untyped_url=untyped_url)[0]
+
+
+def read_servers(
+    data: Mapping[str, Any] | Iterable[Mapping[str, Any] | McpServer], *, untyped_url: UrlTransport = "streamable-http"
+) -> tuple[McpServer, ...]:
+    """The servers of a list of entries, or of a mapping from names to entries, which may stand below `mcpServers`.
+
+    Raises InvalidConfig with everything that is wrong in any of them.
+    """
+    servers: list[McpServer] = []
+    problems: list[str] = []
+    for entry in _entries(data):
+        if isinstance(entry, McpServer):
+            servers.append(entry)
+            continue
+        reader = _Reader(entry, untyped_url)
+        server = reader.server()
+        problems += reader.problems
+        servers += [server] if server is not None else []
+    names = [server.name for server in servers]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        problems.append(f"MCP server {name!r}: the name is given to {names.count(name)} servers. Give each its own.")
+    if problems:
+        raise InvalidConfig(all_problems(problems))
+    return tuple(servers)
+
+
+def _entries(data: Any) -> Iterator[Any]:
+    """The entries with their names in them."""
+    if not isinstance(data, Mapping):
+        yield from data
+        return
+    named = cast("Mapping[str, Any]", data)
+    for name, entry in cast("Mapping[str, Any]", named.get("mcpServers", named)).items():
+        yield {"name": name, **entry} if isinstance(entry, Mapping) else {"name": name, "config": entry}
+
+
+class _Reader:
+    """Reads one entry, and remembers what is wrong in it."""
+
+    def __init__(self, data: Any, untyped_url: UrlTransport) -> None:
+        self.problems: list[str] = []
+        self._untyped_url = untyped_url
+        self._given: dict[str, Any] = {}
+        self._where = "MCP server: "
+        if not isinstance(data, Mapping):
+            self._problem(f"an entry is {type(data).__name__}. Give a mapping with a command or a url.")
+            return
+        entry = cast("Mapping[str, Any]", data)
+        self._where = f"MCP server {entry.get('name', '')!r}: "
+        self._collect(entry)
+
+    def server(self) -> McpServer | None:
+        if self.problems:  # what follows would be told of twice
+            return None
+        transport = self._transport()
+        settings = {name: self._given[name] for name in SETTINGS if name in self._given}
+        if transport is None or self.problems:
+            return None
+        name = self._given.get("name", "")
+        self.problems += problems_of(name, transport, settings)
+        return None if self.problems else McpServer(name, transport, **settings)
+
+    def _problem(self, text: str) -> None:
+        self.problems.append(self._where + text)
+
+    def _collect(self, entry: Mapping[str, Any]) -> None:
+        for key, value in entry.items():
+            if value is None:  # as good as not written
+                continue
+            if key in _BELOW and not (key == "transport" and isinstance(value, str)):
+                self._collect_below(key, value)
+                continue
+            name = _OTHER_NAMES.get(key, key)
+            if name not in _KNOWN:
+                self._problem(f"unknown key {key!r}. {suggestion(key, _KNOWN, noun='Keys')}")
+            elif name in self._given:
+                self._problem(f"{name} is given twice. Write it once.")
+            else:
+                self._given[name] = not value if key == "disabled" else value
+
+    def _collect_below(self, key: str, value: Any) -> None:
+        if isinstance(value, Mapping):
+            self._collect(cast("Mapping[str, Any]", value))
+        else:
+            self._problem(f"{key} is {type(value).__name__}. Give a mapping with a command or a url.")
+
+    def _transport(self) -> Transport | None:
+        kind = self._kind()
+        if kind is None:
+            return None
+        others = _OF_URLS if kind == "stdio" else _OF_COMMANDS
+        for name in others:
+            if name in self._given:
+                self._problem(f"{name} says nothing to a server of type {kind}. Leave it out.")
+        if kind == "stdio":
+            cwd = self._given.get("cwd")
+            return Stdio(self._given.get("command", ""), self._args(), self._texts("env"), str(cwd) if cwd else None)
+        made = Sse if kind == "sse" else StreamableHttp
+        return made(self._given.get("url", ""), self._headers())
+
+    def _kind(self) -> str | None:
+        has_command, has_url = "command" in self._given, "url" in self._given
+        written = self._given.get("type")
+        if has_command == has_url:
+            self._problem(f"it has {'both' if has_url else 'neither'} a command and a url. Give one of them.")
+            return None
+        if written is None:
+            return "stdio" if has_command else self._untyped_url
+        kind = _KINDS.get(written) if isinstance(written, str) else None
+        if kind is None:
+            self._problem(f"unknown type {written!r}. {suggestion(str(written), _KINDS, noun='Types')}")
+        return kind
+
+    def _args(self) -> tuple[str, ...]:
+        written = self._given.get("args", ())
+        if isinstance(written, str):
+            return self._split(written)
+        if not isinstance(written, list | tuple):
+            self._problem(f"args is {type(written).__name__}. Give a list of texts.")
+            return ()
+        return tuple(self._text("args", one) for one in cast("list[Any]", written))
+
+    def _split(self, written: str) -> tuple[str, ...]:
+        try:
+            return tuple(shlex.split(written))
+        except ValueError:
+            self._problem("args is a text whose quotes do not match. Give a list of texts.")
+            return ()
+
+    def _texts(self, name: str) -> dict[str, str]:
+        written = self._given.get(name, {})
+        if not isinstance(written, Mapping):
+            self._problem(f"{name} is {type(written).__name__}. Give a mapping from names to texts.")
+            return {}
+        return {key: self._text(name, value) for key, value in cast("Mapping[str, Any]", written).items()}
+
+    def _headers(self) -> dict[str, str]:
+        headers = self._texts("headers")
+        token = self._given.get("auth_token")
+        if token is None:
+            return headers
+        if any(name.lower() == "authorization" for name in headers):
+            self._problem("there is an auth_token and a header Authorization. Give one of them.")
+        return {**headers, "Authorization": f"Bearer {token}"}
+
+    def _text(self, name: str, value: Any) -> str:
+        """A value as text. It is never told: it may be secret."""
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        if isinstance(value, str | int | float):
+            return str(value)
+        self._problem(f"{name} holds a {type(value).__name__}. Give texts or numbers.")
+        return ""

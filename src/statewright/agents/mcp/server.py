@@ -1,0 +1,137 @@
+"""A server of the Model Context Protocol, as somebody who wants its tools describes it."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from statewright.agents.mcp.transport import Sse, Stdio, StreamableHttp, Transport
+from statewright.errors import InvalidConfig
+
+_SHORTEST_SECRET: Final = 4  # characters: shorter texts stand everywhere, and hiding them would hide the message
+
+
+@dataclass(frozen=True)
+class McpServer:
+    """How to reach one server, and which of its tools are wanted. Raises InvalidConfig with all that is wrong.
+
+    Nothing is started or reached until its tools are asked for.
+    """
+
+    name: str
+    """Its tools are named `<name>-<tool>`."""
+    transport: Transport
+    allowed_tools: tuple[str, ...] | None = None
+    """Which of its tools are given, by the names that the server knows; all of them if this is None."""
+    timeout: float = 60.0
+    """Seconds after which a call is given up."""
+    connect_timeout: float = 30.0
+    """Seconds for starting or reaching the server, and as many for the list of its tools."""
+    enabled: bool = True
+    """One that is not enabled has no tools and is never started."""
+
+    def __post_init__(self) -> None:
+        settings = {name: getattr(self, name) for name in SETTINGS}
+        if problems := tuple(problems_of(self.name, self.transport, settings)):
+            raise InvalidConfig(all_problems(problems))
+        if self.allowed_tools is not None:
+            object.__setattr__(self, "allowed_tools", tuple(self.allowed_tools))
+
+    @classmethod
+    def stdio(
+        cls,
+        name: str,
+        command: str,
+        args: Sequence[str] = (),
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: str | os.PathLike[str] | None = None,
+        **settings: Any,
+    ) -> McpServer:
+        """A server that is a program, started when its tools are first asked for."""
+        if isinstance(args, str):
+            raise InvalidConfig(f"MCP server {name!r}: args is a text. Give a list of texts, one for each argument.")
+        folder = os.fspath(cwd) if cwd is not None else None
+        return cls(name, Stdio(command, tuple(args), dict(env or {}), folder), **settings)
+
+    @classmethod
+    def http(cls, name: str, url: str, *, headers: Mapping[str, str] | None = None, **settings: Any) -> McpServer:
+        """A server that is reached by streamable HTTP."""
+        return cls(name, StreamableHttp(url, dict(headers or {})), **settings)
+
+    @classmethod
+    def sse(cls, name: str, url: str, *, headers: Mapping[str, str] | None = None, **settings: Any) -> McpServer:
+        """A server that is reached by HTTP with one stream of events: the older form."""
+        return cls(name, Sse(url, dict(headers or {})), **settings)
+
+    @property
+    def shown(self) -> str:
+        """The server as errors name it."""
+        return f"MCP server {self.name!r} ({self.transport.shown})"
+
+    @property
+    def connection_key(self) -> tuple[object, ...]:
+        """What two descriptions have in common that share a connection."""
+        return self.name, self.transport, self.connect_timeout
+
+    def without_secrets(self, text: str) -> str:
+        """A text from the server or from a library, without the values that may be secret."""
+        secrets = {part for secret in self.transport.secrets for part in (secret, *secret.splitlines())}
+        for secret in sorted(secrets, key=len, reverse=True):
+            if len(secret) >= _SHORTEST_SECRET:
+                text = text.replace(secret, "***")
+        return text
+
+
+def problems_of(name: Any, transport: Any, settings: Mapping[str, Any]) -> Iterator[str]:
+    """All that is wrong with a server that is described so."""
+    where = f"MCP server {name!r}: "
+    if not isinstance(name, str) or not name.strip():
+        yield f"An MCP server has the name {name!r}. Give it one: its tools are named after it."
+    if isinstance(transport, Transport):
+        yield from (where + problem for problem in transport.problems())
+    else:
+        yield f"{where}transport is {transport!r}. Use McpServer.stdio, McpServer.http or McpServer.sse."
+    for key, value in settings.items():
+        if not _IS_FIT[key](value):
+            yield f"{where}{key} is {value!r}. Give {_FITTING[key]}."
+
+
+def all_problems(problems: Sequence[str]) -> str:
+    """One problem as it is, several as a list."""
+    if len(problems) == 1:
+        return problems[0]
+    numbered = "\n".join(f"  {number}. {problem}" for number, problem in enumerate(problems, 1))
+    return f"The MCP servers have {len(problems)} problems:\n{numbered}"
+
+
+def _is_duration(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0 and math.isfinite(value)
+
+
+def _is_list_of_names(value: Any) -> bool:
+    if value is None:
+        return True
+    return isinstance(value, list | tuple | set | frozenset) and all(
+        isinstance(one, str) and one for one in cast("Sequence[Any]", value)
+    )
+
+
+_SECONDS: Final = "a number of seconds above 0"
+_FITTING: Final = {
+    "allowed_tools": "a list of names of tools",
+    "timeout": _SECONDS,
+    "connect_timeout": _SECONDS,
+    "enabled": "true or false",
+}
+_IS_FIT: Final[Mapping[str, Callable[[Any], bool]]] = {
+    "allowed_tools": _is_list_of_names,
+    "timeout": _is_duration,
+    "connect_timeout": _is_duration,
+    "enabled": lambda value: isinstance(value, bool),
+}
+SETTINGS: Final = tuple(_FITTING)
+"""What may be said of a server beside its name and its transport."""

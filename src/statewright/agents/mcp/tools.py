@@ -1,0 +1,142 @@
+"""The tools of several servers, for one owner."""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future, wait
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from statewright.agents.mcp.host import Host
+from statewright.agents.mcp.names import fit_names
+from statewright.agents.mcp.owner import Owner
+from statewright.agents.mcp.read import read_servers
+from statewright.agents.mcp.server import McpServer
+from statewright.agents.mcp.tool import McpTool
+from statewright.errors import InvalidConfig, ToolError, suggestion
+
+if TYPE_CHECKING:
+    from mcp_types import Tool as ListedTool
+
+OnUnavailable = Literal["error", "warn"]
+Servers = Mapping[str, Any] | Iterable[McpServer | Mapping[str, Any]]
+Listing = Mapping[McpServer, "Future[tuple[ListedTool, ...]]"]
+
+
+class McpUnavailableWarning(UserWarning):
+    """A server cannot be used, and its tools are missing."""
+
+
+class McpTools:
+    """Tools of servers, which are connected once, at first use, and until `close`.
+
+    Owners that describe a server alike share its connection, and the last one to close ends it. An owner that nobody
+    holds any more, nor any of its tools, counts as closed. `on_unavailable="warn"` leaves out the tools of servers that
+    cannot be used, with an McpUnavailableWarning for each. Raises InvalidConfig for servers that are described wrongly.
+    """
+
+    def __init__(self, servers: Servers, *, on_unavailable: OnUnavailable = "error") -> None:
+        if on_unavailable not in ("error", "warn"):
+            raise InvalidConfig(f"on_unavailable is {on_unavailable!r}. Give 'error' or 'warn'.")
+        self.servers = read_servers(servers)
+        self._on_unavailable: OnUnavailable = on_unavailable
+        self._owner = Owner()
+
+    async def tools(self) -> tuple[McpTool, ...]:
+        """All tools that are allowed, in the order of the servers, as the servers have them now.
+
+        Raises ToolError that names every server that cannot be used, unless they are to be left out.
+        """
+        listing = self._ask()
+        await asyncio.gather(*map(asyncio.wrap_future, listing.values()), return_exceptions=True)
+        return self._made(listing)
+
+    def load(self) -> tuple[McpTool, ...]:
+        """The same as `tools`, waited for: for code that has no event loop."""
+        listing = self._ask()
+        wait(listing.values())
+        return self._made(listing)
+
+    async def tool(self, name: str, *, server: str | None = None) -> McpTool:
+        """One tool, by its full name or, of a server or where only one has it, by the name that the server knows.
+
+        Raises ToolError if there is none, or several.
+        """
+        self._check_enabled(server)
+        tools = [one for one in await self.tools() if server in (None, one.server.name)]
+        found = [one for one in tools if one.name == name] or [one for one in tools if one.remote_name == name]
+        if len(found) == 1:
+            return found[0]
+        of = f"MCP server {server!r}" if server else "MCP servers"
+        if found:
+            raise ToolError(f"Several MCP servers have a tool {name!r}. Say which: {', '.join(t.name for t in found)}.")
+        known = [one.remote_name if server else one.name for one in tools]
+        raise ToolError(f"There is no tool {name!r} of {of}. {suggestion(name, known, noun='Tools')}")
+
+    def close(self) -> None:
+        """Close what nobody else uses, and wait until programs that were started for it have ended."""
+        self._owner.close().result()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await asyncio.wrap_future(self._owner.close())
+
+    def __repr__(self) -> str:
+        return f"McpTools({[server.name for server in self.servers]})"
+
+    def _ask(self) -> dict[McpServer, Future[tuple[ListedTool, ...]]]:
+        return {server: self._owner.submit(Host.tools, server) for server in self.servers if server.enabled}
+
+    def _check_enabled(self, name: str | None) -> None:
+        for server in self.servers:
+            if server.name == name and not server.enabled:
+                raise ToolError(f"{server.shown} is disabled. Set enabled to use its tools.")
+        names = [server.name for server in self.servers]
+        if name is not None and name not in names:
+            raise ToolError(f"There is no MCP server {name!r}. {suggestion(name, names, noun='Servers')}")
+
+    def _made(self, listing: Listing) -> tuple[McpTool, ...]:
+        allowed, problems = self._allowed(listing)
+        if problems and self._on_unavailable == "error":
+            raise ToolError("\n".join(problems))
+        for problem in problems:
+            warnings.warn(problem, McpUnavailableWarning, stacklevel=3)
+        names = fit_names((server.name, tool.name) for server, tool in allowed)
+        return tuple(McpTool(names[server.name, tool.name], tool, server, self._owner) for server, tool in allowed)
+
+    def _allowed(self, listing: Listing) -> tuple[list[tuple[McpServer, ListedTool]], list[str]]:
+        """The tools of every server that answered, and what is wrong with the others."""
+        allowed: list[tuple[McpServer, ListedTool]] = []
+        problems: list[str] = []
+        for server, answer in listing.items():
+            try:
+                allowed += [(server, tool) for tool in _allowed_of(server, answer.result())]
+            except ToolError as error:
+                problems.append(str(error))
+        return allowed, problems
+
+
+def _allowed_of(server: McpServer, listed: tuple[ListedTool, ...]) -> list[ListedTool]:
+    """Raises ToolError for a name that is allowed, but not there."""
+    if server.allowed_tools is None:
+        return list(listed)
+    names = [tool.name for tool in listed]
+    for name in server.allowed_tools:
+        if name not in names:
+            hint = suggestion(name, names, noun="Tools")
+            raise ToolError(f"{server.shown} has no tool {name!r}, which allowed_tools names. {hint}")
+    return [tool for tool in listed if tool.name in server.allowed_tools]

@@ -1,0 +1,122 @@
+"""How a server of the Model Context Protocol is started or reached.
+
+What may be secret stands in values of the environment, in headers, in arguments and in the query of a URL: none of it
+is in a representation or in `shown`, by which errors name a server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, cast
+from urllib.parse import SplitResult, parse_qsl, urlsplit
+
+Texts = Mapping[str, str]
+UrlTransport = Literal["streamable-http", "sse"]
+
+
+@dataclass(frozen=True, repr=False)
+class Stdio:
+    """A program that is started, and spoken to over its standard input and output."""
+
+    kind: ClassVar[str] = "stdio"
+
+    command: str
+    args: tuple[str, ...] = ()
+    env: Texts = field(default_factory=dict[str, str], hash=False)
+    """Laid over the environment of this process."""
+    cwd: str | None = None
+
+    @property
+    def shown(self) -> str:
+        return f"command {self.command!r}"
+
+    @property
+    def secrets(self) -> Iterator[str]:
+        yield from self.env.values()
+
+    def problems(self) -> Iterator[str]:
+        if not _is_filled(self.command):
+            yield f"command is {self.command!r}. Give the program to start."
+        if not all(isinstance(one, str) for one in cast("tuple[Any, ...]", self.args)):
+            yield "args holds what is no text. Give a list of texts."
+        yield from _problems_of_texts("env", self.env)
+
+    def __repr__(self) -> str:
+        return f"Stdio({self.command!r})"
+
+
+@dataclass(frozen=True, repr=False)
+class _AtUrl:
+    """A server that is reached over HTTP."""
+
+    kind: ClassVar[str]
+
+    url: str
+    headers: Texts = field(default_factory=dict[str, str], hash=False)
+    """Sent with each request."""
+
+    @property
+    def shown(self) -> str:
+        return f"URL {self._bare_url}"
+
+    @property
+    def secrets(self) -> Iterator[str]:
+        for value in self.headers.values():
+            yield value
+            yield value.rpartition(" ")[2]  # the token after "Bearer"
+        parts = _split(self.url)
+        yield from (text for text in (parts.username, parts.password) if text)
+        yield from (value for _, value in parse_qsl(parts.query))
+
+    def problems(self) -> Iterator[str]:
+        parts = _split(self.url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            yield f"url is {self._bare_url!r}. Give an address that begins with http:// or https://."
+        yield from _problems_of_texts("headers", self.headers)
+
+    @property
+    def _bare_url(self) -> str:
+        parts = _split(self.url)
+        return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._bare_url!r})"
+
+
+class StreamableHttp(_AtUrl):
+    """A server that is reached over HTTP; the protocol's present form."""
+
+    kind = "streamable-http"
+
+
+class Sse(_AtUrl):
+    """A server that is reached over HTTP and keeps one stream of events open; the protocol's first form."""
+
+    kind = "sse"
+
+
+Transport = Stdio | StreamableHttp | Sse
+
+
+def _split(url: Any) -> SplitResult:
+    try:
+        parts = urlsplit(url if isinstance(url, str) else "")
+        _ = parts.port  # raises for what is no port
+    except ValueError:
+        return urlsplit("")
+    return parts
+
+
+def _is_filled(text: Any) -> bool:
+    return isinstance(text, str) and bool(text.strip()) and "\0" not in text
+
+
+def _problems_of_texts(name: str, texts: Any) -> Iterator[str]:
+    """Says which key is wrong, and never the value."""
+    if not isinstance(texts, Mapping):
+        yield f"{name} is no mapping. Give names with their values."
+        return
+    for key, value in cast("Mapping[Any, Any]", texts).items():
+        if not _is_filled(key) or not isinstance(value, str) or "\0" in value:
+            yield f"{name} has no text under {key!r}. Give every value as text."

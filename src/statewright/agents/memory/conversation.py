@@ -1,0 +1,89 @@
+"""A conversation taken apart into what may be sent or left out: units, and turns of these.
+
+A unit is one message, or a call of tools with everything up to the last of its results. A turn begins with a message of
+the user. Results without their call and calls without all of their results are in no unit: no provider takes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise, takewhile
+
+from statewright.messages import Message
+
+Unit = tuple[Message, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """The system messages at the start, and the units after them."""
+
+    head: Unit
+    units: Sequence[Unit]
+
+    @property
+    def anchor(self) -> int | None:
+        """The number of the unit with the last message of the user."""
+        return next((n for n in reversed(range(len(self.units))) if _has_user(self.units[n])), None)
+
+    def turns(self) -> list[range]:
+        """The units of each turn. What stands before the first message of the user is a turn too."""
+        starts = [n for n, unit in enumerate(self.units) if n == 0 or unit[0].role == "user"]
+        return [range(start, end) for start, end in pairwise([*starts, len(self.units)])]
+
+    def messages(self, units: Iterable[int]) -> list[Message]:
+        """The messages of some units, with the anchor, in their order."""
+        anchor = self.anchor
+        chosen = set(units) if anchor is None else {anchor, *units}
+        return [message for n in sorted(chosen) for message in self.units[n]]
+
+    def since(self, start: int) -> list[Message]:
+        """The messages from one unit on, with the anchor if it stands before."""
+        return self.messages(range(start, len(self.units)))
+
+
+def read_conversation(messages: Sequence[Message]) -> Conversation:
+    """The messages as head and units; what cannot be sent is left out."""
+    head = tuple(takewhile(lambda message: message.role == "system", messages))
+    body = messages[len(head) :]
+    results = _results_by_call(body)
+    whole = {call: found for call, found in results.items() if _is_answered(body, call, found)}
+    spans = {call: max(found) for call, found in whole.items()}
+    sent = {n for n, message in enumerate(body) if message.role != "tool" and not message.tool_calls}
+    sent.update(spans, *whole.values())
+    return Conversation(head, _units(body, sorted(sent), spans))
+
+
+def _results_by_call(body: Sequence[Message]) -> dict[int, list[int]]:
+    """For each message with calls, where its results stand. Ids may come again: a result is of the nearest call."""
+    latest: dict[str, int] = {}
+    results: dict[int, list[int]] = {}
+    for n, message in enumerate(body):
+        if message.tool_calls:
+            results[n] = []
+            latest.update({call.id: n for call in message.tool_calls})
+        elif message.role == "tool" and (call := latest.get(message.tool_call_id or "")) is not None:
+            results[call].append(n)
+    return results
+
+
+def _is_answered(body: Sequence[Message], call: int, results: Sequence[int]) -> bool:
+    answered = {body[n].tool_call_id or "" for n in results}
+    return answered == {one.id for one in body[call].tool_calls}
+
+
+def _units(body: Sequence[Message], sent: Sequence[int], spans: dict[int, int]) -> list[Unit]:
+    """The messages that are sent, those together that lie between a call and its last result."""
+    units: list[list[Message]] = []
+    end = -1
+    for n in sent:
+        if n > end:
+            units.append([])
+        units[-1].append(body[n])
+        end = max(end, spans.get(n, n))
+    return [tuple(unit) for unit in units]
+
+
+def _has_user(unit: Unit) -> bool:
+    return any(message.role == "user" for message in unit)

@@ -1,0 +1,94 @@
+"""How much may be sent, and which part of a conversation that is, counted from its end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from statewright.agents.memory.conversation import Conversation
+from statewright.agents.memory.tokens import estimate_tokens
+from statewright.errors import InvalidConfig
+from statewright.messages import Message
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """At most so many messages, besides the system messages at the start, and at most so many tokens in all."""
+
+    messages: int | None = None
+    tokens: int | None = None
+
+    def hold(self, messages: Sequence[Message], tokens_besides: int = 0) -> bool:
+        """Whether these messages stay within the limits."""
+        if self.messages is not None and len(messages) > self.messages:
+            return False
+        return self.tokens is None or estimate_tokens(messages) + tokens_besides <= self.tokens
+
+    def halved(self) -> Limits:
+        """Limits for half as much."""
+        return Limits(*(None if one is None else max(one // 2, 1) for one in (self.messages, self.tokens)))
+
+
+class _Room:
+    """What is left of the limits."""
+
+    def __init__(self, limits: Limits, tokens_besides: int) -> None:
+        self._messages = limits.messages
+        self._tokens = None if limits.tokens is None else limits.tokens - tokens_besides
+
+    def use(self, messages: Sequence[Message]) -> None:
+        """Take up room, though there may be none."""
+        if self._messages is not None:
+            self._messages -= len(messages)
+        if self._tokens is not None:
+            self._tokens -= estimate_tokens(messages)
+
+    def take(self, messages: Sequence[Message]) -> bool:
+        """Take up room, if there is enough; whether there was."""
+        if self._messages is not None and len(messages) > self._messages:
+            return False
+        if self._tokens is not None and estimate_tokens(messages) > self._tokens:
+            return False
+        self.use(messages)
+        return True
+
+
+def recent_start(conversation: Conversation, limits: Limits) -> int:
+    """The unit from which on a conversation stays within the limits.
+
+    It is the first of a turn. Only if not even the last turn fits, it lies within that: then the message of the user
+    with which the turn began is sent too. That message and the last unit are sent in any case; a model that was not
+    shown the results of its calls would call again and again.
+    """
+    units = conversation.units
+    if not units:
+        return 0
+    room = _Room(limits, estimate_tokens(conversation.head))
+    last = len(units) - 1
+    anchor = conversation.anchor
+    for n in {last} if anchor is None else {anchor, last}:
+        room.use(units[n])
+    first = 0 if anchor is None else anchor + 1
+    for n in reversed(range(first, last)):
+        if not room.take(units[n]):
+            return n + 1
+    return 0 if anchor is None else _earlier_turns(conversation, anchor, room)
+
+
+def _earlier_turns(conversation: Conversation, start: int, room: _Room) -> int:
+    """The start, moved to the front by all turns before it for which there is room."""
+    for turn in reversed(conversation.turns()):
+        before = range(turn.start, min(turn.stop, start))
+        if not before:
+            continue
+        if not room.take([message for n in before for message in conversation.units[n]]):
+            break
+        start = turn.start
+    return start
+
+
+def check_at_least(least: int, owner: str, **values: int | None) -> None:
+    """Raises InvalidConfig for a number that is too small, or none."""
+    for name, value in values.items():
+        if value is not None and (type(value) is not int or value < least):
+            raise InvalidConfig(f"{owner}({name}={value!r}): give a whole number of at least {least}.")

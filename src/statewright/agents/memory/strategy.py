@@ -1,0 +1,45 @@
+"""The port of memory strategies.
+
+A strategy chooses what is sent; the state keeps every message, and adding and removing messages is the state's
+business. Whatever it is given, what it chooses can be sent: a result of a tool stands behind its call, and a call
+before all of its results. What of a broken conversation has no counterpart is left out. The system messages at the
+start and the last message of the user are always sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol, runtime_checkable
+
+from statewright.messages import Message
+from statewright.models import ModelResponse
+from statewright.store import Store
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MemoryContext:
+    """For whom messages are chosen. All of it may be left out."""
+
+    query: str | None = None
+    """What the conversation is about now; the last message of the user if not given."""
+    thread_id: str | None = None
+    store: Store | None = None
+    """The store of the run, for strategies that were given none of their own."""
+    on_response: Callable[[ModelResponse], object] | None = None
+    """Told of each answer of a model that the strategy asks, so that somebody counts what it costs."""
+
+
+NO_CONTEXT: Final = MemoryContext()
+
+
+@runtime_checkable
+class MemoryStrategy(Protocol):
+    """Chooses what of a conversation a model is shown."""
+
+    async def select(self, messages: Sequence[Message], *, context: MemoryContext = NO_CONTEXT) -> Sequence[Message]:
+        """What is sent of these messages, in their order. Never changes them; may put a message of its own before.
+
+        Raises what a model or a store raises that it asks.
+        """
+        ...

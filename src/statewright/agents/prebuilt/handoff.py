@@ -1,0 +1,114 @@
+"""Tools by which one agent hands a conversation over to another one.
+
+Such a tool ends the run of its agent after the superstep in which it is called, so that tools called beside it still
+have their say. To whom is in the metadata of its result, for the graph that called the agent. That is plain data: it
+is saved with the conversation, and several handoffs of one answer stand beside each other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from statewright.agents.prebuilt.tool_node import ToolNode
+from statewright.agents.tools import ToolContext, ToolFunction
+from statewright.errors import InvalidConfig, ToolError
+from statewright.graph import STOP, Command
+from statewright.messages import Message, RemoveMessage
+from statewright.runtime import CompiledGraph
+
+HANDOFF: Final = "handoff"
+"""The key in the metadata of a message that hands over."""
+PREFIX: Final = "transfer_to"
+
+
+@dataclass(frozen=True, slots=True)
+class Handoff:
+    """One wish to hand over, as the result of a tool says it."""
+
+    message: Message
+    to: str
+    task: str
+    """What the other agent shall do, if that was said; it then sees nothing else of the conversation."""
+
+
+class HandoffTool(ToolFunction):
+    """A tool that hands over to the agent `agent_name`. See `create_handoff_tool`."""
+
+    def __init__(
+        self, agent_name: str, *, name: str | None = None, description: str | None = None, takes_task: bool = False
+    ) -> None:
+        self.agent_name = agent_name
+        try:
+            super().__init__(
+                self._with_task if takes_task else self._plainly,
+                name=name or tool_name(agent_name),
+                description=description or f"Hand over to {agent_name!r}, who goes on from here.",
+            )
+        except ToolError as error:
+            raise InvalidConfig(f"There can be no tool that hands over to {agent_name!r}. {error}") from error
+
+    async def _plainly(self, context: ToolContext) -> Command[Any]:
+        return self._handed_over("", context)
+
+    async def _with_task(self, context: ToolContext, task: str = "") -> Command[Any]:
+        """Hand over.
+
+        Args:
+            task: What exactly is to be done, with all that one has to know for it. The agent then sees only this.
+                Leave it out to show it the whole conversation.
+        """
+        return self._handed_over(task.strip(), context)
+
+    def _handed_over(self, task: str, context: ToolContext) -> Command[Any]:
+        said = f"Handed over to {self.agent_name}{f': {task}' if task else '.'}"
+        where = {"to": self.agent_name, "task": task} if task else {"to": self.agent_name}
+        message = Message(
+            said, role="tool", name=self.name, tool_call_id=context.tool_call_id, metadata={HANDOFF: where}
+        )
+        return Command(update={"messages": [message]}, goto=STOP)
+
+
+def create_handoff_tool(
+    *, agent_name: str, name: str | None = None, description: str | None = None, takes_task: bool = False
+) -> HandoffTool:
+    """A tool by which an agent hands over to the agent `agent_name` of its swarm or supervisor.
+
+    It is called `transfer_to_<agent_name>` if no name is given. With `takes_task` the model may say what is to be
+    done, and the other agent then sees only that; a swarm has one conversation, and passes it on as a whole. Raises
+    InvalidConfig for a name that no tool can have.
+    """
+    return HandoffTool(agent_name, name=name, description=description, takes_task=takes_task)
+
+
+def tool_name(agent_name: str, prefix: str = PREFIX) -> str:
+    """What the tool that hands over to an agent is called where nobody says."""
+    plain = re.sub(r"[^A-Za-z0-9-]+", "_", agent_name.strip())
+    return f"{prefix}_{plain.lower()}"
+
+
+def handoffs_in(messages: Sequence[Message | RemoveMessage]) -> list[Handoff]:
+    """The handoffs with which an agent's run has ended, in their order.
+
+    Those before its last word are none of its caller's business: a group that is an agent of another group settles
+    its own.
+    """
+    found: list[Handoff] = []
+    for message in reversed(messages):
+        if isinstance(message, RemoveMessage):
+            continue
+        if message.role == "assistant":
+            break
+        where = (message.metadata or {}).get(HANDOFF)
+        if where is not None:
+            found.append(Handoff(message, where["to"], where.get("task", "")))
+    return found[::-1]
+
+
+def handoff_tools(agent: CompiledGraph) -> Sequence[HandoffTool]:
+    """The tools by which an agent hands over, as far as they stand in nodes that call tools."""
+    nodes = [node.action for node in agent.graph.nodes.values()]
+    tools = [tool for node in nodes if isinstance(node, ToolNode) for tool in node.tools_by_name.values()]
+    return [tool for tool in tools if isinstance(tool, HandoffTool)]

@@ -1,0 +1,107 @@
+"""Agents as members of a group: graphs over messages that a node calls, and what it passes on of what they wrote.
+
+A member is called by a function, not put into the group's graph as a node: the group decides what its conversation
+keeps, and where it goes on. Its own steps are saved below the task of that function all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, cast
+
+from statewright.channels import MessageBatch
+from statewright.errors import InvalidConfig
+from statewright.graph import Reported
+from statewright.messages import Message, RemoveMessage
+from statewright.runtime import CompiledGraph
+from statewright.runtime.subgraph import subgraph_calls
+from statewright.state import StateSchema, instance_values
+
+MESSAGES: Final = "messages"
+UNNAMED: Final = "Graph"
+"""What a graph is called that nobody has named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a member wrote: the messages, and everything else."""
+
+    messages: Sequence[Message | RemoveMessage]
+    update: Mapping[str, Any]
+    written: Sequence[tuple[str, Any]] = ()
+
+    def reported(self, messages: Sequence[Message | RemoveMessage], **more: Any) -> Reported:
+        """The answer of the node that called the member, with these messages instead of its own."""
+        said = {MESSAGES: list(messages)} if messages else {}
+        return Reported({**self.update, **said, **more}, self.written)
+
+    @property
+    def last(self) -> Message | None:
+        """The last message; None if there is none."""
+        return next((one for one in reversed(self.messages) if isinstance(one, Message)), None)
+
+
+class Member:
+    """Calls a compiled graph. Fields that the schema of the group has too are shared, but for those in `apart`."""
+
+    def __init__(self, graph: CompiledGraph, schema: StateSchema, *, apart: Collection[str] = ()) -> None:
+        self.graph = graph
+        self.name = graph.name
+        known = frozenset(schema.fields).difference(apart)
+        merging = frozenset(name for name in known if not schema.fields[name].plain)
+        _, self._call = subgraph_calls(graph, "call", known, merging)
+
+    def metadata(self, label: str | None = None) -> dict[str, Any]:
+        """Of the node that calls it: it is drawn as the graph that it is, and what that says is said by the node."""
+        return {"transparent": True, "boxes": {label or self.name: partial(getattr, self.graph, "graph")}}
+
+    async def call(self, state: Mapping[str, Any]) -> Said:
+        """What the graph wrote when it was given a state. Raises what it raises."""
+        answer = await self._call(state)
+        if not isinstance(answer, Reported):  # the instance of a class, of a graph that checks everything
+            answer = Reported({**(instance_values(answer) or {})}, ())
+        kept: dict[str, Any] = {**answer.update}
+        whole = cast("Iterable[Message]", kept.pop(MESSAGES, None) or ())
+        before = {one.id for one in state.get(MESSAGES, ())}
+        messages: list[Message | RemoveMessage] = [one for one in whole if one.id not in before]
+        written: list[tuple[str, Any]] = []
+        for name, update in answer.written:
+            if name == MESSAGES and isinstance(update, MessageBatch):
+                messages.extend(update.items)
+            else:
+                written.append((name, update))
+        return Said(messages, kept, written)
+
+
+def checked_agents(agents: Any, *, where: str) -> dict[str, CompiledGraph]:
+    """Compiled graphs by name. Raises InvalidConfig for none, for what is no graph, and for names that are not told."""
+    given = list(cast("Iterable[Any]", agents)) if isinstance(agents, Iterable) else [agents]
+    if not given:
+        raise InvalidConfig(f"{where} has no agents. Give at least one graph, such as create_agent(...) makes.")
+    found: dict[str, CompiledGraph] = {}
+    for agent in given:
+        name = checked_agent(agent, where=where).name
+        if name in found:
+            raise InvalidConfig(f"{where} has two agents of the name {name!r}. Give one of them another name=.")
+        found[name] = agent
+    return found
+
+
+def checked_agent(agent: Any, *, where: str) -> CompiledGraph:
+    """The agent, if it is a compiled graph over messages with a name. Raises InvalidConfig."""
+    if not isinstance(agent, CompiledGraph):
+        raise InvalidConfig(
+            f"{where} was given {agent!r} of type {type(agent).__name__}, which is no compiled graph. "
+            f"Make one by create_agent(model, tools, prompt=..., name=...), or compile a graph over messages."
+        )
+    if agent.name == UNNAMED or not agent.name.strip():
+        raise InvalidConfig(f"{where} was given an agent without a name. Compile it with name=...")
+    schema = agent.graph.schema
+    if schema.closed and MESSAGES not in schema.fields:
+        raise InvalidConfig(
+            f"Agent {agent.name!r} of {where} has no field 'messages' in its state, but {', '.join(schema.keys)}. "
+            f"Give its state one: Annotated[list[Message], add_messages]."
+        )
+    return agent

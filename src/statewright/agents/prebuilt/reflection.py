@@ -1,0 +1,154 @@
+"""Reflection: an answer is drafted, a critic judges it, and it is revised until the critic is content.
+
+draft -> critique -> revise -> critique ... until the answer is good, or was written often enough
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from typing import Annotated, Any, Final, Self, TypedDict
+
+from pydantic import BaseModel, Field, model_validator
+
+from statewright.agents.given import await_with
+from statewright.agents.prebuilt.member import MESSAGES, Member
+from statewright.agents.prebuilt.react import AgentState, create_agent
+from statewright.agents.prebuilt.structured import StructuredAnswer
+from statewright.agents.retrying import retry_policy
+from statewright.agents.tool_call import without_gaps
+from statewright.channels import Overwrite, add_messages
+from statewright.checkpoint import Checkpointer
+from statewright.errors import InvalidConfig
+from statewright.graph import END, START, Command, RetryPolicy, Runtime
+from statewright.messages import Message
+from statewright.models import ModelRequest, as_chat_model
+from statewright.runtime import CompiledGraph, StateGraph
+from statewright.state import read_schema
+from statewright.store import Store
+
+CRITIC_PROMPT: Final = (
+    "You judge answers. Say what is wrong, missing or unclear in the last answer, and how to do better. "
+    "Be satisfied if nothing of weight is left to be improved."
+)
+_JUDGE: Final = "Judge the answer above."
+_REVISE: Final = "A critic has read your answer. Write it anew, whole, with this in mind:"
+
+
+class Critique(BaseModel):
+    """What a critic says of a draft."""
+
+    satisfied: bool = Field(description="Whether the answer can stay as it is.")
+    critique: str = Field(default="", description="What is to be improved, and how.")
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if not self.satisfied and not self.critique.strip():
+            raise ValueError("You are not satisfied, and the critique is empty. Say what is to be improved.")
+        return self
+
+
+class ReflectionState(TypedDict, total=False):
+    """The state of a reflection."""
+
+    messages: Annotated[list[Message], add_messages]
+    """The conversation. Only the last draft becomes part of it."""
+    drafts: Annotated[list[str], operator.add]
+    critiques: Annotated[list[str], operator.add]
+    """One for each draft that was judged."""
+    stop_reason: str | None
+    """`satisfied`, `stop_when` or `max_iterations`."""
+
+
+def create_reflection(
+    model: Any,
+    *,
+    tools: Iterable[Any] = (),
+    prompt: Any = None,
+    critic_model: Any = None,
+    critic_prompt: str = CRITIC_PROMPT,
+    max_iterations: int = 3,
+    stop_when: Callable[..., Any] | None = None,
+    settings: Mapping[str, Any] | None = None,
+    retries: int | RetryPolicy = 4,
+    checkpointer: Checkpointer | None = None,
+    store: Store | None = None,
+    name: str = "reflection",
+    **options: Any,
+) -> CompiledGraph:
+    """A graph that improves its answer: `invoke({"messages": [...]})` gives the conversation with the last draft.
+
+    Drafts are written by `create_agent` with `model`, `tools`, `prompt` and `settings`, and judged by `critic_model`,
+    which is the same model if none is given. There are `max_iterations` drafts at most, and the last of them is not
+    judged any more. `stop_when` is a function of `draft`, `critique`, `iteration` and `state`, as many as it takes:
+    where it says yes the draft stays, though the critic is not content. A critic that does not keep to its form is
+    asked again a few times; then ModelAnswerInvalid is raised. `options` are those of `StateGraph.compile`. Raises
+    InvalidConfig for what cannot be.
+    """
+    if max_iterations < 1:
+        raise InvalidConfig(f"max_iterations of {name!r} is {max_iterations}. Let it write at least one draft.")
+    author = create_agent(model, tools, prompt=prompt, settings=settings, retries=retries, name=name)
+    member = Member(author, read_schema(AgentState), apart=["structured_response"])
+    critic = as_chat_model(critic_model if critic_model is not None else model)
+    steps = _Steps(member, critic, critic_prompt, max_iterations, stop_when)
+    graph = StateGraph(ReflectionState)
+    graph.add_node("draft", steps.draft, destinations=["critique", END], metadata=member.metadata("draft"))
+    graph.add_node("critique", steps.critique, retry_policy=retry_policy(retries), destinations=["revise", END])
+    graph.add_node("revise", steps.revise, destinations=["critique", END], metadata=member.metadata("revise"))
+    graph.add_edge(START, "draft")
+    return graph.compile(checkpointer, store=store, name=name, **options)
+
+
+class _Steps:
+    """The nodes."""
+
+    def __init__(
+        self, author: Member, critic: Any, prompt: str, max_iterations: int, stop_when: Callable[..., Any] | None
+    ) -> None:
+        self._author = author
+        self._critic = critic
+        self._prompt = prompt
+        self._max_iterations = max_iterations
+        self._stop_when = stop_when
+        self._form = StructuredAnswer(Critique)
+
+    async def draft(self, state: Any) -> Command[Any]:
+        """Write the first draft. A new turn of a thread begins anew."""
+        draft = await self._written(state.get(MESSAGES, ()))
+        fresh = {"critiques": Overwrite([]), "stop_reason": None}
+        return self._judged_next({**fresh, "drafts": Overwrite([draft])}, draft, 1)
+
+    async def revise(self, state: Any) -> Command[Any]:
+        """Write the next draft, with every earlier one and what was said of it in view."""
+        shown = [*state.get(MESSAGES, ())]
+        for draft, critique in zip(state["drafts"], state["critiques"], strict=True):
+            shown += [Message(draft, "assistant"), Message(f"{_REVISE}\n\n{critique}")]
+        draft = await self._written(shown)
+        return self._judged_next({"drafts": [draft]}, draft, len(state["drafts"]) + 1)
+
+    async def critique(self, state: Any, runtime: Runtime[Any]) -> Command[Any]:
+        """Judge the last draft."""
+        draft = state["drafts"][-1]
+        shown = [*without_gaps(state.get(MESSAGES, ())), Message(draft, "assistant"), Message(_JUDGE)]
+        request = ModelRequest(messages=shown, system=self._prompt, metadata={"agent": "critic", "state": state})
+        found: Critique = await self._form.ask(self._critic, request, runtime)
+        update: dict[str, Any] = {"critiques": [found.critique]}
+        if found.satisfied:
+            return self._ended(update, draft, "satisfied")
+        known = {"draft": draft, "critique": found.critique, "iteration": len(state["drafts"]), "state": state}
+        if self._stop_when is not None and await await_with(self._stop_when, known):
+            return self._ended(update, draft, "stop_when")
+        return Command(update=update, goto="revise")
+
+    async def _written(self, messages: Iterable[Message]) -> str:
+        said = await self._author.call({MESSAGES: list(messages)})
+        return said.last.text if said.last is not None else ""
+
+    def _judged_next(self, update: dict[str, Any], draft: str, count: int) -> Command[Any]:
+        if count >= self._max_iterations:
+            return self._ended(update, draft, "max_iterations")
+        return Command(update=update, goto="critique")
+
+    def _ended(self, update: dict[str, Any], draft: str, reason: str) -> Command[Any]:
+        message = Message(draft, "assistant", name=self._author.name)
+        return Command(update={**update, "messages": [message], "stop_reason": reason}, goto=END)

@@ -1,0 +1,176 @@
+"""A supervisor: an agent that gives work to others by tools, and goes on when they have reported.
+
+supervisor -> the agents that it names, beside each other -> supervisor ... until it names none
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, get_args
+
+from statewright.agents.agent import as_tool
+from statewright.agents.prebuilt.handoff import PREFIX, Handoff, HandoffTool, handoffs_in, tool_name
+from statewright.agents.prebuilt.member import MESSAGES, Member, Said, checked_agents
+from statewright.agents.prebuilt.react import AgentState, create_agent
+from statewright.checkpoint import Checkpointer
+from statewright.errors import InvalidConfig, suggestion
+from statewright.graph import END, START, Command, Runtime, Send
+from statewright.messages import Message, RemoveMessage, ToolCall, replace
+from statewright.runtime import CompiledGraph, StateGraph
+from statewright.state import read_schema
+from statewright.store import Store
+
+OutputMode = Literal["last_message", "full_history"]
+"""What the conversation keeps of an agent's work: how it ended, or everything that was said."""
+
+
+def create_supervisor(
+    agents: Sequence[CompiledGraph],
+    *,
+    model: Any,
+    prompt: Any = None,
+    tools: Iterable[Any] = (),
+    output_mode: OutputMode = "last_message",
+    add_handoff_messages: bool = True,
+    handoff_tool_prefix: str = PREFIX,
+    response_format: Any = None,
+    state_schema: Any = None,
+    context_schema: Any = None,
+    supervisor_name: str = "supervisor",
+    supervisor_options: Mapping[str, Any] | None = None,
+    checkpointer: Checkpointer | None = None,
+    store: Store | None = None,
+    name: str = "team",
+    **options: Any,
+) -> CompiledGraph:
+    """A graph in which a supervisor has `agents` do the work: `invoke({"messages": [...]})` gives the conversation.
+
+    The supervisor is `create_agent` with `model`, `prompt`, `tools`, `response_format` and `supervisor_options`, and
+    with a tool for each agent, named `<handoff_tool_prefix>_<agent>`; tools of `create_handoff_tool` among its own
+    stand instead. Agents that one answer names run beside each other. Where a task is said, the agent sees only that,
+    else the whole conversation. The run ends with an answer that hands over to nobody. Without `add_handoff_messages`
+    the conversation does not show who was called. `options` are those of `StateGraph.compile`. Raises InvalidConfig
+    for agents and names that cannot be.
+    """
+    if output_mode not in get_args(OutputMode):
+        raise InvalidConfig(
+            f"output_mode is {output_mode!r}. {suggestion(str(output_mode), get_args(OutputMode), noun='Modes')}"
+        )
+    found = checked_agents(agents, where=f"Supervisor {name!r}")
+    if supervisor_name in found:
+        raise InvalidConfig(f"An agent of {name!r} is called {supervisor_name!r}, as its supervisor. Rename one.")
+    given = [as_tool(tool) for tool in tools]
+    supervisor = create_agent(
+        model,
+        [*given, *_handoff_tools(found, given, handoff_tool_prefix)],
+        prompt=prompt,
+        response_format=response_format,
+        state_schema=state_schema,
+        context_schema=context_schema,
+        name=supervisor_name,
+        **(supervisor_options or {}),
+    )
+    schema = read_schema(state_schema if state_schema is not None else AgentState)
+    head = _Head(Member(supervisor, schema), tells=add_handoff_messages)
+    graph = StateGraph(schema, context_schema=context_schema)
+    graph.add_node(supervisor_name, head, destinations=[*found, END], metadata=head.member.metadata())
+    graph.add_edge(START, supervisor_name)
+    for agent in found.values():
+        member = Member(agent, schema, apart=["structured_response"])
+        worker = _Worker(member, supervisor_name, output_mode, tells=add_handoff_messages)
+        graph.add_node(member.name, worker, metadata=member.metadata())
+        graph.add_edge(member.name, supervisor_name)
+    return graph.compile(checkpointer, store=store, name=name, **options)
+
+
+def _handoff_tools(agents: Iterable[str], given: Sequence[Any], prefix: str) -> list[HandoffTool]:
+    """A tool for each agent that has none among those that were given. Raises InvalidConfig."""
+    own = [tool for tool in given if isinstance(tool, HandoffTool)]
+    names = list(agents)
+    for tool in own:
+        if tool.agent_name not in names:
+            hint = suggestion(tool.agent_name, names, noun="Agents")
+            raise InvalidConfig(f"Tool {tool.name!r} hands over to {tool.agent_name!r}, who is no agent here. {hint}")
+    served = {tool.agent_name for tool in own}
+    made = [HandoffTool(one, name=tool_name(one, prefix), takes_task=True) for one in names if one not in served]
+    taken: dict[str, Any] = {tool.name: tool for tool in given}
+    for tool in made:
+        if tool.name in taken:
+            raise InvalidConfig(
+                f"Two tools of the supervisor are called {tool.name!r}. Rename the agent {tool.agent_name!r}, or give "
+                f"a tool for it: create_handoff_tool(agent_name={tool.agent_name!r}, name=...)."
+            )
+        taken[tool.name] = tool
+    return made
+
+
+class _Head:
+    """The node of the supervisor."""
+
+    def __init__(self, member: Member, *, tells: bool) -> None:
+        self.member = member
+        self._tells = tells
+
+    async def __call__(self, state: Any) -> list[Any]:
+        said = await self.member.call(state)
+        handoffs = handoffs_in(said.messages)
+        messages = said.messages if self._tells else _without(handoffs, said.messages)
+        return [said.reported(messages), Command[Any](goto=_ways(handoffs) or END)]
+
+
+def _ways(handoffs: Sequence[Handoff]) -> list[str | Send]:
+    """The agents that are called: each once for the whole conversation, and once for each task."""
+    whole = dict.fromkeys(one.to for one in handoffs if not one.task)
+    return [*whole, *(Send(one.to, one.task) for one in handoffs if one.task)]
+
+
+def _without(handoffs: Sequence[Handoff], messages: Sequence[Message | RemoveMessage]) -> list[Message | RemoveMessage]:
+    """Messages without handoffs, and without the calls that asked for these."""
+    calls = {one.message.tool_call_id for one in handoffs}
+    kept: list[Message | RemoveMessage] = []
+    for message in messages:
+        if isinstance(message, Message) and message.tool_calls:
+            left = tuple(call for call in message.tool_calls if call.id not in calls)
+            message = replace(message, tool_calls=left)
+            if not left and not message.text:
+                continue
+        if not (isinstance(message, Message) and message.tool_call_id in calls):
+            kept.append(message)
+    return kept
+
+
+class _Worker:
+    """The node of an agent that reports to a supervisor."""
+
+    def __init__(self, member: Member, supervisor: str, mode: OutputMode, *, tells: bool) -> None:
+        self._member = member
+        self._supervisor = supervisor
+        self._mode = mode
+        self._tells = tells
+
+    async def __call__(self, state: Any, runtime: Runtime[Any]) -> Any:
+        """What the agent did about the state, or about the task that a Send brings."""
+        given = {**runtime.state, MESSAGES: [Message(state, name=self._supervisor)]} if type(state) is str else state
+        said = await self._member.call(given)
+        messages = [*(said.messages if self._mode == "full_history" else self._last(said))]
+        if self._tells:
+            messages.extend(self._returned(runtime.idempotency_key))
+        return said.reported(messages)
+
+    def _last(self, said: Said) -> list[Message | RemoveMessage]:
+        """How the agent ended. The result of a tool becomes its word: the call that it answers is not kept."""
+        last = said.last
+        if last is None:
+            return []
+        if last.role == "assistant" and not last.tool_calls:
+            return [last if last.name else replace(last, name=self._member.name)]
+        return [Message(last.text, "assistant", last.id, self._member.name)]
+
+    def _returned(self, key: str) -> list[Message]:
+        """That it is the supervisor's turn: a conversation whose last word is an assistant's would be gone on with."""
+        call = ToolCall(f"back-{key}", f"transfer_back_to_{self._supervisor}")
+        text = f"Handed back to {self._supervisor}."
+        return [
+            Message("", "assistant", name=self._member.name, tool_calls=(call,)),
+            Message(text, "tool", name=call.name, tool_call_id=call.id),
+        ]

@@ -1,0 +1,121 @@
+"""A swarm: agents of one conversation, of which one is active and hands over to another when it thinks so.
+
+Who is active stands in the state. A thread goes on with that agent in its next turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from statewright.agents.prebuilt.handoff import Handoff, handoff_tools, handoffs_in
+from statewright.agents.prebuilt.member import Member, checked_agents
+from statewright.agents.prebuilt.react import AgentState
+from statewright.checkpoint import Checkpointer
+from statewright.errors import InvalidConfig, UnknownTarget, suggestion
+from statewright.graph import END, START, Command
+from statewright.messages import Message, RemoveMessage, replace
+from statewright.runtime import CompiledGraph, StateGraph
+from statewright.state import StateSchema, read_schema
+from statewright.store import Store
+
+
+class SwarmState(AgentState, total=False):
+    """The state of a swarm. One of your own has at least the messages."""
+
+    active_agent: str
+    """Who has the word, in this turn and in the next one."""
+
+
+def create_swarm(
+    agents: Sequence[CompiledGraph],
+    *,
+    default_active_agent: str,
+    state_schema: Any = None,
+    context_schema: Any = None,
+    checkpointer: Checkpointer | None = None,
+    store: Store | None = None,
+    name: str = "swarm",
+    **options: Any,
+) -> CompiledGraph:
+    """A graph of agents that hand a conversation over to each other by tools of `create_handoff_tool`.
+
+    `default_active_agent` begins; later turns of a thread begin with `active_agent` of the state. Agents share the
+    whole conversation. Of several handoffs in one answer the first counts, and the model is told of the others. Tools
+    that answer a Command for the parent graph work too. `options` are those of `StateGraph.compile`. Raises
+    InvalidConfig for agents that cannot be, and for handoffs to nobody.
+    """
+    found = checked_agents(agents, where=f"Swarm {name!r}")
+    if default_active_agent not in found:
+        hint = suggestion(default_active_agent, found, noun="Agents")
+        raise InvalidConfig(f"Swarm {name!r} begins with {default_active_agent!r}, who is no agent of it. {hint}")
+    for agent in found.values():
+        _check_handoffs(agent, [*found])
+    schema = _state(state_schema)
+    graph = StateGraph(schema, context_schema=context_schema)
+    names = {one: one for one in found}
+    for agent in found.values():
+        member = Member(agent, schema)
+        others = [one for one in names if one != agent.name]
+        graph.add_node(agent.name, _Turn(member, [*names]), destinations=[*others, END], metadata=member.metadata())
+
+    def active(state: Any) -> str:
+        chosen = state.get("active_agent") or default_active_agent
+        if chosen not in names:
+            hint = suggestion(str(chosen), names, noun="Agents")
+            raise InvalidConfig(f"active_agent is {chosen!r}, who is no agent of swarm {name!r}. {hint}")
+        return chosen
+
+    graph.add_conditional_edges(START, active, names)
+    return graph.compile(checkpointer, store=store, name=name, **options)
+
+
+def _check_handoffs(agent: CompiledGraph, names: Sequence[str]) -> None:
+    for tool in handoff_tools(agent):
+        if tool.agent_name not in names:
+            hint = suggestion(tool.agent_name, names, noun="Agents")
+            raise InvalidConfig(
+                f"Tool {tool.name!r} of agent {agent.name!r} hands over to {tool.agent_name!r}, who is no agent of "
+                f"the swarm. {hint}"
+            )
+        if tool.agent_name == agent.name:
+            raise InvalidConfig(f"Tool {tool.name!r} of agent {agent.name!r} hands over to the agent itself.")
+
+
+def _state(state_schema: Any) -> StateSchema:
+    schema = read_schema(state_schema if state_schema is not None else SwarmState)
+    if "active_agent" not in schema.keys:
+        schema.add("active_agent", str)
+    return schema
+
+
+class _Turn:
+    """The node of one agent."""
+
+    def __init__(self, member: Member, names: Sequence[str]) -> None:
+        self._member = member
+        self._names = names
+
+    async def __call__(self, state: Any) -> list[Any]:
+        said = await self._member.call(state)
+        handoffs = handoffs_in(said.messages)
+        if not handoffs:
+            return [said.reported(said.messages, active_agent=self._member.name), Command[Any](goto=END)]
+        chosen = handoffs[0].to
+        if chosen not in self._names:
+            raise UnknownTarget(self._member.name, chosen, self._names, via="a handoff")
+        messages = _refused(handoffs[1:], chosen, said.messages)
+        return [said.reported(messages, active_agent=chosen), Command[Any](goto=chosen)]
+
+
+def _refused(
+    others: Sequence[Handoff], chosen: str, messages: Sequence[Message | RemoveMessage]
+) -> list[Message | RemoveMessage]:
+    """The messages, where the results of further handoffs say that these did not take place."""
+    calls = {one.message.tool_call_id for one in others}
+    return [
+        replace(one, content=f"Error: one agent takes over at a time, and {chosen} does.", metadata={"status": "error"})
+        if isinstance(one, Message) and one.tool_call_id in calls
+        else one
+        for one in messages
+    ]

@@ -1,0 +1,124 @@
+"""The provider's clients: one for each event loop.
+
+Connections belong to the loop that opened them, and one model is asked from several: workers, private loops of sync
+runs, one `asyncio.run` after the other. So each running loop has a client of its own, which keeps its connections
+open for the next call. A client is closed on its loop when the loop ends, as asynchronous generators are then: it is
+held open by one. A loop that is closed without `shutdown_asyncgens` takes its connections with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import weakref
+from collections.abc import AsyncGenerator, Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pydantic_ai.models import Model
+    from pydantic_ai.providers import Provider
+
+
+class Clients:
+    """The clients of one provider, by loop. Those that are open when nobody has this any more are closed then."""
+
+    def __init__(self, prefix: str, make: Callable[[], Provider[Any]]) -> None:
+        self._prefix = prefix
+        self._make = make
+        self._spare: Client | None = None
+        self._by_loop: dict[asyncio.AbstractEventLoop, Client] = {}
+        self._lock = threading.Lock()
+        # Held from outside until it is called, the connections are never garbage that is still open.
+        weakref.finalize(self, _close_all, self._by_loop).atexit = False
+
+    def prepare(self, model: str) -> None:
+        """Make the client that the first loop will get, and see that it knows the model."""
+        self._spare = Client(self._prefix, self._make())
+        self._spare.model(model)
+
+    async def model(self, name: str) -> Model:
+        """The model of that name on the client of the running loop."""
+        return (await self.client()).model(name)
+
+    async def client(self) -> Client:
+        """The client of the running loop, open."""
+        loop = asyncio.get_running_loop()
+        client = self._by_loop.get(loop)
+        if client is None:
+            client = self._client_for(loop)
+            try:
+                await client.open(self._by_loop)
+            except BaseException:
+                self._by_loop.pop(loop, None)
+                raise
+        return client
+
+    async def aclose(self) -> None:
+        """Close the client of the running loop; a next call would open another one."""
+        client = self._by_loop.get(asyncio.get_running_loop())
+        if client is not None:
+            await client.aclose()
+
+    def _client_for(self, loop: asyncio.AbstractEventLoop) -> Client:
+        with self._lock:
+            for other in [one for one in self._by_loop if one.is_closed()]:
+                del self._by_loop[other]
+            client, self._spare = self._spare or Client(self._prefix, self._make()), None
+            self._by_loop[loop] = client
+        return client
+
+
+class Client:
+    """One provider with its connections, and the models that were asked through it."""
+
+    def __init__(self, prefix: str, provider: Provider[Any]) -> None:
+        self._prefix = prefix
+        self._provider = provider
+        self._models: dict[str, Model] = {}
+        self._keeper: AsyncGenerator[None] | None = None
+
+    def model(self, name: str) -> Model:
+        if name not in self._models:
+            self._models[name] = self._named(name)
+        return self._models[name]
+
+    async def open(self, by_loop: dict[asyncio.AbstractEventLoop, Client]) -> None:
+        """Open the client on the running loop. It leaves `by_loop` when it is closed."""
+        self._keeper = self._keep(by_loop)
+        await anext(self._keeper)
+
+    async def aclose(self) -> None:
+        keeper, self._keeper = self._keeper, None
+        if keeper is not None:
+            await keeper.aclose()
+
+    async def _keep(self, by_loop: dict[asyncio.AbstractEventLoop, Client]) -> AsyncGenerator[None]:
+        """Holds the connections. The loop closes this generator when it ends."""
+        async with self._provider:
+            try:
+                yield
+            finally:
+                by_loop.pop(asyncio.get_running_loop(), None)
+
+    def _named(self, name: str) -> Model:
+        from pydantic_ai.models import infer_model
+
+        return infer_model(f"{self._prefix}:{name}", provider_factory=lambda _: self._provider)
+
+
+def _close_all(by_loop: dict[asyncio.AbstractEventLoop, Client]) -> None:
+    """Have each client closed on its loop, as soon as that has time. Called from any thread."""
+    for loop, client in list(by_loop.items()):
+        with suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(_close_soon, loop, client)
+
+
+def _close_soon(loop: asyncio.AbstractEventLoop, client: Client) -> None:
+    closing = loop.create_task(client.aclose())
+    _closing.add(closing)
+    closing.add_done_callback(_closing.discard)
+
+
+_closing: set[asyncio.Task[None]] = set()
+"""Tasks that close a client: a loop holds its tasks weakly."""

@@ -1,0 +1,90 @@
+"""The provider's answer as ours: a message, why it ended, what it used up."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from statewright.errors import ModelUnavailable
+from statewright.messages import Message, ToolCall, read_tool_call
+from statewright.models.model import FinishReason, ModelResponse, Usage
+from statewright.models.providers.provenance import Source, record_of
+
+if TYPE_CHECKING:
+    from pydantic_ai import messages as vendor
+    from pydantic_ai.usage import RequestUsage
+
+_REASONS: dict[str | None, FinishReason] = {"length": "length", "content_filter": "refused", "tool_call": "tools"}
+
+
+def response_from(answer: vendor.ModelResponse, source: Source, *, streamed: bool) -> ModelResponse:
+    """An answer of a provider. Raises ModelUnavailable for one that broke off or failed on the way."""
+    _check_ended(answer, source, streamed=streamed)
+    message = _message(answer, source)
+    return ModelResponse(message, _priced(answer), answer.model_name, _reason(answer, message))
+
+
+def _check_ended(answer: vendor.ModelResponse, source: Source, *, streamed: bool) -> None:
+    """An answer is whole when the provider says why it ended. Some leave that out, but none in a stream."""
+    details = answer.provider_details or {}
+    ended = details.get("finish_reason") or details.get("refusal") or (not streamed and answer.finish_reason)
+    if ended and answer.finish_reason != "error":
+        return
+    found = f"{len(_text(answer))} characters of text and {len(answer.tool_calls)} calls of tools"
+    why = f"ended with {ended!r}" if ended else "broke off without a reason to end"
+    raise ModelUnavailable(f"The answer of {source.name!r} at {source.url} {why}, after {found}. Ask again.")
+
+
+def _message(answer: vendor.ModelResponse, source: Source) -> Message:
+    reasoning = answer.thinking
+    kept = {"reasoning": reasoning, "provider": record_of(answer, source)}
+    metadata = {key: value for key, value in kept.items() if value}
+    text = _text(answer) or (answer.provider_details or {}).get("refusal") or ""
+    return Message(
+        _with_files(text, answer),
+        role="assistant",
+        tool_calls=tuple(_call(part) for part in answer.tool_calls),
+        metadata=metadata or None,
+    )
+
+
+def _text(answer: vendor.ModelResponse) -> str:
+    """The text as it was streamed, with nothing between its parts."""
+    return "".join(part.content for part in answer.parts if part.part_kind == "text")
+
+
+def _with_files(text: str, answer: vendor.ModelResponse) -> str | list[dict[str, Any]]:
+    """The text, with the files that the model made beside it, if it did."""
+    if not answer.files:
+        return text
+    files = [{"type": "image_url", "image_url": {"url": file.data_uri}} for file in answer.files]
+    return [*([{"type": "text", "text": text}] if text else []), *files]
+
+
+def _call(part: vendor.ToolCallPart) -> ToolCall:
+    return read_tool_call(part.tool_call_id, part.tool_name, {} if part.args is None else part.args)
+
+
+def _reason(answer: vendor.ModelResponse, message: Message) -> FinishReason:
+    """Why the model ended. Some providers say "stop" where they want tools called."""
+    reason = _REASONS.get(answer.finish_reason, "stop")
+    return "tools" if reason == "stop" and message.tool_calls else reason
+
+
+def usage_from(usage: RequestUsage, cost: float = 0.0) -> Usage:
+    """What a call has used up so far."""
+    return Usage(
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        cost=cost,
+        cached_tokens=usage.cache_read_tokens,
+        reasoning_tokens=usage.output_reasoning_tokens,
+    )
+
+
+def _priced(answer: vendor.ModelResponse) -> Usage:
+    if answer.usage.cost is not None:
+        return usage_from(answer.usage, float(answer.usage.cost))
+    try:
+        return usage_from(answer.usage, float(answer.cost().total_price))
+    except Exception:  # the price list knows few models, and an answer is worth more than its price
+        return usage_from(answer.usage)

@@ -1,0 +1,63 @@
+"""Names of models: a provider, a colon, and the name by which that provider knows the model."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from statewright.errors import ModelError, suggestion
+from statewright.models.providers.key import VARIABLES_BY_PROVIDER
+
+
+class ModelName(NamedTuple):
+    """A model's name in its two halves."""
+
+    provider: str
+    model: str
+
+    def __str__(self) -> str:
+        return f"{self.provider}:{self.model}"
+
+
+def read_name(name: str, *, base_url: str | None = None) -> ModelName:
+    """The halves of a name. With an own address, a name without a provider is one for chat completions.
+
+    Raises ModelError for a provider that nobody knows.
+    """
+    provider, colon, model = name.partition(":")
+    if colon and model and is_provider(provider):
+        return ModelName(provider, model)
+    if base_url and name and not (colon and not model):
+        return ModelName("openai-chat", name)
+    if not colon or not model:
+        raise ModelError(
+            f"The model {name!r} has no provider. Write provider:model, such as 'openai:gpt-5'; "
+            f"or pass base_url for a server that speaks as OpenAI does."
+        )
+    known = suggestion(provider, VARIABLES_BY_PROVIDER, noun="Providers")
+    raise ModelError(f"The model {name!r} is of the provider {provider!r}, which is not known. {known}")
+
+
+def read_other(name: str, own: ModelName) -> str:
+    """The name by which `own`'s provider knows another model. Raises ModelError for one of another provider."""
+    provider, colon, model = name.partition(":")
+    if not colon or not is_provider(provider):
+        return name
+    if provider == own.provider:
+        return model
+    raise ModelError(
+        f"The request is for the model {name!r}, but this connection is to the provider {own.provider!r} "
+        f"({str(own)!r}). Connect a model of {provider!r} of its own."
+    )
+
+
+def is_provider(name: str) -> bool:
+    """Whether this is the name of a provider, be its library installed or not."""
+    from pydantic_ai.providers import infer_provider_class
+
+    try:
+        infer_provider_class(name)
+    except ValueError:
+        return False
+    except ImportError:
+        return True
+    return True

@@ -1,0 +1,123 @@
+"""What a provider wants back of its own answers: thoughts with their signatures, and the ids of their items.
+
+It is kept as plain JSON in the message's metadata under `provider`: the parts of the answer in their order, without the
+text and the arguments that stand in the message itself. So a message that was changed since is sent as it is now. Only
+the provider that gave an answer, at the same address, gets this back; others get text and calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from urllib.parse import urlsplit, urlunsplit
+
+from statewright.messages import Message, ToolCall
+
+if TYPE_CHECKING:
+    from pydantic_ai import messages as vendor
+
+_PLAIN = ({"part_kind", "length"}, {"part_kind", "tool_call_id"})
+"""The fields of parts of which nothing but the message is needed."""
+_OF_RESPONSE = ("provider_name", "canonical_system", "provider_response_id", "model_name")
+
+
+class Source(NamedTuple):
+    """Where an answer comes from: how the provider is asked, and at which address."""
+
+    name: str
+    url: str
+    """Without a password, since it is kept."""
+
+    @classmethod
+    def at(cls, name: str, url: str) -> Source:
+        parts = urlsplit(url)
+        return cls(name, urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", "")))
+
+
+def record_of(response: vendor.ModelResponse, source: Source) -> dict[str, Any] | None:
+    """What to keep of an answer; None where its text and calls say it all."""
+    from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelResponse
+
+    needed = ModelResponse(parts=response.parts, **{name: getattr(response, name) for name in _OF_RESPONSE})
+    whole = ModelMessagesTypeAdapter.dump_python([needed], mode="json", exclude_none=True)[0]
+    parts = [_without_content(part) for part in whole["parts"] if part["part_kind"] != "file"]
+    if all(set(part) in _PLAIN for part in parts):
+        return None
+    about = {key: whole[key] for key in _OF_RESPONSE if key in whole}
+    return {"name": source.name, "url": source.url, **about, "parts": parts}
+
+
+def _without_content(part: dict[str, Any]) -> dict[str, Any]:
+    match part["part_kind"]:
+        case "text":
+            rest = {key: value for key, value in part.items() if key != "content"}
+            return {**rest, "length": len(part["content"])}
+        case "tool-call":
+            return {key: value for key, value in part.items() if key not in ("args", "tool_name", "provider_name")} | (
+                {"provider_name": part["provider_name"]} if "id" in part or "provider_details" in part else {}
+            )
+        case _:
+            return part
+
+
+def response_of(message: Message, source: Source) -> vendor.ModelResponse:
+    """A message of the assistant as the response that it was, as far as this provider may see it."""
+    from pydantic_ai.messages import ModelMessagesTypeAdapter
+
+    record = (message.metadata or {}).get("provider")
+    if not _is_from(record, source):
+        return _plain(message)
+    known = cast("Mapping[str, Any]", record)
+    about = {key: known[key] for key in _OF_RESPONSE if key in known}
+    whole = {"kind": "response", **about, "parts": list(_parts(message, known["parts"]))}
+    return cast("vendor.ModelResponse", ModelMessagesTypeAdapter.validate_python([whole])[0])
+
+
+def _is_from(record: object, source: Source) -> bool:
+    if not isinstance(record, Mapping):
+        return False
+    known = cast("Mapping[str, Any]", record)
+    return known.get("name") == source.name and known.get("url") == source.url and isinstance(known.get("parts"), list)
+
+
+def _plain(message: Message) -> vendor.ModelResponse:
+    from pydantic_ai import messages as vendor
+
+    text = [vendor.TextPart(message.text)] if message.text else []
+    calls = [vendor.ToolCallPart(call.name, call.written, call.id) for call in message.tool_calls]
+    return vendor.ModelResponse(parts=[*text, *calls])
+
+
+def _parts(message: Message, kept: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The parts that were kept, filled with what the message says now; what it has besides comes last."""
+    texts = _texts(message.text, [part["length"] for part in kept if part["part_kind"] == "text"])
+    calls = {call.id: call for call in message.tool_calls}
+    for part in kept:
+        match part["part_kind"]:
+            case "text":
+                content = next(texts)
+                if content:
+                    yield {**{key: part[key] for key in part if key != "length"}, "content": content}
+            case "tool-call":
+                if (call := calls.pop(part["tool_call_id"], None)) is not None:
+                    yield {**part, **_call(call)}
+            case _:
+                yield dict(part)
+    yield from ({"part_kind": "text", "content": text} for text in texts if text)
+    yield from ({"part_kind": "tool-call", **_call(call)} for call in calls.values())
+
+
+def _texts(text: str, lengths: Sequence[int]) -> Iterator[str]:
+    """The text cut as it was, or whole in the first place where it is another one by now."""
+    if sum(lengths) != len(text):
+        yield text
+        yield from [""] * (len(lengths) - 1)
+        return
+    start = 0
+    for length in lengths:
+        yield text[start : start + length]
+        start += length
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    return {"tool_name": call.name, "args": call.written, "tool_call_id": call.id}

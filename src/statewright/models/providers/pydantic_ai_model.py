@@ -1,0 +1,105 @@
+"""A provider's model behind our port.
+
+It asks by `pydantic_ai.direct`, which sends one request and gives its answer: no agent, no loop, no memory. How a
+vendor wants things written is theirs; what is said, tried again and kept is ours. `failure` says which errors there
+are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from statewright.models.event import ModelEvent, ResponseFinished
+from statewright.models.guard import check_calls_allowed
+from statewright.models.model import ModelRequest, ModelResponse
+from statewright.models.providers.apart import run_apart
+from statewright.models.providers.client import Clients
+from statewright.models.providers.failure import translated_errors
+from statewright.models.providers.incoming import response_from
+from statewright.models.providers.key import VARIABLES_BY_PROVIDER
+from statewright.models.providers.name import ModelName, read_other
+from statewright.models.providers.outgoing import messages_of
+from statewright.models.providers.provenance import Source
+from statewright.models.providers.settings import parameters_of, settings_of
+from statewright.models.providers.streaming import pieces_of
+
+if TYPE_CHECKING:
+    from pydantic_ai.models import Model
+
+
+class PydanticAIModel:
+    """A chat model of a provider; made by `connect_model`.
+
+    It may be asked from several threads and event loops at once. A request's `model` may name another model of the same
+    provider, with or without the prefix; that of another provider is a ModelError. A request's `extra` are settings
+    under pydantic-ai's names, such as `{"thinking": "high"}`, `{"openai_reasoning_effort": "low"}` or `{"extra_body":
+    {...}}`. `metadata["provider"]` of an answer is plain JSON; leave it in the message, and reasoning goes on
+    where it was.
+    """
+
+    def __init__(
+        self, name: ModelName, clients: Clients, settings: Mapping[str, Any], *, key_given: bool = False
+    ) -> None:
+        self._name = name
+        self._clients = clients
+        self._settings = settings
+        variables = " or ".join(VARIABLES_BY_PROVIDER.get(name.provider, ()))
+        self._key = "the api_key that was given" if key_given else variables or "the key in the environment"
+
+    @property
+    def name(self) -> str:
+        """Provider and model, as `connect_model` takes them."""
+        return str(self._name)
+
+    def __repr__(self) -> str:
+        return f"PydanticAIModel({self.name!r})"
+
+    async def complete(self, request: ModelRequest) -> ModelResponse:
+        """The answer, whole. Raises as `failure` says; a cancelled call closes its connection."""
+        from pydantic_ai.direct import model_request
+
+        model, name = await self._asked(request)
+        source = self._source(model)
+        with translated_errors(name, self._key):
+            answer = await model_request(model, instrument=False, **self._call(request, model, source))
+            return response_from(answer, source, streamed=False)
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """The answer in pieces, and at last whole. An answer that breaks off raises ModelUnavailable."""
+        return run_apart(self._events(request))
+
+    async def _events(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        from pydantic_ai.direct import model_request_stream
+
+        model, name = await self._asked(request)
+        source = self._source(model)
+        with translated_errors(name, self._key):
+            call = self._call(request, model, source)
+            async with model_request_stream(model, instrument=False, **call) as stream:
+                async for piece in pieces_of(stream):
+                    yield piece
+                response = response_from(stream.get(), source, streamed=True)
+        yield ResponseFinished(response)
+
+    async def aclose(self) -> None:
+        """Close the connections of the running loop. They are closed anyway when the loop ends."""
+        await self._clients.aclose()
+
+    async def _asked(self, request: ModelRequest) -> tuple[Model, str]:
+        """The model that the request is for, and its whole name. Raises ModelError where calls are forbidden."""
+        wanted = read_other(request.model, self._name) if request.model else self._name.model
+        model, name = await self._clients.model(wanted), str(self._name._replace(model=wanted))
+        check_calls_allowed(name, base_url=model.base_url)
+        return model, name
+
+    def _source(self, model: Model) -> Source:
+        return Source.at(self._name.provider, model.base_url or "")
+
+    def _call(self, request: ModelRequest, model: Model, source: Source) -> dict[str, Any]:
+        parameters = parameters_of(request, model)
+        return {
+            "messages": model.prepare_messages(messages_of(request, source), parameters),
+            "model_settings": settings_of(request, self._settings),
+            "model_request_parameters": parameters,
+        }

@@ -1,0 +1,73 @@
+"""What a request wants besides an answer to its messages, in the settings and parameters of pydantic-ai."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from statewright.errors import ModelError, suggestion
+from statewright.models.model import ModelRequest, OutputForm, ToolSpec
+
+if TYPE_CHECKING:
+    from pydantic_ai.models import Model, ModelRequestParameters
+    from pydantic_ai.settings import ModelSettings
+    from pydantic_ai.tools import ToolDefinition
+
+# The runtime retries, and honours what the provider says about when: the libraries of the vendors shall not.
+_ALWAYS: dict[str, Any] = {"max_retries": 0}
+
+
+def settings_of(request: ModelRequest, defaults: Mapping[str, Any]) -> ModelSettings:
+    """The settings of a call: the request's own before `extra` before the connection's."""
+    asked: dict[str, Any] = {
+        "temperature": request.temperature,
+        "max_tokens": request.max_tokens,
+        "top_p": request.top_p,
+        "stop_sequences": list(request.stop) or None,
+        "seed": request.seed,
+        "request_timeout": request.timeout,
+        **_tool_settings(request),
+    }
+    present = {name: value for name, value in asked.items() if value is not None}
+    merged = {**defaults, **request.extra, **present, **_ALWAYS}
+    if headers := {**defaults.get("extra_headers", {}), **request.extra.get("extra_headers", {})}:
+        merged["extra_headers"] = headers
+    return cast("ModelSettings", merged)
+
+
+def _tool_settings(request: ModelRequest) -> dict[str, Any]:
+    """How tools are chosen; nothing without tools, since providers refuse that."""
+    if not request.tools:
+        return {}
+    choice = {"auto": None, "any": "required", "none": "none"}.get(request.tool_choice, [request.tool_choice])
+    names = [tool.name for tool in request.tools]
+    if isinstance(choice, list) and request.tool_choice not in names:
+        raise ModelError(
+            f"The request chooses the tool {request.tool_choice!r}, which it does not offer. "
+            + suggestion(request.tool_choice, [*names, "auto", "any", "none"], noun="Choices")
+        )
+    return {"tool_choice": choice, "parallel_tool_calls": request.parallel_tool_calls}
+
+
+def parameters_of(request: ModelRequest, model: Model) -> ModelRequestParameters:
+    """The tools and the form of the answer. A model that takes no schema is told it in its instructions."""
+    from pydantic_ai.models import ModelRequestParameters
+    from pydantic_ai.output import OutputObjectDefinition
+
+    tools = [_tool(tool) for tool in request.tools]
+    if request.output is None:
+        return ModelRequestParameters(function_tools=tools)
+    form: OutputForm = request.output
+    return ModelRequestParameters(
+        function_tools=tools,
+        output_mode="native" if model.profile.get("supports_json_schema_output", False) else "prompted",
+        output_object=OutputObjectDefinition(dict(form.schema), name=form.name),
+    )
+
+
+def _tool(tool: ToolSpec) -> ToolDefinition:
+    from pydantic_ai.tools import ToolDefinition
+
+    return ToolDefinition(
+        name=tool.name, parameters_json_schema=dict(tool.parameters), description=tool.description, strict=tool.strict
+    )

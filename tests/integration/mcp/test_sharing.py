@@ -1,0 +1,233 @@
+"""One connection for everybody: many calls, several event loops, several owners."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypedDict
+
+import pytest
+from tests.mcp_servers import by_name, call, eventually, everything, is_alive, program, wild
+
+from statewright import START, Runtime, StateGraph
+from statewright.agents.mcp import McpServer, McpTools, McpUnavailableWarning
+from statewright.agents.tools import ToolContext
+from statewright.errors import ToolError
+
+NOTHING = ToolContext()
+
+
+class State(TypedDict, total=False):
+    n: int
+    result: int
+
+
+def starts(file: Path) -> int:
+    return len(file.read_text(encoding="utf-8").splitlines())
+
+
+def test_fifty_that_race_to_be_first_connect_once(tmp_path: Path) -> None:
+    log = tmp_path / "starts"
+    with McpTools([everything(env={"STARTS": str(log)})]) as tools:
+
+        def first(number: int) -> object:
+            return call(by_name(tools)["add"], a=number, b=0)["result"]
+
+        with ThreadPoolExecutor(50) as pool:
+            assert list(pool.map(first, range(50))) == list(range(50))
+        assert starts(log) == 1
+
+
+def test_fifty_calls_at_a_time_run_side_by_side() -> None:
+    async def run(tools: McpTools) -> float:
+        nap = {tool.remote_name: tool for tool in await tools.tools()}["nap"]
+        began = time.monotonic()
+        await asyncio.gather(*(nap.call({"seconds": 0.5}, context=NOTHING) for _ in range(50)))
+        return time.monotonic() - began
+
+    with McpTools([everything()]) as tools:
+        assert asyncio.run(run(tools)) < 5
+
+
+def test_three_event_loops_share_a_connection(tmp_path: Path) -> None:
+    log = tmp_path / "starts"
+    with McpTools([everything(env={"STARTS": str(log)})]) as tools:
+        process = by_name(tools)["process"]
+        seen: list[object] = [call(process), call(process)]
+        other = threading.Thread(target=lambda: seen.append(call(process)))
+        other.start()
+        other.join()
+        assert len(seen) == 3
+        assert seen[0] == seen[1] == seen[2]
+        assert starts(log) == 1
+
+
+def test_runs_of_a_graph_share_a_connection_however_they_are_driven(tmp_path: Path) -> None:
+    log = tmp_path / "starts"
+    with McpTools([everything(env={"STARTS": str(log)})]) as tools:
+
+        async def node(state: State, runtime: Runtime) -> dict[str, int]:
+            known = {tool.remote_name: tool for tool in await tools.tools()}
+            context = ToolContext(runtime=runtime, stream_writer=runtime.stream_writer)
+            await known["count"].call({"to": 2}, context=context)
+            return await known["add"].call({"a": state["n"], "b": 1}, context=context)
+
+        graph = StateGraph(State).add_node("node", node).add_edge(START, "node")
+        app = graph.compile()
+        with ThreadPoolExecutor(3) as pool:
+            answers = list(pool.map(lambda n: app.invoke({"n": n})["result"], range(3)))
+        assert answers == [1, 2, 3]
+        assert asyncio.run(app.ainvoke({"n": 5}))["result"] == 6
+        told = [part["progress"] for part in app.stream({"n": 1}, stream_mode="custom")]
+        assert told == [1, 2]
+        assert starts(log) == 1
+
+
+def test_a_call_that_is_cancelled_is_cancelled_at_the_server(tmp_path: Path) -> None:
+    file = tmp_path / "hang"
+
+    async def run(tools: McpTools) -> None:
+        hang = {tool.remote_name: tool for tool in await tools.tools()}["hang"]
+        calling = asyncio.create_task(hang.call({"file": str(file)}, context=NOTHING))
+        while not file.exists():
+            await asyncio.sleep(0.01)
+        calling.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await calling
+
+    with McpTools([everything()]) as tools:
+        asyncio.run(run(tools))
+        assert eventually(lambda: file.read_text(encoding="utf-8") == "cancelled")
+        assert call(by_name(tools)["add"], a=1, b=1) == {"result": 2}
+
+
+def test_one_that_is_cancelled_while_connecting_leaves_the_others_waiting() -> None:
+    async def run(tools: McpTools) -> int:
+        first = asyncio.create_task(tools.tools())
+        second = asyncio.create_task(tools.tools())
+        await asyncio.sleep(0.1)
+        first.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        return len(await second)
+
+    with McpTools([everything("--sleep", "0.5")]) as tools:
+        assert asyncio.run(run(tools)) > 10
+
+
+def test_owners_that_describe_a_server_alike_share_it_and_the_last_one_ends_it() -> None:
+    one, other = McpTools([everything()]), McpTools([everything(timeout=5)])
+    process = call(by_name(one)["process"])["result"]
+    assert call(by_name(other)["process"])["result"] == process
+    one.close()
+    assert call(by_name(other)["process"])["result"] == process
+    other.close()
+    assert not is_alive(process)
+
+
+def test_servers_that_differ_in_a_secret_are_not_shared() -> None:
+    with McpTools([everything(env={"KEY": "1"})]) as one, McpTools([everything(env={"KEY": "2"})]) as other:
+        values = [call(by_name(tools)["variable"], name="KEY") for tools in (one, other)]
+        assert values == [{"result": "1"}, {"result": "2"}]
+
+
+def test_an_owner_that_nobody_holds_counts_as_closed_but_tools_hold_their_owner() -> None:
+    process = by_name(McpTools([everything()]))["process"]
+    gc.collect()
+    number = call(process)["result"]
+    assert call(process)["result"] == number
+    del process
+    gc.collect()
+    assert eventually(lambda: not is_alive(number))
+
+
+def test_what_is_closed_says_so() -> None:
+    with McpTools([everything()]) as tools:
+        add = by_name(tools)["add"]
+    with pytest.raises(ToolError, match=r"are closed"):
+        call(add, a=1, b=1)
+    with pytest.raises(ToolError, match=r"are closed"):
+        tools.load()
+
+
+def test_closing_while_it_connects_ends_the_program() -> None:
+    async def run() -> None:
+        tools = McpTools([everything("--sleep", "5")])
+        listing = asyncio.create_task(tools.tools())
+        await asyncio.sleep(0.3)
+        async with tools:
+            pass
+        with pytest.raises(ToolError, match=r"was closed before it was connected"):
+            await listing
+
+    began = time.monotonic()
+    asyncio.run(run())
+    assert time.monotonic() - began < 5
+
+
+def test_servers_that_cannot_be_used_are_all_told_of() -> None:
+    servers = [McpServer.stdio("a", "no-such-a"), everything(), McpServer.stdio("b", "no-such-b")]
+    with McpTools(servers) as tools, pytest.raises(ToolError, match=r"(?s)'no-such-a'.*'no-such-b'"):
+        tools.load()
+
+
+def test_servers_that_cannot_be_used_may_be_left_out_with_a_warning() -> None:
+    with McpTools([McpServer.stdio("a", "no-such-a"), everything()], on_unavailable="warn") as tools:
+        with pytest.warns(McpUnavailableWarning, match=r"MCP server 'a' .*'no-such-a'.* could not be started"):
+            known = tools.load()
+        assert {tool.server.name for tool in known} == {"e"}
+
+
+def test_only_what_is_allowed_is_given() -> None:
+    with McpTools([everything(allowed_tools=["say", "add"])]) as tools:
+        assert [tool.name for tool in tools.load()] == ["e-add", "e-say"]
+    with (
+        McpTools([everything(allowed_tools=["sya"])]) as tools,
+        pytest.raises(ToolError, match=r"has no tool 'sya', which allowed_tools names. Did you mean 'say'"),
+    ):
+        tools.load()
+
+
+def test_a_tool_is_found_by_either_name_and_nothing_is_guessed() -> None:
+    async def run(tools: McpTools) -> None:
+        assert (await tools.tool("e-add")).remote_name == "add"
+        assert (await tools.tool("add")).name == "e-add"
+        assert (await tools.tool("echo", server="w")).name == "w-echo"
+        with pytest.raises(ToolError, match=r"There is no tool 'ad' of MCP server 'e'. Did you mean 'add'"):
+            await tools.tool("ad", server="e")
+        with pytest.raises(ToolError, match=r"Several MCP servers have a tool 'grow'. Say which: e-grow, w-grow"):
+            await tools.tool("grow")
+        with pytest.raises(ToolError, match=r"There is no MCP server 'x'. Servers: e, off, w"):
+            await tools.tool("add", server="x")
+        with pytest.raises(ToolError, match=r"MCP server 'off' .* is disabled"):
+            await tools.tool("add", server="off")
+
+    servers = [everything(), program(file="wild.py", name="w"), program("stdio", name="off", enabled=False)]
+    with McpTools(servers) as tools:
+        asyncio.run(run(tools))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_forked_process_has_connections_of_its_own() -> None:
+    with McpTools([wild()]) as tools:
+        echo = by_name(tools)["echo"]
+        ours = call(echo)
+        reading, writing = os.pipe()
+        if os.fork() == 0:
+            answer = call(echo)
+            tools.close()
+            os.write(writing, answer.encode())
+            os._exit(0)
+        os.close(writing)
+        theirs = os.read(reading, 1000).decode()
+        os.close(reading)
+        os.wait()
+        assert theirs
+        assert theirs != ours
+        assert call(echo) == ours

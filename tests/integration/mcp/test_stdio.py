@@ -1,0 +1,267 @@
+"""Servers that are programs: started once, spoken to, and gone when nobody needs them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+from tests.mcp_servers import by_name, call, eventually, everything, is_alive, program, wild
+
+from statewright.agents.mcp import McpServer, McpTools
+from statewright.agents.tools import ToolContext
+from statewright.errors import ToolError
+
+
+def test_tools_have_names_of_server_and_tool_and_the_schema_of_the_server(lasting: McpTools) -> None:
+    add = by_name(lasting)["add"]
+    assert (add.name, add.description) == ("e-add", "Add two numbers.")
+    assert {name: part["type"] for name, part in add.parameters["properties"].items()} == {
+        "a": "integer",
+        "b": "integer",
+    }
+
+
+def test_answers_are_structured_content_text_or_parts(lasting: McpTools) -> None:
+    known = by_name(lasting)
+    assert call(known["add"], a=1, b=2) == {"result": 3}
+    assert call(known["person"], name="x") == {"name": "x", "tags": ["a", "ü"]}
+    assert call(known["say"], text="héllo") == "héllo"
+    assert call(known["lines"]) == "one\ntwo"
+    text, image = call(known["picture"])
+    assert (text, image) == (
+        {"type": "text", "text": "a dot"},
+        {"type": "image", "data": "ZG90", "mime_type": "image/png"},
+    )
+    assert call(known["document"])[1]["text"] == "notes"
+
+
+def test_what_the_server_calls_an_error_is_a_tool_error_with_its_text(lasting: McpTools) -> None:
+    known = by_name(lasting)
+    with pytest.raises(ToolError, match=r"^Tool 'e-fail' failed: .*no such file"):
+        call(known["fail"], text="no such file")
+    with pytest.raises(ToolError, match=r"(?s)Tool 'e-add' failed: .*unable to parse"):
+        call(known["add"], a="x", b=1)
+
+
+def test_arguments_that_cannot_be_sent_leave_the_connection_as_it_was(lasting: McpTools) -> None:
+    known = by_name(lasting)
+    before = call(known["process"])
+    for wrong in ("\ud800", object(), float("nan")):
+        with pytest.raises(ToolError, match=r"cannot be written as JSON"):
+            call(known["say"], text=wrong)
+    assert call(known["process"]) == before
+
+
+def test_the_environment_is_laid_over_that_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OURS", "from here")
+    monkeypatch.setenv("BOTH", "from here")
+    with McpTools([everything(env={"BOTH": "from there"})]) as tools:
+        variable = by_name(tools)["variable"]
+        assert call(variable, name="OURS") == {"result": "from here"}
+        assert call(variable, name="BOTH") == {"result": "from there"}
+
+
+def test_progress_goes_to_the_stream_writer(lasting: McpTools) -> None:
+    heard: list[dict[str, object]] = []
+    context = ToolContext(stream_writer=heard.append, tool_call_id="c1")
+    assert call(by_name(lasting)["count"], context, to=2) == {"result": 2}
+    assert [(one["tool"], one["call"], one["progress"], one["message"]) for one in heard] == [
+        ("e-count", "c1", 1, "step 1"),
+        ("e-count", "c1", 2, "step 2"),
+    ]
+
+
+def test_a_tool_that_hangs_is_given_up_and_cancelled_at_the_server(tmp_path: Path) -> None:
+    file = tmp_path / "hang"
+    with McpTools([everything(timeout=0.3)]) as tools:
+        known = by_name(tools)
+        before = call(known["process"])
+        with pytest.raises(ToolError, match=r"did not answer the call of 'hang' within 0\.3 s.*may have had an effect"):
+            call(known["hang"], file=str(file))
+        assert eventually(lambda: file.read_text(encoding="utf-8") == "cancelled")
+        assert call(known["process"]) == before
+
+
+def test_a_server_that_crashes_fails_the_call_and_is_started_again_for_the_next() -> None:
+    with McpTools([everything()]) as tools:
+        known = by_name(tools)
+        before = call(known["process"])
+        with pytest.raises(ToolError, match=r"(?s)lost during the call of 'crash'.*not repeated.*out of memory"):
+            call(known["crash"], words="out of memory")
+        assert call(known["process"]) != before
+
+
+def test_a_server_that_died_between_calls_is_started_again_without_an_error() -> None:
+    with McpTools([everything()]) as tools:
+        process = by_name(tools)["process"]
+        before = call(process)["result"]
+        os.kill(before, signal.SIGKILL)
+        assert eventually(lambda: not is_alive(before))
+        time.sleep(0.1)
+        assert call(process)["result"] != before
+
+
+def test_a_server_that_is_slow_to_start_is_waited_for() -> None:
+    with McpTools([everything("--sleep", "1")]) as tools:
+        assert call(by_name(tools)["add"], a=1, b=1) == {"result": 2}
+
+
+def test_a_server_that_is_too_slow_to_start_is_ended() -> None:
+    began = time.monotonic()
+    tools = McpTools([program("--mute", "initialize", "--die", "x", file="wild.py", connect_timeout=0.5)])
+    with pytest.raises(
+        ToolError, match=r"MCP server 'e' .*could not be started: .*within 0\.5 s.*raise connect_timeout"
+    ):
+        tools.load()
+    assert time.monotonic() - began < 2
+    tools.close()
+
+
+def test_a_program_that_is_not_there_is_named() -> None:
+    with pytest.raises(ToolError, match=r"MCP server 'm' \(command 'no-such-program'\) could not be started: FileNot"):
+        McpTools([McpServer.stdio("m", "no-such-program")]).load()
+
+
+def test_a_program_that_ends_at_once_tells_why() -> None:
+    code = "import sys; sys.exit('there is no configuration')"
+    with pytest.raises(ToolError, match=r"(?s)could not be started.*standard error:\nthere is no configuration$"):
+        McpTools([McpServer.stdio("m", sys.executable, ["-c", code])]).load()
+
+
+def test_secrets_are_in_no_error() -> None:
+    with McpTools([everything(env={"KEY": "hunter2-hunter2"})]) as tools:
+        with pytest.raises(ToolError) as caught:
+            call(by_name(tools)["fail_with"], name="KEY")
+        assert "refused ***" in str(caught.value)
+        with pytest.raises(ToolError) as caught:
+            call(by_name(tools)["crash"], words="key hunter2-hunter2")
+        assert str(caught.value).endswith("\nkey ***")
+        assert "hunter2" not in str(caught.value)
+
+
+# -- programs of the older protocol, with bad habits
+
+
+def test_what_is_no_message_is_passed_over() -> None:
+    with McpTools([wild()]) as tools:
+        assert json.loads(call(by_name(tools)["echo"], x=1))["x"] == 1
+
+
+def test_tools_that_a_server_has_later_are_listed() -> None:
+    for server in (everything(), wild()):
+        with McpTools([server]) as tools:
+            before = set(by_name(tools))
+            call(by_name(tools)["grow"], name="grown")
+            assert eventually(lambda: len(set(by_name(tools)) - before) == 1), server  # noqa: B023
+
+
+def test_tools_that_change_while_they_are_listed_are_listed_anew() -> None:
+    with McpTools([wild("--restless")]) as tools:
+        before = set(by_name(tools))
+        assert len(set(by_name(tools)) - before) == 1
+
+
+def test_all_pages_of_a_list_are_read() -> None:
+    with McpTools([wild("--pages", "5")]) as tools:
+        known = by_name(tools)
+        assert len(known) == 107
+        assert json.loads(call(known["t5_19"]))["tool"] == "t5_19"
+
+
+def test_a_list_that_never_ends_is_an_error() -> None:
+    with pytest.raises(ToolError, match=r"did not list its tools: .*more than 1000 pages"):
+        McpTools([wild("--endless")]).load()
+
+
+def test_a_server_that_does_not_list_its_tools_is_an_error() -> None:
+    with pytest.raises(ToolError, match=r"did not list its tools: .*"):
+        McpTools([wild("--mute", "tools/list", connect_timeout=1)]).load()
+    with pytest.raises(ToolError, match=r"(?s)did not list its tools: .*no more of this"):
+        McpTools([wild("--die", "tools/list")]).load()
+
+
+def test_names_that_no_provider_takes_are_made_fit() -> None:
+    with McpTools([wild()]) as tools:
+        known = by_name(tools)
+        spaced, dotted, long = known["with space"].name, known["with.space"].name, known["x" * 80].name
+        assert spaced.startswith("e-with_space-")
+        assert len({spaced, dotted}) == 2
+        assert len(long) == 64
+        assert json.loads(call(known["with.space"]))["tool"] == "with.space"
+
+
+def test_answers_that_are_not_what_was_promised_are_errors() -> None:
+    with McpTools([wild()]) as tools:
+        known = by_name(tools)
+        for name in ("nonsense", "liar"):
+            with pytest.raises(ToolError, match=f"could not do the call of '{name}': "):
+                call(known[name])
+        assert json.loads(call(known["echo"]))["tool"] == "echo"
+
+
+def test_hints_of_the_server_are_kept() -> None:
+    with McpTools([wild()]) as tools:
+        assert by_name(tools)["echo"].annotations == {"readOnlyHint": True}
+
+
+# -- the end
+
+
+def test_closing_ends_the_program() -> None:
+    with McpTools([wild()]) as tools:
+        process = json.loads(call(by_name(tools)["echo"]))["pid"]
+        assert is_alive(process)
+    assert not is_alive(process)
+
+
+@pytest.mark.parametrize("ending", ["pass", "raise SystemExit(3)", "raise ValueError('x')"])
+def test_the_end_of_the_interpreter_ends_the_program_without_a_word(ending: str) -> None:
+    code = f"""
+        from tests.mcp_servers import by_name, call, everything
+        from statewright.agents.mcp import McpTools
+        tools = McpTools([everything()])
+        print(call(by_name(tools)["process"])["result"], flush=True)
+        {ending}
+    """
+    command = [sys.executable, "-W", "error", "-c", textwrap.dedent(code)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    assert not is_alive(int(done.stdout))
+    assert done.stderr == "" or ("ValueError: x" in done.stderr and done.stderr.count("Error") == 1)
+
+
+def test_a_process_that_is_killed_leaves_no_program() -> None:
+    code = """
+        import os, signal
+        from tests.mcp_servers import by_name, call, everything
+        from statewright.agents.mcp import McpTools
+        tools = McpTools([everything()])
+        print(call(by_name(tools)["process"])["result"], flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=30, check=False
+    )
+    assert eventually(lambda: not is_alive(int(done.stdout)))
+
+
+def test_without_the_sdk_it_says_what_to_install() -> None:
+    code = """
+        import sys
+        sys.modules["mcp.client"] = None
+        from statewright.agents.mcp import McpServer, McpTools
+        try:
+            McpTools([McpServer.stdio("m", "x")]).load()
+        except Exception as error:
+            print(type(error).__name__, error)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=30, check=False
+    )
+    assert "ToolError MCP servers need the extra [mcp]: pip install 'statewright[mcp]'" in done.stdout, done.stderr

@@ -1,0 +1,106 @@
+"""The ways to ask a provider, each with a model of its own name."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from copy import copy
+from typing import Any
+
+import pytest
+from tests.provider_server import ProviderServer
+
+from statewright.messages import Message
+from statewright.models import ModelEvent, ModelRequest, ModelResponse, ResponseFinished
+from statewright.models.providers import PydanticAIModel, connect_model
+
+NAMES = {
+    "openai-chat": "openai-chat:gpt-4.1",
+    "openai": "openai:gpt-5",
+    "anthropic": "anthropic:claude-opus-5",
+    "google": "google:gemini-2.5-pro",
+}
+
+
+class Asking:
+    """Asks the model of one provider, in one of the two ways."""
+
+    def __init__(
+        self, server: ProviderServer, provider: str, way: str, *, run: Callable[[Any], Any] = asyncio.run
+    ) -> None:
+        self.server = server
+        self.provider = provider
+        self.way = way
+        self.run = run
+        self.model = self.connect()
+
+    def connect(self, **options: Any) -> PydanticAIModel:
+        url = self.server.openai_url if self.provider.startswith("openai") else self.server.url
+        return connect_model(NAMES[self.provider], **{"base_url": url, "api_key": "k", **options})
+
+    def __call__(self, *messages: Message, **wanted: Any) -> ModelResponse:
+        return self.run(self.answer(ModelRequest(messages or [Message("hi")], **wanted)))
+
+    async def answer(self, request: ModelRequest) -> ModelResponse:
+        if self.way == "whole":
+            return await self.model.complete(request)
+        last = (await self.events(request))[-1]
+        assert isinstance(last, ResponseFinished)
+        return last.response
+
+    async def events(self, request: ModelRequest) -> list[ModelEvent]:
+        return [event async for event in self.model.stream(request)]
+
+    @property
+    def sent(self) -> Any:
+        """The body of the last request."""
+        return self.server.requests[-1].body
+
+
+class Shared:
+    """A server, a loop, and models that are connected once for all tests of a module."""
+
+    def __init__(self, server: ProviderServer, runner: asyncio.Runner) -> None:
+        self.server = server
+        self._runner = runner
+        self._asking: dict[str, Asking] = {}
+
+    def asking(self, provider: str, way: str) -> Asking:
+        if provider not in self._asking:
+            self._asking[provider] = Asking(self.server, provider, way, run=self._runner.run)
+        ask = copy(self._asking[provider])
+        ask.way = way
+        return ask
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Shared]:
+    with ProviderServer() as server, asyncio.Runner() as runner:
+        yield Shared(server, runner)
+
+
+@pytest.fixture
+def server(shared: Shared) -> ProviderServer:
+    shared.server.script([])
+    shared.server.requests.clear()
+    return shared.server
+
+
+@pytest.fixture(params=NAMES)
+def provider(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture(params=["whole", "streamed"])
+def way(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture
+def ask(shared: Shared, server: ProviderServer, provider: str, way: str) -> Asking:
+    return shared.asking(provider, way)
+
+
+@pytest.fixture
+def streaming(shared: Shared, server: ProviderServer, provider: str) -> Asking:
+    return shared.asking(provider, "streamed")

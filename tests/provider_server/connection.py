@@ -1,0 +1,132 @@
+"""HTTP over one connection, written out, so that it can also be broken at any place."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+from tests.provider_server import chat_completions, generate_content, messages, responses
+from tests.provider_server.answer import Answer, Cut, Failure, Raw, Reply
+
+FORMS = {
+    "/chat/completions": chat_completions,
+    "/responses": responses,
+    "/messages": messages,
+    ":generateContent": generate_content,
+    ":streamGenerateContent": generate_content,
+}
+
+
+class Connection:
+    """Reads requests one after the other, and writes what `reply` gives for each."""
+
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        reply: Callable[[Any], Reply],
+        asked: Callable[..., Any],
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._reply = reply
+        self._asked = asked
+        self._early = b""
+
+    async def serve(self) -> None:
+        with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            while (request := await self._read()) is not None:
+                answering = asyncio.ensure_future(self._write(self._reply(request), request))
+                watching = asyncio.ensure_future(self._reader.read(1))
+                await asyncio.wait({answering, watching}, return_when=asyncio.FIRST_COMPLETED)
+                if not answering.done():
+                    request.left.set()
+                    answering.cancel()
+                if not await answering:
+                    return
+                watching.cancel()
+                await asyncio.wait({watching})
+                # A client that was quick has sent the first byte of its next request meanwhile.
+                self._early = b"" if watching.cancelled() else watching.result()
+
+    async def _read(self) -> Any:
+        try:
+            head = (self._early + await self._reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+        except asyncio.IncompleteReadError:
+            return None
+        first, *lines = head.split("\r\n")
+        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines if line)}
+        body = json.loads(await self._reader.readexactly(int(headers.get("content-length", 0))) or b"null")
+        path = first.split(" ")[1]
+        streamed = ":streamGenerateContent" in path or bool(body and body.get("stream"))
+        return self._asked(path, headers, body, streamed)
+
+    async def _write(self, reply: Reply, request: Any) -> bool:
+        """Write an answer, and say whether the connection goes on."""
+        await asyncio.sleep(reply.delay)
+        match reply:
+            case Cut():
+                return False
+            case Failure():
+                error = {"type": reply.kind, "code": reply.kind, "message": reply.message}
+                body = json.dumps({"type": "error", "error": error}).encode()
+                await self._whole(body, reply.status, reply.headers)
+            case Raw():
+                await self._whole(reply.octets, reply.status, {"content-type": reply.content_type, **reply.headers})
+            case Answer():
+                return await self._answer(reply, request)
+        return True
+
+    async def _answer(self, answer: Answer, request: Any) -> bool:
+        path = request.path.partition("?")[0]
+        form = next((form for end, form in FORMS.items() if path.endswith(end)), None)
+        if form is None:
+            await self._whole(b'{"error": {"message": "no such endpoint"}}', 404, {})
+            return True
+        model = (request.body or {}).get("model") or path.rpartition("/")[2].partition(":")[0]
+        if request.streamed:
+            return await self._stream(answer, form.events(answer, model))
+        await self._whole(json.dumps(form.body(answer, model)).encode(), 200, {})
+        return True
+
+    async def _whole(self, body: bytes, status: int, headers: Mapping[str, str]) -> None:
+        present = {"content-type": "application/json", "content-length": str(len(body)), **headers}
+        self._writer.write(_head(status, present) + body)
+        await self._writer.drain()
+
+    async def _stream(self, answer: Answer, events: Iterator[Any]) -> bool:
+        """Write events in chunks, each as it is due, and say whether all of it was written."""
+        headers = {"content-type": "text/event-stream", "transfer-encoding": "chunked"}
+        self._writer.write(_head(200, headers))
+        for number, event in enumerate(events):
+            if answer.cut_after == number:
+                await self._writer.drain()
+                return False
+            if answer.stop_after == number:
+                break
+            await asyncio.sleep(answer.pause)
+            self._writer.write(_chunk(_written(event)))
+            await self._writer.drain()
+        self._writer.write(b"0\r\n\r\n")
+        await self._writer.drain()
+        return True
+
+
+def _head(status: int, headers: Mapping[str, str]) -> bytes:
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    return f"HTTP/1.1 {status} Scripted\r\n{lines}\r\n".encode()
+
+
+def _chunk(data: bytes) -> bytes:
+    return b"%x\r\n%s\r\n" % (len(data), data)
+
+
+def _written(event: Any) -> bytes:
+    """One server-sent event; it has a name where its data have a type."""
+    if isinstance(event, str):
+        return f"data: {event}\n\n".encode()
+    name = f"event: {event['type']}\n" if "type" in event else ""
+    return f"{name}data: {json.dumps(event)}\n\n".encode()

@@ -1,0 +1,108 @@
+"""The server: a loop in a thread of its own, one script for all who ask."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Self
+
+from tests.provider_server.answer import Answer, Failure, Reply
+from tests.provider_server.connection import Connection
+
+
+@dataclass
+class Asked:
+    """One request, as it came."""
+
+    path: str
+    headers: dict[str, str]
+    """Names in lower case."""
+    body: Any
+    streamed: bool
+    left: threading.Event = field(default_factory=threading.Event)
+    """Set when the client went away before it had its answer."""
+
+
+Scripted = str | Reply | Callable[[Asked], "str | Reply"]
+"""Text, an answer or a failure; or what a function makes of the request."""
+
+
+class ProviderServer:
+    """Answers the requests of all clients in the order of its script; without one left, it fails with status 500.
+
+    `repeat_last` lets the last answer serve all further requests. Use it in a `with` block.
+    """
+
+    def __init__(self, script: Iterable[Scripted] = (), *, port: int = 0, repeat_last: bool = False) -> None:
+        self.requests: list[Asked] = []
+        self.connections = 0
+        """How many are open now."""
+        self._script = list(script)
+        self._next = 0
+        self._port = port
+        self._repeat_last = repeat_last
+        self._lock = threading.Lock()
+        self._ready = threading.Event()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="provider-server", daemon=True)
+
+    @property
+    def url(self) -> str:
+        """Where Anthropic's and Google's clients begin."""
+        return f"http://127.0.0.1:{self._port}"
+
+    @property
+    def openai_url(self) -> str:
+        """Where OpenAI's clients begin."""
+        return f"{self.url}/v1"
+
+    def script(self, script: Iterable[Scripted]) -> None:
+        """Answer from this script from now on."""
+        with self._lock:
+            self._script, self._next = list(script), 0
+
+    def reply(self, asked: Asked) -> Reply:
+        """What a request is answered with; remembers the request."""
+        with self._lock:
+            self.requests.append(asked)
+            number, self._next = self._next, self._next + 1
+            if number >= len(self._script) and not (self._repeat_last and self._script):
+                return Failure(500, f"the script has {len(self._script)} answers, and another one was asked for")
+            scripted = self._script[min(number, len(self._script) - 1)]
+        answer = scripted(asked) if callable(scripted) else scripted
+        return Answer(answer) if isinstance(answer, str) else answer
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        if not self._ready.wait(10):
+            raise RuntimeError("The server did not start within ten seconds.")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(10)
+
+    def _run(self) -> None:
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.run(self._serve())
+
+    async def _serve(self) -> None:
+        self._stop = asyncio.Event()
+        server = await asyncio.start_server(self._connected, "127.0.0.1", self._port)
+        self._port = server.sockets[0].getsockname()[1]
+        self._ready.set()
+        await self._stop.wait()
+        server.close()
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        try:
+            await Connection(reader, writer, self.reply, Asked).serve()
+        finally:
+            self.connections -= 1
+            writer.transport.abort()

@@ -1,0 +1,43 @@
+"""A server that may be asked again and again."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+
+from statewright.agents.mcp import McpServer
+from statewright.agents.mcp.connection import Connection
+from statewright.errors import ToolError
+
+
+def test_a_server_that_could_not_be_started_is_tried_again_with_the_next_call_only(tmp_path: Path) -> None:
+    log = tmp_path / "starts"
+    code = f"open({str(log)!r}, 'a').write('x')"
+
+    async def run() -> None:
+        connection = Connection(McpServer.stdio("s", sys.executable, ["-c", code]))
+        for count in (1, 2):
+            answers = await asyncio.gather(*(connection.tools() for _ in range(5)), return_exceptions=True)
+            assert {type(answer) for answer in answers} == {ToolError}
+            assert len(log.read_text(encoding="utf-8")) == count
+        await connection.close()
+
+    asyncio.run(run())
+
+
+def test_closing_one_that_was_never_opened_is_nothing() -> None:
+    connection = Connection(McpServer.stdio("s", "no-such-program"))
+    asyncio.run(connection.close())
+    assert connection.owners == set()
+
+
+def test_one_that_was_closed_may_be_opened_again() -> None:
+    async def run() -> None:
+        connection = Connection(McpServer.stdio("s", "no-such-program"))
+        for _ in range(2):
+            with pytest.raises(ToolError, match="could not be started"):
+                await connection.tools()
+            await connection.close()
+
+    asyncio.run(run())

@@ -1,0 +1,47 @@
+"""The event loop of all connections."""
+
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from statewright.agents.mcp.host import Host, the_host
+from statewright.errors import ToolError
+
+
+async def thread_name() -> str:
+    return threading.current_thread().name
+
+
+def test_a_process_has_one_host_with_a_thread_of_its_own() -> None:
+    with ThreadPoolExecutor(8) as pool:
+        hosts = set(pool.map(lambda _: the_host(), range(8)))
+    assert hosts == {the_host()}
+    assert the_host().submit(thread_name).result(5) == "statewright-mcp"
+
+
+def test_cancelling_what_was_submitted_cancels_it_there() -> None:
+    started, cancelled = threading.Event(), threading.Event()
+
+    async def wait_forever() -> None:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+
+    future = the_host().submit(wait_forever)
+    assert started.wait(5)
+    future.cancel()
+    assert cancelled.wait(5)
+
+
+def test_a_closed_host_takes_nothing_more_and_its_thread_has_ended() -> None:
+    host = Host()
+    name = host.submit(thread_name).result(5)
+    before = sum(thread.name == name for thread in threading.enumerate())
+    host.close()
+    assert sum(thread.name == name for thread in threading.enumerate()) == before - 1
+    with pytest.raises(ToolError, match="MCP servers are closed"):
+        host.submit(thread_name)

@@ -1,0 +1,31 @@
+"""Names of tools that every provider takes."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from statewright.agents.mcp.names import fit_names
+from statewright.agents.tools import check_name
+
+
+def test_a_name_is_kept_where_that_is_possible() -> None:
+    assert fit_names([("files", "read_file")]) == {("files", "read_file"): "files-read_file"}
+
+
+def test_what_no_provider_takes_is_replaced() -> None:
+    assert fit_names([("7 files", "read.file")]) == {("7 files", "read.file"): "_7_files-read_file"}
+
+
+def test_names_that_would_become_one_are_marked_and_the_same_tomorrow() -> None:
+    names = fit_names([("a-b", "c"), ("a", "b-c"), ("a", "d")])
+    assert names["a", "d"] == "a-d"
+    assert names["a-b", "c"] != names["a", "b-c"]
+    assert all(name.startswith("a-b-c-") for key, name in names.items() if key != ("a", "d"))
+    assert fit_names([("a", "b-c"), ("a-b", "c")])["a-b", "c"] == names["a-b", "c"]
+
+
+@given(st.sets(st.tuples(st.text("ab-. ü0", max_size=70), st.text("ab-. ü0", max_size=70)), max_size=30))
+def test_every_tool_has_a_name_of_its_own(keys: set[tuple[str, str]]) -> None:
+    names = fit_names(keys)
+    assert set(names) == keys
+    assert len(set(names.values())) == len(keys)
+    assert all(check_name(name) for name in names.values())

@@ -1,0 +1,32 @@
+"""The moment at which a connection has ended."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+
+from statewright.agents.mcp.open import _Watched
+
+
+def test_the_end_of_what_comes_is_told_and_messages_pass() -> None:
+    async def run() -> None:
+        going, coming = anyio.create_memory_object_stream[Any](1)
+
+        @asynccontextmanager
+        async def streams() -> AsyncGenerator[tuple[Any, Any]]:
+            async with coming, going:
+                yield coming, going
+
+        ended: list[Exception | None] = []
+        async with _Watched(streams(), ended.append) as (read, write):
+            await write.send("message")
+            assert await read.receive() == "message"
+            await write.send("another")
+            assert (await anext(aiter(read)), ended) == ("another", [])
+            await write.aclose()
+            assert [message async for message in read] == []
+            assert ended == [None]
+
+    asyncio.run(run())

@@ -1,0 +1,106 @@
+"""Servers in the forms in which people write them."""
+
+from typing import Any
+
+import pytest
+
+from statewright.agents.mcp import McpServer, Sse, Stdio, StreamableHttp, read_server, read_servers
+from statewright.agents.mcp.transport import Transport
+from statewright.errors import InvalidConfig
+
+FORMS: list[tuple[dict[str, Any], Transport]] = [
+    ({"transport": {"type": "streamable-http", "url": "http://h"}}, StreamableHttp("http://h")),
+    (
+        {"transport": {"type": "sse", "url": "http://h", "requestInit": {"headers": {"K": "v"}}}},
+        Sse("http://h", {"K": "v"}),
+    ),
+    ({"transport": {"type": "stdio", "command": "x", "args": ["a"]}}, Stdio("x", ("a",))),
+    ({"command": "x", "args": ["a", 1, True], "env": {"A": 1}}, Stdio("x", ("a", "1", "true"), {"A": "1"})),
+    ({"command": "x", "arguments": "-a 'b c'", "cwd": "/tmp"}, Stdio("x", ("-a", "b c"), cwd="/tmp")),
+    ({"type": "http", "url": "http://h", "headers": {"K": "v"}}, StreamableHttp("http://h", {"K": "v"})),
+    ({"transport": "sse", "url": "http://h"}, Sse("http://h")),
+    ({"config": {"url": "http://h", "auth_token": "t"}}, StreamableHttp("http://h", {"Authorization": "Bearer t"})),
+    ({"config": {"command": "x", "url": None, "env": {}}, "description": "d"}, Stdio("x")),
+]
+
+
+@pytest.mark.parametrize(("entry", "transport"), FORMS)
+def test_every_form_is_read(entry: dict[str, Any], transport: Transport) -> None:
+    assert read_server({"name": "s", **entry}) == McpServer("s", transport)
+
+
+def test_a_url_without_a_type_means_what_the_reader_says() -> None:
+    assert read_server({"url": "http://h"}, name="s", untyped_url="sse").transport == Sse("http://h")
+
+
+def test_settings_are_read() -> None:
+    server = read_server(
+        {"command": "x", "tools": ["a"], "timeout": 5, "connect_timeout": 2, "disabled": True}, name="s"
+    )
+    assert (server.allowed_tools, server.timeout, server.connect_timeout, server.enabled) == (("a",), 5, 2, False)
+
+
+def test_a_whole_file_is_read_in_its_order() -> None:
+    entries = {"b": {"command": "x"}, "a": {"url": "http://h"}}
+    for data in (entries, {"mcpServers": entries}, [{"name": name, **entry} for name, entry in entries.items()]):
+        assert [server.name for server in read_servers(data)] == ["b", "a"]
+    made = McpServer.stdio("m", "x")
+    assert read_servers([made]) == (made,)
+
+
+@pytest.mark.parametrize(
+    ("entry", "told"),
+    [
+        ({}, "neither a command and a url"),
+        ({"command": "x", "url": "http://h"}, "both a command and a url"),
+        ({"comand": "x"}, "unknown key 'comand'. Did you mean 'command'?"),
+        ({"type": "ws", "url": "ws://h"}, "unknown type 'ws'. "),
+        ({"type": 3, "url": "http://h"}, "unknown type 3"),
+        ({"command": "x", "config": {"command": "y"}}, "command is given twice"),
+        ({"command": "x", "headers": {}}, "headers says nothing to a server of type stdio"),
+        ({"url": "http://h", "env": {}}, "env says nothing to a server of type streamable-http"),
+        ({"command": "x", "args": {"a": 1}}, "args is dict"),
+        ({"command": "x", "args": "'"}, "quotes do not match"),
+        ({"command": "x", "args": [["a"]]}, "args holds a list"),
+        ({"command": "x", "env": ["A=1"]}, "env is list"),
+        ({"command": "x", "env": {"A": None}}, "env holds a NoneType"),
+        ({"command": 3}, "command is 3"),
+        ({"url": "http://h", "auth_token": "t", "headers": {"authorization": "x"}}, "auth_token and a header"),
+        ({"command": "x", "timeout": "5"}, "timeout is '5'"),
+        ({"transport": ["stdio"], "command": "x"}, "transport is list"),
+        ({"command": "x", "enabled": "no"}, "enabled is 'no'"),
+    ],
+)
+def test_what_is_wrong_is_told_with_the_name_of_the_server(entry: dict[str, Any], told: str) -> None:
+    with pytest.raises(InvalidConfig) as caught:
+        read_server(entry, name="s")
+    assert str(caught.value).startswith("MCP server 's': ")
+    assert told in str(caught.value)
+
+
+def test_what_is_wrong_in_several_is_told_at_once() -> None:
+    entries = [{"name": "a"}, {"name": "b", "command": "x"}, "c", {"name": "b", "command": "y"}, {"command": "x"}]
+    with pytest.raises(InvalidConfig) as caught:
+        read_servers(entries)  # type: ignore[arg-type]
+    told = str(caught.value)
+    assert told.startswith("The MCP servers have 4 problems:")
+    for part in ("'a': it has neither", "an entry is str", "the name ''", "'b': the name is given to 2 servers"):
+        assert part in told
+
+
+def test_an_entry_of_a_mapping_that_is_no_mapping_is_told_of_by_its_name() -> None:
+    with pytest.raises(InvalidConfig, match=r"MCP server 'a': config is str"):
+        read_servers({"a": "npx server"})
+
+
+def test_several_things_that_are_wrong_in_one_server_are_one_list() -> None:
+    with pytest.raises(InvalidConfig) as caught:
+        read_servers({"a": {"command": "", "timeout": 0}, "b": {"url": "x"}})
+    assert [line[:5] for line in str(caught.value).splitlines()] == ["The M", "  1. ", "  2. ", "  3. "]
+
+
+def test_secrets_are_in_no_error() -> None:
+    for entry in ({"command": "x", "env": {"K": ["s3cret"]}}, {"url": "ftp://s3cret@h", "headers": {"K": "s3cret"}}):
+        with pytest.raises(InvalidConfig) as caught:
+            read_server(entry, name="s")
+        assert "s3cret" not in str(caught.value)

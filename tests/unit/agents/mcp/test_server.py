@@ -1,0 +1,61 @@
+"""Servers as they are described."""
+
+from pathlib import Path
+
+import pytest
+
+from statewright.agents.mcp import McpServer, Sse, Stdio, StreamableHttp
+from statewright.errors import InvalidConfig
+
+
+def test_a_server_is_made_for_each_transport() -> None:
+    made = McpServer.stdio("files", "npx", ["-y", "server"], env={"A": "1"}, cwd=Path("/tmp"), timeout=5)
+    assert made.transport == Stdio("npx", ("-y", "server"), {"A": "1"}, "/tmp")
+    assert (made.timeout, made.connect_timeout, made.allowed_tools, made.enabled) == (5, 30, None, True)
+    assert McpServer.http("a", "http://h", headers={"K": "v"}).transport == StreamableHttp("http://h", {"K": "v"})
+    assert McpServer.sse("a", "http://h", allowed_tools=["x"]).allowed_tools == ("x",)
+
+
+def test_everything_that_is_wrong_is_told_at_once() -> None:
+    with pytest.raises(InvalidConfig) as caught:
+        McpServer(" ", Sse("nowhere"), timeout=0, connect_timeout=float("nan"), allowed_tools="x")  # type: ignore[arg-type]
+    told = str(caught.value).splitlines()
+    assert told[0] == "The MCP servers have 5 problems:"
+    assert [line.split("Give")[0].split(": ")[-1].strip() for line in told[1:]] == [
+        "1. An MCP server has the name ' '.",
+        "url is 'nowhere'.",
+        "allowed_tools is 'x'.",
+        "timeout is 0.",
+        "connect_timeout is nan.",
+    ]
+
+
+def test_a_text_is_no_list_of_arguments() -> None:
+    with pytest.raises(InvalidConfig, match=r"args is a text"):
+        McpServer.stdio("files", "npx", "-y server")
+
+
+def test_a_transport_is_one_of_ours() -> None:
+    with pytest.raises(InvalidConfig, match=r"transport is 'stdio'\. Use McpServer\.stdio"):
+        McpServer("files", "stdio")  # type: ignore[arg-type]
+
+
+def test_a_server_is_shown_without_secrets() -> None:
+    server = McpServer.http("web", "https://h/mcp?key=s3cret-1", headers={"Authorization": "Bearer s3cret-2"})
+    assert server.shown == "MCP server 'web' (URL https://h/mcp)"
+    assert "s3cret" not in repr(server)
+    assert server.without_secrets("no s3cret-1, Bearer s3cret-2 or s3cret-2") == "no ***, *** or ***"
+
+
+def test_short_values_are_no_secrets_and_long_ones_are_hidden_first() -> None:
+    server = McpServer.stdio("x", "y", env={"DEBUG": "1", "A": "abcd", "B": "abcdef", "C": "line one\nline two"})
+    assert server.without_secrets("1 abcdef abcd line two") == "1 *** *** ***"
+
+
+def test_what_shares_a_connection_is_the_same_in_all_that_the_server_sees() -> None:
+    one = McpServer.stdio("x", "y", env={"A": "1"})
+    assert (
+        one.connection_key == McpServer.stdio("x", "y", env={"A": "1"}, timeout=3, allowed_tools=["t"]).connection_key
+    )
+    for other in (McpServer.stdio("z", "y", env={"A": "1"}), McpServer.stdio("x", "y", env={"A": "2"})):
+        assert other.connection_key != one.connection_key

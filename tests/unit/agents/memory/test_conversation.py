@@ -1,0 +1,53 @@
+"""Conversations taken apart into units and turns."""
+
+from typing import Any
+
+import pytest
+
+from statewright.agents.memory.conversation import read_conversation
+
+
+def written(conversation: Any) -> str:
+    return " | ".join(" ".join(message.text for message in unit) for unit in conversation.units)
+
+
+@pytest.mark.parametrize(
+    ("words", "units"),
+    [
+        ("s1 u1 a1", "u1 | a1"),
+        ("u1 c1,2 r2 r1 a1", "u1 | c1,2 r2 r1 | a1"),
+        ("u1 c1 u2 r1 a1", "u1 | c1 u2 r1 | a1"),
+        ("c1 c2 r1 a1 r2 a2", "c1 c2 r1 a1 r2 | a2"),
+        ("c1 r1 c1 r1", "c1 r1 | c1 r1"),
+        ("u1 r9 a1", "u1 | a1"),
+        ("u1 c1,2 r1 u2", "u1 | u2"),
+        ("u1 c1", "u1"),
+        ("u1 s2 a1", "u1 | s2 | a1"),
+        ("", ""),
+    ],
+)
+def test_calls_stay_with_their_results_and_what_has_no_counterpart_is_left_out(
+    talk: Any, words: str, units: str
+) -> None:
+    assert written(read_conversation(talk(words))) == units
+
+
+def test_the_head_is_what_the_system_says_at_the_start(talk: Any) -> None:
+    conversation = read_conversation(talk("s1 s2 u1 s3"))
+    assert [message.text for message in conversation.head] == ["s1", "s2"]
+
+
+def test_a_turn_begins_with_a_message_of_the_user(talk: Any) -> None:
+    assert read_conversation(talk("a0 u1 a1 c1 r1 u2 u3")).turns() == [
+        range(1),
+        range(1, 4),
+        range(4, 5),
+        range(5, 6),
+    ]
+    assert read_conversation([]).turns() == []
+
+
+def test_the_anchor_is_the_unit_of_the_last_message_of_the_user(talk: Any) -> None:
+    assert read_conversation(talk("u1 a1 u2 a2")).anchor == 2
+    assert read_conversation(talk("c1 u1 r1 a1")).anchor == 0
+    assert read_conversation(talk("a1")).anchor is None

@@ -1,0 +1,48 @@
+"""Which part of a conversation is recent."""
+
+from typing import Any
+
+import pytest
+
+from statewright.agents.memory.conversation import read_conversation
+from statewright.agents.memory.limits import Limits, check_at_least, recent_start
+from statewright.errors import InvalidConfig
+
+
+@pytest.mark.parametrize(
+    ("words", "messages", "start"),
+    [
+        ("u1 a1 u2 a2", 4, 0),
+        ("u1 a1 u2 a2", 3, 2),
+        ("u1 a1 u2 a2 u3 a3", 4, 2),
+        ("u1 c1 r1 c2 r2 c3 r3", 5, 2),
+        ("u1 c1 r1 c2 r2 c3 r3", 1, 3),
+        ("a1 a2 a3", 2, 1),
+        ("", 5, 0),
+    ],
+)
+def test_whole_turns_or_else_the_last_units_of_the_last_one(talk: Any, words: str, messages: int, start: int) -> None:
+    assert recent_start(read_conversation(talk(words)), Limits(messages=messages)) == start
+
+
+def test_tokens_count_with_those_of_the_system(talk: Any) -> None:
+    conversation = read_conversation(talk("s1 u1 a1 u2 a2"))
+    assert recent_start(conversation, Limits(tokens=5)) == 0
+    assert recent_start(conversation, Limits(tokens=4)) == 2
+
+
+def test_messages_are_held_or_not(talk: Any) -> None:
+    assert Limits(2, 3).hold(talk("u1 a1"), tokens_besides=1)
+    assert not Limits(2, 3).hold(talk("u1 a1"), tokens_besides=2)
+    assert not Limits(1).hold(talk("u1 a1"))
+
+
+def test_half_of_a_limit_is_at_least_one() -> None:
+    assert Limits(9, 1).halved() == Limits(4, 1)
+    assert Limits(None, 8).halved() == Limits(None, 4)
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.5, True, "3"])
+def test_numbers_that_are_none_are_refused(value: Any) -> None:
+    with pytest.raises(InvalidConfig, match=r"Buffer\(max_tokens=.*at least 1"):
+        check_at_least(1, "Buffer", max_messages=None, max_tokens=value)

@@ -1,0 +1,63 @@
+"""What is nearest to the question, and the last messages."""
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any
+
+import pytest
+
+from statewright.agents.memory import Retrieval
+from statewright.errors import InvalidConfig
+from statewright.messages import Message
+from statewright.store import Index, InMemoryStore
+
+WORDS = ("cats", "dogs", "ships")
+
+
+def embed(texts: Sequence[str]) -> list[list[float]]:
+    return [[float(text.count(word)) for word in WORDS] for text in texts]
+
+
+@pytest.fixture
+def messages() -> list[Message]:
+    """Turns about animals and ships, and a question."""
+    said = [("cats", "soft"), ("dogs", "loud"), ("ships", "wet"), ("weather", "fine"), ("dogs again", "")]
+    turns = [[Message(asked), Message(told, role="assistant")] for asked, told in said]
+    return [Message("sys", role="system"), *list(chain(*turns))[:-1]]
+
+
+def test_the_nearest_turn_is_sent_whole_before_the_last_messages(shown: Any, messages: list[Message]) -> None:
+    assert shown(Retrieval(embed, top_k=1, keep=1), messages) == "sys dogs loud dogs again"
+    assert shown(Retrieval(embed, top_k=1, keep=3), messages) == "sys dogs loud weather fine dogs again"
+
+
+def test_turns_are_sent_in_their_order(shown: Any, messages: list[Message]) -> None:
+    retrieval = Retrieval(embed, top_k=2, keep=1)
+    assert shown(retrieval, messages, query="ships, ships and cats") == "sys cats soft ships wet dogs again"
+
+
+def test_a_short_conversation_is_sent_without_a_search(shown: Any, talk: Any) -> None:
+    def fail(texts: Sequence[str]) -> list[list[float]]:
+        raise AssertionError("nothing is to be found")
+
+    assert shown(Retrieval(fail), talk("s1 u1 a1 u2")) == "s1 u1 a1 u2"
+
+
+def test_of_the_present_turn_units_are_found_alone(shown: Any) -> None:
+    steps = [Message(text, role="assistant") for text in ("cats", "dogs", "ships", "end")]
+    assert shown(Retrieval(embed, top_k=1, keep=2), [Message("about dogs"), *steps]) == "about dogs dogs end"
+
+
+def test_a_store_searches_for_it(shown: Any, messages: list[Message]) -> None:
+    store = InMemoryStore(index=Index(dims=3, embed=embed, fields=("text",)))
+    given, of_the_run = Retrieval(store=store, top_k=1, keep=1), Retrieval(top_k=1, keep=1)
+    assert shown(given, messages, thread_id="a.b") == "sys dogs loud dogs again"
+    assert store.list_namespaces() == [("memory", "a_b")]
+    assert shown(of_the_run, messages, store=store) == "sys dogs loud dogs again"
+
+
+def test_without_embedding_and_store_it_says_what_to_give(shown: Any, messages: list[Message]) -> None:
+    with pytest.raises(InvalidConfig, match=r"Retrieval\(embed=\.\.\.\)"):
+        shown(Retrieval(keep=1), messages)
+    with pytest.raises(InvalidConfig, match="one of them"):
+        Retrieval(embed, store=InMemoryStore())

@@ -1,0 +1,73 @@
+"""From a name to a model."""
+
+import subprocess
+import sys
+
+import pytest
+
+from statewright.errors import MissingKey, ModelError
+from statewright.models import ChatModel
+from statewright.models.providers import connect_model
+
+
+@pytest.fixture(autouse=True)
+def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY", "OLLAMA_BASE_URL", "HEROKU_INFERENCE_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def run(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    return done.stdout + done.stderr
+
+
+def test_a_connected_model_is_a_chat_model_with_a_name() -> None:
+    model = connect_model("anthropic:claude-opus-5", api_key="secret")
+    assert isinstance(model, ChatModel)
+    assert repr(model) == "PydanticAIModel('anthropic:claude-opus-5')"
+
+
+def test_the_key_of_the_environment_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    assert connect_model("openai:gpt-5").name == "openai:gpt-5"
+
+
+def test_without_a_key_nothing_is_made() -> None:
+    with pytest.raises(MissingKey, match="OPENAI_API_KEY"):
+        connect_model("openai:gpt-5")
+    with pytest.raises(MissingKey, match="ANTHROPIC_API_KEY"):
+        connect_model("anthropic:claude-opus-5", base_url="http://127.0.0.1:1")
+
+
+def test_a_provider_that_checks_its_key_itself_names_the_variable_too() -> None:
+    with pytest.raises(MissingKey, match=r"'heroku:claude' needs a key.*HEROKU_INFERENCE_KEY"):
+        connect_model("heroku:claude")
+
+
+def test_what_else_a_provider_wants_is_a_model_error() -> None:
+    with pytest.raises(ModelError, match=r"'ollama:llama' cannot be connected.*OLLAMA_BASE_URL"):
+        connect_model("ollama:llama")
+
+
+def test_an_own_address_goes_by_chat_completions() -> None:
+    assert connect_model("llama", base_url="http://127.0.0.1:1").name == "openai-chat:llama"
+
+
+def test_a_library_that_is_not_installed_is_named() -> None:
+    with pytest.raises(ModelError, match=r"'groq:llama'.*pip install 'pydantic-ai-slim\[groq\]'"):
+        connect_model("groq:llama", api_key="k")
+
+
+def test_without_the_extra_the_extra_is_named() -> None:
+    code = "import sys; sys.modules['pydantic_ai'] = None\nfrom statewright.models.providers import connect_model\n"
+    assert "pip install 'statewright[models]'" in run(code + "connect_model('openai:gpt-5', api_key='k')")
+
+
+def test_without_the_library_of_a_vendor_the_extra_is_named() -> None:
+    code = "import sys; sys.modules['anthropic'] = None\nfrom statewright.models.providers import connect_model\n"
+    assert "pip install 'statewright[models]'" in run(code + "connect_model('anthropic:claude', api_key='k')")
+
+
+def test_nothing_of_a_vendor_is_loaded_before_a_model_is_connected() -> None:
+    code = "import statewright.models.providers, sys; print([n for n in ('pydantic_ai', 'openai') if n in sys.modules])"
+    assert run(code).strip() == "[]"

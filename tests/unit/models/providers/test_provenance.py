@@ -1,0 +1,93 @@
+"""What a provider gets back of its own answers."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from pydantic_ai.messages import ModelResponse, TextPart, ThinkingPart, ToolCallPart
+
+from statewright.messages import Message, ToolCall
+from statewright.models.providers.provenance import Source, record_of, response_of
+
+SOURCE = Source("anthropic", "http://127.0.0.1:1")
+ANSWER = ModelResponse(
+    parts=[
+        ThinkingPart("hm", signature="signed", provider_name="anthropic"),
+        TextPart("one "),
+        ToolCallPart("add", '{"a": 1}', "c1", id="fc_1", provider_name="anthropic"),
+        TextPart("two", id="msg_2", provider_name="anthropic"),
+        ToolCallPart("sub", "{}", "c2"),
+    ],
+    provider_name="anthropic",
+)
+MESSAGE = Message("one two", role="assistant", tool_calls=(ToolCall("c1", "add", {"a": 1}), ToolCall("c2", "sub")))
+
+
+def kept(message: Message = MESSAGE, source: Source = SOURCE) -> Message:
+    """The message with what is kept of the answer, after a way through JSON."""
+    record = json.loads(json.dumps(record_of(ANSWER, source)))
+    return replace(message, metadata={"provider": record})
+
+
+def sent(message: Message, source: Source = SOURCE) -> list[Any]:
+    return list(response_of(message, source).parts)
+
+
+def test_an_answer_goes_back_as_it_came() -> None:
+    assert sent(kept()) == list(ANSWER.parts)
+    assert response_of(kept(), SOURCE).provider_name == "anthropic"
+
+
+def test_what_stands_in_the_message_is_not_kept_twice() -> None:
+    written = json.dumps(record_of(ANSWER, SOURCE))
+    assert "one" not in written
+    assert "add" not in written
+    assert "signed" in written
+
+
+def test_a_password_in_an_address_is_not_kept() -> None:
+    source = Source.at("openai", "http://me:secret@127.0.0.1:8000/v1/?key=secret")
+    assert source == Source("openai", "http://127.0.0.1:8000/v1/")
+    about = ModelResponse(
+        parts=ANSWER.parts, provider_name="openai", provider_url="http://me:secret@127.0.0.1:8000/v1/"
+    )
+    assert "secret" not in json.dumps(record_of(about, source))
+
+
+def test_of_plain_text_and_calls_nothing_is_kept() -> None:
+    assert record_of(ModelResponse(parts=[TextPart("a"), ToolCallPart("t", "{}", "c")]), SOURCE) is None
+
+
+@pytest.mark.parametrize("other", [Source("openai", SOURCE.url), Source(SOURCE.name, "http://127.0.0.1:2")])
+def test_another_provider_gets_text_and_calls_only(other: Source) -> None:
+    assert sent(kept(), other) == [
+        TextPart("one two"),
+        ToolCallPart("add", '{"a": 1}', "c1"),
+        ToolCallPart("sub", "{}", "c2"),
+    ]
+
+
+def test_a_changed_text_is_sent_as_it_is_now() -> None:
+    texts = [part.content for part in sent(kept(replace(MESSAGE, content="other"))) if isinstance(part, TextPart)]
+    assert texts == ["other"]
+
+
+def test_removed_calls_are_gone_and_new_ones_come_last() -> None:
+    changed = replace(MESSAGE, tool_calls=(ToolCall("c2", "sub", {"b": 2}), ToolCall("c3", "mul")))
+    calls = [part for part in sent(kept(changed)) if isinstance(part, ToolCallPart)]
+    assert [(call.tool_call_id, call.tool_name, call.args) for call in calls] == [
+        ("c2", "sub", '{"b": 2}'),
+        ("c3", "mul", "{}"),
+    ]
+
+
+def test_text_that_was_added_later_comes_last() -> None:
+    thought = ModelResponse(parts=[ThinkingPart("hm", signature="s", provider_name="anthropic")])
+    message = Message("said", role="assistant", metadata={"provider": record_of(thought, SOURCE)})
+    assert [type(part) for part in sent(message)] == [ThinkingPart, TextPart]
+
+
+@pytest.mark.parametrize("record", [None, "x", {}, {"name": "anthropic", "url": SOURCE.url}])
+def test_odd_metadata_count_as_none(record: object) -> None:
+    assert sent(Message("a", role="assistant", metadata={"provider": record})) == [TextPart("a")]

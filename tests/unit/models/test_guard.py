@@ -1,0 +1,114 @@
+"""The switch that forbids calls of real models."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from statewright.errors import InvalidConfig, ModelError
+from statewright.models.guard import VARIABLE, allow_model_calls, check_calls_allowed, forbid_model_calls, is_local
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+
+
+def allowed(base_url: str | None = None) -> bool:
+    try:
+        check_calls_allowed("gpt", base_url=base_url)
+    except ModelError:
+        return False
+    return True
+
+
+def test_calls_are_allowed_unless_somebody_says_otherwise() -> None:
+    assert allowed()
+
+
+def test_a_forbidden_call_says_who_forbade_it_and_what_to_do() -> None:
+    with forbid_model_calls(), pytest.raises(ModelError, match=r"'gpt'.*forbid_model_calls\(\).*ScriptedModel"):
+        check_calls_allowed("gpt")
+    assert allowed()
+
+
+def test_without_a_block_it_holds_until_it_is_ended() -> None:
+    rule = forbid_model_calls()
+    assert not allowed()
+    rule.end()
+    rule.end()
+    assert allowed()
+
+
+def test_the_innermost_rule_holds() -> None:
+    with forbid_model_calls():
+        with allow_model_calls():
+            assert allowed()
+            with forbid_model_calls():
+                assert not allowed()
+            assert allowed()
+        assert not allowed()
+
+
+def test_rules_may_end_in_any_order() -> None:
+    first, second = forbid_model_calls(), forbid_model_calls()
+    first.end()
+    assert not allowed()
+    second.end()
+    assert allowed()
+
+
+def test_it_holds_on_all_threads() -> None:
+    with forbid_model_calls(), ThreadPoolExecutor(1) as pool:
+        assert not pool.submit(allowed).result()
+
+
+def test_a_model_on_this_machine_may_be_asked_unless_that_is_forbidden_too() -> None:
+    with forbid_model_calls():
+        assert allowed("http://127.0.0.1:8080/v1")
+        assert not allowed("https://api.openai.com/v1")
+    with forbid_model_calls(local=False):
+        assert not allowed("http://127.0.0.1:8080/v1")
+
+
+@pytest.mark.parametrize("value", ["0", "false", " False "])
+def test_the_environment_forbids(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv(VARIABLE, value)
+    with pytest.raises(ModelError, match=VARIABLE):
+        check_calls_allowed("gpt")
+    assert allowed("http://localhost:1")
+    with allow_model_calls():
+        assert allowed()
+
+
+@pytest.mark.parametrize("value", ["", "1", "true"])
+def test_the_environment_allows(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv(VARIABLE, value)
+    assert allowed()
+
+
+def test_the_environment_says_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "maybe")
+    with pytest.raises(InvalidConfig, match="'maybe'"):
+        check_calls_allowed("gpt")
+
+
+@pytest.mark.parametrize(
+    ("url", "local"),
+    [
+        ("http://localhost:8000/v1", True),
+        ("http://LOCALHOST", True),
+        ("http://127.8.9.1/", True),
+        ("http://[::1]:80/v1", True),
+        ("localhost:11434", True),
+        ("http://api.localhost/v1", True),
+        ("http://127.0.0.1.evil.com/v1", False),
+        ("http://localhost.evil.com", False),
+        ("https://localhost@evil.com/", False),
+        ("https://evil.com/localhost", False),
+        ("http://10.0.0.1", False),
+        ("http://[::1", False),
+        ("", False),
+    ],
+)
+def test_an_address_is_local_by_its_host(url: str, local: bool) -> None:
+    assert is_local(url) is local
