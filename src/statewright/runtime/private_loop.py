@@ -7,13 +7,20 @@ loop is lent to one superstep at a time: a nested run gets another one, however 
 from __future__ import annotations
 
 import asyncio
+import atexit
 import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
+from statewright.errors import RunCancelled
+from statewright.runtime.control import RunControl
+
 _idle: list[asyncio.AbstractEventLoop] = []
+"""Loops that run on threads of their own."""
+_resting: list[asyncio.AbstractEventLoop] = []
+"""Loops that run only while somebody waits for them."""
 
 
 def borrow_loop() -> asyncio.AbstractEventLoop:
@@ -41,6 +48,41 @@ def run_privately(function: Callable[..., Any], *args: Any) -> Any:
         give_back(loop, idle=True)
 
 
+def run_here(function: Callable[..., Any], *args: Any, control: RunControl | None = None) -> Any:
+    """Call a coroutine function on the present thread, on a loop that runs for it alone, and wait for its answer.
+
+    A fifth of the cost of a handover to another thread, for coroutines of ours that leave nothing running behind them.
+    Where a loop runs on the thread already, another thread's it is. Raises RunCancelled if `control` cancels it.
+    """
+    if is_on_loop():
+        return run_privately(function, *args)
+    loop = _resting.pop() if _resting else asyncio.new_event_loop()
+    task = loop.create_task(function(*args))
+    try:
+        if control is None:
+            return loop.run_until_complete(task)
+        with control.calling(lambda: loop.call_soon_threadsafe(task.cancel)):
+            return loop.run_until_complete(task)
+    except asyncio.CancelledError:
+        if control is None or control.cancel_reason is None:
+            raise
+        raise RunCancelled(control.cancel_reason) from None
+    finally:
+        if not task.done():  # a KeyboardInterrupt, say, came in between
+            task.cancel()
+            loop.run_until_complete(asyncio.wait([task]))
+        _resting.append(loop)
+
+
+def is_on_loop() -> bool:
+    """Whether an event loop runs on the present thread."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
 def _started() -> asyncio.AbstractEventLoop:
     started: Future[asyncio.AbstractEventLoop] = Future()
     threading.Thread(target=_run_forever, args=(started,), name="statewright-loop", daemon=True).start()
@@ -54,5 +96,11 @@ def _run_forever(started: Future[asyncio.AbstractEventLoop]) -> None:
     loop.run_forever()
 
 
+def _close_resting() -> None:
+    while _resting:
+        _resting.pop().close()
+
+
+atexit.register(_close_resting)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_idle.clear)  # threads do not survive a fork

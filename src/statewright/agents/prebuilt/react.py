@@ -21,6 +21,7 @@ from statewright.graph import END, START, Command, RetryPolicy, Runtime, Send
 from statewright.messages import Message
 from statewright.models import ChatModel, ModelRequest, as_chat_model
 from statewright.runtime import CompiledGraph, StateGraph
+from statewright.runtime.private_loop import run_here
 from statewright.state import RemainingSteps, read_schema
 from statewright.store import Store
 
@@ -78,7 +79,7 @@ def create_agent(
         graph.add_node("pre_model_hook", pre_model_hook)
         graph.add_edge("pre_model_hook", "model")
     targets = [] if steps.after == END else [steps.after]
-    graph.add_node("model", steps.model, retry_policy=policy, destinations=["tools", *targets, END])
+    graph.add_node("model", ModelNode(steps), retry_policy=policy, destinations=["tools", *targets, END])
     graph.add_node("tools", node)
     if post_model_hook is not None:
         graph.add_node("post_model_hook", post_model_hook)
@@ -104,6 +105,19 @@ def create_react_agent(model: Any, tools: Any = (), *, version: str = "v2", **op
     if version != "v2":
         warnings.warn(f"create_react_agent has no version {version!r}: each tool call is a task.", stacklevel=2)
     return create_agent(model, tools, **options)
+
+
+class ModelNode:
+    """The node that asks the model, in a form for each driver."""
+
+    def __init__(self, steps: _Steps) -> None:
+        self._steps = steps
+
+    async def __call__(self, state: Any, runtime: Runtime[Any]) -> Command[Any]:
+        return await self._steps.model(state, runtime)
+
+    def plainly(self, state: Any, runtime: Runtime[Any]) -> Command[Any]:
+        return run_here(self._steps.model, state, runtime, control=runtime.control)
 
 
 class _Steps:

@@ -11,7 +11,7 @@ from statewright.agents.tools import Tool, ToolContext
 from statewright.errors import InternalError, InvalidUpdateError
 from statewright.graph import END, Command, Runtime, Send
 from statewright.messages import Message, ToolCall, ToolResult, as_message
-from statewright.runtime.private_loop import run_privately
+from statewright.runtime.private_loop import run_here
 
 T = TypeVar("T")
 
@@ -55,7 +55,7 @@ class ToolNode:
         tool = self.tools_by_name.get(asked.name)
         if tool is None or (getattr(tool, "is_plain", False) and options_of(tool).timeout is None):
             return _at_once(self._called(asked, runtime, in_place=True))
-        return run_privately(self._called, asked, runtime)
+        return run_here(self._called, asked, runtime, control=runtime.control)
 
     def _one_call(self, state: Any, runtime: Runtime[Any]) -> ToolCall | Command[Any]:
         """The call to be made; if there are several, the Command that makes a task of each."""
