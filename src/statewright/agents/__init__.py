@@ -6,7 +6,22 @@ from statewright.agents.lifecycle import Lifecycle, Prompt
 from statewright.agents.limits import StopReason, UsageLimits
 from statewright.agents.network import Network
 from statewright.agents.network_run import NetworkRun
-from statewright.agents.prebuilt import AgentState, ToolNode, create_agent, create_react_agent, tools_condition
+from statewright.agents.prebuilt import (
+    AgentState,
+    HandoffTool,
+    PlannerState,
+    ReflectionState,
+    SwarmState,
+    ToolNode,
+    create_agent,
+    create_handoff_tool,
+    create_planner,
+    create_react_agent,
+    create_reflection,
+    create_supervisor,
+    create_swarm,
+    tools_condition,
+)
 from statewright.agents.result import AgentResult
 from statewright.agents.retrying import is_worth_another_attempt, retry_policy, status_of
 from statewright.agents.router import Router
@@ -41,6 +56,7 @@ __all__ = [
     "AgentState",
     "Credentials",
     "HandlerTool",
+    "HandoffTool",
     "HttpError",
     "InjectedState",
     "InjectedStore",
@@ -49,11 +65,14 @@ __all__ = [
     "ModelRetry",
     "Network",
     "NetworkRun",
+    "PlannerState",
     "Prompt",
+    "ReflectionState",
     "Router",
     "RoutingAgent",
     "State",
     "StopReason",
+    "SwarmState",
     "ThreadHistory",
     "Tool",
     "ToolContext",
@@ -68,7 +87,12 @@ __all__ = [
     "call_tool",
     "check_name",
     "create_agent",
+    "create_handoff_tool",
+    "create_planner",
     "create_react_agent",
+    "create_reflection",
+    "create_supervisor",
+    "create_swarm",
     "create_tool",
     "default_router",
     "is_worth_another_attempt",

@@ -14,13 +14,14 @@ from statewright.agents.lifecycle import Lifecycle
 from statewright.agents.memory import MemoryStrategy
 from statewright.agents.thread_history import ThreadHistory
 from statewright.agents.tools import Tool, ToolFunction
-from statewright.errors import InvalidConfig, ToolError, suggestion
+from statewright.errors import InvalidConfig, ToolError, UnansweredInterrupts, suggestion
 from statewright.graph import RetryPolicy
 from statewright.models import ChatModel, ModelRequest, as_chat_model
 
 if TYPE_CHECKING:
     from statewright.agents.mcp import McpTools
     from statewright.agents.network import Network
+    from statewright.agents.network_run import NetworkRun
     from statewright.agents.result import AgentResult
     from statewright.runtime import CompiledGraph
 
@@ -135,15 +136,16 @@ class Agent:
     def run(self, input: Any, *, model: Any = None, **options: Any) -> AgentResult:  # noqa: A002  # the field's word
         """What the agent does about an input, alone: see `Network.run`, whose options it takes.
 
-        `model` stands instead of the agent's own, and `max_iter` instead of its own too.
+        `model` stands instead of the agent's own, and `max_iter` instead of its own too. Raises UnansweredInterrupts
+        where it waits for something: whoever answers needs the network that `alone` gives.
         """
         agent, options = self._for_run(model, options)
-        return agent.alone().run(input, **options).results[-1]
+        return _only_result(agent.alone().run(input, **options))
 
     async def arun(self, input: Any, *, model: Any = None, **options: Any) -> AgentResult:  # noqa: A002
         """`run`, on the running event loop."""
         agent, options = self._for_run(model, options)
-        return (await agent.alone().arun(input, **options)).results[-1]
+        return _only_result(await agent.alone().arun(input, **options))
 
     def astream(self, input: Any, *, model: Any = None, **options: Any) -> AsyncIterator[Any]:  # noqa: A002
         """The parts of a run as they come: see `Network.astream`."""
@@ -168,6 +170,12 @@ def as_tool(tool: Any) -> Tool:
         return ToolFunction(tool)
     except ToolError as error:
         raise InvalidConfig(str(error)) from error
+
+
+def _only_result(run: NetworkRun[Any]) -> AgentResult:
+    if run.interrupts:
+        raise UnansweredInterrupts(run.name, [(one.id, one.value) for one in run.interrupts])
+    return run.results[-1]
 
 
 def _once(network: Any, call_count: int) -> Any:

@@ -22,10 +22,10 @@ from statewright.agents.given import await_with
 from statewright.agents.inference import Inference
 from statewright.agents.result import AgentResult
 from statewright.agents.retrying import retry_policy
-from statewright.agents.tool_call import answer_call, in_call_order, options_of
+from statewright.agents.tool_call import answered_call, call_asked, failed_call, in_call_order, options_of
 from statewright.agents.tools import Tool, ToolContext
 from statewright.channels import add_messages
-from statewright.errors import InvalidConfig
+from statewright.errors import InvalidConfig, SerdeError, ToolError
 from statewright.graph import START, Command, Runtime, Send
 from statewright.messages import Message, ToolCall
 from statewright.models import Usage
@@ -168,8 +168,16 @@ class _Steps:
             network=view.network,
             agent=self._agent,
         )
-        message = await answer_call(asked, await self._agent.all_tools(), context)
-        return {"messages": [message], **view.update()}
+        tools = await self._agent.all_tools()
+        try:
+            answer = await call_asked(asked, tools, context)
+        except Exception as error:
+            return {"messages": [failed_call(asked, context, error)]}
+        try:
+            update = _saveable(asked, view, runtime)
+        except ToolError as error:
+            return {"messages": [failed_call(asked, context, error)]}
+        return {"messages": [answered_call(asked, context, answer)], **update}
 
     async def finish(self, state: Values, runtime: Runtime[Any]) -> dict[str, Any]:
         """The result, as the hook on_finish leaves it."""
@@ -187,6 +195,17 @@ class _Steps:
         if hook is not None:
             result = await self._asked(hook, view, result)
         return {"result": result, **view.update()}
+
+
+def _saveable(asked: ToolCall, view: View, runtime: Runtime[Any]) -> dict[str, Any]:
+    """What a tool has changed. Raises ToolError if it could not be saved: then nothing has changed."""
+    update = view.update()
+    try:
+        if update:
+            runtime.check_saveable(update)
+    except SerdeError as error:
+        raise ToolError(f"Tool {asked.name!r} wrote to the state what cannot be saved: {error}") from error
+    return update
 
 
 def _after_tools(state: Values) -> str:

@@ -44,9 +44,13 @@ async def ask(
 
 
 async def _in_time(answer: Coroutine[Any, Any, Any], model: ChatModel, request: ModelRequest) -> Any:
+    limit = asyncio.timeout(request.timeout)
     try:
-        return await asyncio.wait_for(answer, request.timeout)
+        async with limit:
+            return await answer
     except TimeoutError as error:
+        if not limit.expired():
+            raise  # the model's own
         raise ModelUnavailable(
             f"Model {_named(model, request)} gave no answer within {request.timeout} seconds."
         ) from error

@@ -84,7 +84,7 @@ class View:
 
 
 def data_in(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of the data in the state of a graph."""
+    """The fields of the data in the state of a graph, by their own names."""
     return {name[len(PREFIX) :]: value for name, value in values.items() if name.startswith(PREFIX)}
 
 

@@ -61,12 +61,15 @@ async def call_asked(
         raise ToolError(f"There is no tool {asked.name!r}. {suggestion(asked.name, tools, noun='Tools')}")
     options = options_of(tool)
     arguments = _approved(asked, options, context)
-    call = call_tool(tool, arguments, context=context, kept=kept)
     if options.timeout is None:
-        return await call
+        return await call_tool(tool, arguments, context=context, kept=kept)
+    limit = asyncio.timeout(options.timeout)
     try:
-        return await asyncio.wait_for(call, options.timeout)
+        async with limit:
+            return await call_tool(tool, arguments, context=context, kept=kept)
     except TimeoutError as error:
+        if not limit.expired():
+            raise  # the tool's own
         raise ToolError(f"Tool {asked.name!r} took longer than {options.timeout} seconds and was given up.") from error
 
 
@@ -120,7 +123,7 @@ def read_decision(answer: Any) -> tuple[bool, Mapping[str, Any] | None, str]:
         return agrees, None, "" if agrees else answer.strip()
     if isinstance(answer, Mapping):
         decision = cast("Mapping[str, Any]", answer)
-        return bool(decision.get("approved")), decision.get("arguments"), str(decision.get("reason") or "")
+        return decision.get("approved") is True, decision.get("arguments"), str(decision.get("reason") or "")
     return answer is True, None, ""
 
 

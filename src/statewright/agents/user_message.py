@@ -18,6 +18,8 @@ def as_user_message(value: Any) -> Message:
     if isinstance(value, Mapping):
         told = dict(cast("Mapping[str, Any]", value))
         prompt = told.pop("systemPrompt", told.pop("system_prompt", None))
+        if prompt is not None and not isinstance(prompt, str):
+            raise InvalidConfig(f"systemPrompt of a user's message is {prompt!r}. Give text.")
         at = told.pop("clientTimestamp", told.pop("client_timestamp", None))
         found = {"system_prompt": prompt, "client_timestamp": at, "client_state": told.pop("state", None)}
         more = {key: one for key, one in found.items() if one is not None}

@@ -67,6 +67,7 @@ class Host(Protocol):
     def spend(self, tokens: int, cost: float) -> None: ...
     def push_message(self, message: Any) -> None: ...
     def record(self, kind: DurableKind, data: Mapping[str, Any]) -> None: ...
+    def check_saveable(self, value: Any) -> None: ...
     @property
     def shows_messages(self) -> bool: ...
 
@@ -149,6 +150,10 @@ class Runtime(Generic[Ctx]):
     def push_message(self, message: Any) -> None:
         """Show a message, or a piece of one, to readers of the stream mode `messages`. The state is not changed."""
         self._host.push_message(message)
+
+    def check_saveable(self, value: Any) -> None:
+        """Raise SerdeError if the run is saved and this value could not be: before it does harm in an update."""
+        self._host.check_saveable(value)
 
     @property
     def shows_messages(self) -> bool:

@@ -80,6 +80,11 @@ class RuntimeHost:
         if run.watch is not None:
             run.watch.noted(scope, kind, data)
 
+    def check_saveable(self, value: Any) -> None:
+        serde = getattr(self._scope.run.saver, "serde", None)  # a saver in memory has none, and keeps anything
+        if serde is not None:
+            serde.encode(value)
+
     @property
     def shows_messages(self) -> bool:
         watch = self._scope.run.watch

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from statewright.agents.prebuilt.tool_node import ToolNode
+from statewright.agents.prebuilt.member import tools_of
 from statewright.agents.tools import ToolContext, ToolFunction
 from statewright.errors import InvalidConfig, ToolError
 from statewright.graph import STOP, Command
@@ -109,6 +109,4 @@ def handoffs_in(messages: Sequence[Message | RemoveMessage]) -> list[Handoff]:
 
 def handoff_tools(agent: CompiledGraph) -> Sequence[HandoffTool]:
     """The tools by which an agent hands over, as far as they stand in nodes that call tools."""
-    nodes = [node.action for node in agent.graph.nodes.values()]
-    tools = [tool for node in nodes if isinstance(node, ToolNode) for tool in node.tools_by_name.values()]
-    return [tool for tool in tools if isinstance(tool, HandoffTool)]
+    return [tool for tool in tools_of(agent) if isinstance(tool, HandoffTool)]

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, cast
 
+from statewright.agents.prebuilt.tool_node import ToolNode
+from statewright.agents.tools import Tool
 from statewright.channels import MessageBatch
 from statewright.errors import InvalidConfig
 from statewright.graph import Reported
@@ -105,3 +107,9 @@ def checked_agent(agent: Any, *, where: str) -> CompiledGraph:
             f"Give its state one: Annotated[list[Message], add_messages]."
         )
     return agent
+
+
+def tools_of(agent: CompiledGraph) -> list[Tool]:
+    """The tools of an agent, as far as they stand in nodes that call tools."""
+    nodes = [node.action for node in agent.graph.nodes.values()]
+    return [tool for node in nodes if isinstance(node, ToolNode) for tool in node.tools_by_name.values()]

@@ -11,11 +11,10 @@ from typing import Annotated, Any, Final, TypedDict
 
 from statewright.agents.agent import as_tool
 from statewright.agents.asking import ask
-from statewright.agents.prebuilt.member import MESSAGES, Member, checked_agent
+from statewright.agents.prebuilt.member import MESSAGES, Member, checked_agent, tools_of
 from statewright.agents.prebuilt.plan import Plan, PlanStep, Replan, plan_form, steps_left, steps_ready
 from statewright.agents.prebuilt.react import AgentState, create_agent
 from statewright.agents.prebuilt.structured import StructuredAnswer
-from statewright.agents.prebuilt.tool_node import ToolNode
 from statewright.agents.retrying import retry_policy
 from statewright.agents.tool_call import without_gaps
 from statewright.channels import Overwrite, add_messages
@@ -112,10 +111,8 @@ _APART: Final = ("structured_response",)
 
 def _tools_told(executor: CompiledGraph) -> str:
     """What the planner is told of the tools that steps may use."""
-    nodes = [node.action for node in executor.graph.nodes.values()]
-    tools = [tool for node in nodes if isinstance(node, ToolNode) for tool in node.tools_by_name.values()]
-    listed = "\n".join(f"- {tool.name}: {tool.description}" for tool in tools)
-    return f"\n\nThe assistant has these tools:\n{listed}" if tools else ""
+    listed = "\n".join(f"- {tool.name}: {tool.description}" for tool in tools_of(executor))
+    return f"\n\nThe assistant has these tools:\n{listed}" if listed else ""
 
 
 class _Steps:

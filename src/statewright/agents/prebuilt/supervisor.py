@@ -118,10 +118,14 @@ class _Head:
         return [said.reported(messages), Command[Any](goto=_ways(handoffs) or END)]
 
 
-def _ways(handoffs: Sequence[Handoff]) -> list[str | Send]:
-    """The agents that are called: each once for the whole conversation, and once for each task."""
-    whole = dict.fromkeys(one.to for one in handoffs if not one.task)
-    return [*whole, *(Send(one.to, one.task) for one in handoffs if one.task)]
+def _ways(handoffs: Sequence[Handoff]) -> list[Send]:
+    """The agents that are called, in order: each once for the whole conversation, and once for each task."""
+    ways: list[Send] = []
+    for one in handoffs:
+        way = Send(one.to, one.task)
+        if one.task or way not in ways:
+            ways.append(way)
+    return ways
 
 
 def _without(handoffs: Sequence[Handoff], messages: Sequence[Message | RemoveMessage]) -> list[Message | RemoveMessage]:
@@ -149,13 +153,15 @@ class _Worker:
         self._tells = tells
 
     async def __call__(self, state: Any, runtime: Runtime[Any]) -> Any:
-        """What the agent did about the state, or about the task that a Send brings."""
-        given = {**runtime.state, MESSAGES: [Message(state, name=self._supervisor)]} if type(state) is str else state
-        said = await self._member.call(given)
+        """What the agent did about the task that a handoff brings, or about a state where something else calls it."""
+        said = await self._member.call(self._given(state, runtime.state) if isinstance(state, str) else state)
         messages = [*(said.messages if self._mode == "full_history" else self._last(said))]
         if self._tells:
             messages.extend(self._returned(runtime.idempotency_key))
         return said.reported(messages)
+
+    def _given(self, task: str, state: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {**state, MESSAGES: [Message(task, name=self._supervisor)]} if task else state
 
     def _last(self, said: Said) -> list[Message | RemoveMessage]:
         """How the agent ended. The result of a tool becomes its word: the call that it answers is not kept."""
@@ -168,7 +174,7 @@ class _Worker:
 
     def _returned(self, key: str) -> list[Message]:
         """That it is the supervisor's turn: a conversation whose last word is an assistant's would be gone on with."""
-        call = ToolCall(f"back-{key}", f"transfer_back_to_{self._supervisor}")
+        call = ToolCall(f"back-{key}", tool_name(self._supervisor, "transfer_back_to"))
         text = f"Handed back to {self._supervisor}."
         return [
             Message("", "assistant", name=self._member.name, tool_calls=(call,)),

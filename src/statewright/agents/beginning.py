@@ -1,0 +1,61 @@
+"""How a run of a network begins: with what the user said, in a conversation that may be older."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from statewright.agents.data import PREFIX
+from statewright.agents.network_state import Values, view_of
+from statewright.agents.state import user_turn
+from statewright.channels import Overwrite
+from statewright.graph import Runtime
+
+if TYPE_CHECKING:
+    from statewright.agents.network import Network
+
+
+async def begun(network: Network[Any], state: Values, runtime: Runtime[Any]) -> dict[str, Any]:
+    """The update with which a run begins."""
+    message = state["input"]
+    update: dict[str, Any] = {"message": message, "call_count": 0, "queue": [], "routed": Overwrite([])}
+    update.update({"routing": None, "stop_reason": None, "summary": None})
+    if network.default_state.thread_id is not None and not state.get("history_thread"):
+        update["history_thread"] = network.default_state.thread_id
+    turns = list(state.get("turns", ()))
+    if "position" not in state:
+        update.update(_defaults(network, state))
+        turns = turns or network.default_state.turns
+    if network.history is not None:
+        now = {**state, **update, "turns": turns, "routed": []}
+        known = {**view_of(network, now, runtime).known, "input": message.text}
+        turns, thread = await _older(network, state, turns, known, runtime)
+        update["history_thread"] = thread
+        await network.history.keep_message(thread, message, known, runtime)
+    if message.content:
+        turns = [*turns, user_turn(message)]
+    return {**update, "turns": turns[len(state.get("turns", ())) :], "first": len(turns)}
+
+
+def with_turns(state: Values, update: Values) -> Values:
+    """The state as it will be after that update."""
+    return {**state, **update, "turns": [*state.get("turns", ()), *update["turns"]], "routed": []}
+
+
+def _defaults(network: Network[Any], state: Values) -> dict[str, Any]:
+    """What a new conversation begins with, where its caller has not given it."""
+    given = {f"{PREFIX}{name}": value for name, value in network.defaults.items()}
+    messages = {"messages": network.default_state.messages}
+    return {"position": 0, **{name: value for name, value in {**given, **messages}.items() if name not in state}}
+
+
+async def _older(
+    network: Network[Any], state: Values, turns: list[Any], known: Mapping[str, Any], runtime: Runtime[Any]
+) -> tuple[list[Any], str | None]:
+    """What was said before, and the thread of the conversation at its owner's."""
+    assert network.history is not None
+    given = state.get("history_thread") or network.default_state.thread_id or runtime.execution_info.thread_id
+    thread = await network.history.thread_of(given, known, runtime)
+    if given is not None and not turns and not known["state"].messages:
+        turns = await network.history.before(given, known, runtime)
+    return turns, thread

@@ -1,0 +1,76 @@
+"""The state of a network's graph, and what agents, routers and hooks are shown of it."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from statewright.agents.agent import Agent
+from statewright.agents.call import AgentCall, View, data_in
+from statewright.agents.limits import used_up
+from statewright.agents.result import USER, AgentResult
+from statewright.channels import Ephemeral
+from statewright.graph import Runtime
+from statewright.messages import Message
+from statewright.models import Usage
+
+if TYPE_CHECKING:
+    from statewright.agents.network import Network
+
+Values = Mapping[str, Any]
+NETWORK_STATE: Final[Mapping[str, Any]] = {
+    "input": Annotated[Any, Ephemeral()],
+    "message": Message,
+    "messages": list[Message],
+    "turns": Annotated[list[AgentResult], operator.add],
+    "routed": Annotated[list[AgentResult], operator.add],
+    "queue": list[str],
+    "routing": str,
+    "position": int,
+    "call_count": int,
+    "first": int,
+    "stop_reason": str,
+    "summary": str,
+    "history_thread": str,
+}
+"""Beside the fields of the data. `turns` is everything that was said, `first` the place where the present run began in
+it; `routed` is what agents said in this run that only chose; `routing` is the one whose turn to choose comes next."""
+
+
+def called_with(network: Network[Any], state: Values, runtime: Runtime[Any], agent: Agent | None = None) -> AgentCall:
+    """What an agent is called with; without an agent, what a router is shown."""
+    usage, requests = spent(state)
+    wants_default = agent is not None and agent.model is None
+    return AgentCall(
+        network=network.name,
+        agents=network.agents,
+        form=network.form,
+        values=data_in(state),
+        messages=state.get("messages", ()),
+        turns=state.get("turns", ()),
+        message=state.get("message"),
+        thread_id=state.get("history_thread") or runtime.execution_info.thread_id,
+        stack=[network.roster.find(name) for name in state.get("queue", ())],
+        call_count=state.get("call_count", 0),
+        default_model=network.default_chat_model if wants_default else None,
+        limits=network.usage_limits,
+        usage=usage,
+        requests=requests,
+        formatter=network.formatter,
+    )
+
+
+def view_of(network: Network[Any], state: Values, runtime: Runtime[Any]) -> View:
+    """The run as routers and the network's own functions see it."""
+    return View(called_with(network, state, runtime), {})
+
+
+def said_since(state: Values) -> Sequence[AgentResult]:
+    """What agents have said since the user spoke."""
+    return [one for one in state.get("turns", ())[state.get("first", 0) :] if one.agent_name != USER]
+
+
+def spent(state: Values) -> tuple[Usage, int]:
+    """What the run has used up, routers included, and with how many calls of models."""
+    return used_up([*said_since(state), *state.get("routed", ())])
