@@ -6,17 +6,18 @@ An agent says nothing about who comes next: that is for the router of a network,
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from statewright.agents.lifecycle import Lifecycle
 from statewright.agents.memory import MemoryStrategy
+from statewright.agents.settings import wrong_setting
 from statewright.agents.thread_history import ThreadHistory
 from statewright.agents.tools import Tool, ToolFunction
 from statewright.errors import InvalidConfig, ToolError, UnansweredInterrupts, suggestion
-from statewright.graph import RetryPolicy
-from statewright.models import ChatModel, ModelRequest, as_chat_model
+from statewright.graph import RetryPolicy, is_coroutine_function
+from statewright.models import ChatModel, as_chat_model
 
 if TYPE_CHECKING:
     from statewright.agents.mcp import McpTools
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 CHOICES: Final = ("auto", "any", "none")
 RETRIES: Final = 4
 """How often a call of a model is tried again, where nobody says."""
-_SET_ELSEWHERE: Final = frozenset({"messages", "system", "tools", "tool_choice", "metadata", "model"})
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -85,11 +85,10 @@ class Agent:
         if self.tool_choice not in CHOICES and self.tool_choice not in names and not self.mcp_servers:
             hint = suggestion(self.tool_choice, [*CHOICES, *names], noun="Choices")
             found.append(f"tool_choice is {self.tool_choice!r}. {hint}")
-        known = [one.name for one in fields(ModelRequest) if one.name not in _SET_ELSEWHERE]
-        strange = next((name for name in self.settings if name not in known), None)
-        if strange is not None:
-            found.append(f"settings have {strange!r}. {suggestion(strange, known, noun='Settings')}")
-        return found
+        if is_coroutine_function(self.lifecycle.enabled):
+            found.append("its hook `enabled` is a coroutine function; it has to be a plain one.")
+        wrong = wrong_setting(self.settings)
+        return [*found, wrong] if wrong is not None else found
 
     def with_model(self, model: Any) -> Self:
         """The same agent with another model."""

@@ -32,6 +32,8 @@ from statewright.models import Usage
 from statewright.runtime import CompiledGraph, StateGraph
 
 Values = Mapping[str, Any]
+CALL_A_TOOL: Final = "Answer by calling a tool."
+"""What a model is told that had to call one and did not."""
 _STATE: Final[Mapping[str, Any]] = {
     "messages": add_messages,
     "ordered": list,
@@ -52,7 +54,9 @@ def agent_graph(agent: Agent) -> CompiledGraph:
     retries = retry_policy(agent.retries)
     graph = StateGraph(dict(_STATE))
     ends = ["infer", "finish"]
-    graph.add_node("infer", steps.infer, join="idle", retry_policy=retries, destinations=["tool", "ordered", "finish"])
+    graph.add_node(
+        "infer", steps.infer, join="idle", retry_policy=retries, destinations=["infer", "tool", "ordered", "finish"]
+    )
     graph.add_node("tool", steps.tool)
     graph.add_node("ordered", steps.ordered, destinations=["ordered", *ends])
     graph.add_node("finish", steps.finish, join="idle", retry_policy=retries)
@@ -118,6 +122,9 @@ class _Steps:
     ) -> tuple[list[str | Send], dict[str, Any]]:
         """Where it goes on, and what the nodes there have to know."""
         if not asked:
+            has_to = self._agent.tool_choice not in ("auto", "none")
+            if has_to and state.get("iteration", 0) + 1 < self._agent.max_iter:
+                return ["infer"], {"messages": [*said, Message(CALL_A_TOOL)]}
             return ["finish"], {}
         in_order = [one for one in asked if getattr(tools.get(one.name), "in_order", False)]
         at_once = [one for one in asked if one not in in_order]

@@ -8,12 +8,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Mapping
-from typing import Any
+from inspect import isawaitable
+from typing import Any, cast
 
 from statewright.errors import ModelAnswerInvalid, ModelUnavailable
 from statewright.graph import Runtime
-from statewright.messages import copied
-from statewright.models import ChatModel, ModelRequest, ModelResponse, ResponseFinished, chunk_of, stream_model
+from statewright.messages import Message, copied
+from statewright.models import (
+    ChatModel,
+    ModelRequest,
+    ModelResponse,
+    ResponseFinished,
+    Usage,
+    chunk_of,
+    stream_model,
+)
 
 
 async def ask(
@@ -31,7 +40,7 @@ async def ask(
     model raises.
     """
     message_id = f"{runtime.execution_info.task_id}-{position}" if runtime.shows_messages else None
-    answer = _streamed(model, request, runtime, message_id, name) if message_id is not None else model.complete(request)
+    answer = _streamed(model, request, runtime, message_id, name) if message_id is not None else _whole(model, request)
     response = await (answer if request.timeout is None else _in_time(answer, model, request))
     checked = _checked(model, request, response)
     runtime.spend(tokens=checked.usage.tokens, cost=checked.usage.cost)
@@ -41,6 +50,16 @@ async def ask(
     message = copied(checked.message)
     message.id, message.name = message_id or message.id, name or message.name
     return ModelResponse(message, checked.usage, checked.model, checked.finish_reason)
+
+
+async def _whole(model: ChatModel, request: ModelRequest) -> Any:
+    answer: Any = model.complete(request)
+    if not isawaitable(answer):
+        raise ModelAnswerInvalid(
+            f"complete() of {type(model).__module__}.{type(model).__qualname__} is no coroutine function, or it gave "
+            f"{answer!r} instead of a coroutine. Write `async def complete`."
+        )
+    return await answer
 
 
 async def _in_time(answer: Coroutine[Any, Any, Any], model: ChatModel, request: ModelRequest) -> Any:
@@ -70,12 +89,19 @@ async def _streamed(
 
 def _checked(model: ChatModel, request: ModelRequest, response: object) -> ModelResponse:
     """The response, if it is one: adapters are written by many."""
-    if isinstance(response, ModelResponse) and response.message.role == "assistant":
+    if isinstance(response, ModelResponse) and _is_said(response.message) and isinstance(response.usage, Usage):  # pyright: ignore
         return response
     raise ModelAnswerInvalid(
         f"Model {_named(model, request)} answered {response!r}, which is no ModelResponse with a message of the "
         f"assistant. Its adapter is {type(model).__module__}.{type(model).__qualname__}."
     )
+
+
+def _is_said(message: object) -> bool:
+    if not isinstance(message, Message) or message.role != "assistant":
+        return False
+    content = cast(object, message.content)  # adapters are not held to the type
+    return isinstance(content, str | list)
 
 
 def _named(model: ChatModel, request: ModelRequest) -> str:

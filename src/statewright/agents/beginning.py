@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from statewright.agents.data import PREFIX
 from statewright.agents.network_state import Values, view_of
 from statewright.agents.state import user_turn
+from statewright.agents.user_message import as_user_message
 from statewright.channels import Overwrite
 from statewright.graph import Runtime
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 async def begun(network: Network[Any], state: Values, runtime: Runtime[Any]) -> dict[str, Any]:
     """The update with which a run begins."""
-    message = state["input"]
+    message = as_user_message(state["input"])
     update: dict[str, Any] = {"message": message, "call_count": 0, "queue": [], "routed": Overwrite([])}
     update.update({"routing": None, "stop_reason": None, "summary": None})
     if network.default_state.thread_id is not None and not state.get("history_thread"):

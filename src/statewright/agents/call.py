@@ -6,7 +6,7 @@ history of a long conversation is not written once more for each agent.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -46,6 +46,8 @@ class AgentCall:
     """What the run has used up before the call."""
     requests: int = 0
     formatter: Formatter = formatted_result
+    find: Callable[[str], Agent] | None = None
+    """The agent of a name, those that were not declared included."""
 
     @property
     def history(self) -> list[Message]:
@@ -64,7 +66,13 @@ class View:
         self._values = {**call.values, **data_in(own)}
         state = State.of(call.form, self._values, call.messages, call.turns, call.thread_id)
         self.network: NetworkRun[Any] = NetworkRun(
-            call.network, state, call.agents, message=call.message, stack=call.stack, call_count=call.call_count
+            call.network,
+            state,
+            call.agents,
+            message=call.message,
+            stack=call.stack,
+            call_count=call.call_count,
+            find=call.find,
         )
 
     @property

@@ -36,6 +36,12 @@ class Data(MutableMapping[str, Any]):
         object.__setattr__(self, "_own", {})
         object.__setattr__(self, "_names", names)
 
+    def __getattribute__(self, name: str) -> Any:
+        # A field may be called like a method of mappings: `items`, say. It is the field that people mean.
+        if not name.startswith("_") and (name in _base_of(self) or name in _own_of(self)):
+            return self[name]
+        return object.__getattribute__(self, name)
+
     def __getitem__(self, name: str) -> Any:
         own = self._own
         if name not in own:
@@ -46,6 +52,8 @@ class Data(MutableMapping[str, Any]):
         return own[name]
 
     def __setitem__(self, name: str, value: Any) -> None:
+        if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"Fields of the data have names, found {name!r}.")
         if self._names is not None and name not in self._names:
             raise AttributeError(f"The data has no field {name!r}. {suggestion(name, self._names, noun='Fields')}")
         self._own[name] = value
@@ -77,10 +85,15 @@ class Data(MutableMapping[str, Any]):
         self[name] = value
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Data:
-        return Data(copy.deepcopy(dict(self), memo), self._names)
+        return Data(copy.deepcopy(values_of(self), memo), self._names)
 
     def __repr__(self) -> str:
-        return f"Data({', '.join(f'{name}={value!r}' for name, value in self.items())})"
+        return f"Data({', '.join(f'{name}={self[name]!r}' for name in self)})"
+
+
+_base_of = Data.__dict__["_base"].__get__
+_own_of = Data.__dict__["_own"].__get__
+"""The slots, read without asking for an attribute."""
 
 
 class DataForm:
@@ -122,7 +135,16 @@ class DataForm:
     def changes(self, data: Any, values: Mapping[str, Any]) -> dict[str, Any]:
         """The fields in which data differs from the values that it was made of."""
         found = touched(data)
+        self._check_no_more(data)
         return {name: value for name, value in found.items() if not (name in values and _is_same(value, values[name]))}
+
+    def _check_no_more(self, data: Any) -> None:
+        """Raise AttributeError if an instance has got attributes that are no fields: they would be lost."""
+        known = self._schema.fields
+        more = [name for name in getattr(data, "__dict__", ()) if name not in known and not name.startswith("_")]
+        if more and not isinstance(data, Data):
+            hint = suggestion(more[0], known, noun="Fields")
+            raise AttributeError(f"The data has no field {more[0]!r}, but it was written. {hint}")
 
 
 def form_of(data: Any, schema: type | None = None) -> tuple[DataForm, dict[str, Any]]:
@@ -138,7 +160,7 @@ def form_of(data: Any, schema: type | None = None) -> tuple[DataForm, dict[str, 
     if isinstance(data, type):
         return _of_class(data)
     if isinstance(data, Data):
-        return DataForm(), dict(data)
+        return DataForm(), values_of(data)
     if isinstance(data, Mapping):
         return DataForm(), dict(cast("Mapping[str, Any]", data))
     kind = cast("type[Any]", type(data))
@@ -175,7 +197,8 @@ def _of_class(source: type) -> tuple[DataForm, dict[str, Any]]:
 def values_of(data: Any) -> dict[str, Any]:
     """The fields of data, whatever its form."""
     if isinstance(data, Mapping):
-        return dict(cast("Mapping[str, Any]", data))
+        mapping = cast("Mapping[str, Any]", data)
+        return {name: mapping[name] for name in mapping}
     fields = getattr(cast("type[Any]", type(data)), "model_fields", None)
     if fields is None:
         fields = {one.name: one for one in dataclasses.fields(data)}

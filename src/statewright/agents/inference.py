@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from statewright.agents.agent import Agent
 from statewright.agents.call import AgentCall, View
@@ -75,9 +75,13 @@ async def prompt_of(agent: Agent, call: AgentCall, view: View, state: Values) ->
 def _checked(answer: Any, usual: Prompt, agent: Agent) -> Prompt:
     if answer is None:
         return usual
-    if isinstance(answer, Prompt):
+    if isinstance(answer, Prompt) and _are_messages(answer.prompt) and _are_messages(answer.history):
         return answer
     raise InvalidConfig(f"on_start of agent {agent.name!r} answered {answer!r}. Return a Prompt, or None.")
+
+
+def _are_messages(found: object) -> bool:
+    return isinstance(found, list | tuple) and all(isinstance(one, Message) for one in cast("list[Any]", found))
 
 
 def specs_of(tools: Sequence[Tool] | Any) -> list[ToolSpec]:

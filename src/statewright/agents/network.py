@@ -13,7 +13,7 @@ from statewright.agents.limits import UsageLimits
 from statewright.agents.network_graph import network_graph
 from statewright.agents.network_run import NetworkRun
 from statewright.agents.router import Roster, Router
-from statewright.agents.routing_agent import default_router
+from statewright.agents.routing_agent import RoutingAgent, default_router
 from statewright.agents.state import Formatter, State, formatted_result
 from statewright.agents.thread_history import ThreadHistory
 from statewright.agents.user_message import as_user_message
@@ -52,6 +52,10 @@ class Network(Generic[T]):
     ) -> None:
         if router is None and default_model is None:
             raise InvalidConfig(f"Network {name!r} has no router. Give it one, or a default_model that chooses.")
+        if router is not None and not (isinstance(router, RoutingAgent) or callable(router)):
+            raise InvalidConfig(
+                f"The router of network {name!r} is {router!r}. Give a function that answers agents, or a RoutingAgent."
+            )
         self.name = name
         self.description = description
         self.default_model = default_model
@@ -190,7 +194,8 @@ class Network(Generic[T]):
         found = {"input": as_user_message(given)}
         if state is None:
             return found
-        known = cast("State[Any]", state if isinstance(state, State) else State(state))
+        schema = self.form.source if not isinstance(state, type) else None
+        known = cast("State[Any]", state if isinstance(state, State) else State(state, schema=schema))
         return {**found, **_given_state(known)}
 
     def _ended(self, values: Any) -> NetworkRun[T]:

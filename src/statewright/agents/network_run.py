@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar, cast
 
 from statewright.agents.given import call_with
 from statewright.agents.limits import used_up
 from statewright.agents.result import AgentResult
 from statewright.agents.state import State
 from statewright.checkpoint import Interrupt
-from statewright.errors import InvalidConfig
+from statewright.errors import RoutingError, ToolError, suggestion
 from statewright.messages import Message
 from statewright.models import Usage
 
@@ -34,6 +34,7 @@ class NetworkRun(Generic[T]):
         message: Message | None = None,
         stack: Sequence[Agent] = (),
         call_count: int = 0,
+        find: Callable[[str], Agent] | None = None,
     ) -> None:
         self.name = name
         self.state = state
@@ -45,6 +46,7 @@ class NetworkRun(Generic[T]):
         """The agents that are still to be called, the next one first."""
         self.call_count = call_count
         """How many agents have been called since the user spoke."""
+        self._find = find or agents.__getitem__
         self.scheduled: list[str] = []
         """The agents that were scheduled here."""
         self.stop_reason: str | None = None
@@ -85,11 +87,16 @@ class NetworkRun(Generic[T]):
         return hook is None or bool(call_with(hook, {"agent": agent, "network": self, "state": self.state}))
 
     def schedule(self, agent: Agent | str) -> None:
-        """Let an agent be called after those that are waiting. Raises InvalidConfig for what is no agent."""
+        """Let an agent be called after those that are waiting.
+
+        Raises ToolError, which a model is told, for what is no agent of the network.
+        """
         name = agent if isinstance(agent, str) else getattr(agent, "name", None)
-        if not isinstance(name, str):
-            raise InvalidConfig(f"{cast(Any, agent)!r} cannot be scheduled. Give an agent, or the name of one.")
-        self.scheduled.append(name)
+        try:
+            self.scheduled.append(self._find(cast(str, name)).name)
+        except (RoutingError, KeyError, TypeError) as error:
+            hint = suggestion(str(name), self.agents, noun="Agents")
+            raise ToolError(f"{agent!r} cannot be scheduled: it is no agent of this network. {hint}") from error
 
     def __repr__(self) -> str:
         ended = f", stop_reason={self.stop_reason!r}" if self.stop_reason is not None else ""

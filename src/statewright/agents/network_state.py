@@ -58,6 +58,7 @@ def called_with(network: Network[Any], state: Values, runtime: Runtime[Any], age
         usage=usage,
         requests=requests,
         formatter=network.formatter,
+        find=network.roster.find,
     )
 
 

@@ -11,7 +11,18 @@ FIRST_DELAY: Final = 0.5
 """Seconds before the second attempt; each later delay is twice as long."""
 LONGEST_DELAY: Final = 60.0
 _FINAL_STATUSES: Final = frozenset(range(400, 500)) - {408, 409, 429}
-_FINAL: Final = (ValueError, TypeError, RuntimeError, LookupError, NameError, ArithmeticError, StatewrightError)
+_FINAL: Final = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    ImportError,
+    LookupError,
+    NameError,
+    RuntimeError,
+    StatewrightError,
+    TypeError,
+    ValueError,
+)
 
 
 def retry_policy(retries: int | RetryPolicy) -> RetryPolicy | None:

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from statewright.agents.agent import Agent
 from statewright.agents.routing_agent import RoutingAgent
-from statewright.errors import InvalidConfig, RoutingError, suggestion
+from statewright.errors import InvalidConfig, RoutingError, RunError, suggestion
 
 Router = Callable[..., Any] | RoutingAgent
 """A function of `input`, `network`, `state`, `stack`, `call_count` and `last_result`, or an agent that chooses."""
@@ -39,8 +39,10 @@ class Roster:
         """The names of the agents that a router answered. Raises RoutingError for what is no agent."""
         if answer is None:
             return []
-        several = isinstance(answer, list | tuple)
-        return [self._name(one) for one in (cast("Iterable[Any]", answer) if several else (answer,))]
+        several = list(cast("Iterable[Any]", answer)) if isinstance(answer, list | tuple) else [answer]
+        agents = {id(one): one for one in several if isinstance(one, Agent)}
+        _by_name(self._network, list(agents.values()), RoutingError)
+        return [self._name(one) for one in several]
 
     def _name(self, one: Any) -> str:
         if isinstance(one, str):
@@ -65,13 +67,13 @@ class Roster:
                 )
 
 
-def _by_name(network: str, agents: Sequence[Agent]) -> dict[str, Agent]:
+def _by_name(network: str, agents: Sequence[Agent], refusal: type[RunError] = InvalidConfig) -> dict[str, Agent]:
     found: dict[str, Agent] = {}
     for agent in agents:
         if not isinstance(agent, Agent):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InvalidConfig(f"Network {network!r} has {agent!r} among its agents, which is no Agent.")
         if found.setdefault(agent.name, agent) is not agent:
-            raise InvalidConfig(f"Network {network!r} has two agents of the name {agent.name!r}.")
+            raise refusal(f"Network {network!r} has two agents of the name {agent.name!r}.")
     return found
 
 

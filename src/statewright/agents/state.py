@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Generic, TypeVar, cast
@@ -99,11 +100,9 @@ class State(Generic[T]):
         return state
 
     def to_json(self) -> dict[str, Any]:
-        """The state as plain JSON, its thread included."""
-        from pydantic_core import to_jsonable_python
-
+        """The state as plain JSON, its thread included. Raises InvalidConfig for data that JSON cannot say."""
         return {
-            "data": to_jsonable_python(values_of(self._data)),
+            "data": {name: _plain(name, value) for name, value in values_of(self._data).items()},
             "messages": [message.to_dict() for message in self._messages],
             "results": [result.to_json() for result in self._turns],
             **({"threadId": self.thread_id} if self.thread_id is not None else {}),
@@ -129,6 +128,17 @@ class State(Generic[T]):
 
     def __repr__(self) -> str:
         return f"State({self._data!r}, {len(self.results)} results)"
+
+
+def _plain(name: str, value: Any) -> Any:
+    from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+    try:
+        plain = to_jsonable_python(value, inf_nan_mode="constants")
+        json.dumps(plain, allow_nan=False)
+    except (PydanticSerializationError, ValueError) as error:
+        raise InvalidConfig(f"Field {name!r} of the data cannot be written as JSON: {error}") from error
+    return plain
 
 
 def formatted_result(result: AgentResult) -> Sequence[Message]:

@@ -88,10 +88,16 @@ def _random_id() -> str:
 
 
 def _results(found: Any) -> list[AgentResult]:
-    results: list[Any] = [_result(one) for one in found or ()]
-    strange = next((one for one in results if not isinstance(one, AgentResult)), None)
-    if strange is not None:
-        raise InvalidConfig(f"`get` of a history answered {strange!r}. Give AgentResults, or what their to_json made.")
+    if found is None:
+        return []
+    try:
+        results: list[Any] = [_result(one) for one in found]
+    except (KeyError, TypeError, ValueError):
+        results = [None]
+    if not isinstance(found, list | tuple) or not all(isinstance(one, AgentResult) for one in results):
+        raise InvalidConfig(
+            f"`get` of a history answered {found!r}. Give a list of AgentResults, or of what their to_json made."
+        )
     return results
 
 

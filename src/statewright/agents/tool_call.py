@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from itertools import groupby
-from typing import Any, Final, cast
+from typing import Any, Final, NotRequired, TypedDict, cast
 
-from statewright.agents.tools import Tool, ToolContext, ToolOptions, as_text, call_tool
+from statewright.agents.tools import Tool, ToolContext, ToolOptions, WrongCall, as_text, call_tool
 from statewright.errors import InternalError, RunError, StorageError, ToolError, suggestion
 from statewright.messages import Message, ToolCall
 from statewright.runtime import interrupt
@@ -55,10 +55,10 @@ async def call_asked(
 ) -> Any:
     """What a tool answers to a call, approved if it has to be. Raises ToolError, and what the tool raises."""
     if asked.invalid is not None:
-        raise ToolError(f"The arguments of tool {asked.name!r} are no JSON object: {asked.invalid[:SHOWN]!r}.")
+        raise WrongCall(f"The arguments of tool {asked.name!r} are no JSON object: {asked.invalid[:SHOWN]!r}.")
     tool = tools.get(asked.name)
     if tool is None:
-        raise ToolError(f"There is no tool {asked.name!r}. {suggestion(asked.name, tools, noun='Tools')}")
+        raise WrongCall(f"There is no tool {asked.name!r}. {suggestion(asked.name, tools, noun='Tools')}")
     options = options_of(tool)
     arguments = _approved(asked, options, context)
     if options.timeout is None:
@@ -106,10 +106,21 @@ def _approved(asked: ToolCall, options: ToolOptions, context: ToolContext) -> Ma
     if not wanted:
         return asked.arguments
     question = {"kind": "approval", "tool": asked.name, "arguments": asked.arguments, "tool_call_id": asked.id}
-    agrees, arguments, reason = read_decision(interrupt(question, key=f"approve {asked.id}"))
+    decision = interrupt(question, key=f"approve {asked.id}", schema=bool | str | Decision)
+    agrees, arguments, reason = read_decision(decision)
     if not agrees:
-        raise ToolError(f"The call of {asked.name!r} was refused{f': {reason}' if reason else ''}.")
+        raise WrongCall(f"The call of {asked.name!r} was refused{f': {reason}' if reason else ''}.")
     return asked.arguments if arguments is None else arguments
+
+
+class Decision(TypedDict):
+    """What is decided about a call."""
+
+    approved: bool
+    arguments: NotRequired[dict[str, Any]]
+    """Others than the model wrote."""
+    reason: NotRequired[str]
+    """Why not: told to the model."""
 
 
 def read_decision(answer: Any) -> tuple[bool, Mapping[str, Any] | None, str]:

@@ -14,11 +14,13 @@ from statewright.agents.prebuilt.structured import StructuredAnswer
 from statewright.agents.prebuilt.tool_node import ErrorHandling, ToolNode
 from statewright.agents.remembering import remembered
 from statewright.agents.retrying import retry_policy
+from statewright.agents.settings import wrong_setting
 from statewright.agents.tool_call import options_of, without_gaps
 from statewright.channels import add_messages
 from statewright.checkpoint import Checkpointer
+from statewright.errors import InvalidConfig
 from statewright.graph import END, START, Command, RetryPolicy, Runtime, Send
-from statewright.messages import Message
+from statewright.messages import Message, as_message
 from statewright.models import ChatModel, ModelRequest, as_chat_model
 from statewright.runtime import CompiledGraph, StateGraph
 from statewright.runtime.private_loop import run_here
@@ -26,6 +28,8 @@ from statewright.state import RemainingSteps, read_schema
 from statewright.store import Store
 
 NO_STEPS_LEFT: Final = "Sorry, I need more steps to process this request."
+_STEPS_OF_A_TURN: Final = 3
+"""The model asks for tools, they are called, and the model answers."""
 Hook = Callable[..., Any]
 
 
@@ -67,6 +71,9 @@ def create_agent(
     `response_format` asks the model, at the end, for an answer of that form under `structured_response`. `memory`
     chooses what of a long conversation is sent. Each call of a tool is a task of its own.
     """
+    wrong = wrong_setting(settings or {})
+    if wrong is not None:
+        raise InvalidConfig(f"Agent {name!r} cannot be: {wrong}")
     node = tools if isinstance(tools, ToolNode) else ToolNode(tools, handle_tool_errors=handle_tool_errors)
     steps = _Steps(model, node, prompt, memory, settings or {}, name)
     answer = StructuredAnswer(response_format) if response_format is not None else None
@@ -148,7 +155,7 @@ class _Steps:
         request = await self._request(state, runtime)
         response = await ask(await self._model_for(state, runtime), request, runtime, name=self._name)
         message = response.message
-        if message.tool_calls and state.get("remaining_steps", 2) < 2:
+        if message.tool_calls and state.get("remaining_steps", _STEPS_OF_A_TURN) < _STEPS_OF_A_TURN:
             message = Message(NO_STEPS_LEFT, role="assistant", id=message.id, name=self._name)
         goto: Any = self.after
         if message.tool_calls and self.after != "post_model_hook":
@@ -173,7 +180,11 @@ class _Steps:
         if prompt is not None and callable(prompt):
             prompt = await await_with(prompt, {"state": state, "runtime": runtime})
         if isinstance(prompt, list):
-            return "", cast("list[Message]", prompt)
+            return "", [cast(Message, as_message(one)) for one in cast("list[Any]", prompt)]
+        if not isinstance(prompt, str | Message | None):
+            raise InvalidConfig(
+                f"The prompt of agent {self._name!r} is {prompt!r}. Give text, a message, or a list of messages."
+            )
         told = [prompt.text if isinstance(prompt, Message) else prompt] if prompt else []
         place = 0
         while place < len(messages) and messages[place].role == "system":

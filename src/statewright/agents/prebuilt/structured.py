@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Final, cast
+from typing import Any, Final, cast, get_origin
 
 from statewright.agents.asking import ask
 from statewright.errors import InvalidConfig, ModelAnswerInvalid
@@ -36,7 +36,7 @@ class StructuredAnswer:
             try:
                 return self._read(_bare(response.text))
             except ValueError as error:
-                wrong = str(error)
+                wrong = _in_words(error)
             told = f"Your answer does not have the form that was asked for: {wrong}\nAnswer with nothing but the JSON."
             request = replace(request, messages=[*request.messages, response.message, Message(told)])
         raise ModelAnswerInvalid(
@@ -46,6 +46,8 @@ class StructuredAnswer:
 
 def _class_form(form: Any) -> tuple[OutputForm, Callable[[str], Any]]:
     try:
+        if not isinstance(form, type) and get_origin(form) is None:
+            raise TypeError(f"{form!r} is no class")
         adapter = type_adapter(form)
         schema = adapter.json_schema()
     except Exception as error:
@@ -56,10 +58,18 @@ def _class_form(form: Any) -> tuple[OutputForm, Callable[[str], Any]]:
 
 
 def _schema_form(form: Any) -> tuple[OutputForm, Callable[[str], Any]]:
-    import jsonschema_rs
-
+    try:
+        import jsonschema_rs
+    except ImportError:
+        raise InvalidConfig(
+            "response_format is a JSON Schema, and checking it takes jsonschema-rs. Install 'statewright[models]', or "
+            "give a class."
+        ) from None
     schema = dict(cast("Mapping[str, Any]", form))
-    validator = jsonschema_rs.validator_for(schema)
+    try:
+        validator = jsonschema_rs.validator_for(schema)
+    except (ValueError, jsonschema_rs.ValidationError) as error:
+        raise InvalidConfig(f"response_format is no JSON Schema: {error}") from error
 
     def read(text: str) -> Any:
         value = json.loads(text)
@@ -69,6 +79,15 @@ def _schema_form(form: Any) -> tuple[OutputForm, Callable[[str], Any]]:
         return value
 
     return OutputForm(schema, str(schema.get("title", "answer"))), read
+
+
+def _in_words(error: ValueError) -> str:
+    """What is wrong, without the addresses that pydantic adds."""
+    found: Any = getattr(error, "errors", None)
+    if not callable(found):
+        return str(error)
+    told: Any = found(include_url=False)
+    return "; ".join(f"{'.'.join(map(str, one['loc'])) or 'the answer'}: {one['msg']}" for one in told)
 
 
 def _bare(text: str) -> str:

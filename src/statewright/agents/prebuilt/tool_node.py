@@ -7,8 +7,8 @@ from typing import Any, Final, TypeVar, cast
 
 from statewright.agents.agent import as_tool
 from statewright.agents.tool_call import answered_call, call_asked, failed_call, options_of
-from statewright.agents.tools import Tool, ToolContext
-from statewright.errors import InternalError, InvalidUpdateError
+from statewright.agents.tools import Tool, ToolContext, WrongCall
+from statewright.errors import InternalError, InvalidConfig, InvalidUpdateError
 from statewright.graph import END, Command, Runtime, Send
 from statewright.messages import Message, ToolCall, ToolResult, as_message
 from statewright.runtime.private_loop import run_here
@@ -39,7 +39,7 @@ class ToolNode:
     ) -> None:
         self.name = name
         self.messages_key = messages_key
-        self.tools_by_name: Mapping[str, Tool] = {tool.name: tool for tool in map(as_tool, tools)}
+        self.tools_by_name: Mapping[str, Tool] = _by_name(map(as_tool, tools))
         self._handling = handle_tool_errors
 
     async def __call__(self, state: Any, runtime: Runtime[Any]) -> Any:
@@ -83,6 +83,8 @@ class ToolNode:
 
     def _failed(self, asked: ToolCall, context: ToolContext, error: Exception) -> Message:
         handling = self._handling
+        if isinstance(error, WrongCall):
+            return failed_call(asked, context, error)
         is_kind = isinstance(handling, type | tuple)
         if handling is False or (is_kind and not isinstance(error, cast("type[Exception]", handling))):
             raise error
@@ -119,6 +121,14 @@ class ToolNode:
 
     def _update(self, messages: Sequence[Message]) -> dict[str, Any]:
         return {self.messages_key: list(messages)}
+
+
+def _by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
+    found: dict[str, Tool] = {}
+    for tool in tools:
+        if found.setdefault(tool.name, tool) is not tool:
+            raise InvalidConfig(f"Two tools are called {tool.name!r}. Give one of them another name.")
+    return found
 
 
 def _at_once(coroutine: Coroutine[Any, Any, T]) -> T:

@@ -9,6 +9,7 @@ from statewright.agents.tools.injected import InjectedState, InjectedStore, Inje
 from statewright.agents.tools.options import ToolOptions, check_name
 from statewright.agents.tools.text import as_text
 from statewright.agents.tools.tool import Tool, ToolContext
+from statewright.agents.tools.wrong_call import WrongCall
 
 __all__ = [
     "NO_CREDENTIALS",
@@ -22,6 +23,7 @@ __all__ = [
     "ToolContext",
     "ToolFunction",
     "ToolOptions",
+    "WrongCall",
     "as_json",
     "as_text",
     "call_tool",

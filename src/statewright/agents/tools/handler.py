@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from statewright.agents.tools.function import called
 from statewright.agents.tools.options import Approval, ToolOptions, check_name
 from statewright.agents.tools.tool import ToolContext
+from statewright.agents.tools.wrong_call import WrongCall
 from statewright.errors import ToolError
 from statewright.state import type_adapter
 
@@ -88,7 +89,7 @@ def _by_class(tool: str, adapter: Any) -> Read:
             return adapter.validate_python(dict(arguments))
         except ValidationError as error:
             wrong = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
-            raise ToolError(_refusal(tool, wrong)) from None
+            raise WrongCall(_refusal(tool, wrong)) from None
 
     return read
 
@@ -110,7 +111,7 @@ def _by_schema(tool: str, schema: dict[str, Any]) -> Read:
         given = dict(arguments)
         wrong = "; ".join(_where(one) + str(one.message) for one in validator.iter_errors(given))
         if wrong:
-            raise ToolError(_refusal(tool, wrong))
+            raise WrongCall(_refusal(tool, wrong))
         return given
 
     return read

@@ -53,7 +53,7 @@ _BY_NAME: Final[Mapping[str, Injected]] = {
     "runtime": Injected(lambda context: context.runtime),
 }
 _BY_CLASS: Final[Mapping[Any, Injected]] = {
-    ToolContext: Injected(lambda context: context),
+    ToolContext: Injected(lambda context: context, changes_state=True),  # it leads to the state
     Runtime: _BY_NAME["runtime"],
     Store: _BY_NAME["store"],
 }
@@ -83,7 +83,7 @@ def _classes(hint: Any) -> list[Any]:
 def _by_marker(marker: Any) -> Injected | None:
     match marker() if isinstance(marker, type) and marker.__module__ == __name__ else marker:
         case InjectedState(field):
-            return Injected(lambda context: _state_of(context, field))
+            return Injected(lambda context: _state_of(context, field), changes_state=True)
         case InjectedStore():
             return _BY_NAME["store"]
         case InjectedToolCallId():

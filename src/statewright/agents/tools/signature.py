@@ -13,6 +13,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from statewright.agents.tools.injected import Injected, injected
 from statewright.agents.tools.text import as_text
 from statewright.agents.tools.tool import ToolContext
+from statewright.agents.tools.wrong_call import WrongCall
 from statewright.errors import ToolError, suggestion
 from statewright.state import modern_typeddict
 
@@ -49,7 +50,7 @@ class Signature:
         try:
             read = self._model.model_validate(dict(arguments))
         except ValidationError as error:
-            raise ToolError(self._wrong(cast("list[Any]", error.errors(include_url=False)))) from None
+            raise WrongCall(self._wrong(cast("list[Any]", error.errors(include_url=False)))) from None
         values = {
             name: getattr(read, _field(place))
             for place, name in enumerate(self._names)
