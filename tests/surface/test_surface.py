@@ -104,6 +104,12 @@ def test_the_front_door_is_what_it_was() -> None:
         "runtime",
         "storage.sqlite",
         "models",
+        "models.providers",
+        "agents",
+        "agents.mcp",
+        "agents.memory",
+        "agents.prebuilt",
+        "testing",
         "workflow.states",
     ],
 )

@@ -5,7 +5,7 @@ An agent says nothing about who comes next: that is for the router of a network,
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -15,7 +15,7 @@ from statewright.agents.memory import MemoryStrategy
 from statewright.agents.settings import wrong_setting
 from statewright.agents.thread_history import ThreadHistory
 from statewright.agents.tools import Tool, ToolFunction
-from statewright.errors import InvalidConfig, ToolError, UnansweredInterrupts, suggestion
+from statewright.errors import InvalidConfig, ToolError, suggestion
 from statewright.graph import RetryPolicy, is_coroutine_function
 from statewright.models import ChatModel, as_chat_model
 
@@ -135,7 +135,7 @@ class Agent:
     def run(self, input: Any, *, model: Any = None, **options: Any) -> AgentResult:  # noqa: A002  # the field's word
         """What the agent does about an input, alone: see `Network.run`, whose options it takes.
 
-        `model` stands instead of the agent's own, and `max_iter` instead of its own too. Raises UnansweredInterrupts
+        `model` stands instead of the agent's own, and `max_iter` instead of its own too. Raises InvalidConfig
         where it waits for something: whoever answers needs the network that `alone` gives.
         """
         agent, options = self._for_run(model, options)
@@ -146,8 +146,13 @@ class Agent:
         agent, options = self._for_run(model, options)
         return _only_result(await agent.alone().arun(input, **options))
 
+    def stream(self, input: Any, *, model: Any = None, **options: Any) -> Iterator[Any]:  # noqa: A002
+        """The parts of a run as they come: see `Network.stream`."""
+        agent, options = self._for_run(model, options)
+        return agent.alone().stream(input, **options)
+
     def astream(self, input: Any, *, model: Any = None, **options: Any) -> AsyncIterator[Any]:  # noqa: A002
-        """The parts of a run as they come: see `Network.astream`."""
+        """`stream`, on the running event loop."""
         agent, options = self._for_run(model, options)
         return agent.alone().astream(input, **options)
 
@@ -173,7 +178,11 @@ def as_tool(tool: Any) -> Tool:
 
 def _only_result(run: NetworkRun[Any]) -> AgentResult:
     if run.interrupts:
-        raise UnansweredInterrupts(run.name, [(one.id, one.value) for one in run.interrupts])
+        asked = "; ".join(repr(one.value) for one in run.interrupts)
+        raise InvalidConfig(
+            f"Agent {run.name!r} waits for answers ({asked}), so there is no result yet. Take agent.alone(), run it "
+            f"with a checkpointer and a thread_id, and answer with run(Command(resume=...))."
+        )
     return run.results[-1]
 
 

@@ -206,12 +206,14 @@ class _Steps:
 
 def _saveable(asked: ToolCall, view: View, runtime: Runtime[Any]) -> dict[str, Any]:
     """What a tool has changed. Raises ToolError if it could not be saved: then nothing has changed."""
-    update = view.update()
     try:
+        update = view.update()
         if update:
             runtime.check_saveable(update)
     except SerdeError as error:
         raise ToolError(f"Tool {asked.name!r} wrote to the state what cannot be saved: {error}") from error
+    except AttributeError as error:
+        raise ToolError(f"Tool {asked.name!r} wrote to the state: {error}") from error
     return update
 
 

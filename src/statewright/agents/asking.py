@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from statewright.errors import ModelAnswerInvalid, ModelUnavailable
 from statewright.graph import Runtime
-from statewright.messages import Message, copied
+from statewright.messages import Message, ToolCall, copied
 from statewright.models import (
     ChatModel,
     ModelRequest,
@@ -100,8 +100,17 @@ def _checked(model: ChatModel, request: ModelRequest, response: object) -> Model
 def _is_said(message: object) -> bool:
     if not isinstance(message, Message) or message.role != "assistant":
         return False
+    if not all(_is_call(call) for call in message.tool_calls):
+        return False
     content = cast(object, message.content)  # adapters are not held to the type
     return isinstance(content, str | list)
+
+
+def _is_call(call: object) -> bool:
+    if not isinstance(call, ToolCall):
+        return False
+    parts = cast("tuple[object, ...]", (call.id, call.name, call.arguments))
+    return all(isinstance(part, kind) for part, kind in zip(parts, (str, str, dict), strict=True))
 
 
 def _named(model: ChatModel, request: ModelRequest) -> str:

@@ -121,7 +121,12 @@ class DataForm:
         """The values as their readers get them: an instance of the class, or `Data`."""
         if self._schema.kind is SchemaKind.MAPPING:
             return Data(values, self.names)
-        return self._instance({name: copy.deepcopy(values.get(name)) for name in self._schema.fields})
+        return self._instance({name: self._value(name, values) for name in self._schema.fields})
+
+    def _value(self, name: str, values: Mapping[str, Any]) -> Any:
+        """A copy of the value of a field, which a thread that is older than the field has not."""
+        start = self._schema.fields[name].start
+        return copy.deepcopy(values[name]) if name in values else start() if start is not None else None
 
     def _instance(self, values: Mapping[str, Any]) -> Any:
         source = cast(Any, self.source)

@@ -109,7 +109,7 @@ class Network(Generic[T]):
         `CompiledGraph.invoke`; a run with a checkpointer and a thread_id can be gone on with.
         """
         app = self._other(router, default_model).compile(checkpointer)
-        return self._ended(app.invoke(self._input(input, state), **options))
+        return self.run_of(app.invoke(self._input(input, state), **options))
 
     async def arun(
         self,
@@ -123,7 +123,7 @@ class Network(Generic[T]):
     ) -> NetworkRun[T]:
         """`run`, on the running event loop."""
         app = self._other(router, default_model).compile(checkpointer)
-        return self._ended(await app.ainvoke(self._input(input, state), **options))
+        return self.run_of(await app.ainvoke(self._input(input, state), **options))
 
     def stream(
         self,
@@ -165,6 +165,20 @@ class Network(Generic[T]):
             values.get("history_thread"),
         )
 
+    def run_of(self, values: Mapping[str, Any]) -> NetworkRun[T]:
+        """The run that a result of the compiled graph, or a snapshot, tells of."""
+        run: NetworkRun[T] = NetworkRun(
+            self.name,
+            self.state_of(values),
+            self.agents,
+            message=values.get("message"),
+            stack=[self.roster.find(name) for name in values.get("queue", ())],
+            call_count=values.get("call_count", 0),
+        )
+        run.stop_reason, run.summary = values.get("stop_reason"), values.get("summary")
+        run.interrupts = tuple(values.get("__interrupt__", ()))
+        return run
+
     # -- parts of a run
 
     def _other(self, router: Router | None, default_model: Any) -> Network[T]:
@@ -197,19 +211,6 @@ class Network(Generic[T]):
         schema = self.form.source if not isinstance(state, type) else None
         known = cast("State[Any]", state if isinstance(state, State) else State(state, schema=schema))
         return {**found, **_given_state(known)}
-
-    def _ended(self, values: Any) -> NetworkRun[T]:
-        run: NetworkRun[T] = NetworkRun(
-            self.name,
-            self.state_of(values),
-            self.agents,
-            message=values.get("message"),
-            stack=[self.roster.find(name) for name in values.get("queue", ())],
-            call_count=values.get("call_count", 0),
-        )
-        run.stop_reason, run.summary = values.get("stop_reason"), values.get("summary")
-        run.interrupts = tuple(values.get("__interrupt__", ()))
-        return run
 
     def __repr__(self) -> str:
         return f"Network({self.name!r}, agents: {', '.join(self.agents) or 'none'})"

@@ -28,6 +28,8 @@ from statewright.runtime import StateGraph
 if TYPE_CHECKING:
     from statewright.agents.network import Network
 
+NO_LIMIT: Final = 1_000_000_000
+"""Supersteps of one call of an agent: it is bound by max_iter, and its tool calls by what its model asks for."""
 _WAYS: Final = (("agent", "declared", ""), (END, "declared", ""))
 
 
@@ -157,7 +159,7 @@ class _Steps:
     ) -> tuple[AgentResult, dict[str, Any]]:
         """What an agent said, and what it changed."""
         with entered(called_with(self._network, state, runtime, agent)):
-            end = await agent.graph.ainvoke({"iteration": 0}, call_key=key)
+            end = await agent.graph.ainvoke({"iteration": 0}, call_key=key, recursion_limit=NO_LIMIT)
         left = {f"{PREFIX}{name}": value for name, value in data_in(end).items()}
         scheduled = {"scheduled": end["scheduled"]} if end.get("scheduled") else {}
         return end["result"], {**left, **scheduled}

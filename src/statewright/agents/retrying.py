@@ -10,7 +10,7 @@ from statewright.graph import RetryPolicy
 FIRST_DELAY: Final = 0.5
 """Seconds before the second attempt; each later delay is twice as long."""
 LONGEST_DELAY: Final = 60.0
-_FINAL_STATUSES: Final = frozenset(range(400, 500)) - {408, 409, 429}
+_FINAL_STATUSES: Final = frozenset(range(400, 500)) - {408, 409, 425, 429}
 _FINAL: Final = (
     ArithmeticError,
     AssertionError,

@@ -131,14 +131,13 @@ class State(Generic[T]):
 
 
 def _plain(name: str, value: Any) -> Any:
-    from pydantic_core import PydanticSerializationError, to_jsonable_python
+    """A value as JSON has it; what is not finite becomes None, as in answers of tools."""
+    from pydantic_core import PydanticSerializationError, to_json
 
     try:
-        plain = to_jsonable_python(value, inf_nan_mode="constants")
-        json.dumps(plain, allow_nan=False)
+        return json.loads(to_json(value, inf_nan_mode="null"))
     except (PydanticSerializationError, ValueError) as error:
         raise InvalidConfig(f"Field {name!r} of the data cannot be written as JSON: {error}") from error
-    return plain
 
 
 def formatted_result(result: AgentResult) -> Sequence[Message]:

@@ -39,7 +39,8 @@ class ToolFunction:
         self.options = options or ToolOptions()
         self._function = function
         self._signature = Signature(self.name, function, told.parameters)
-        self.in_order = self._signature.changes_state
+        in_order = self.options.in_order
+        self.in_order = self._signature.changes_state if in_order is None else in_order
         self.is_plain = not inspect.iscoroutinefunction(function)
         self.parameters: Mapping[str, Any] = self._signature.schema
 
@@ -84,6 +85,7 @@ def tool(
     timeout: float | None = None,
     strict: bool | None = None,
     return_direct: bool = False,
+    in_order: bool | None = None,
 ) -> Callable[[Callable[..., Any]], ToolFunction]: ...
 def tool(
     function: Callable[..., Any] | None = None,
@@ -95,13 +97,17 @@ def tool(
     timeout: float | None = None,
     strict: bool | None = None,
     return_direct: bool = False,
+    in_order: bool | None = None,
 ) -> Any:
     """A function as a tool that models may ask for: as a decorator, with or without options.
 
     With `approve` somebody is asked before a call is made; `timeout` is in seconds; `return_direct` ends the agent
-    with what the tool answers. Raises ToolError for a function whose arguments cannot be described.
+    with what the tool answers; `in_order` lets its calls be made one after another, as those are that can write to the
+    state of a network. Raises ToolError for a function whose arguments cannot be described.
     """
-    options = ToolOptions(approve=approve, timeout=timeout, strict=strict, return_direct=return_direct)
+    options = ToolOptions(
+        approve=approve, timeout=timeout, strict=strict, return_direct=return_direct, in_order=in_order
+    )
 
     def made(one: Callable[..., Any]) -> ToolFunction:
         return ToolFunction(one, name=name, description=description, options=options)

@@ -34,7 +34,8 @@ class HandlerTool:
         self.options = options or ToolOptions()
         self._handler = handler
         self._takes_context = len(inspect.signature(handler).parameters) > 1
-        self.in_order = self._takes_context
+        in_order = self.options.in_order
+        self.in_order = self._takes_context if in_order is None else in_order
         self.is_plain = not inspect.iscoroutinefunction(handler)
         self.parameters, self._read = _form(name, parameters)
 
@@ -58,6 +59,7 @@ def create_tool(
     timeout: float | None = None,
     strict: bool | None = None,
     return_direct: bool = False,
+    in_order: bool | None = None,
 ) -> HandlerTool:
     """A tool of a name, a schema and a handler.
 
@@ -65,7 +67,9 @@ def create_tool(
     of an object, and it gets a dict; None takes nothing. Options are those of `tool`. Raises ToolError for a name or
     schema that cannot be.
     """
-    options = ToolOptions(approve=approve, timeout=timeout, strict=strict, return_direct=return_direct)
+    options = ToolOptions(
+        approve=approve, timeout=timeout, strict=strict, return_direct=return_direct, in_order=in_order
+    )
     return HandlerTool(name, description, parameters, handler, options)
 
 

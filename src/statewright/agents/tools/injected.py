@@ -7,6 +7,7 @@ one of another kind, like `state: str`, it is an argument as any other.
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ Fill = Callable[[ToolContext], Any]
 
 @dataclass(frozen=True, slots=True)
 class InjectedState:
-    """Marks a parameter that gets the agent's state, or one field of it."""
+    """Marks a parameter that gets the agent's state, or one field of it to be read: what is done to it is not kept."""
 
     field: str | None = None
 
@@ -83,7 +84,7 @@ def _classes(hint: Any) -> list[Any]:
 def _by_marker(marker: Any) -> Injected | None:
     match marker() if isinstance(marker, type) and marker.__module__ == __name__ else marker:
         case InjectedState(field):
-            return Injected(lambda context: _state_of(context, field), changes_state=True)
+            return Injected(lambda context: _state_of(context, field), changes_state=field is None)
         case InjectedStore():
             return _BY_NAME["store"]
         case InjectedToolCallId():
@@ -96,7 +97,8 @@ def _state_of(context: ToolContext, field: str | None) -> Any:
     state = context.state
     if field is None:
         return state
+    if isinstance(state, Mapping):
+        return cast("Mapping[str, Any]", state).get(field)
     data = getattr(state, "data", state)
-    if isinstance(data, Mapping):
-        return cast("Mapping[str, Any]", data).get(field)
-    return getattr(data, field, None)
+    found: Any = cast("Mapping[str, Any]", data).get(field) if isinstance(data, Mapping) else getattr(data, field, None)
+    return copy.deepcopy(found)  # calls that run beside each other must not write to what one of them has read

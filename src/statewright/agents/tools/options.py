@@ -25,6 +25,8 @@ class ToolOptions:
     """Seconds after which a call is given up; the model is told."""
     strict: bool | None = None
     """Whether the provider holds its model to the schema of the arguments; None leaves it to the provider's adapter."""
+    in_order: bool | None = None
+    """Whether an agent of a network makes calls of it one after another; None: if it can write to the state."""
     return_direct: bool = False
     """Whether the agent ends with what the tool answers, without asking the model again."""
 

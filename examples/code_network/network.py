@@ -1,0 +1,62 @@
+"""The network: a planner, an editor, and a router that looks at the state and at nothing else.
+
+There is no plan: the planner. There is one: the editor. It is done: nobody. Tools write the state and so decide what
+comes next. No prompt says "now hand over to your colleague".
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from state import Code, Run
+from tools import create_plan, done, list_files, read_file, run_tests, write_file
+
+from statewright.agents import Agent, Network
+
+MOST_CALLS = 30
+"""Calls of agents in one run; the script takes seven."""
+
+
+def planning(network: Run) -> str:
+    return f"""\
+You are an expert Python programmer. A user reports an issue in a project that lies in {network.state.data.repo}.
+Find out how to fix it: list the files, then read the code and its tests, several files at once. Then call create_plan.
+You change nothing yourself. An editor carries out your plan."""
+
+
+def editing(network: Run) -> str:
+    plan = network.state.data.plan
+    assert plan is not None, "the router sends nobody here without a plan"
+    edits = "\n".join(f"- {edit.filename}: {edit.idea} {edit.reasoning}" for edit in plan.edits)
+    return f"""\
+You are an expert Python programmer and carry out this plan: {plan.details}
+{edits}
+Run the tests before and after your edits, and read what they say. When they pass, call done."""
+
+
+planner = Agent(
+    "Planner",
+    description="Reads the project and plans the edits.",
+    system=planning,
+    tools=[list_files, read_file, create_plan],
+)
+editor = Agent(
+    "Editor",
+    description="Carries out the plan, until the tests pass.",
+    system=editing,
+    tools=[read_file, write_file, run_tests, done],
+)
+
+
+def router(network: Run) -> Agent | None:
+    """Who comes next. It is asked before each call of an agent, and needs no model."""
+    code = network.state.data
+    if code.done:
+        return None
+    return planner if code.plan is None else editor
+
+
+def code_network(model: Any) -> Network[Code]:
+    """The network, whose agents ask a chat model, or the one of a name."""
+    agents = [planner, editor]
+    return Network("code writing", agents=agents, router=router, state=Code(), default_model=model, max_iter=MOST_CALLS)

@@ -1,0 +1,155 @@
+"""A session of the model without a model: it runs anywhere, without a key.
+
+The answers are written beforehand, but nothing else is: each is made of what the tools have really said. Which answer
+comes next is told by the conversation alone, as it is with a real model. So a run that was killed goes on here too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from statewright.messages import Message, ToolCall
+from statewright.models import ChatModel, ModelEvent, ModelRequest, ModelResponse, ScriptedModel, stream_model
+
+Call = tuple[str, dict[str, Any]]
+"""A tool and its arguments."""
+
+
+class Talk:
+    """What has been said since the user spoke."""
+
+    def __init__(self, request: ModelRequest) -> None:
+        said = list(request.messages)
+        place = max(place for place, message in enumerate(said) if message.role == "user")
+        self.messages = said[place:]
+        self.agent: str = request.metadata["agent"]
+
+    @property
+    def turn(self) -> int:
+        """How often this agent has answered."""
+        return sum(message.role == "assistant" and message.name == self.agent for message in self.messages)
+
+    def results(self, tool: str) -> list[str]:
+        """What a tool has answered, the last answer at the end."""
+        return [message.text for message in self.messages if message.role == "tool" and message.name == tool]
+
+    def says(self, text: str, *calls: Call) -> Message:
+        """The next answer: a text, and tools to call."""
+        asked = [ToolCall(f"call_{len(self.messages)}_{place}", *call) for place, call in enumerate(calls)]
+        return Message(text, role="assistant", tool_calls=tuple(asked))
+
+
+# -- the planner
+
+
+def looks_around(talk: Talk) -> Message:
+    return talk.says("Cents get lost when a bill is shared. I look at what there is.", ("list_files", {}))
+
+
+def reads(talk: Talk) -> Message:
+    found = talk.results("list_files")[-1].splitlines()
+    files = [path for path in found if path.endswith(".py") and not path.endswith("__init__.py")]
+    return talk.says(f"I read {', '.join(files)}.", *(("read_file", {"path": path}) for path in files))
+
+
+def plans(talk: Talk) -> Message:
+    path, source = culprit(talk)
+    line = next(number for number, line in enumerate(source.splitlines(), 1) if "//" in line)
+    plan = {
+        "thoughts": f"Line {line} of {path} divides without a remainder, so what is left over is paid by nobody.",
+        "details": "Hand out the remainder too. The function keeps its name and what it takes.",
+        "edits": [
+            {
+                "filename": path,
+                "idea": "Divide with divmod, and add the remainder to the shares.",
+                "reasoning": "Then the shares add up to the bill.",
+            }
+        ],
+    }
+    return talk.says(f"The remainder is dropped in {path}, line {line}.", ("create_plan", plan))
+
+
+# -- the editor
+
+
+def runs_the_tests(talk: Talk) -> Message:
+    return talk.says("First I see what fails.", ("run_tests", {}))
+
+
+def edits(talk: Talk) -> Message:
+    fix = "    share, rest = divmod(total, people)\n    return [share + rest, *[share] * (people - 1)]\n"
+    return talk.says(f"{failing(talk)} fail. The first one pays the remainder.", *rewrite(talk, fix))
+
+
+def edits_again(talk: Talk) -> Message:
+    fix = "    share, rest = divmod(total, people)\n    return [share + 1] * rest + [share] * (people - rest)\n"
+    text = f"The shares add up now, but {failing(talk)} fails: the remainder can be more than a cent. I spread it."
+    return talk.says(text, *rewrite(talk, fix))
+
+
+def ends(talk: Talk) -> Message:
+    ran = re.search(r"Ran \d+ tests", talk.results("run_tests")[-1])
+    summary = "The remainder of a bill is spread over the shares, a cent each."
+    return talk.says(f"{ran[0] if ran else 'All tests'}, and all pass.", ("done", {"summary": summary}))
+
+
+# -- what they make of what the tools have said
+
+
+def culprit(talk: Talk) -> tuple[str, str]:
+    """The file that has the function in it, and what it says."""
+    calls = [call for message in talk.messages for call in message.tool_calls if call.name == "read_file"]
+    told = {message.tool_call_id: message.text for message in talk.messages if message.role == "tool"}
+    return next((call.arguments["path"], told[call.id]) for call in calls if "def split" in told[call.id])
+
+
+def failing(talk: Talk) -> str:
+    """The names of the tests that failed the last time."""
+    return " and ".join(re.findall(r"^(?:FAIL|ERROR): (\w+)", talk.results("run_tests")[-1], re.M))
+
+
+def rewrite(talk: Talk, fix: str) -> list[Call]:
+    """The calls that put a fix in the place of the two wrong lines, and run the tests."""
+    path, source = culprit(talk)
+    content = re.sub(r"    share = .*\n    return .*\n", lambda _: fix, source)
+    return [("write_file", {"path": path, "content": content}), ("run_tests", {})]
+
+
+# -- the model
+
+TURNS: dict[str, list[Callable[[Talk], Message]]] = {
+    "Planner": [looks_around, reads, plans],
+    "Editor": [runs_the_tests, edits, edits_again, ends],
+}
+
+
+def answer(request: ModelRequest) -> Message:
+    """What the script says to a request."""
+    talk = Talk(request)
+    return TURNS[talk.agent][talk.turn](talk)
+
+
+@dataclass
+class Typed:
+    """A model that takes its time: word by word, as providers stream."""
+
+    model: ChatModel
+    pace: float
+    """Seconds for each piece."""
+
+    async def complete(self, request: ModelRequest) -> ModelResponse:
+        return await self.model.complete(request)
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        async for event in stream_model(self.model, request):
+            await asyncio.sleep(self.pace)
+            yield event
+
+
+def scripted_model(pace: float) -> ChatModel:
+    """The model that answers from this script."""
+    return Typed(ScriptedModel(answer), pace)

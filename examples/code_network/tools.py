@@ -1,0 +1,82 @@
+"""What the agents can do. A model reads the name, the docstring and the arguments of each function.
+
+`repo` and `network` are no arguments: the runtime fills them, and the model does not see them. Calls of tools that ask
+for the network are made one after another, so one answer may write a file and then run the tests.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from state import Edit, Plan, Run
+from workspace import files_of, replace_file, run_suite
+
+from statewright.agents import InjectedState, ModelRetry
+
+Repo = Annotated[str, InjectedState("repo")]
+"""Gets the field `repo` of the state."""
+
+
+def list_files(repo: Repo) -> str:
+    """List all files of the project, one a line."""
+    return "\n".join(files_of(Path(repo)))
+
+
+def read_file(path: str, repo: Repo) -> str:
+    """Read a file of the project."""
+    file = inside(repo, path)
+    if not file.is_file():
+        raise ModelRetry(f"There is no file {path!r}. Files: {', '.join(files_of(Path(repo)))}.")
+    return file.read_text(encoding="utf-8")
+
+
+def create_plan(thoughts: str, details: str, edits: list[Edit], network: Run) -> str:
+    """Say how the issue will be fixed. Call it once you have read what you need.
+
+    Args:
+        thoughts: What is wrong, and why.
+        details: What will be changed.
+        edits: The files to change, each with the idea and the reason.
+    """
+    network.state.data.plan = Plan(thoughts, details, edits)
+    return f"The plan has {len(edits)} edit{'' if len(edits) == 1 else 's'}."
+
+
+def write_file(path: str, content: str, network: Run) -> str:
+    """Write a whole file of the project, in the place of what is there. Tests cannot be changed."""
+    repo = network.state.data.repo
+    file = inside(repo, path)
+    if file.is_relative_to(inside(repo, "tests")):
+        raise ModelRetry(f"{path!r} is a test, and stays as it is. Change the code.")
+    # A call that was under way when the process died is made again: writing the whole file twice does no harm.
+    replace_file(file, content)
+    return f"{len(content.splitlines())} lines were written."
+
+
+def run_tests(network: Run) -> str:
+    """Run the tests of the project."""
+    passed, output = run_suite(Path(network.state.data.repo))
+    return f"{'passed' if passed else 'failed'}\n{output}"
+
+
+def done(summary: str, network: Run) -> str:
+    """Say that the issue is fixed. Refused while a test fails.
+
+    Args:
+        summary: What was changed, in a sentence or two.
+    """
+    passed, output = run_suite(Path(network.state.data.repo))
+    if not passed:
+        raise ModelRetry(f"The tests do not pass yet.\n{output}")
+    network.state.data.done = True
+    return summary
+
+
+def inside(repo: str, path: str) -> Path:
+    """A path of the project as one of this machine. Raises ModelRetry for one that leads out of it."""
+    root = Path(repo).resolve()
+    found = (root / path).resolve()
+    if not found.is_relative_to(root):
+        raise ModelRetry(f"{path!r} is not in the project. Name files as list_files does.")
+    return found

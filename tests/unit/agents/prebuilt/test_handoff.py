@@ -1,0 +1,84 @@
+"""Tools that hand over."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from statewright.agents import ToolContext, create_agent
+from statewright.agents.prebuilt.handoff import create_handoff_tool, handoff_tools, handoffs_in, tool_name
+from statewright.errors import InvalidConfig, ToolError
+from statewright.graph import STOP
+from statewright.messages import Message, RemoveMessage
+from statewright.models import ScriptedModel
+
+
+def called(arguments: dict[str, Any], **options: Any) -> Any:
+    made = create_handoff_tool(agent_name="Data Team", **options)
+    return asyncio.run(made.call(arguments, context=ToolContext(tool_call_id="7")))
+
+
+def test_a_tool_is_named_after_its_agent() -> None:
+    assert create_handoff_tool(agent_name="Data Team").name == "transfer_to_data_team"
+    assert tool_name("Zürich", "to") == "to_z_rich"
+
+
+def test_a_call_ends_the_run_with_a_result_that_says_to_whom() -> None:
+    command = called({})
+    (message,) = command.update["messages"]
+
+    assert command.goto == STOP
+    assert (message.role, message.tool_call_id, message.name) == ("tool", "7", "transfer_to_data_team")
+    assert message.metadata == {"handoff": {"to": "Data Team"}}
+
+
+def test_a_task_is_told_where_the_tool_takes_one() -> None:
+    (message,) = called({"task": "count"}, takes_task=True).update["messages"]
+
+    assert message.text == "Handed over to Data Team: count"
+    assert handoffs_in([message])[0].task == "count"
+    with pytest.raises(ToolError, match="task"):
+        called({"task": "count"})
+
+
+def test_what_the_model_is_told_of_the_task() -> None:
+    parameters = create_handoff_tool(agent_name="a", takes_task=True).parameters
+
+    assert "required" not in parameters or "task" not in parameters["required"]
+    assert "sees only this" in parameters["properties"]["task"]["description"]
+    assert create_handoff_tool(agent_name="a").parameters["properties"] == {}
+
+
+def test_only_the_handoffs_with_which_a_run_ends_are_found() -> None:
+    def handoff(to: str) -> Message:
+        return Message("", "tool", metadata={"handoff": {"to": to}})
+
+    found = handoffs_in(
+        [
+            handoff("early"),
+            Message("", "assistant"),
+            handoff("a"),
+            RemoveMessage("x"),
+            Message("", "tool"),
+            handoff("b"),
+        ]
+    )
+    assert [one.to for one in found] == ["a", "b"]
+    assert handoffs_in([handoff("a"), Message("the end", "assistant")]) == []
+
+
+def test_the_tools_of_an_agent_that_hand_over() -> None:
+    own = create_handoff_tool(agent_name="b")
+
+    def look() -> str:
+        """Look."""
+        return ""
+
+    assert list(handoff_tools(create_agent(ScriptedModel([]), [look, own]))) == [own]
+
+
+def test_a_name_that_no_tool_can_have_is_refused() -> None:
+    with pytest.raises(InvalidConfig, match="no tool that hands over to 'a'"):
+        create_handoff_tool(agent_name="a", name="a:b")

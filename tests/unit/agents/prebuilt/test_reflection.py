@@ -1,0 +1,168 @@
+"""Drafts, critics, and drafts that are better."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from statewright import START, Command, InMemorySaver, StateGraph
+from statewright.agents import AgentState, tool
+from statewright.agents.prebuilt.reflection import create_reflection
+from statewright.checkpoint import Checkpointer
+from statewright.errors import InvalidConfig, ModelAnswerInvalid
+from statewright.messages import ToolCall
+from statewright.models import ModelRequest, ScriptedModel
+from statewright.storage.sqlite import SqliteSaver
+
+HI = {"messages": ["write"]}
+CONTENT = json.dumps({"satisfied": True})
+
+
+def wants(text: str) -> str:
+    return json.dumps({"satisfied": False, "critique": text})
+
+
+def told(result: Any) -> list[str]:
+    return [message.text for message in result["messages"]]
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def saver(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Checkpointer]:
+    if request.param == "memory":
+        yield InMemorySaver()
+        return
+    with SqliteSaver(str(tmp_path / "runs.db")) as opened:
+        yield opened
+
+
+def test_a_draft_is_revised_until_the_critic_is_content() -> None:
+    critic = ScriptedModel([wants("shorter"), CONTENT])
+    result = create_reflection(ScriptedModel(["long", "short"]), critic_model=critic).invoke(HI)
+
+    assert told(result) == ["write", "short"]
+    assert (result["drafts"], result["critiques"], result["stop_reason"]) == (
+        ["long", "short"],
+        ["shorter", ""],
+        "satisfied",
+    )
+
+
+def test_a_revision_sees_every_draft_and_what_was_said_of_it() -> None:
+    author = ScriptedModel(["one", "two", "three"])
+    create_reflection(author, critic_model=ScriptedModel([wants("x"), wants("y")]), prompt="You write.").invoke(HI)
+
+    shown = author.requests[2].messages
+    assert [message.role for message in shown] == ["user", "assistant", "user", "assistant", "user"]
+    assert [message.text.splitlines()[-1] for message in shown] == ["write", "one", "x", "two", "y"]
+    assert author.requests[2].system == "You write."
+
+
+def test_the_critic_sees_the_conversation_and_the_draft_alone() -> None:
+    critic = ScriptedModel([wants("x"), CONTENT])
+    create_reflection(ScriptedModel(["one", "two"]), critic_model=critic, critic_prompt="Be hard.").invoke(HI)
+
+    assert critic.requests[1].system == "Be hard."
+    assert [message.text for message in critic.requests[1].messages][:2] == ["write", "two"]
+    assert critic.requests[1].messages[-1].role == "user"
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3])
+def test_the_most_drafts_are_met_and_the_last_is_not_judged(limit: int) -> None:
+    author = ScriptedModel(["one", "two", "three", "four"])
+    critic = ScriptedModel([wants("more")], repeat_last=True)
+    result = create_reflection(author, critic_model=critic, max_iterations=limit).invoke(HI)
+
+    assert (len(result["drafts"]), len(critic.requests), result["stop_reason"]) == (limit, limit - 1, "max_iterations")
+    assert told(result)[-1] == ["one", "two", "three"][limit - 1]
+
+
+def test_one_model_can_do_both() -> None:
+    model = ScriptedModel(lambda request: CONTENT if request.output is not None else "a draft")
+
+    assert told(create_reflection(model).invoke(HI)) == ["write", "a draft"]
+
+
+def test_a_condition_of_ones_own_ends_it() -> None:
+    seen: list[Any] = []
+
+    async def enough(draft: str, critique: str, iteration: int) -> bool:
+        seen.append((draft, critique, iteration))
+        return iteration == 2
+
+    app = create_reflection(
+        ScriptedModel(["one", "two"]),
+        critic_model=ScriptedModel([wants("x"), wants("y")]),
+        stop_when=enough,
+        max_iterations=9,
+    )
+    assert app.invoke(HI)["stop_reason"] == "stop_when"
+    assert seen == [("one", "x", 1), ("two", "y", 2)]
+
+
+@pytest.mark.parametrize("bad", ["Not good.", '{"satisfied": false}', '{"critique": "x"}'])
+def test_a_critique_that_is_none_is_asked_for_again(bad: str) -> None:
+    critic = ScriptedModel([bad, CONTENT])
+
+    assert create_reflection(ScriptedModel(["one"]), critic_model=critic).invoke(HI)["stop_reason"] == "satisfied"
+    assert len(critic.requests) == 2
+
+
+def test_a_critic_that_does_not_keep_to_its_form_is_given_up_and_the_draft_is_kept(saver: Checkpointer) -> None:
+    author, critic = ScriptedModel(["one"]), ScriptedModel(["no", "no", "no", CONTENT])
+    app = create_reflection(author, critic_model=critic, checkpointer=saver)
+
+    with pytest.raises(ModelAnswerInvalid, match="'Critique' 3 times"):
+        app.invoke(HI, thread_id="1")
+    assert told(app.invoke(None, thread_id="1")) == ["write", "one"]
+    assert len(author.requests) == 1
+
+
+def test_a_new_turn_of_a_thread_begins_anew(saver: Checkpointer) -> None:
+    app = create_reflection(
+        ScriptedModel(["one", "two", "three"]),
+        critic_model=ScriptedModel([wants("x"), CONTENT, CONTENT]),
+        checkpointer=saver,
+    )
+    app.invoke(HI, thread_id="1")
+    result = asyncio.run(app.ainvoke({"messages": ["again"]}, thread_id="1"))
+
+    assert told(result) == ["write", "two", "again", "three"]
+    assert (result["drafts"], result["critiques"]) == (["three"], [""])
+
+
+def test_the_author_has_tools_and_their_questions_are_answered_in_place(saver: Checkpointer) -> None:
+    @tool(approve=True)
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    def script(request: ModelRequest) -> Any:
+        last = request.messages[-1]
+        return f"I have {last.text}" if last.role == "tool" else ToolCall("1", "look")
+
+    author = ScriptedModel(script)
+    app = create_reflection(author, tools=[look], critic_model=ScriptedModel([CONTENT]), checkpointer=saver)
+
+    assert app.invoke(HI, thread_id="1")["__interrupt__"][0].value["tool"] == "look"
+    assert told(app.invoke(Command(resume=True), thread_id="1")) == ["write", "I have seen"]
+    assert len(author.requests) == 2
+
+
+def test_it_is_drawn_streamed_and_a_node_of_another_graph() -> None:
+    app = create_reflection(ScriptedModel(["a draft"]), critic_model=ScriptedModel([CONTENT]))
+    arrows = {(edge.source.split(":")[-1], edge.target.split(":")[-1]) for edge in app.get_graph().edges}
+    assert {("draft", "critique"), ("critique", "revise"), ("revise", "critique")} < arrows
+
+    outer = StateGraph(AgentState).add_node("write", app).add_edge(START, "write").compile()
+    parts = [part for _, part in outer.stream(HI, stream_mode="messages", subgraphs=True)]
+    assert {("reflection", "a"), ("reflection", " draft")} <= {(chunk.name, chunk.text) for chunk, _ in parts}
+
+
+def test_no_drafts_at_all_are_refused() -> None:
+    with pytest.raises(InvalidConfig, match="max_iterations of 'reflection' is 0"):
+        create_reflection(ScriptedModel([]), max_iterations=0)

@@ -1,0 +1,191 @@
+"""Agents that hand a conversation over to each other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+
+from statewright import START, Command, InMemorySaver, StateGraph
+from statewright.agents import AgentState, create_agent, tool
+from statewright.agents.prebuilt.handoff import create_handoff_tool
+from statewright.agents.prebuilt.supervisor import create_supervisor
+from statewright.agents.prebuilt.swarm import create_swarm
+from statewright.agents.tools import InjectedState, InjectedToolCallId
+from statewright.checkpoint import Checkpointer
+from statewright.errors import InvalidConfig, UnknownTarget
+from statewright.messages import Message, ToolCall
+from statewright.models import ScriptedModel
+from statewright.storage.sqlite import SqliteSaver
+
+HI = {"messages": ["hi"]}
+TO_A = create_handoff_tool(agent_name="a")
+TO_B = create_handoff_tool(agent_name="b")
+
+
+def agent(name: str, *script: Any, tools: Any = ()) -> Any:
+    return create_agent(ScriptedModel(list(script)), tools, name=name)
+
+
+def told(result: Any) -> list[str]:
+    return [message.text for message in result["messages"]]
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def saver(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Checkpointer]:
+    if request.param == "memory":
+        yield InMemorySaver()
+        return
+    with SqliteSaver(str(tmp_path / "runs.db")) as opened:
+        yield opened
+
+
+def test_the_default_agent_begins() -> None:
+    result = create_swarm([agent("a", "I am a."), agent("b")], default_active_agent="a").invoke(HI)
+
+    assert (told(result), result["active_agent"]) == (["hi", "I am a."], "a")
+
+
+def test_a_handoff_gives_the_whole_conversation_to_the_other() -> None:
+    second = ScriptedModel(["I am b."])
+    app = create_swarm(
+        [agent("a", ToolCall("1", "transfer_to_b"), tools=[TO_B]), create_agent(second, name="b")],
+        default_active_agent="a",
+    )
+    result = app.invoke(HI)
+
+    assert told(result) == ["hi", "", "Handed over to b.", "I am b."]
+    assert result["active_agent"] == "b"
+    assert [message.text for message in second.requests[0].messages] == ["hi", "", "Handed over to b."]
+
+
+def test_the_active_agent_survives_turns_of_a_thread(saver: Checkpointer) -> None:
+    a = agent("a", ToolCall("1", "transfer_to_b"), "a again", tools=[TO_B])
+    b = agent("b", "b one", "b two", ToolCall("2", "transfer_to_a"), tools=[TO_A])
+    app = create_swarm([a, b], default_active_agent="a", checkpointer=saver)
+
+    last = [told(app.invoke(HI, thread_id="1"))[-1] for _ in range(3)]
+    assert last == ["b one", "b two", "a again"]
+    assert app.get_state(thread_id="1").values["active_agent"] == "a"
+    assert app.get_state(thread_id="2").values.get("active_agent") is None
+
+
+def test_a_caller_may_say_who_is_active() -> None:
+    app = create_swarm([agent("a"), agent("b", "I am b.")], default_active_agent="a")
+
+    assert told(app.invoke({**HI, "active_agent": "b"}))[-1] == "I am b."
+    with pytest.raises(InvalidConfig, match=r"active_agent is 'bb'.*Did you mean 'b'"):
+        app.invoke({**HI, "active_agent": "bb"})
+
+
+def test_a_question_of_a_tool_is_answered_by_the_agent_that_was_active(saver: Checkpointer) -> None:
+    @tool(approve=True)
+    def send() -> str:
+        """Send."""
+        return "sent"
+
+    first = ScriptedModel([ToolCall("1", "transfer_to_b")])
+    app = create_swarm(
+        [create_agent(first, [TO_B], name="a"), agent("b", ToolCall("2", "send"), "done", tools=[send])],
+        default_active_agent="a",
+        checkpointer=saver,
+    )
+
+    asked = app.invoke(HI, thread_id="1")
+    assert [one.value["tool"] for one in asked["__interrupt__"]] == ["send"]
+    assert told(asyncio.run(app.ainvoke(Command(resume=True), thread_id="1")))[-2:] == ["sent", "done"]
+    assert len(first.requests) == 1
+
+
+def test_of_several_handoffs_the_first_counts_and_the_model_is_told() -> None:
+    to_c = create_handoff_tool(agent_name="c")
+    calls = [ToolCall("1", "transfer_to_b"), ToolCall("2", "transfer_to_c")]
+    app = create_swarm(
+        [agent("a", calls, tools=[TO_B, to_c]), agent("b", "I am b."), agent("c")], default_active_agent="a"
+    )
+    result = app.invoke(HI)
+
+    assert told(result)[2:] == ["Handed over to b.", "Error: one agent takes over at a time, and b does.", "I am b."]
+    assert result["messages"][3].metadata == {"status": "error"}
+
+
+def test_tools_beside_a_handoff_have_their_say() -> None:
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    calls = [ToolCall("1", "transfer_to_b"), ToolCall("2", "look")]
+    app = create_swarm([agent("a", calls, tools=[TO_B, look]), agent("b", "I am b.")], default_active_agent="a")
+
+    assert told(app.invoke(HI)) == ["hi", "", "Handed over to b.", "seen", "I am b."]
+
+
+def test_a_tool_that_answers_a_command_for_the_parent_graph_hands_over() -> None:
+    def go(state: Annotated[Any, InjectedState], call_id: Annotated[str, InjectedToolCallId]) -> Any:
+        """Go to b."""
+        messages = [*state["messages"], Message("gone", "tool", tool_call_id=call_id)]
+        return Command(goto="b", graph=Command.PARENT, update={"messages": messages, "active_agent": "b"})
+
+    app = create_swarm([agent("a", ToolCall("1", "go"), tools=[go]), agent("b", "I am b.")], default_active_agent="a")
+    result = app.invoke(HI)
+    assert (told(result), result["active_agent"]) == (["hi", "", "gone", "I am b."], "b")
+
+
+def test_the_answer_in_a_form_is_that_of_who_ends() -> None:
+    form = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "title": "n"}
+    first = create_agent(ScriptedModel([ToolCall("1", "transfer_to_b")]), [TO_B], response_format=form, name="a")
+    second = create_agent(ScriptedModel(["ok", '{"n": 1}']), response_format=form, name="b")
+
+    assert create_swarm([first, second], default_active_agent="a").invoke(HI)["structured_response"] == {"n": 1}
+
+
+def test_a_team_in_a_swarm_settles_its_own_handoffs() -> None:
+    model = ScriptedModel([ToolCall("1", "transfer_to_deep"), "team done"])
+    team = create_supervisor([agent("deep", "found")], model=model, name="team")
+
+    assert told(create_swarm([team], default_active_agent="team").invoke(HI))[-1] == "team done"
+
+
+def test_it_is_drawn_streamed_and_a_node_of_another_graph() -> None:
+    app = create_swarm(
+        [agent("a", ToolCall("1", "transfer_to_b"), tools=[TO_B]), agent("b", "I am b.")], default_active_agent="a"
+    )
+    arrows = {(edge.source.split(":")[-1], edge.target.split(":")[-1]) for edge in app.get_graph().edges}
+    assert {("a", "b"), ("b", "a")} <= arrows
+
+    outer = StateGraph(AgentState).add_node("swarm", app).add_edge(START, "swarm").compile()
+    parts = [part for _, part in outer.stream(HI, stream_mode="messages", subgraphs=True)]
+    assert {("b", "I"), ("b", " am"), ("b", " b.")} <= {(chunk.name, chunk.text) for chunk, _ in parts}
+
+
+def test_a_handoff_that_nobody_could_see_beforehand_to_nobody_is_named() -> None:
+    where = {"handoff": {"to": "bb"}}
+
+    def leave(state: Any) -> Any:
+        calls = (ToolCall("1", "go"),)
+        return {
+            "messages": [Message("", "assistant", tool_calls=calls), Message("", "tool", None, "go", (), "1", where)]
+        }
+
+    odd = StateGraph(AgentState).add_node("leave", leave).add_edge(START, "leave").compile(name="a")
+    with pytest.raises(UnknownTarget, match=r"'a' answered a handoff to 'bb'.*Did you mean 'b'"):
+        create_swarm([odd, agent("b")], default_active_agent="a").invoke(HI)
+
+
+@pytest.mark.parametrize(
+    ("agents", "default", "message"),
+    [
+        ([], "a", "Swarm 'swarm' has no agents"),
+        ([agent("a")], "aa", "begins with 'aa'.*Did you mean 'a'"),
+        ([agent("a"), agent("a")], "a", "two agents of the name 'a'"),
+        ([agent("a", tools=[TO_B])], "a", "'transfer_to_b' of agent 'a' hands over to 'b', who is no agent"),
+        ([agent("a", tools=[TO_A])], "a", "hands over to the agent itself"),
+        (None, "a", "None of type NoneType, which is no compiled graph"),
+    ],
+)
+def test_what_cannot_be_is_refused(agents: Any, default: str, message: str) -> None:
+    with pytest.raises(InvalidConfig, match=message):
+        create_swarm(agents, default_active_agent=default)
