@@ -64,8 +64,8 @@ class ThreadHistory:
     async def keep_results(
         self, thread_id: str | None, results: Sequence[AgentResult], known: Known, runtime: Runtime[Any]
     ) -> None:
-        """Keep what agents said in this run, if they said anything."""
-        if self.append_results is not None and results:
+        """Keep what agents said in this run, be it nothing."""
+        if self.append_results is not None:
             asked = {**known, "thread_id": thread_id, "new_results": list(results)}
             await runtime.step("append_results", partial(_done, self.append_results, asked))
 
