@@ -32,7 +32,7 @@ class ThreadHistory:
     append_user_message: Callable[..., Any] | None = None
     """`(thread_id, user_message, state)`: keeps what the user said, before an agent is called."""
     append_results: Callable[..., Any] | None = None
-    """`(thread_id, new_results, state)`: keeps what agents said, once, when the run has ended."""
+    """`(thread_id, new_results, state)`: keeps what agents said, once, when the run has ended; not if they were silent."""
 
     async def thread_of(self, given: str | None, known: Known, runtime: Runtime[Any]) -> str | None:
         """The thread of a conversation.
@@ -64,8 +64,8 @@ class ThreadHistory:
     async def keep_results(
         self, thread_id: str | None, results: Sequence[AgentResult], known: Known, runtime: Runtime[Any]
     ) -> None:
-        """Keep what agents said in this run, be it nothing."""
-        if self.append_results is not None:
+        """Keep what agents said in this run, if they said anything."""
+        if self.append_results is not None and results:
             asked = {**known, "thread_id": thread_id, "new_results": list(results)}
             await runtime.step("append_results", partial(_done, self.append_results, asked))
 
