@@ -32,7 +32,7 @@ class ThreadHistory:
     append_user_message: Callable[..., Any] | None = None
     """`(thread_id, user_message, state)`: keeps what the user said, before an agent is called."""
     append_results: Callable[..., Any] | None = None
-    """`(thread_id, new_results, state)`: keeps what agents said, once, when the run has ended; not if they were silent."""
+    """`(thread_id, new_results, state)`: keeps what agents said, once, when the run has ended."""
 
     async def thread_of(self, given: str | None, known: Known, runtime: Runtime[Any]) -> str | None:
         """The thread of a conversation.
