@@ -29,3 +29,15 @@ def test_the_text_of_a_response_is_that_of_its_message() -> None:
 
 def test_a_form_has_a_name() -> None:
     assert OutputForm({"type": "object"}).name == "answer"
+
+
+def test_usage_is_added_part_by_part() -> None:
+    total = Usage(1, 2, 0.25, 3, 4) + Usage(10, 20, 0.5, 30, 40)
+    assert total == Usage(11, 22, 0.75, 33, 44)
+    assert sum([total, total], Usage()) == total + total
+
+
+def test_what_a_model_thought_stands_in_the_metadata() -> None:
+    thought = Message("x", role="assistant", metadata={"reasoning": "hm"})
+    assert ModelResponse(thought).reasoning == "hm"
+    assert ModelResponse(Message("x", role="assistant")).reasoning == ""

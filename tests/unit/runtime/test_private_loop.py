@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import threading
 from typing import Any
 
 import pytest
 
-from statewright.runtime.private_loop import borrow_loop, give_back, run_privately
+from statewright import RunControl
+from statewright.errors import RunCancelled
+from statewright.runtime.private_loop import borrow_loop, give_back, run_here, run_privately
 
 
 def on(loop: asyncio.AbstractEventLoop, coroutine: Any) -> Any:
@@ -97,3 +100,76 @@ def test_the_loop_is_the_event_loop_of_its_thread() -> None:
         return asyncio.get_event_loop() is asyncio.get_running_loop()
 
     assert run_privately(policy_loop)
+
+
+# -- on the present thread
+
+
+def test_a_coroutine_runs_here_on_a_loop_that_runs_for_it_alone() -> None:
+    loop, thread = run_here(where)
+    assert thread is threading.current_thread()
+    assert not loop.is_running()
+    assert run_here(where)[0] is loop, "the same loop serves the next one: clients that are bound to it last"
+
+
+def test_within_a_loop_it_runs_on_another_thread() -> None:
+    async def nested() -> Any:
+        return run_here(where)
+
+    _, thread = asyncio.run(nested())
+    assert thread.name == "statewright-loop"
+
+
+def test_two_threads_do_not_share_a_loop() -> None:
+    together, loops = threading.Barrier(2), list[Any]()
+
+    async def meet() -> None:
+        loops.append(asyncio.get_running_loop())
+        await asyncio.to_thread(together.wait, 20)
+
+    threads = [threading.Thread(target=run_here, args=(meet,)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert len(set(map(id, loops))) == 2
+
+
+def test_what_it_raises_is_raised_and_the_loop_serves_on() -> None:
+    async def fail() -> None:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        run_here(fail)
+    assert run_here(where)[1] is threading.current_thread()
+
+
+def test_a_control_cancels_it() -> None:
+    control, ended = RunControl(), list[str]()
+
+    async def wait() -> None:
+        threading.Timer(0.02, control.request_cancel, ["enough"]).start()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.append("cleaned up")
+
+    with pytest.raises(RunCancelled, match="enough"):
+        run_here(wait, control=control)
+    assert ended == ["cleaned up"]
+    assert control.has_stopped
+
+
+def test_an_interrupt_from_the_keyboard_lets_it_clean_up() -> None:
+    ended = list[str]()
+
+    async def wait() -> None:
+        asyncio.get_running_loop().call_later(0.02, signal.raise_signal, signal.SIGINT)
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.append("cleaned up")
+
+    with pytest.raises(KeyboardInterrupt):
+        run_here(wait)
+    assert ended == ["cleaned up"]

@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 
-from statewright.agents import HttpError, ToolContext, ToolFunction, call_tool
+from statewright.agents import HttpError, ToolContext, ToolFunction, call_tool, is_worth_another_attempt
 from statewright.errors import ModelUnavailable, ToolError
-from statewright.workflow.states.retries import is_worth_another_attempt
 from statewright.workflow.states.tools.integrations import Integrations
 
 SECRET = "s3cret-value"

@@ -5,9 +5,8 @@ from __future__ import annotations
 import copy
 import pickle
 
-from statewright.agents import HttpError
+from statewright.agents import HttpError, is_worth_another_attempt
 from statewright.graph.policy import default_retry_on
-from statewright.workflow.states.retries import is_worth_another_attempt
 
 
 def test_2_11_statuses_are_retried_as_the_language_says() -> None:

@@ -1,0 +1,70 @@
+"""A node with a form for each driver, and a node whose subgraph speaks for it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+from statewright import START, MessagesState, Runtime, Send, StateGraph
+from statewright.messages import Message
+
+
+class TwoForms:
+    """Says in which form it was called, and where."""
+
+    async def __call__(self, state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
+        return {"seen": [("awaited", threading.current_thread().name)]}
+
+    def plainly(self, state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
+        return {"seen": [("plain", threading.current_thread().name)]}
+
+
+def app(sends: int = 0) -> Any:
+    graph = StateGraph({"seen": lambda old, new: (old or []) + new})
+    graph.add_node("node", TwoForms())
+    if sends:
+        graph.add_conditional_edges(START, lambda state: [Send("node", {})] * sends, ["node"])
+    else:
+        graph.add_edge(START, "node")
+    return graph.compile()
+
+
+def test_the_driver_without_a_loop_calls_the_plain_form_where_it_stands() -> None:
+    assert app().invoke({"seen": []})["seen"] == [("plain", threading.current_thread().name)]
+
+
+def test_the_other_driver_awaits_the_other_form() -> None:
+    assert asyncio.run(app().ainvoke({"seen": []}))["seen"] == [("awaited", threading.current_thread().name)]
+
+
+def test_several_plain_forms_share_worker_threads() -> None:
+    seen = app(sends=3).invoke({"seen": []})["seen"]
+    assert [form for form, _ in seen] == ["plain"] * 3
+    assert all(name.startswith("statewright-worker") for _, name in seen)
+
+
+def test_what_a_transparent_nodes_subgraph_says_is_shown_as_said_by_the_graph() -> None:
+    """Others show it only to those who ask for subgraphs."""
+
+    def speak(state: Any) -> dict[str, Any]:
+        return {"messages": [Message("inside", role="assistant")]}
+
+    inner = StateGraph(MessagesState)
+    inner.add_node("speak", speak)
+    inner.add_edge(START, "speak")
+    part = inner.compile()
+
+    for metadata, shown in (({"transparent": True}, ["inside"]), ({}, [])):
+        outer = StateGraph(MessagesState)
+
+        def call(state: Any) -> None:
+            part.invoke({"messages": []})
+
+        outer.add_node("call", call, metadata=metadata)
+        outer.add_edge(START, "call")
+        made = outer.compile()
+        parts = list(made.stream({"messages": []}, stream_mode="messages"))
+        assert [message.text for message, _ in parts] == shown
+        assert [told["node"] for _, told in parts] == ["speak"] * len(shown)
+        assert list(made.stream({"messages": []}, stream_mode="updates")) == [{"call": None}]

@@ -1,0 +1,363 @@
+"""What an agent is, and what it does alone."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from statewright import Command, InMemorySaver, interrupt
+from statewright.agents import Agent, AgentResult, Lifecycle, ThreadHistory, tool
+from statewright.agents.agent import as_tool
+from statewright.errors import InvalidConfig, ModelAnswerInvalid, ModelError, StatewrightError
+from statewright.messages import Message, ToolCall
+from statewright.models import ModelResponse, ScriptedModel
+
+Runner = Callable[..., AgentResult]
+
+
+@pytest.fixture(params=["run", "arun"])
+def run(request: pytest.FixtureRequest) -> Runner:
+    def by_run(agent: Agent, *args: Any, **options: Any) -> AgentResult:
+        return agent.run(*args, **options)
+
+    def by_arun(agent: Agent, *args: Any, **options: Any) -> AgentResult:
+        return asyncio.run(agent.arun(*args, **options))
+
+    return by_run if request.param == "run" else by_arun
+
+
+def work(number: int) -> int:
+    """Do it."""
+    return number * 10
+
+
+def wants(number: int) -> ToolCall:
+    return ToolCall(f"c{number}", "work", {"number": number})
+
+
+# -- what it is
+
+
+@pytest.mark.parametrize("name", ["", "  ", None, 3])
+def test_an_agent_has_a_name(name: Any) -> None:
+    with pytest.raises(InvalidConfig, match="it has no name"):
+        Agent(name)
+
+
+def test_two_tools_of_one_name_are_refused() -> None:
+    with pytest.raises(InvalidConfig, match="two of its tools are called 'work'"):
+        Agent("a", tools=[work, tool(name="work")(lambda: None)])
+
+
+@pytest.mark.parametrize("tools", [[3], ["work"], [None], "work", [lambda x: x]])
+def test_what_is_no_tool_is_refused(tools: Any) -> None:
+    with pytest.raises(InvalidConfig):
+        Agent("a", tools=tools)
+
+
+@pytest.mark.parametrize("choice", ["auto", "any", "none", "work"])
+def test_a_choice_is_known_or_the_name_of_a_tool(choice: str, run: Runner) -> None:
+    model = ScriptedModel(["x"])
+    run(Agent("a", model=model, tools=[work], tool_choice=choice), "go")
+    assert model.requests[0].tool_choice == choice
+
+
+@pytest.mark.parametrize("choice", ["wrok", "", "required"])
+def test_another_choice_is_refused(choice: str) -> None:
+    with pytest.raises(InvalidConfig, match=r"tool_choice is .*Choices: any, auto, none, work\."):
+        Agent("a", tools=[work], tool_choice=choice)
+
+
+@pytest.mark.parametrize("name", ["temprature", "messages", "system", "tools", "model", "tool_choice"])
+def test_settings_are_those_of_a_request(name: str) -> None:
+    with pytest.raises(InvalidConfig, match=f"settings have '{name}'.*Settings: .*temperature"):
+        Agent("a", settings={name: 1})
+
+
+def test_all_problems_are_told_at_once() -> None:
+    with pytest.raises(InvalidConfig, match=r"no name.*tool_choice.*settings"):
+        Agent("", tool_choice="x", settings={"y": 1})
+
+
+def test_settings_reach_the_model(run: Runner) -> None:
+    model = ScriptedModel(["x"])
+    run(Agent("a", model=model, settings={"temperature": 0.5, "max_tokens": 9, "seed": 1}), "go")
+    (asked,) = model.requests
+    assert (asked.temperature, asked.max_tokens, asked.seed) == (0.5, 9, 1)
+
+
+def test_with_model_keeps_everything_else() -> None:
+    agent = Agent(
+        "a",
+        description="d",
+        system="s",
+        assistant="{",
+        tools=[work],
+        tool_choice="work",
+        lifecycle=Lifecycle(enabled=lambda: True),
+        model=ScriptedModel([]),
+        history=ThreadHistory(),
+        max_iter=3,
+        retries=1,
+        settings={"seed": 1},
+        stop_when=lambda: True,
+    )
+    other = ScriptedModel(["x"])
+    made = agent.with_model(other)
+    assert made.model is other
+    assert agent.model is not other
+    names = [name for name in vars(agent) if name != "model"]
+    assert [getattr(made, name) for name in names] == [getattr(agent, name) for name in names]
+
+
+def test_functions_become_tools_and_tools_stay() -> None:
+    made = tool(work)
+    assert as_tool(made) is made
+    assert as_tool(work).name == "work"
+    assert [one.name for one in Agent("a", tools=[work]).tools] == ["work"]
+
+
+# -- what it is asked
+
+
+@pytest.mark.parametrize(
+    ("system", "told"),
+    [
+        ("Help.", "Help."),
+        ("", ""),
+        (lambda: "Help.", "Help."),
+        (lambda network: f"Help {network.input}.", "Help go."),
+        (lambda state, agent: f"{agent.name} {len(state.results)}", "a 0"),
+        (lambda: None, ""),
+    ],
+)
+def test_the_system_is_text_or_a_function(system: Any, told: str, run: Runner) -> None:
+    model = ScriptedModel(["x"])
+    run(Agent("a", model=model, system=system), "go")
+    assert model.requests[0].system == told
+
+
+def test_a_coroutine_function_says_the_system_too(run: Runner) -> None:
+    async def system(network: Any) -> str:
+        await asyncio.sleep(0)
+        return network.name
+
+    model = ScriptedModel(["x"])
+    run(Agent("a", model=model, system=system), "go")
+    assert model.requests[0].system == "a"
+
+
+def test_the_system_is_asked_anew_for_each_call(run: Runner) -> None:
+    numbers = iter(range(9))
+    model = ScriptedModel([wants(1), wants(2), "end"])
+    run(Agent("a", model=model, tools=[work], max_iter=5, system=lambda: f"call {next(numbers)}"), "go")
+    assert [one.system for one in model.requests] == ["call 0", "call 1", "call 2"]
+
+
+def test_what_the_system_raises_is_raised(run: Runner) -> None:
+    with pytest.raises(ZeroDivisionError):
+        run(Agent("a", model=ScriptedModel(["x"]), system=lambda: str(1 / 0)), "go")
+
+
+def test_the_beginning_of_the_answer_comes_last(run: Runner) -> None:
+    model = ScriptedModel(["x"])
+    run(Agent("a", model=model, assistant="{"), "go")
+    assert [(one.role, one.text) for one in model.requests[0].messages] == [("user", "go"), ("assistant", "{")]
+
+
+# -- its loop
+
+
+def test_without_max_iter_it_is_asked_once_and_its_tools_are_called(run: Runner) -> None:
+    model = ScriptedModel([wants(1), "never"])
+    result = run(Agent("a", model=model, tools=[work]), "go")
+    assert [one.text for one in result.tool_calls] == ["10"]
+    assert (len(model.requests), result.requests, result.stop_reason) == (1, 1, None)
+
+
+def test_it_goes_on_until_the_model_wants_no_tool(run: Runner) -> None:
+    model = ScriptedModel([wants(1), [wants(2), wants(3)], "end", "never"])
+    result = run(Agent("a", model=model, tools=[work], max_iter=9), "go")
+    assert [one.text for one in result.messages] == ["", "10", "", "20", "30", "end"]
+    assert (result.requests, result.stop_reason, result.text) == (3, None, "end")
+    assert [one.text for one in model.requests[2].messages] == ["go", "", "10", "", "20", "30"]
+
+
+def test_max_iter_is_a_stop_reason(run: Runner) -> None:
+    model = ScriptedModel([wants(1)], repeat_last=True)
+    result = run(Agent("a", model=model, tools=[work], max_iter=3), "go")
+    assert (len(model.requests), len(result.tool_calls), result.stop_reason) == (3, 3, "max_iter")
+
+
+def test_max_iter_of_a_run_stands_instead(run: Runner) -> None:
+    model = ScriptedModel([wants(1)], repeat_last=True)
+    result = run(Agent("a", model=model, tools=[work]), "go", max_iter=2)
+    assert (len(model.requests), result.stop_reason) == (2, "max_iter")
+
+
+def test_a_condition_may_stop_it(run: Runner) -> None:
+    seen: list[Any] = []
+
+    def stop_when(result: AgentResult, state: Any, network: Any) -> bool:
+        seen.append((len(result.messages), network.state is state))
+        return result.called("work") is not None
+
+    model = ScriptedModel([wants(1)], repeat_last=True)
+    result = run(Agent("a", model=model, tools=[work], max_iter=9, stop_when=stop_when), "go")
+    assert (result.requests, result.stop_reason) == (1, "stop_when")
+    assert [one.text for one in result.tool_calls] == ["10"]
+    assert seen == [(1, True)]
+
+
+def test_a_tool_may_end_it(run: Runner) -> None:
+    @tool(return_direct=True)
+    def final(number: int) -> int:
+        """End."""
+        return number
+
+    model = ScriptedModel([[ToolCall("1", "final", {"number": 7})], "never"])
+    result = run(Agent("a", model=model, tools=[final], max_iter=9), "go")
+    assert (len(model.requests), [one.text for one in result.tool_calls]) == (1, ["7"])
+
+
+def test_unknown_tools_and_odd_arguments_go_back_to_the_model(run: Runner) -> None:
+    asked = [
+        ToolCall("1", "wrok"),
+        ToolCall("2", "work", invalid="{"),
+        ToolCall("3", "work", {"number": "x"}),
+        wants(4),
+    ]
+    model = ScriptedModel([asked, "I see"])
+    result = run(Agent("a", model=model, tools=[work], max_iter=2), "go")
+    assert [bool(one.metadata) for one in result.tool_calls] == [True, True, True, False]
+    assert "Did you mean 'work'?" in result.tool_calls[0].text
+    assert [one.role for one in model.requests[1].messages] == ["user", "assistant", *["tool"] * 4]
+
+
+def test_an_agent_without_tools_whose_model_wants_one(run: Runner) -> None:
+    model = ScriptedModel([wants(1), "I see"])
+    result = run(Agent("a", model=model, max_iter=2), "go")
+    assert result.tool_calls[0].text == "Error: There is no tool 'work'. Tools: none."
+    assert result.text == "I see"
+
+
+def test_calls_without_ids_are_all_made(run: Runner) -> None:
+    asked = [ToolCall("", "work", {"number": number}) for number in (1, 2)]
+    result = run(Agent("a", model=ScriptedModel([asked]), tools=[work]), "go")
+    assert [one.text for one in result.tool_calls] == ["10", "20"]
+
+
+@pytest.mark.parametrize("colour", ["plain", "coroutine"])
+def test_a_tool_that_hangs_is_given_up_and_the_others_are_not(colour: str, run: Runner) -> None:
+    @tool(timeout=0.05)
+    def plain() -> None:
+        """Hang."""
+        time.sleep(0.5)
+
+    @tool(timeout=0.05)
+    async def coroutine() -> None:
+        """Hang."""
+        await asyncio.sleep(30)
+
+    hangs = plain if colour == "plain" else coroutine
+    model = ScriptedModel([[ToolCall("1", colour), wants(2)], "I see"])
+    began = time.monotonic()
+    result = run(Agent("a", model=model, tools=[hangs, work], max_iter=2), "go")
+    assert time.monotonic() - began < 5
+    assert [bool(one.metadata) for one in result.tool_calls] == [True, False]
+    assert "took longer than 0.05 seconds" in result.tool_calls[0].text
+    assert result.text == "I see"
+
+
+# -- models
+
+
+def test_the_model_of_a_run_stands_instead(run: Runner) -> None:
+    assert run(Agent("a", model=ScriptedModel([])), "go", model=ScriptedModel(["other"])).text == "other"
+    assert run(Agent("a"), "go", default_model=ScriptedModel(["default"])).text == "default"
+
+
+def test_an_agent_without_a_model_says_so(run: Runner) -> None:
+    with pytest.raises(ModelError, match=r"Agent 'a' of 'a' has no model\..*default_model"):
+        run(Agent("a"), "go")
+
+
+@pytest.mark.parametrize("model", [3, object(), "gpt", "nope:x", []])
+def test_what_is_no_model_is_refused(model: Any, run: Runner) -> None:
+    with pytest.raises(StatewrightError):
+        run(Agent("a", model=model), "go")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        None,
+        "text",
+        3,
+        {"role": "assistant", "content": "x"},
+        Message("x", role="assistant"),
+        ModelResponse(Message("x")),
+        ModelResponse(Message("x", role="tool", tool_call_id="1")),
+        ModelResponse(None),  # type: ignore[arg-type]
+        ModelResponse(Message(None, role="assistant")),  # type: ignore[arg-type]
+        ModelResponse(Message(3, role="assistant")),  # type: ignore[arg-type]
+        ModelResponse(Message("x", role="assistant"), usage=None),  # type: ignore[arg-type]
+    ],
+    ids=["none", "text", "number", "dict", "message", "user", "tool", "no message", "null", "content", "usage"],
+)
+def test_an_odd_answer_of_a_model_is_an_error_that_names_its_adapter(answer: Any, run: Runner) -> None:
+    class Odd:
+        async def complete(self, request: Any) -> Any:
+            return answer
+
+    with pytest.raises(ModelAnswerInvalid, match="Odd"):
+        run(Agent("a", model=Odd(), retries=0), "go")
+
+
+def test_a_plain_function_as_complete_is_an_error_that_says_so(run: Runner) -> None:
+    class Plain:
+        def complete(self, request: Any) -> ModelResponse:
+            return ModelResponse(Message("x", role="assistant"))
+
+    with pytest.raises(StatewrightError):
+        run(Agent("a", model=Plain(), retries=0), "go")
+
+
+def test_a_model_that_hangs_is_given_up(run: Runner) -> None:
+    class Hangs:
+        async def complete(self, request: Any) -> Any:
+            await asyncio.sleep(30)
+
+    with pytest.raises(ModelError, match=r"no answer within 0.05 seconds"):
+        run(Agent("a", model=Hangs(), retries=0, settings={"timeout": 0.05}), "go")
+
+
+# -- questions
+
+
+def test_a_run_that_waits_for_an_answer_says_so(run: Runner) -> None:
+    def ask(question: str) -> str:
+        """Ask."""
+        return interrupt(question)
+
+    agent = Agent(
+        "a", model=ScriptedModel([ToolCall("1", "ask", {"question": "why?"}), "I see"]), tools=[ask], max_iter=2
+    )
+    saver = InMemorySaver()
+    with pytest.raises(StatewrightError, match="why"):
+        run(agent, "go", checkpointer=saver, thread_id="t")
+    result = run(agent, Command(resume="because"), checkpointer=saver, thread_id="t")
+    assert [one.text for one in result.tool_calls] == ["because"]
+
+
+def test_it_is_streamed_alone() -> None:
+    agent = Agent("a", model=ScriptedModel(["one two"]))
+
+    async def texts() -> list[str]:
+        return [message.text async for message, _ in agent.astream("go") if message.text]
+
+    assert asyncio.run(texts()) == ["one", " two"]

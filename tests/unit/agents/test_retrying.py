@@ -1,0 +1,174 @@
+"""Which failures of an agent are worth another attempt."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from statewright import RetryPolicy
+from statewright.agents import Agent, HttpError, is_worth_another_attempt, retry_policy, status_of
+from statewright.errors import (
+    InvalidConfig,
+    InvalidUpdateError,
+    MissingKey,
+    ModelAnswerInvalid,
+    ModelError,
+    ModelUnavailable,
+    SerdeError,
+    ToolError,
+)
+from statewright.models import ScriptedModel
+
+
+class StrangeError(Exception):
+    """What nobody knows."""
+
+
+class Response:
+    def __init__(self, status_code: int) -> None:
+        self.status_code = status_code
+
+
+class ClientError(Exception):
+    """As a library of HTTP raises it."""
+
+    def __init__(self, status_code: int) -> None:
+        super().__init__("client")
+        self.response = Response(status_code)
+
+
+def caused(error: Exception, cause: Exception) -> Exception:
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ModelUnavailable("busy"),
+        ModelUnavailable("busy", status=429),
+        ModelUnavailable("busy", status=503),
+        ModelUnavailable("slow", status=408),
+        ConnectionError("cut"),
+        ConnectionResetError("cut"),
+        TimeoutError("slow"),
+        HttpError("busy", status=500),
+        ClientError(502),
+        ClientError(429),
+        StrangeError("?"),
+        caused(ToolError("server"), ConnectionError("cut")),
+    ],
+    ids=repr,
+)
+def test_what_may_succeed_later(error: Exception) -> None:
+    assert is_worth_another_attempt(error)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ModelUnavailable("no", status=400),
+        ModelUnavailable("no", status=401),
+        ModelUnavailable("no", status=404),
+        MissingKey("no key"),
+        ModelAnswerInvalid("odd"),
+        ModelError("odd"),
+        ClientError(403),
+        HttpError("no", status=422),
+        ToolError("wrong"),
+        caused(ToolError("wrong"), ValueError("wrong")),
+        InvalidConfig("wrong"),
+        InvalidUpdateError("wrong"),
+        SerdeError("values", "wrong"),
+        ValueError("wrong"),
+        TypeError("wrong"),
+        KeyError("wrong"),
+        NameError("wrong"),
+        AttributeError("wrong"),
+        AssertionError("wrong"),
+        ImportError("wrong"),
+        ZeroDivisionError("wrong"),
+        NotImplementedError("wrong"),
+        RecursionError("wrong"),
+        FileNotFoundError("wrong"),
+        PermissionError("wrong"),
+        UnicodeDecodeError("utf-8", b"", 0, 1, "wrong"),
+        KeyboardInterrupt(),
+    ],
+    ids=repr,
+)
+def test_what_will_not(error: BaseException) -> None:
+    assert not is_worth_another_attempt(error)
+
+
+def test_so_many_retries_are_one_attempt_more() -> None:
+    policy = retry_policy(4)
+    assert policy is not None
+    assert (policy.max_attempts, policy.backoff_factor) == (5, 2.0)
+
+
+def test_a_policy_is_used_as_it_is() -> None:
+    policy = RetryPolicy(max_attempts=2)
+    assert retry_policy(policy) is policy
+
+
+def test_none_is_no_policy() -> None:
+    assert retry_policy(0) is None
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (ModelUnavailable("x", status=503), 503),
+        (ClientError(404), 404),
+        (HttpError("x", status=500), 500),
+        (ValueError("x"), None),
+    ],
+    ids=repr,
+)
+def test_the_status_is_found_wherever_it_is(error: Exception, status: int | None) -> None:
+    assert status_of(error) == status
+
+
+def quickly(retries: int) -> RetryPolicy:
+    return RetryPolicy(
+        initial_interval=0.001, max_attempts=retries + 1, jitter=False, retry_on=is_worth_another_attempt
+    )
+
+
+def test_a_model_that_is_busy_is_asked_again() -> None:
+    model = ScriptedModel([ModelUnavailable("busy"), ConnectionError("cut"), "at last"])
+    result = Agent("a", model=model, retries=quickly(4)).run("go")
+    assert result.text == "at last"
+    assert len(model.requests) == 3
+    assert [one.messages for one in model.requests[1:]] == [model.requests[0].messages] * 2
+
+
+def test_in_the_end_its_error_is_raised() -> None:
+    model = ScriptedModel([ModelUnavailable("busy")], repeat_last=True)
+    with pytest.raises(ModelUnavailable, match="busy"):
+        Agent("a", model=model, retries=quickly(2)).run("go")
+    assert len(model.requests) == 3
+
+
+@pytest.mark.parametrize("error", [ModelError("no"), MissingKey("no"), AttributeError("no"), ValueError("no")])
+def test_a_model_that_will_not_is_asked_once(error: Exception) -> None:
+    model = ScriptedModel([error], repeat_last=True)
+    with pytest.raises(type(error), match="no"):
+        Agent("a", model=model, retries=quickly(2)).run("go")
+    assert len(model.requests) == 1
+
+
+def test_the_retries_of_the_agent_are_those_of_a_hook_too() -> None:
+    calls: list[Any] = []
+
+    def system() -> str:
+        calls.append(1)
+        if len(calls) < 3:
+            raise ConnectionError("the prompts' server")
+        return "told"
+
+    model = ScriptedModel(["x"])
+    Agent("a", model=model, system=system, retries=quickly(2)).run("go")
+    assert (len(calls), model.requests[0].system) == (3, "told")

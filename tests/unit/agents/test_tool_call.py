@@ -1,0 +1,269 @@
+"""One call of a tool: whatever comes of it answers the call."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+
+from statewright.agents import ModelRetry, ToolContext, ToolFunction, answer_call, create_tool, tool, without_gaps
+from statewright.agents.tool_call import in_call_order, read_decision
+from statewright.errors import InternalError, RunError, SerdeError, StorageUnavailable, ToolError
+from statewright.messages import Message, ToolCall
+
+
+def answered(function: Any, *, name: str | None = None, asked: ToolCall | None = None, **arguments: Any) -> Message:
+    made = function if isinstance(function, ToolFunction) else ToolFunction(function, name="work")
+    call = asked or ToolCall("c1", name or made.name, arguments)
+    return asyncio.run(answer_call(call, {made.name: made}, ToolContext()))
+
+
+def is_error(message: Message) -> bool:
+    return message.metadata == {"status": "error"}
+
+
+def test_the_answer_stands_under_the_id_of_the_call() -> None:
+    message = answered(lambda number: number + 1, number=1)
+    assert message == Message("2", role="tool", name="work", tool_call_id="c1")
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        ("text", "text"),
+        ("", ""),
+        (None, "work was executed."),
+        (0, "0"),
+        (False, "false"),
+        ({"a": [1, None]}, '{"a": [1, null]}'),
+        ("ä ☃", "ä ☃"),
+        (["ä"], '["ä"]'),
+    ],
+)
+def test_answers_are_text_or_json(answer: Any, text: str) -> None:
+    message = answered(lambda: answer)
+    assert (message.text, is_error(message)) == (text, False)
+
+
+def circle() -> list[Any]:
+    found: list[Any] = []
+    found.append(found)
+    return found
+
+
+@pytest.mark.parametrize("make", [object, circle, lambda: lambda: None, lambda: {object(): 1}, lambda: b"\xff"])
+def test_what_cannot_be_json_is_told_to_the_model(make: Any) -> None:
+    message = answered(make)
+    assert is_error(message)
+    assert "'work'" in message.text
+    assert "JSON" in message.text
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (KeyError("row"), "Error: KeyError: 'row'"),
+        (ValueError(), "Error: ValueError"),
+        (ToolError("No such file."), "Error: No such file."),
+        (ModelRetry("Ask for less."), "Error: Ask for less."),
+        (OSError(2, "gone"), "Error: FileNotFoundError: [Errno 2] gone"),
+    ],
+    ids=repr,
+)
+def test_what_a_tool_raises_is_told_to_the_model(error: Exception, text: str) -> None:
+    def fail() -> None:
+        raise error
+
+    async def fail_later() -> None:
+        raise error
+
+    for one in (fail, fail_later):
+        message = answered(one)
+        assert (message.text, is_error(message)) == (text, True)
+
+
+@pytest.mark.parametrize(
+    "error", [RunError("run"), StorageUnavailable("gone"), SerdeError("value", "lost"), InternalError("x")]
+)
+def test_what_the_runtime_raises_concerns_the_run(error: Exception) -> None:
+    def fail() -> None:
+        raise error
+
+    with pytest.raises(type(error)):
+        answered(fail)
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
+def test_whoever_wants_to_leave_leaves(kind: type[BaseException]) -> None:
+    async def leave() -> None:
+        raise kind
+
+    made = ToolFunction(leave, name="work")
+    coroutine = answer_call(ToolCall("c1", "work"), {"work": made}, ToolContext())
+    with pytest.raises(kind):
+        coroutine.send(None)
+
+
+def test_a_tool_that_there_is_not() -> None:
+    message = answered(lambda: 1, name="wrok")
+    assert is_error(message)
+    assert message.text == "Error: There is no tool 'wrok'. Did you mean 'work'? Tools: work."
+    assert message.name == "wrok"
+
+
+@pytest.mark.parametrize("written", ["{", "[1]", "null", "3", '"text"', "{'a': 1}"])
+def test_arguments_that_are_no_json_object(written: str) -> None:
+    message = answered(lambda: 1, asked=ToolCall("c1", "work", invalid=written))
+    assert is_error(message)
+    assert "no JSON object" in message.text
+    assert repr(written) in message.text
+
+
+@pytest.mark.parametrize("arguments", [{}, {"number": "x"}, {"number": None}, {"number": 1, "more": 2}])
+def test_arguments_that_do_not_fit(arguments: dict[str, Any]) -> None:
+    calls: list[int] = []
+
+    def work(number: int) -> None:
+        calls.append(number)
+
+    message = answered(work, asked=ToolCall("c1", "work", arguments))
+    assert is_error(message)
+    assert "number" in message.text
+    assert calls == []
+
+
+def test_a_tool_that_takes_too_long_is_given_up() -> None:
+    @tool(timeout=0.05)
+    def plain() -> None:
+        """Wait."""
+        time.sleep(0.4)
+
+    @tool(timeout=0.05)
+    async def coroutine() -> None:
+        """Wait."""
+        await asyncio.sleep(30)
+
+    for one in (plain, coroutine):
+        message = answered(one)
+        assert is_error(message)
+        assert message.text.endswith("took longer than 0.05 seconds and was given up.")
+
+
+def test_a_timeout_of_the_tool_itself_is_told_as_it_is() -> None:
+    @tool(timeout=30)
+    async def work() -> None:
+        """Wait."""
+        raise TimeoutError("the server said so")
+
+    message = answered(work)
+    assert is_error(message)
+    assert "the server said so" in message.text
+
+
+def test_a_tool_without_options_can_be_called() -> None:
+    class Bare:
+        name, description, parameters = "bare", "", {"type": "object"}
+
+        async def call(self, arguments: Any, *, context: ToolContext) -> Any:
+            return arguments["x"], context.tool_call_id
+
+    message = asyncio.run(
+        answer_call(ToolCall("c1", "bare", {"x": 1}), {"bare": Bare()}, ToolContext(tool_call_id="c1"))
+    )
+    assert message.text == '[1, "c1"]'
+
+
+def test_a_handler_is_a_tool_as_any_other() -> None:
+    made = create_tool(name="add", parameters={"type": "object", "required": ["n"]}, handler=lambda given: given["n"])
+    asked = [ToolCall("1", "add", {"n": 4}), ToolCall("2", "add", {})]
+    told = [asyncio.run(answer_call(one, {"add": made}, ToolContext())) for one in asked]
+    assert next(one.text for one in told) == "4"
+    assert is_error(told[1])
+    assert '"n" is a required property' in told[1].text
+
+
+# -- decisions
+
+
+@pytest.mark.parametrize(
+    ("answer", "decision"),
+    [
+        (True, (True, None, "")),
+        (False, (False, None, "")),
+        (None, (False, None, "")),
+        (1, (False, None, "")),
+        ("yes", (True, None, "")),
+        (" YES ", (True, None, "")),
+        ("ok", (True, None, "")),
+        ("no", (False, None, "no")),
+        ("too dear", (False, None, "too dear")),
+        ("", (False, None, "")),
+        ({"approved": True}, (True, None, "")),
+        ({"approved": True, "arguments": {"n": 2}}, (True, {"n": 2}, "")),
+        ({"approved": False, "reason": "late"}, (False, None, "late")),
+        ({}, (False, None, "")),
+        ({"approve": True}, (False, None, "")),
+        ([True], (False, None, "")),
+    ],
+)
+def test_a_decision_is_said_in_many_ways(answer: Any, decision: Any) -> None:
+    assert read_decision(answer) == decision
+
+
+@pytest.mark.parametrize("said", ["no", "false", "denied", 0])
+def test_a_mapping_with_anything_but_a_truth_value_is_no_approval(said: Any) -> None:
+    """A form of a web page sends text: 'false' must not send the mail."""
+    assert read_decision({"approved": said})[0] is False
+
+
+# -- the order of a conversation
+
+
+def said(*names: str) -> Message:
+    return Message("", role="assistant", tool_calls=tuple(ToolCall(name, "t") for name in names))
+
+
+def told(name: str) -> Message:
+    return Message(f"result {name}", role="tool", tool_call_id=name)
+
+
+def test_results_stand_in_the_order_of_the_calls() -> None:
+    messages = [said("a", "b", "c"), told("c"), told("a"), told("b"), said("d"), told("d"), Message("end")]
+    ordered = in_call_order(messages)
+    assert [one.tool_call_id for one in ordered] == [None, "a", "b", "c", None, "d", None]
+
+
+def test_results_of_nobodys_calls_stay_at_the_end() -> None:
+    assert [one.tool_call_id for one in in_call_order([said("a"), told("x"), told("a"), told("y")])] == [
+        None,
+        "a",
+        "x",
+        "y",
+    ]
+
+
+def test_results_alone_stay_as_they_are() -> None:
+    assert in_call_order([told("b"), told("a")]) == [told("b"), told("a")]
+    assert in_call_order([]) == []
+
+
+def test_calls_that_were_never_made_are_answered() -> None:
+    complete = without_gaps([said("a", "b"), told("a"), Message("next"), said("c")])
+    assert [(one.role, one.tool_call_id) for one in complete] == [
+        ("assistant", None),
+        ("tool", "a"),
+        ("tool", "b"),
+        ("user", None),
+        ("assistant", None),
+        ("tool", "c"),
+    ]
+    assert is_error(complete[2])
+    assert complete[2].name == "t"
+
+
+def test_a_conversation_without_gaps_stays_as_it_is() -> None:
+    messages = [Message("hi"), said("a", "b"), told("b"), told("a"), Message("end", role="assistant")]
+    assert without_gaps(messages) == messages
+    assert without_gaps([]) == []

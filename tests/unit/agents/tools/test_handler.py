@@ -1,0 +1,126 @@
+"""Tools made of a schema and a handler."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any, TypedDict
+
+import pytest
+from pydantic import BaseModel, Field
+
+from statewright.agents import HandlerTool, ToolContext, create_tool
+from statewright.errors import ToolError
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}, "days": {"type": "integer", "minimum": 1}},
+    "required": ["city"],
+    "additionalProperties": False,
+}
+
+
+class Model(BaseModel):
+    city: str
+    days: int = Field(default=1, ge=1)
+
+
+@dataclass
+class Plain:
+    city: str
+    days: int = 1
+
+
+class Typed(TypedDict, total=False):
+    city: str
+    days: int
+
+
+def call(tool: HandlerTool, arguments: dict[str, Any], **context: Any) -> Any:
+    return asyncio.run(tool.call(arguments, context=ToolContext(**context)))
+
+
+def made(parameters: Any, handler: Any = lambda given: given) -> HandlerTool:
+    return create_tool(name="weather", description="d", parameters=parameters, handler=handler)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "value"),
+    [
+        (SCHEMA, {"city": "Rome", "days": 2}),
+        (Model, Model(city="Rome", days=2)),
+        (Plain, Plain("Rome", 2)),
+        (Typed, {"city": "Rome", "days": 2}),
+    ],
+)
+def test_the_handler_gets_one_value_of_the_form(parameters: Any, value: Any) -> None:
+    tool = made(parameters)
+    assert call(tool, {"city": "Rome", "days": 2}) == value
+    assert set(tool.parameters["properties"]) == {"city", "days"}
+
+
+@pytest.mark.parametrize("parameters", [SCHEMA, Model])
+@pytest.mark.parametrize(
+    ("arguments", "where"), [({}, "city"), ({"city": 3}, "city"), ({"city": "Rome", "days": 0}, "days")]
+)
+def test_other_arguments_are_refused_and_the_handler_is_not_called(
+    parameters: Any, arguments: dict[str, Any], where: str
+) -> None:
+    calls: list[Any] = []
+    with pytest.raises(ToolError, match=f"'weather' was called with other arguments.*{where}"):
+        call(made(parameters, calls.append), arguments)
+    assert calls == []
+
+
+def test_without_parameters_it_takes_nothing() -> None:
+    tool = made(None, lambda given: given)
+    assert call(tool, {}) == {}
+    with pytest.raises(ToolError, match="more"):
+        call(tool, {"more": 1})
+
+
+def test_a_handler_may_take_the_context_and_is_then_called_in_order() -> None:
+    def handler(given: Any, context: ToolContext) -> Any:
+        return given, context.tool_call_id
+
+    tool = made(SCHEMA, handler)
+    assert call(tool, {"city": "Rome"}, tool_call_id="c1") == ({"city": "Rome"}, "c1")
+    assert (tool.in_order, made(SCHEMA).in_order) == (True, False)
+
+
+def test_a_handler_may_be_a_coroutine_function() -> None:
+    async def handler(given: Any) -> str:
+        await asyncio.sleep(0)
+        return given["city"]
+
+    assert call(made(SCHEMA, handler), {"city": "Rome"}) == "Rome"
+
+
+def test_what_it_raises_is_raised() -> None:
+    def handler(given: Any) -> None:
+        raise LookupError("no weather")
+
+    with pytest.raises(LookupError, match="no weather"):
+        call(made(SCHEMA, handler), {"city": "Rome"})
+
+
+def test_the_arguments_of_the_call_are_not_changed() -> None:
+    given = {"city": "Rome"}
+    call(made(SCHEMA, lambda found: found.update(days=9)), given)
+    assert given == {"city": "Rome"}
+
+
+@pytest.mark.parametrize("schema", [{"type": "nothing"}, {"properties": 3}, {"$ref": "#/nowhere"}])
+def test_what_is_no_schema_is_refused(schema: Any) -> None:
+    with pytest.raises(ToolError, match="'weather'"):
+        made(schema)
+
+
+@pytest.mark.parametrize("name", ["", "a b", "files:read"])
+def test_a_name_that_cannot_be_is_refused(name: str) -> None:
+    with pytest.raises(ToolError, match="cannot name a tool"):
+        create_tool(name=name, handler=lambda given: given)
+
+
+def test_it_shows_its_name() -> None:
+    assert repr(made(SCHEMA)) == "HandlerTool('weather')"

@@ -1,0 +1,40 @@
+"""What holds for all calls of a tool."""
+
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError
+
+import pytest
+
+from statewright.agents import ToolOptions, check_name, tool
+from statewright.errors import ToolError
+
+
+@pytest.mark.parametrize("name", ["a", "_a", "read-file", "Read_2", "a" * 64])
+def test_names_that_every_provider_takes(name: str) -> None:
+    assert check_name(name) == name
+
+
+@pytest.mark.parametrize("name", ["", "2a", "-a", "a b", "a.b", "ä", "a" * 65, "a\n", " a", "a/b"])
+def test_other_names_are_refused(name: str) -> None:
+    with pytest.raises(ToolError, match=r"cannot name a tool. Names have up to 64"):
+        check_name(name)
+
+
+@pytest.mark.parametrize("name", ["files:read", ":"])
+def test_names_with_a_colon_belong_to_servers(name: str) -> None:
+    with pytest.raises(ToolError, match="kept for tools of MCP servers"):
+        check_name(name)
+
+
+def test_the_usual_options() -> None:
+    options = ToolOptions()
+    assert (options.approve, options.timeout, options.strict, options.return_direct) == (False, None, None, False)
+    with pytest.raises(FrozenInstanceError):
+        options.timeout = 1.0  # type: ignore[misc]
+
+
+def test_a_decorator_hands_them_on() -> None:
+    made = tool(name="other", description="d", approve=True, timeout=2.0, strict=True, return_direct=True)(lambda: None)
+    assert (made.name, made.description) == ("other", "d")
+    assert made.options == ToolOptions(approve=True, timeout=2.0, strict=True, return_direct=True)
