@@ -85,6 +85,10 @@ class Agent:
         if self.tool_choice not in CHOICES and self.tool_choice not in names and not self.mcp_servers:
             hint = suggestion(self.tool_choice, [*CHOICES, *names], noun="Choices")
             found.append(f"tool_choice is {self.tool_choice!r}. {hint}")
+        if not _is_count(self.max_iter):
+            found.append(f"max_iter is {self.max_iter!r}. Give 0 or a whole number above.")
+        if not (isinstance(self.retries, RetryPolicy) or _is_count(self.retries)):
+            found.append(f"retries are {self.retries!r}. Give 0, a whole number above, or a RetryPolicy.")
         if is_coroutine_function(self.lifecycle.enabled):
             found.append("its hook `enabled` is a coroutine function; it has to be a plain one.")
         wrong = wrong_setting(self.settings)
@@ -174,6 +178,10 @@ def as_tool(tool: Any) -> Tool:
         return ToolFunction(tool)
     except ToolError as error:
         raise InvalidConfig(str(error)) from error
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def _only_result(run: NetworkRun[Any]) -> AgentResult:

@@ -37,6 +37,7 @@ CALL_A_TOOL: Final = "Answer by calling a tool."
 _STATE: Final[Mapping[str, Any]] = {
     "messages": add_messages,
     "ordered": list,
+    "made": int,
     "scheduled": Annotated[list[str], operator.add],
     "iteration": int,
     "then": str,
@@ -45,7 +46,7 @@ _STATE: Final[Mapping[str, Any]] = {
     "stop": str,
     "result": AgentResult,
 }
-"""The fields of the data come with their prefix, as they are written."""
+"""The fields of the data come with their prefix, as they are written. `made` counts those of the `ordered` calls."""
 
 
 def agent_graph(agent: Agent) -> CompiledGraph:
@@ -130,7 +131,7 @@ class _Steps:
         at_once = [one for one in asked if one not in in_order]
         then, stop = await self._after(asked, tools, state, call, view, said)
         ways: list[str | Send] = [Send("tool", one) for one in at_once]
-        return [*ways, *(["ordered"] if in_order else [])], {"ordered": in_order, "then": then, "stop": stop}
+        return [*ways, *(["ordered"] if in_order else [])], {"ordered": in_order, "made": 0, "then": then, "stop": stop}
 
     async def _after(
         self,
@@ -161,9 +162,10 @@ class _Steps:
 
     async def ordered(self, state: Values, runtime: Runtime[Any]) -> Command[Any]:
         """The next of the calls that are made one after another."""
-        asked, *rest = state["ordered"]
-        update = await self._answered(asked, View(current_call(), state), runtime)
-        return Command(update={**update, "ordered": rest}, goto="ordered" if rest else _after_tools(state))
+        calls, made = state["ordered"], state["made"]
+        update = await self._answered(calls[made], View(current_call(), state), runtime)
+        made += 1
+        return Command(update={**update, "made": made}, goto="ordered" if made < len(calls) else _after_tools(state))
 
     async def _answered(self, asked: ToolCall, view: View, runtime: Runtime[Any]) -> dict[str, Any]:
         context = ToolContext(

@@ -23,6 +23,7 @@ from statewright.errors import InvalidConfig
 from statewright.graph import Command
 from statewright.models import ChatModel, as_chat_model
 from statewright.runtime import CompiledGraph
+from statewright.store import Store
 
 T = TypeVar("T")
 
@@ -100,15 +101,17 @@ class Network(Generic[T]):
         router: Router | None = None,
         default_model: Any = None,
         checkpointer: Checkpointer | None = None,
+        store: Store | None = None,
         **options: Any,
     ) -> NetworkRun[T]:
         """Run until the router names nobody, or something else ends it: see `stop_reason` of what is returned.
 
         `input` is text, a message, or a Command that answers questions; None goes on with a thread that did not come
-        to its end. `state` is used in the place of what the thread or the network has. `options` are those of
-        `CompiledGraph.invoke`; a run with a checkpointer and a thread_id can be gone on with.
+        to its end. `state` is used in the place of what the thread or the network has; `store` is memory across
+        threads. `options` are those of `CompiledGraph.invoke`; a run with a checkpointer and a thread_id can be gone
+        on with.
         """
-        app = self._other(router, default_model).compile(checkpointer)
+        app = self._other(router, default_model).compile(checkpointer, store=store)
         return self.run_of(app.invoke(self._input(input, state), **options))
 
     async def arun(
@@ -119,10 +122,11 @@ class Network(Generic[T]):
         router: Router | None = None,
         default_model: Any = None,
         checkpointer: Checkpointer | None = None,
+        store: Store | None = None,
         **options: Any,
     ) -> NetworkRun[T]:
         """`run`, on the running event loop."""
-        app = self._other(router, default_model).compile(checkpointer)
+        app = self._other(router, default_model).compile(checkpointer, store=store)
         return self.run_of(await app.ainvoke(self._input(input, state), **options))
 
     def stream(
@@ -133,11 +137,12 @@ class Network(Generic[T]):
         router: Router | None = None,
         default_model: Any = None,
         checkpointer: Checkpointer | None = None,
+        store: Store | None = None,
         stream_mode: Any = "messages",
         **options: Any,
     ) -> Iterator[Any]:
         """The parts of a run as they come: messages and pieces of them, or what another stream mode shows."""
-        app = self._other(router, default_model).compile(checkpointer)
+        app = self._other(router, default_model).compile(checkpointer, store=store)
         return app.stream(self._input(input, state), stream_mode=stream_mode, **options)
 
     def astream(
@@ -148,11 +153,12 @@ class Network(Generic[T]):
         router: Router | None = None,
         default_model: Any = None,
         checkpointer: Checkpointer | None = None,
+        store: Store | None = None,
         stream_mode: Any = "messages",
         **options: Any,
     ) -> AsyncIterator[Any]:
         """`stream`, on the running event loop."""
-        app = self._other(router, default_model).compile(checkpointer)
+        app = self._other(router, default_model).compile(checkpointer, store=store)
         return app.astream(self._input(input, state), stream_mode=stream_mode, **options)
 
     def state_of(self, values: Mapping[str, Any]) -> State[T]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from types import CodeType
 from typing import Any, cast
 
@@ -78,17 +79,35 @@ def _by_name(network: str, agents: Sequence[Agent], refusal: type[RunError] = In
 
 
 def named_by(router: Any) -> Iterator[Agent]:
-    """The agents that stand in the globals and the closure of a function under the names that it uses."""
-    function = inspect.unwrap(router)
-    code = getattr(function, "__code__", None)
-    if code is None:
+    """The agents that a router can name: in what it was bound to, its globals, its closure, its defaults."""
+    for value in _reachable(router):
+        yield from (one for one in _held(value) if isinstance(one, Agent))
+
+
+def _reachable(router: Any) -> Iterator[Any]:
+    """The values that the code of a function, or of what can be called like one, gets at by a name."""
+    if isinstance(router, partial):
+        bound = cast("partial[Any]", router)
+        yield from (*bound.args, *bound.keywords.values(), *_reachable(bound.func))
         return
-    known = {**getattr(function, "__globals__", {})}
-    values = [known.get(name) for name in dict.fromkeys(_names(code))]
-    values += [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
-    for value in values:
-        held = cast("Sequence[Any]", value) if isinstance(value, list | tuple) else (value,)
-        yield from (one for one in held if isinstance(one, Agent))
+    function: Any = inspect.unwrap(router)
+    if not hasattr(function, "__code__") and not inspect.ismethod(function):  # an object that can be called
+        function = getattr(function, "__call__", function)  # noqa: B004  # the method is wanted
+    yield from getattr(getattr(function, "__self__", None), "__dict__", {}).values()
+    function = getattr(function, "__func__", function)
+    code = getattr(function, "__code__", None)
+    if code is not None:
+        known = function.__globals__
+        yield from (known.get(name) for name in dict.fromkeys(_names(code)))
+        yield from (cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell))
+        yield from (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
+
+
+def _held(value: Any) -> Iterable[Any]:
+    """The value, or the values that a list or a mapping holds."""
+    if isinstance(value, Mapping):
+        return cast("Mapping[Any, Any]", value).values()
+    return cast("Sequence[Any]", value) if isinstance(value, list | tuple) else (value,)
 
 
 def _names(code: CodeType) -> Iterator[str]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
 
-from statewright.agents import Agent
+from statewright.agents import Agent, Network
 from statewright.agents.router import Roster, named_by
 from statewright.errors import InvalidConfig, RoutingError
 
@@ -144,3 +145,41 @@ def test_a_closure_that_is_not_filled_yet() -> None:
         return found, list(named_by(route))
 
     assert make() == ([], [ZOE])
+
+
+# -- those whom a router names without their being declared
+
+
+class Choosing:
+    """Holds an agent, and chooses it."""
+
+    def __init__(self) -> None:
+        self.favourite = Agent("Fay")
+        self.others = {"z": Agent("Zed")}
+
+    def route(self) -> Agent:
+        return self.favourite
+
+    def __call__(self) -> Agent:
+        return self.others["z"]
+
+
+def chosen_by(agent: Agent, among: Any = ()) -> Agent:
+    return agent
+
+
+@pytest.mark.parametrize(
+    ("router", "names"),
+    [
+        (Choosing().route, ["Fay", "Zed"]),
+        (Choosing(), ["Fay", "Zed"]),
+        (partial(chosen_by, Agent("Pam")), ["Pam"]),
+        (partial(chosen_by, agent=Agent("Kim"), among=[Agent("Lou")]), ["Kim", "Lou"]),
+        (lambda one=BOB: one, ["Bob"]),
+    ],
+    ids=["method", "object", "partial", "keywords", "default"],
+)
+def test_agents_are_found_wherever_a_router_gets_at_them(router: Any, names: list[str]) -> None:
+    """A run that goes on in another process has nothing but their names."""
+    assert [agent.name for agent in named_by(router)] == names
+    assert Network("n", router=router).roster.find(names[0]).name == names[0]

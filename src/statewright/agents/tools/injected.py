@@ -1,8 +1,8 @@
 """Parameters of a tool that are no arguments: the model does not see them, and the runtime fills them.
 
 They are known by their annotation: `ToolContext`, `Runtime`, `State`, `NetworkRun`, or `Annotated` with one of the
-markers below. The names `network`, `state`, `store` and `runtime` are enough where a parameter has no annotation; with
-one of another kind, like `state: str`, it is an argument as any other.
+markers below. The names `network`, `state`, `store` and `runtime` are enough where a parameter has no annotation, or
+Any; with one of another kind, like `state: str`, it is an argument as any other.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _BY_CLASS: Final[Mapping[Any, Injected]] = {
 def injected(parameter: inspect.Parameter) -> Injected | None:
     """How a parameter is filled; None if it is an argument."""
     hint = parameter.annotation
-    if hint is inspect.Parameter.empty:
+    if hint in (inspect.Parameter.empty, Any):
         return _BY_NAME.get(parameter.name)
     marked = next(filter(None, map(_by_marker, get_args(hint)[1:])), None) if get_origin(hint) is Annotated else None
     if marked is not None:
