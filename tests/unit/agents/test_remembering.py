@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from statewright import Budget, InMemoryStore, Message
+import pytest
+
+from statewright import Budget, InMemoryStore, Message, ToolCall
 from statewright.agents import Agent, create_agent
 from statewright.agents.memory import MemoryContext, SlidingWindow, Summarizing
+from statewright.errors import BudgetExceeded
 from statewright.models import ModelResponse, ScriptedModel, Usage
 
 TALK = [Message(f"{role} {number}", role=role) for number in range(4) for role in ("user", "assistant")]
