@@ -17,7 +17,7 @@ from typing import Annotated, Any, Final
 
 from statewright.agents.agent import Agent
 from statewright.agents.asking import ask
-from statewright.agents.call import AgentCall, View, current_call
+from statewright.agents.call import View, current_call
 from statewright.agents.given import await_with
 from statewright.agents.inference import Inference
 from statewright.agents.result import AgentResult
@@ -89,8 +89,7 @@ class _Steps:
             "requests": state.get("requests", 0) + 1,
             "usage": [getattr(usage, name) for name in Usage.__slots__],
         }
-        asked = [asked for message in said for asked in message.tool_calls]
-        ways, more = await self._ways(asked, tools, state, call, view, said)
+        ways, more = await self._ways(said, tools, state, view)
         return Command(update={**update, **more, **view.update()}, goto=ways)
 
     async def _responded(self, view: View, messages: list[Message]) -> list[Message]:
@@ -98,8 +97,11 @@ class _Steps:
         hook = self._agent.lifecycle.on_response
         if hook is None:
             return messages
-        result = AgentResult(agent_name=self._agent.name, messages=messages, created_at=datetime.now(UTC))
-        return list((await self._asked(hook, view, result)).messages)
+        return list((await self._asked(hook, view, self._result(messages))).messages)
+
+    def _result(self, messages: Sequence[Message]) -> AgentResult:
+        """What was said so far, as the result that it would be."""
+        return AgentResult(agent_name=self._agent.name, messages=messages, created_at=datetime.now(UTC))
 
     async def _asked(self, hook: Any, view: View, result: AgentResult) -> AgentResult:
         """What a hook makes of a result. Raises InvalidConfig if that is none."""
@@ -113,47 +115,33 @@ class _Steps:
         return changed
 
     async def _ways(
-        self,
-        asked: Sequence[ToolCall],
-        tools: Mapping[str, Tool],
-        state: Values,
-        call: AgentCall,
-        view: View,
-        said: Sequence[Message],
+        self, said: Sequence[Message], tools: Mapping[str, Tool], state: Values, view: View
     ) -> tuple[list[str | Send], dict[str, Any]]:
         """Where it goes on, and what the nodes there have to know."""
+        asked = [call for message in said for call in message.tool_calls]
+        is_last = state.get("iteration", 0) + 1 >= self._agent.max_iter
         if not asked:
-            has_to = self._agent.tool_choice not in ("auto", "none")
-            if has_to and state.get("iteration", 0) + 1 < self._agent.max_iter:
-                return ["infer"], {"messages": [*said, Message(CALL_A_TOOL)]}
-            return ["finish"], {}
-        in_order = [one for one in asked if getattr(tools.get(one.name), "in_order", False)]
-        at_once = [one for one in asked if one not in in_order]
-        then, stop = await self._after(asked, tools, state, call, view, said)
-        ways: list[str | Send] = [Send("tool", one) for one in at_once]
-        return [*ways, *(["ordered"] if in_order else [])], {"ordered": in_order, "made": 0, "then": then, "stop": stop}
+            if self._agent.tool_choice in ("auto", "none") or is_last:
+                return ["finish"], {}
+            return ["infer"], {"messages": [*said, Message(CALL_A_TOOL)]}
+        queued = {name for name, tool in tools.items() if getattr(tool, "in_order", False)}
+        in_order = [one for one in asked if one.name in queued]
+        ways: list[str | Send] = [Send("tool", one) for one in asked if one.name not in queued]
+        is_direct = any(one.name in tools and options_of(tools[one.name]).return_direct for one in asked)
+        stop = None if is_direct else await self._stop(said, state, view, is_last=is_last)
+        then = "finish" if is_direct or is_last or stop is not None else "infer"
+        more = {"ordered": in_order, "made": 0, "then": then, "stop": stop}
+        return [*ways, *(["ordered"] if in_order else [])], more
 
-    async def _after(
-        self,
-        asked: Sequence[ToolCall],
-        tools: Mapping[str, Tool],
-        state: Values,
-        call: AgentCall,
-        view: View,
-        said: Sequence[Message],
-    ) -> tuple[str, str | None]:
-        """What comes when the tools are through, and why that is the end if it is."""
+    async def _stop(self, said: Sequence[Message], state: Values, view: View, *, is_last: bool) -> str | None:
+        """Why the model is not asked again when the tools are through, though it would be; None if it is through."""
         agent = self._agent
-        if any(one.name in tools and options_of(tools[one.name]).return_direct for one in asked):
-            return "finish", None
-        if state.get("iteration", 0) + 1 >= agent.max_iter:
-            return "finish", "max_iter" if agent.max_iter else None
-        if agent.stop_when is not None:
-            messages = [*state.get("messages", ()), *said]
-            result = AgentResult(agent_name=agent.name, messages=messages, created_at=datetime.now(UTC))
-            if await await_with(agent.stop_when, {**view.known, "result": result}):
-                return "finish", "stop_when"
-        return "infer", None
+        if is_last:
+            return "max_iter" if agent.max_iter else None
+        if agent.stop_when is None:
+            return None
+        result = self._result([*state.get("messages", ()), *said])
+        return "stop_when" if await await_with(agent.stop_when, {**view.known, "result": result}) else None
 
     async def tool(self, asked: ToolCall, runtime: Runtime[Any]) -> dict[str, Any]:
         """One call of a tool."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Final, Generic, TypeVar, Unpack, cast
 
 from statewright.agents.agent import Agent
 from statewright.agents.call import data_in
@@ -22,10 +22,26 @@ from statewright.checkpoint import Checkpointer
 from statewright.errors import InvalidConfig
 from statewright.graph import Command
 from statewright.models import ChatModel, as_chat_model
-from statewright.runtime import CompiledGraph
+from statewright.runtime import CallOptions, CompiledGraph
 from statewright.store import Store
 
 T = TypeVar("T")
+
+
+class RunOptions(CallOptions, total=False):
+    """The keywords of a run: those of every call that runs a graph, and these."""
+
+    state: Any
+    """What the run begins with, in the place of what the thread or the network has: data, or a State."""
+    router: Router
+    """In the place of the network's."""
+    default_model: Any
+    checkpointer: Checkpointer | None
+    store: Store | None
+    """Memory across threads."""
+
+
+_OF_NETWORK: Final = frozenset({"state", "router", "default_model", "checkpointer", "store"})
 
 
 class Network(Generic[T]):
@@ -93,73 +109,41 @@ class Network(Generic[T]):
 
     # -- runs
 
-    def run(
-        self,
-        input: Any = None,  # noqa: A002  # the field's word
-        *,
-        state: State[T] | T | Mapping[str, Any] | None = None,
-        router: Router | None = None,
-        default_model: Any = None,
-        checkpointer: Checkpointer | None = None,
-        store: Store | None = None,
-        **options: Any,
-    ) -> NetworkRun[T]:
+    def run(self, input: Any = None, **options: Unpack[RunOptions]) -> NetworkRun[T]:  # noqa: A002  # the field's word
         """Run until the router names nobody, or something else ends it: see `stop_reason` of what is returned.
 
         `input` is text, a message, or a Command that answers questions; None goes on with a thread that did not come
-        to its end. `state` is used in the place of what the thread or the network has; `store` is memory across
-        threads. `options` are those of `CompiledGraph.invoke`; a run with a checkpointer and a thread_id can be gone
-        on with.
+        to its end. A run with a checkpointer and a thread_id can be gone on with.
         """
-        app = self._other(router, default_model).compile(checkpointer, store=store)
-        return self.run_of(app.invoke(self._input(input, state), **options))
+        app, given, rest = self._made(input, options)
+        return self.run_of(app.invoke(given, **rest))
 
-    async def arun(
-        self,
-        input: Any = None,  # noqa: A002
-        *,
-        state: State[T] | T | Mapping[str, Any] | None = None,
-        router: Router | None = None,
-        default_model: Any = None,
-        checkpointer: Checkpointer | None = None,
-        store: Store | None = None,
-        **options: Any,
-    ) -> NetworkRun[T]:
+    async def arun(self, input: Any = None, **options: Unpack[RunOptions]) -> NetworkRun[T]:  # noqa: A002
         """`run`, on the running event loop."""
-        app = self._other(router, default_model).compile(checkpointer, store=store)
-        return self.run_of(await app.ainvoke(self._input(input, state), **options))
+        app, given, rest = self._made(input, options)
+        return self.run_of(await app.ainvoke(given, **rest))
 
     def stream(
         self,
         input: Any = None,  # noqa: A002
         *,
-        state: State[T] | T | Mapping[str, Any] | None = None,
-        router: Router | None = None,
-        default_model: Any = None,
-        checkpointer: Checkpointer | None = None,
-        store: Store | None = None,
         stream_mode: Any = "messages",
-        **options: Any,
+        **options: Unpack[RunOptions],
     ) -> Iterator[Any]:
         """The parts of a run as they come: messages and pieces of them, or what another stream mode shows."""
-        app = self._other(router, default_model).compile(checkpointer, store=store)
-        return app.stream(self._input(input, state), stream_mode=stream_mode, **options)
+        app, given, rest = self._made(input, options)
+        return app.stream(given, stream_mode=stream_mode, **rest)
 
     def astream(
         self,
         input: Any = None,  # noqa: A002
         *,
-        state: State[T] | T | Mapping[str, Any] | None = None,
-        router: Router | None = None,
-        default_model: Any = None,
-        checkpointer: Checkpointer | None = None,
-        store: Store | None = None,
         stream_mode: Any = "messages",
-        **options: Any,
+        **options: Unpack[RunOptions],
     ) -> AsyncIterator[Any]:
         """`stream`, on the running event loop."""
-        app = self._other(router, default_model).compile(checkpointer, store=store)
-        return app.astream(self._input(input, state), stream_mode=stream_mode, **options)
+        app, given, rest = self._made(input, options)
+        return app.astream(given, stream_mode=stream_mode, **rest)
 
     def state_of(self, values: Mapping[str, Any]) -> State[T]:
         """The state that a result of the compiled graph, or a snapshot, holds."""
@@ -186,6 +170,13 @@ class Network(Generic[T]):
         return run
 
     # -- parts of a run
+
+    def _made(self, given: Any, options: Any) -> tuple[CompiledGraph, Any, dict[str, Any]]:
+        """What a run needs: the graph, its input, and the options that are those of the graph's own methods."""
+        rest: dict[str, Any] = {name: value for name, value in options.items() if name not in _OF_NETWORK}
+        network = self._other(options.get("router"), options.get("default_model"))
+        app = network.compile(options.get("checkpointer"), store=options.get("store"))
+        return app, self._input(given, options.get("state")), rest
 
     def _other(self, router: Router | None, default_model: Any) -> Network[T]:
         """The network with what one run has otherwise."""

@@ -5,24 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from statewright.errors import ModelUnavailable, StatewrightError, ToolError
-from statewright.graph import RetryPolicy
+from statewright.graph import RetryPolicy, default_retry_on
 
 FIRST_DELAY: Final = 0.5
 """Seconds before the second attempt; each later delay is twice as long."""
 LONGEST_DELAY: Final = 60.0
 _FINAL_STATUSES: Final = frozenset(range(400, 500)) - {408, 409, 425, 429}
-_FINAL: Final = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    ImportError,
-    LookupError,
-    NameError,
-    RuntimeError,
-    StatewrightError,
-    TypeError,
-    ValueError,
-)
 
 
 def retry_policy(retries: int | RetryPolicy) -> RetryPolicy | None:
@@ -56,7 +44,8 @@ def is_worth_another_attempt(error: BaseException) -> bool:
     status = status_of(error)
     if status is not None:
         return status not in _FINAL_STATUSES
-    return isinstance(error, Exception) and not isinstance(error, (*_FINAL, OSError))
+    is_unforeseen = isinstance(error, Exception) and not isinstance(error, StatewrightError)
+    return is_unforeseen and default_retry_on(error)
 
 
 def status_of(error: BaseException) -> int | None:
