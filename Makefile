@@ -11,11 +11,13 @@ help: ## list the verbs
 setup: ## make .venv with everything that development needs
 	@sh scripts/setup dev
 
-demo: ## measure a source tree: make demo path=FOLDER (default: this one)
+demo: ## measure a source tree (make demo path=FOLDER), and let two agents repair a program
 	@sh scripts/setup run
 	@$(PYTHON) examples/audit/audit.py "$(or $(path),.)"
 	@echo
 	@$(PYTHON) examples/audit/flow.py "$(or $(path),.)"
+	@echo
+	@$(PYTHON) examples/code_network/code_network.py --pace 0
 
 test: ## run all tests
 	@sh scripts/setup dev
