@@ -418,7 +418,8 @@ class GraphDrained(RunError):
 
 
 class RoutingError(RunError):
-    """The result of a state does not say how to go on: there is nothing to iterate over, or too much."""
+    """The result of a state, or the answer of a router, does not say how to go on: nothing to iterate over, nobody of
+    that name."""
 
 
 # -- storage

@@ -50,6 +50,13 @@ def told(error: StatewrightError) -> str:
     return f"{error}{hint} [{error.code}]"
 
 
+def said(error: Exception) -> str:
+    """What failed in a run, and in which node."""
+    places = [note for note in getattr(error, "__notes__", ()) if note.startswith("in node")]
+    sentence = told(error) if isinstance(error, StatewrightError) else str(error)
+    return f"{type(error).__name__}: {sentence}{f' ({places[0]})' if places else ''}"
+
+
 def exit_code_of(error: StatewrightError) -> int:
     """How a command ends that meets the error."""
     return WRONG_USE if isinstance(error, _ASKED_WRONGLY) else FAILED

@@ -7,14 +7,17 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from statewright.checkpoint import Interrupt
-from statewright.cli.failure import CANCELLED, FAILED, WAITING, WRONG_USE, end, exit_code_of, told
+from statewright.cli.failure import CANCELLED, FAILED, WAITING, WRONG_USE, end, exit_code_of, said, told
 from statewright.cli.show import print_state
 from statewright.errors import SerdeError, StatewrightError
 from statewright.runtime import CompiledGraph
 from statewright.runtime.stream import INTERRUPT
+
+if TYPE_CHECKING:
+    from statewright.agents import Network
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -26,6 +29,8 @@ class Saved:
     """The file with its graph."""
     options: tuple[str, ...] = ()
     """Those that lead to the database and the branch."""
+    models: tuple[str, ...] = ()
+    """Those that name its models."""
     is_ours: bool = True
     """Whether it is in a database that commands look at; else only its graph knows where it is."""
 
@@ -38,7 +43,11 @@ class Saved:
         return self.line("threads", "show", self.thread)
 
     def resume(self, *words: str) -> str:
-        return self.line("resume", self.thread, self.target, *words)
+        return self.line("resume", self.thread, self.target, *words, *self.models)
+
+    @property
+    def chat(self) -> str:
+        return self.line("chat", self.target, "--thread", self.thread, *self.models)
 
 
 Rest = tuple[Any, Sequence[Interrupt]]
@@ -63,20 +72,37 @@ def follow(app: CompiledGraph, given: Any, config: dict[str, Any]) -> Rest:
 
 
 def conclude(
-    run: Callable[[], Rest], saved: Saved | None, *, json_wanted: bool = False, show_traceback: bool = False
+    run: Callable[[], Rest],
+    saved: Saved | None,
+    *,
+    network: Network[Any] | None = None,
+    json_wanted: bool = False,
+    show_traceback: bool = False,
 ) -> None:
-    """Run, print the state, and leave with the exit code that says how it ended."""
+    """Run, print the state, and leave with the exit code that says how it ended.
+
+    Of a network, what its agents said last is printed, unless JSON is wanted.
+    """
     try:
         state, questions = run()
     except KeyboardInterrupt:
         end("\n".join(["Cancelled.", *_hints(saved, "Go on with it:")]), CANCELLED)
     except Exception as error:
         _fail(error, saved, show_traceback=show_traceback)
-    print_state(state, json_wanted=json_wanted)
+    if network is not None and not json_wanted:
+        _print_last(network, state, is_over=not questions)
+    else:
+        print_state(state, json_wanted=json_wanted)
     if questions:
         _ask(questions, saved)
     if saved is not None and saved.is_ours and is_watched():
         print(f"Look at it with: {saved.look}", file=sys.stderr)
+
+
+def _print_last(network: Network[Any], state: Any, *, is_over: bool) -> None:
+    results = network.state_of(state).results
+    if is_over and results:
+        print(results[-1].text)
 
 
 def is_watched() -> bool:
@@ -121,13 +147,11 @@ def answering(questions: Sequence[Interrupt], saved: Saved) -> list[str]:
 
 def _fail(error: Exception, saved: Saved | None, *, show_traceback: bool) -> NoReturn:
     """Say what failed and where; what another command line would have avoided is wrong use."""
-    places = [note for note in getattr(error, "__notes__", ()) if note.startswith("in node")]
-    said = told(error) if isinstance(error, StatewrightError) else str(error)
-    if isinstance(error, StatewrightError) and exit_code_of(error) == WRONG_USE and not places:
-        end(f"Error: {said}", WRONG_USE)
+    is_of_node = any(note.startswith("in node") for note in getattr(error, "__notes__", ()))
+    if isinstance(error, StatewrightError) and exit_code_of(error) == WRONG_USE and not is_of_node:
+        end(f"Error: {told(error)}", WRONG_USE)
     if show_traceback:
         traceback.print_exception(error, file=sys.stderr)
-    where = f" ({places[0]})" if places else ""
     unsaved = " To run it without saving, give --database memory:." if isinstance(error, SerdeError) else ""
-    line = f"Error: {type(error).__name__}: {said}{where}{unsaved}"
+    line = f"Error: {said(error)}{unsaved}"
     end("\n".join([line, *_hints(saved, "Go on with it, once that is mended:")]), FAILED)

@@ -1,4 +1,4 @@
-"""What `--input` means: JSON, `@file` with JSON, or `key=value`."""
+"""What `--input` means: JSON, `@file` with JSON, or `key=value`; for agents, text."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from statewright.cli.failure import WrongUse
+from statewright.messages import Message
 
 
 def read_input(inputs: Sequence[str]) -> Any:
@@ -21,6 +22,14 @@ def read_input(inputs: Sequence[str]) -> Any:
             raise WrongUse(f"Only mappings can be merged, and one --input is {json.dumps(part)}. Give one JSON object.")
         merged.update(cast(dict[str, Any], part))
     return merged
+
+
+def read_message(inputs: Sequence[str]) -> Message:
+    """What a user says to an agent: text as it stands, or the content of `@FILE`. Raises WrongUse."""
+    if len(inputs) != 1:
+        raise WrongUse(f"An agent is told one thing, and --input was given {len(inputs)} times. Give --input TEXT.")
+    text = inputs[0]
+    return Message(_content(Path(text[1:])) if text.startswith("@") else text)
 
 
 def _read_one(text: str) -> Any:

@@ -1,33 +1,72 @@
-"""`FILE.py[:graph]` as a compiled graph."""
+"""What `FILE.py[:NAME]` or `MODULE[:NAME]` means: a graph, an agent or a network, as a compiled graph."""
 
 from __future__ import annotations
 
-import importlib.util
+import inspect
 import sys
-import traceback
+from collections.abc import Mapping
 from copy import copy
 from pathlib import Path
-from types import ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from statewright.checkpoint import Checkpointer, InMemorySaver
 from statewright.cli.failure import WrongUse
+from statewright.cli.importing import module_of
+from statewright.cli.models import NO_MODELS, Models
 from statewright.cli.workflow import is_workflow, load_app
 from statewright.errors import suggestion
 from statewright.runtime import CompiledGraph, StateGraph
 
-USUAL_NAMES = ("graph", "app")
-Found = CompiledGraph | StateGraph
+if TYPE_CHECKING:
+    from statewright.agents import Agent, Network
+
+    Found = CompiledGraph | StateGraph | Agent | Network[Any]
+
+USUAL_NAMES = ("graph", "app", "network", "agent")
+
+
+class Loaded(NamedTuple):
+    """What a target means."""
+
+    app: CompiledGraph
+    network: Network[Any] | None = None
+    """The network behind the graph, if it is one."""
 
 
 def load_graph(target: str) -> CompiledGraph:
-    """The graph of a workflow file, or that `FILE.py` or `FILE.py:name` means.
+    """The graph of a workflow file, or that a target means, to be looked at: nobody's model is asked for.
 
     Raises WrongUse, InvalidGraph for a graph that is wrong, and WorkflowError for a workflow.
     """
-    if is_workflow(target):
-        return load_app(target)
-    found = find_graph(target)
-    return found.compile() if isinstance(found, StateGraph) else found
+    return load_app(target) if is_workflow(target) else _compiled(find_graph(target), None, target).app
+
+
+def find_graph(target: str) -> Found:
+    """The same, as it stands in the file: a builder is not compiled."""
+    return _found(target, NO_MODELS)[0]
+
+
+def load(target: str, models: Models) -> Loaded:
+    """What a target means, to be run with the models of the command line.
+
+    Raises WrongUse, also for models that cannot be connected, and InvalidGraph for a graph that is wrong.
+    """
+    found, left = _found(target, models)
+    if left != NO_MODELS and isinstance(found, CompiledGraph | StateGraph):
+        raise WrongUse(
+            f"{target} is a graph whose code has chosen its models. --model is for workflows in YAML, agents and "
+            f"networks, and functions with a parameter `model` that make a graph."
+        )
+    return _compiled(found, left, target)
+
+
+def _compiled(found: Found, models: Models | None, target: str) -> Loaded:
+    if not isinstance(found, CompiledGraph | StateGraph):
+        from statewright.cli.agents import network_of
+
+        network = network_of(found, models, Path(target.partition(":")[0]))
+        return Loaded(network.compile(), network)
+    return Loaded(found.compile() if isinstance(found, StateGraph) else found)
 
 
 def keeps_threads(app: CompiledGraph) -> bool:
@@ -43,14 +82,26 @@ def saved_in(app: CompiledGraph, saver: Checkpointer) -> CompiledGraph:
     return same
 
 
-def find_graph(target: str) -> Found:
-    """The same, as it stands in the file: a builder is not compiled."""
+def _found(target: str, models: Models) -> tuple[Found, Models]:
+    """What a target means, and the models that are left: a function that is named is called, and may take one.
+
+    Of several, the one with a usual name is meant; agents count only where there is no graph and no network.
+    """
     file, _, name = target.partition(":")
-    graphs = {key: one for key, one in vars(_module(Path(file))).items() if isinstance(one, CompiledGraph | StateGraph)}
-    if name:
-        if name not in graphs:
-            raise WrongUse(f"{file} has no graph {name!r}. " + suggestion(name, graphs, noun="Graphs"))
-        return graphs[name]
+    names = vars(module_of(file))
+    graphs: dict[str, Any] = {key: one for key, one in names.items() if _is_graph(one)}
+    agents = {key: one for key, one in names.items() if _is_agent(one)}
+    if not name:
+        return _only(file, graphs or agents), models
+    found = {**graphs, **agents}
+    if name not in found and inspect.isfunction(names.get(name)):
+        return _made(target, names[name], models)
+    if name not in found:
+        raise WrongUse(f"{file} has no graph {name!r}. " + suggestion(name, found, noun="Graphs"))
+    return found[name], models
+
+
+def _only(file: str, graphs: Mapping[str, Any]) -> Found:
     if not graphs:
         raise WrongUse(f"{file} holds no graph. Assign a StateGraph, or what compile() gives, to a name in it.")
     usual = [graphs[key] for key in USUAL_NAMES if key in graphs]
@@ -59,29 +110,33 @@ def find_graph(target: str) -> Found:
     return usual[0] if usual else next(iter(graphs.values()))
 
 
-def _module(path: Path) -> ModuleType:
-    """The file, imported as a module that can import its neighbours."""
-    if not path.is_file():
-        raise WrongUse(f"There is no file {str(path)!r}. Give the path of a Python file that holds a graph.")
-    if path.suffix != ".py":
-        raise WrongUse(f"{str(path)!r} is no Python file. Give a file that ends in .py.")
-    sys.path.insert(0, str(path.resolve().parent))
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None  # it is a file that ends in .py
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
+def _is_graph(one: object) -> bool:
+    return isinstance(one, CompiledGraph | StateGraph) or _is_of(one, "Network")
+
+
+def _is_agent(one: object) -> bool:
+    return _is_of(one, "Agent")
+
+
+def _is_of(one: object, name: str) -> bool:
+    """Whether a value is an agent or a network. Where nobody has loaded their package, there is none."""
+    package = sys.modules.get("statewright.agents")
+    return package is not None and isinstance(one, getattr(package, name))
+
+
+def _made(target: str, function: Any, models: Models) -> tuple[Found, Models]:
+    takes_model = "model" in inspect.signature(function).parameters and models.everybody is not None
+    given = {"model": models.connect(models.everybody)} if takes_model and models.everybody is not None else {}
     try:
-        spec.loader.exec_module(module)
+        inspect.signature(function).bind(**given)
+    except TypeError as error:
+        raise WrongUse(
+            f"The function {target} cannot be called: {error}. It may have one parameter, `model`, for --model."
+        ) from None
+    try:
+        found = function(**given)
     except Exception as error:
-        raise WrongUse(f"{path} cannot be imported: {type(error).__name__}: {error}{_where(error, path)}") from error
-    return module
-
-
-def _where(error: Exception, path: Path) -> str:
-    """The line of the file at which importing it failed."""
-    if isinstance(error, SyntaxError):
-        return ""
-    own = path.resolve()
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == own]
-    return f" (line {lines[-1]})" if lines else ""
+        raise WrongUse(f"The function {target} failed: {type(error).__name__}: {error}") from error
+    if not (_is_graph(found) or _is_agent(found)):
+        raise WrongUse(f"The function {target} made {found!r}. Let it return a graph, an agent or a network.")
+    return found, NO_MODELS if takes_model else models

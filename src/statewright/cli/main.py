@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from statewright import __version__
+from statewright.cli.chat import chat
 from statewright.cli.check import check
 from statewright.cli.db import db
 from statewright.cli.draw import draw
@@ -20,12 +21,12 @@ from statewright.cli.threads import threads
 
 app = typer.Typer(
     name="statewright",
-    help="Run, draw, check and test workflows and state graphs, and look at what their runs have saved.",
+    help="Run, talk with, draw, check and test workflows and state graphs, and look at what their runs have saved.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (run, resume, draw, check, test, schema, init):
+for command in (run, resume, chat, draw, check, test, schema, init):
     app.command()(command)
 app.add_typer(threads)
 app.add_typer(db)

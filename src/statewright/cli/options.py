@@ -14,10 +14,23 @@ MEMORY: Final = "memory:"
 
 DatabaseOption = Annotated[
     str | None,
-    typer.Option("--database", metavar="PATH", help=f"The database: else that of {VARIABLE}, else {DEFAULT}."),
+    typer.Option("--database", "--db", metavar="PATH", help=f"The database: else that of {VARIABLE}, else {DEFAULT}."),
 ]
 KeyOption = Annotated[
     Path | None, typer.Option("--key-file", metavar="PATH", help="The file with the key of an encrypted database.")
+]
+ModelOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--model",
+        "-m",
+        metavar="[NAME=]MODEL",
+        help="Who answers, e.g. openai:gpt-5: for all assistants and agents, or for that NAME.",
+    ),
+]
+BaseUrlOption = Annotated[
+    str | None,
+    typer.Option("--base-url", metavar="URL", help="The server of the models, if it is not their provider's."),
 ]
 GraphOption = Annotated[
     str | None, typer.Option("--graph", metavar="FILE.py[:GRAPH]", help="The graph that knows the types of the state.")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from statewright.cli.failure import WrongUse
-from statewright.cli.options import BranchOption, DatabaseOption, KeyOption, ThreadArgument
+from statewright.cli.options import BaseUrlOption, BranchOption, DatabaseOption, KeyOption, ModelOption, ThreadArgument
 from statewright.cli.run import (
     ItemsOption,
     ScriptOption,
@@ -38,6 +38,8 @@ def resume(
         str | None, typer.Option("--event", metavar="NAME[=JSON]", help="An event that happened, with what it brings.")
     ] = None,
     script: ScriptOption = None,
+    model: ModelOption = None,
+    base_url: BaseUrlOption = None,
     due: Annotated[bool, typer.Option("--due", help="Go on where timers went off and waits ended.")] = False,
     branch: BranchOption = "main",
     database: DatabaseOption = None,
@@ -54,20 +56,32 @@ def resume(
     """
     from statewright.cli.database import found_checkpoint, opened, place_of
     from statewright.cli.following import Saved, conclude
-    from statewright.cli.load import keeps_threads, load_graph, saved_in
+    from statewright.cli.load import keeps_threads, load, saved_in
+    from statewright.cli.models import read_models
     from statewright.cli.workflow import is_workflow, resume_workflow
 
     if sum((bool(answer), event is not None, due)) > 1:
         raise WrongUse("A run goes on with one thing: give --answer, --event or --due.")
-    answers = read_answers(answer or ())
+    answers, models = read_answers(answer or ()), read_models(model, base_url)
     if is_workflow(target):
         with opened(database, key_file) as saver:
             found_checkpoint(saver, thread, branch)
             config = {**limits(recursion_limit, max_concurrency), "thread_id": thread, "branch": branch}
             told = ... if answers is NOTHING else answers
             options = place_of(database, key_file).options
-            resume_workflow(target, script, thread, saver, told, options, config, max_items=max_items, json_wanted=json)
-    app = load_graph(target)
+            resume_workflow(
+                target,
+                script,
+                thread,
+                saver,
+                told,
+                options,
+                config,
+                models=models,
+                max_items=max_items,
+                json_wanted=json,
+            )
+    app, network = load(target, models)
     saver = None if database is None and keeps_threads(app) else opened(database, key_file)
     with saver or nullcontext():
         if saver is not None:
@@ -76,10 +90,11 @@ def resume(
         found_checkpoint(app.checkpointer, thread, branch)
         config = {**limits(recursion_limit, max_concurrency), "thread_id": thread, "branch": branch}
         options = (*place_of(database, key_file).options, *(("--branch", branch) if branch != "main" else ()))
-        saved = Saved(thread=thread, target=target, options=options, is_ours=saver is not None)
+        saved = Saved(thread=thread, target=target, options=options, models=models.words, is_ours=saver is not None)
         conclude(
             lambda: _continued(app, config, answers, event, due),
             saved,
+            network=network,
             json_wanted=json,
             show_traceback=show_traceback,
         )

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from statewright.cli.options import DatabaseOption, KeyOption
+from statewright.cli.options import BaseUrlOption, DatabaseOption, KeyOption, ModelOption
 
 if TYPE_CHECKING:
     from statewright.runtime import CompiledGraph
     from statewright.storage.sqlite import SqliteSaver
 
 TargetArgument = Annotated[
-    str, typer.Argument(metavar="FILE", help="A workflow in YAML, or FILE.py[:GRAPH] with a graph.")
+    str,
+    typer.Argument(metavar="FILE", help="A workflow in YAML, or FILE.py[:NAME] with a graph, an agent or a network."),
 ]
 ScriptOption = Annotated[
     Path | None, typer.Option("--script", metavar="FILE", help="Outputs of a workflow's states, in JSON.")
@@ -37,6 +38,8 @@ def run(
     ] = None,
     files: Annotated[list[str] | None, typer.Option("--file", metavar="F", help="A file that a workflow gets.")] = None,
     script: ScriptOption = None,
+    model: ModelOption = None,
+    base_url: BaseUrlOption = None,
     thread: Annotated[
         str | None, typer.Option("--thread", metavar="ID", help="The thread to run on, new or not; else a new one.")
     ] = None,
@@ -54,12 +57,14 @@ def run(
     nothing.
     """
     from statewright.cli.following import Saved, conclude, follow
-    from statewright.cli.given import read_input
-    from statewright.cli.load import keeps_threads, load_graph, saved_in
+    from statewright.cli.given import read_input, read_message
+    from statewright.cli.load import keeps_threads, load, saved_in
+    from statewright.cli.models import read_models
     from statewright.cli.workflow import is_workflow, run_workflow
 
+    models = read_models(model, base_url)
     if is_workflow(target):
-        saver, options = _saver_for(None, database, key_file)
+        saver, options = saver_for(None, database, key_file)
         config = limits(recursion_limit, max_concurrency)
         run_workflow(
             target,
@@ -70,13 +75,14 @@ def run(
             saver,
             options,
             config,
+            models=models,
             max_items=max_items,
             json_wanted=json,
         )
-    app = load_graph(target)
-    start = read_input(given or ["{}"])
+    app, network = load(target, models)
+    start = read_input(given or ["{}"]) if network is None else {"input": read_message(given or ())}
     lasting = keeps_threads(app)
-    saver, options = _saver_for(app, database, key_file)
+    saver, options = saver_for(app, database, key_file)
     with saver or nullcontext():
         config, saved = limits(recursion_limit, max_concurrency), None
         if saver is not None:
@@ -84,11 +90,23 @@ def run(
         if app.checkpointer is not None:
             config["thread_id"] = thread if thread is not None else new_thread_id()
         if saver is not None or lasting:
-            saved = Saved(thread=config["thread_id"], target=target, options=options, is_ours=saver is not None)
-        conclude(lambda: follow(app, start, config), saved, json_wanted=json, show_traceback=show_traceback)
+            saved = Saved(
+                thread=config["thread_id"],
+                target=target,
+                options=options,
+                models=models.words,
+                is_ours=saver is not None,
+            )
+        conclude(
+            lambda: follow(app, start, config),
+            saved,
+            network=network,
+            json_wanted=json,
+            show_traceback=show_traceback,
+        )
 
 
-def _saver_for(
+def saver_for(
     app: CompiledGraph | None, database: str | None, key_file: Path | None
 ) -> tuple[SqliteSaver | None, tuple[str, ...]]:
     """Where the run is saved, and the options that name it; None where the graph sees to that, or nothing is saved."""

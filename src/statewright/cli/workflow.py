@@ -9,9 +9,10 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Final, NoReturn, cast
 
-from statewright.cli.failure import CANCELLED, DONE, FAILED, WAITING, WrongUse, end, exit_code_of, told
+from statewright.cli.failure import CANCELLED, DONE, FAILED, WAITING, WrongUse, end, exit_code_of, said
 from statewright.cli.following import Saved, is_watched
-from statewright.errors import InvalidConfig, Problem, StatewrightError
+from statewright.cli.models import Models
+from statewright.errors import InvalidConfig, Problem
 from statewright.graph import Command
 from statewright.runtime import CompiledGraph
 
@@ -23,15 +24,21 @@ def is_workflow(target: str) -> bool:
     return Path(target).suffix.lower() in SUFFIXES
 
 
-def load_app(target: str, script: Path | None = None, **options: Any) -> CompiledGraph:
-    """A workflow file as a graph that can be run. Raises WorkflowError, and WrongUse for a script that is none."""
+def load_app(target: str, script: Path | None = None, models: Models | None = None, **options: Any) -> CompiledGraph:
+    """A workflow file as a graph that can be run; without `models` it is to be looked at, and nobody is asked.
+
+    Raises WorkflowError, and WrongUse for a script that is none, and for models that cannot be connected.
+    """
+    from statewright.cli.workflow_models import models_of
     from statewright.project import load_project
     from statewright.workflow.states import load_workflow
 
     workflow, project = load_workflow(Path(target)), load_project(Path(target))
     for warning in (*workflow.problems, *project.warnings):
         print(f"warning: {target}: {warning}", file=sys.stderr)
-    return workflow.compile(script=read_script(script), project=project, **options)
+    outputs = read_script(script)
+    answering = models_of(workflow.definition, project, models) if models is not None else None
+    return workflow.compile(models=answering, script=outputs, project=project, **options)
 
 
 def missing_in(target: str) -> Sequence[Problem]:
@@ -95,7 +102,7 @@ class Told:
         if error is not None:
             ways = self._ways_on() if is_watched() else []
             told_of = ["Go on with it, once that is mended:", *ways] if ways else []
-            end("\n".join([f"Error: {_said(error)}", *told_of]), _code_of(error))
+            end("\n".join([f"Error: {said(error)}", *told_of]), _code_of(error))
         if self._saved is not None and is_watched():
             print(f"Look at it with: {self._saved.look}", file=sys.stderr)
         raise SystemExit(WAITING if status == "waiting" else DONE)
@@ -109,7 +116,7 @@ class Told:
     def _whole(self, status: str, error: Exception | None, values: Any) -> dict[str, Any]:
         return {
             "status": status,
-            "error": _said(error) if error is not None else None,
+            "error": said(error) if error is not None else None,
             "result": values.get("result"),
             "context": values.get("context"),
             "visits": values.get("visits"),
@@ -133,12 +140,6 @@ def _follow(app: CompiledGraph, given: Any, config: dict[str, Any]) -> None:
             progress.take(part)
 
 
-def _said(error: Exception) -> str:
-    places = [note for note in getattr(error, "__notes__", ()) if note.startswith("in node")]
-    said = told(error) if isinstance(error, StatewrightError) else str(error)
-    return f"{type(error).__name__}: {said}{f' ({places[0]})' if places else ''}"
-
-
 def _code_of(error: Exception) -> int:
     return exit_code_of(error) if isinstance(error, InvalidConfig) else FAILED
 
@@ -157,6 +158,7 @@ def run_workflow(
     options: Sequence[str],
     config: dict[str, Any],
     *,
+    models: Models,
     max_items: int | None,
     json_wanted: bool,
 ) -> NoReturn:
@@ -164,9 +166,13 @@ def run_workflow(
     from statewright.checkpoint import InMemorySaver
 
     with saver or nullcontext():
-        app = load_app(target, script, checkpointer=saver or InMemorySaver(), max_items=max_items)
+        app = load_app(target, script, models, checkpointer=saver or InMemorySaver(), max_items=max_items)
         start = {"input": read_text(given), **({"files": list(files)} if files else {})}
-        saved = Saved(thread=thread, target=target, options=tuple(options)) if saver is not None else None
+        saved = (
+            Saved(thread=thread, target=target, options=tuple(options), models=models.words)
+            if saver is not None
+            else None
+        )
         Told(thread, saved, script, json_wanted=json_wanted).conclude(app, start, {**config, "thread_id": thread})
 
 
@@ -179,11 +185,12 @@ def resume_workflow(
     options: Sequence[str],
     config: dict[str, Any],
     *,
+    models: Models,
     max_items: int | None,
     json_wanted: bool,
 ) -> NoReturn:
     """Go on with a workflow where it stopped; `answer` is `...` if none was given."""
-    app = load_app(target, script, checkpointer=saver, max_items=max_items)
+    app = load_app(target, script, models, checkpointer=saver, max_items=max_items)
     given = cast(Any, Command)(resume=answer) if answer is not ... else None
-    saved = Saved(thread=thread, target=target, options=tuple(options))
+    saved = Saved(thread=thread, target=target, options=tuple(options), models=models.words)
     Told(thread, saved, script, json_wanted=json_wanted).conclude(app, given, config)

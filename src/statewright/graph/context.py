@@ -69,6 +69,8 @@ class Host(Protocol):
     def record(self, kind: DurableKind, data: Mapping[str, Any]) -> None: ...
     def check_saveable(self, value: Any) -> None: ...
     @property
+    def remaining_steps(self) -> int: ...
+    @property
     def shows_messages(self) -> bool: ...
 
 
@@ -150,6 +152,11 @@ class Runtime(Generic[Ctx]):
     def push_message(self, message: Any) -> None:
         """Show a message, or a piece of one, to readers of the stream mode `messages`. The state is not changed."""
         self._host.push_message(message)
+
+    @property
+    def remaining_steps(self) -> int:
+        """How many supersteps the recursion limit allows, this one included."""
+        return self._host.remaining_steps
 
     def check_saveable(self, value: Any) -> None:
         """Raise SerdeError if the run is saved and this value could not be: before it does harm in an update."""

@@ -80,6 +80,11 @@ class RuntimeHost:
         if run.watch is not None:
             run.watch.noted(scope, kind, data)
 
+    @property
+    def remaining_steps(self) -> int:
+        checkpoint = self._scope.checkpoint
+        return self._scope.run.stop - (checkpoint.step if checkpoint is not None else 0)
+
     def check_saveable(self, value: Any) -> None:
         serde = getattr(self._scope.run.saver, "serde", None)  # a saver in memory has none, and keeps anything
         if serde is not None:

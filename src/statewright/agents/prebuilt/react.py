@@ -24,7 +24,7 @@ from statewright.messages import Message, as_message
 from statewright.models import ChatModel, ModelRequest, as_chat_model
 from statewright.runtime import CompiledGraph, StateGraph
 from statewright.runtime.private_loop import run_here
-from statewright.state import RemainingSteps, read_schema
+from statewright.state import read_schema
 from statewright.store import Store
 
 NO_STEPS_LEFT: Final = "Sorry, I need more steps to process this request."
@@ -95,7 +95,10 @@ def create_agent(
         graph.add_node("respond", steps.respond(answer), retry_policy=policy)
         graph.add_edge("respond", END)
     graph.add_edge(START, first)
-    graph.add_conditional_edges("tools", steps.after_tools(first, after), {first: first, after: after})
+    if steps.has_direct:
+        graph.add_conditional_edges("tools", steps.after_tools(first, after), {first: first, after: after})
+    else:
+        graph.add_edge("tools", first)
     return graph.compile(
         checkpointer,
         store=store,
@@ -155,7 +158,7 @@ class _Steps:
         request = await self._request(state, runtime)
         response = await ask(await self._model_for(state, runtime), request, runtime, name=self._name)
         message = response.message
-        if message.tool_calls and state.get("remaining_steps", _STEPS_OF_A_TURN) < _STEPS_OF_A_TURN:
+        if message.tool_calls and runtime.remaining_steps < _STEPS_OF_A_TURN:
             message = Message(NO_STEPS_LEFT, role="assistant", id=message.id, name=self._name)
         goto: Any = self.after
         if message.tool_calls and self.after != "post_model_hook":
@@ -216,12 +219,15 @@ class _Steps:
 
         return path
 
+    @property
+    def has_direct(self) -> bool:
+        """Whether a tool's answer may be the end."""
+        return bool(self._direct)
+
     def after_tools(self, first: str, after: str) -> Hook:
         """Where it goes on after a tool: to the model, unless the tool's answer is what was wanted."""
 
         def path(state: Any) -> str:
-            if not self._direct:
-                return first
             asked = next((one for one in reversed(state["messages"]) if one.tool_calls), None)
             is_direct = asked is not None and any(call.name in self._direct for call in asked.tool_calls)
             return after if is_direct else first
@@ -244,7 +250,6 @@ def _state(state_schema: Any, has_input: bool) -> Any:
     needed: dict[str, Any] = {"messages": Annotated[list[Message], add_messages], "structured_response": Any}
     if has_input:
         needed["llm_input_messages"] = list[Message]
-    needed["remaining_steps"] = RemainingSteps
     for name, annotation in needed.items():
         if name not in schema.keys:
             schema.add(name, annotation)

@@ -38,13 +38,17 @@ def graph_of(definition: Definition, resources: Resources, *, max_items: int = M
     for place, state in enumerate(definition.states):
         if state.id not in reachable:
             continue
-        node = StateNode(state, place, resources.performer(state), router, lineages)
+        performer = resources.performer(state)
+        # A conversation tries its own steps again: what it has given up on is not begun anew.
+        tries_again = not getattr(performer, "tries_again_itself", False)
+        node = StateNode(state, place, performer, router, lineages, before=resources.connect_models)
         graph.add_node(
             node_of(state.id),
             node,
             destinations=[node_of(one) for one in destinations(definition, state.id, after)],
-            retry_policy=retry_policy(state.retry_policy, definition.retry_policy),
-            metadata={"drawn": arrows(state.next, node_of)},
+            retry_policy=retry_policy(state.retry_policy, definition.retry_policy) if tries_again else None,
+            # What is said in a conversation counts as said by its state.
+            metadata={"drawn": arrows(state.next, node_of), "transparent": True},
         )
     if summarizer is not None and after is not None:
         graph.add_node(after, FinalSummary(summarizer, lineages), metadata={"hidden": True})

@@ -6,7 +6,7 @@ work, and answers one visit and the transitions. It keeps nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -21,11 +21,29 @@ from statewright.workflow.states.token import Token, combined
 from statewright.workflow.states.visit import ANSWER, USUAL, Effects, Visit
 
 
+def _nothing() -> None:
+    return None
+
+
 class StateNode:
     """The node of one state."""
 
-    def __init__(self, state: State, place: int, performer: Performer, router: Router, lineages: Lineages) -> None:
+    # Not to be a key: caches of functions would keep it for good, and the connections of its servers with it.
+    __hash__ = None  # pyright: ignore[reportAssignmentType]
+
+    def __init__(
+        self,
+        state: State,
+        place: int,
+        performer: Performer,
+        router: Router,
+        lineages: Lineages,
+        *,
+        before: Callable[[], None] = _nothing,
+    ) -> None:
+        """`before` is called before anything else of a run: it may refuse to begin it."""
         self._state = state
+        self._before = before
         self._place = place
         """The place of the state in its workflow: with the number of the superstep it names visits."""
         self._performer = performer
@@ -40,6 +58,8 @@ class StateNode:
         info = runtime.execution_info
         lineage = self._lineages.of(info.run_id, runtime.state)
         is_entry = isinstance(given, Mapping)  # the state, and no token: the run begins here
+        if is_entry:
+            self._before()
         tokens = [Token()] if is_entry else cast("list[Token]", given if isinstance(given, list) else [given])
         token = arrived(tokens, self._state.id, lineage)
         call = self._call(token, lineage, runtime)

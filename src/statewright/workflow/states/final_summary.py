@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from statewright.agents import ask
 from statewright.graph import Runtime
 from statewright.messages import Message
 from statewright.models import ChatModel, ModelRequest
@@ -28,6 +29,4 @@ class FinalSummary:
         request = ModelRequest(
             (*history, Message("Sum up.")), system=_ASKED, metadata={"state": FINAL_SUMMARY, "call": None}
         )
-        response = await self._model.complete(request)
-        runtime.spend(tokens=response.usage.tokens, cost=response.usage.cost)
-        return {"summary": response.text}
+        return {"summary": (await ask(self._model, request, runtime, name=FINAL_SUMMARY)).text}

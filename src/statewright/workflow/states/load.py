@@ -15,10 +15,11 @@ from statewright.workflow.states.compile import MAX_ITEMS, compiled, graph_of
 from statewright.workflow.states.document import path_text
 from statewright.workflow.states.missing import Project
 from statewright.workflow.states.model import CustomNode, Definition
+from statewright.workflow.states.models import Models
 from statewright.workflow.states.nodes import ConfigFault, NodeKinds
 from statewright.workflow.states.parse import parse_workflow
 from statewright.workflow.states.performers.scripted import Script
-from statewright.workflow.states.resources import Models, Resources, Tools
+from statewright.workflow.states.resources import Resources, Tools
 
 
 class Workflow:
@@ -47,10 +48,12 @@ class Workflow:
     ) -> CompiledGraph:
         """The workflow as a graph that can be run: `invoke({"input": ...})` gives `WorkflowResult`.
 
-        `models` is a chat model, or several by the ids of assistants or the names of models. `script` gives outputs of
-        states, so that they need no model and no tool. `project` is what `statewright.project.load_project` gives.
+        `models` is a chat model or the name of one, as in `"openai:gpt-5"`, or several by the ids of assistants or the
+        names of models; they count before what files say. `script` gives outputs of states, so that they need no model
+        and no tool. `project` is what `statewright.project.load_project` gives.
         `max_items` is how many items one result may be split into. `options` are those of `StateGraph.compile`:
-        `checkpointer`, `store`, `cache` and so on. Raises InvalidConfig for a script that names no state.
+        `checkpointer`, `store`, `cache` and so on. Raises InvalidConfig for a script that names no state,
+        ModelError for a model in `models` that cannot be connected, and MissingKey for one without a key.
         """
         resources = Resources(
             self.definition, models=models, tools=tools, script=script, project=project, node_kinds=node_kinds

@@ -12,12 +12,16 @@ from typing import Any
 from statewright.errors import ModelError, suggestion
 from statewright.models import ChatModel, ModelRequest, ModelResponse
 from statewright.workflow.states.answer_form import AnswerForm
+from statewright.workflow.states.mcp import McpServers
+from statewright.workflow.states.mcp.described import Descriptions
 from statewright.workflow.states.missing import Project
 from statewright.workflow.states.model import Assistant, Definition, State
+from statewright.workflow.states.models import ModelNames, Models, NamedModel, WorkflowModels
 from statewright.workflow.states.nodes import DataSource, NodeKinds, NodeResources
 from statewright.workflow.states.performers import Performer
 from statewright.workflow.states.performers.assistant import AssistantState
 from statewright.workflow.states.performers.memory import Memory
+from statewright.workflow.states.performers.offered import OfferedTools
 from statewright.workflow.states.performers.scripted import (
     FINAL_SUMMARY,
     SUMMARY,
@@ -27,11 +31,9 @@ from statewright.workflow.states.performers.scripted import (
     check_script,
 )
 from statewright.workflow.states.performers.tool import ToolPerformer
-from statewright.workflow.states.performers.tool_use import ToolUse
+from statewright.workflow.states.retries import retry_policy
 from statewright.workflow.states.tools import Integrations, ToolRegistry
 
-Models = ChatModel | Mapping[str, ChatModel]
-"""One for all assistants, or one by the id of an assistant or the name of a model; `default` for the others."""
 Tools = ToolRegistry | Mapping[str, Callable[..., Any] | str]
 """A registry, or functions by the names of tools: in the place of those of the project that have these names."""
 
@@ -50,9 +52,13 @@ class Resources:
         node_kinds: NodeKinds | None = None,
     ) -> None:
         self._definition = definition
-        self._models = models
+        self._models = WorkflowModels(models, _names(project), project.defaults.model if project is not None else None)
+        self._wanted: list[NamedModel] = []
+        """Models that are asked for sure, and were found by a name in a file."""
         self._tools = _registry(tools, project)
         self._integrations = project.integrations if project is not None else Integrations()
+        kept: Mapping[str, Mapping[str, Any]] = project.mcp if project is not None else {}
+        self._servers = McpServers(Descriptions(self._tools.settings, self._integrations, kept))
         self._script: Script = script or {}
         self._project = project
         self._node_kinds = node_kinds or NodeKinds()
@@ -73,15 +79,29 @@ class Resources:
 
     def _assistant(self, state: State, assistant_id: str) -> Performer:
         assistant = self._kept(next(one for one in self._definition.assistants if one.id == assistant_id))
-        scripted = state.id in self._script
-        model = self._script_model if scripted else self.model_for(state.id, assistant)
+        form = AnswerForm(state.output_schema) if state.output_schema else None
+        if state.id in self._script:
+            return AssistantState(assistant, self._script_model, self._memory(None), form)
+        model = self.model_for(state.id, assistant)
+        if isinstance(model, NamedModel):
+            self._wanted.append(model)
         return AssistantState(
             assistant,
             model,
-            self._memory(model if not scripted else None),
-            AnswerForm(state.output_schema) if state.output_schema else None,
-            ToolUse(assistant, self._tools, self._integrations),
+            self._memory(model),
+            form,
+            OfferedTools(assistant, self._tools, self._integrations, self._servers) or None,
+            retry_policy(state.retry_policy, self._definition.retry_policy),
         )
+
+    def connect_models(self) -> None:
+        """Connect the models that files name, so that a missing key is found before anything is done.
+
+        Raises MissingKey, and ModelError for a model that cannot be connected.
+        """
+        while self._wanted:
+            _ = self._wanted[-1].model
+            self._wanted.pop()
 
     def _kept(self, assistant: Assistant) -> Assistant:
         """The assistant with what the project keeps under its `assistant_id`; what is written here counts."""
@@ -109,14 +129,9 @@ class Resources:
 
     def model_for(self, state_id: str, assistant: Assistant | None) -> ChatModel:
         """The model of an assistant; one that raises when it is asked, if there is none."""
-        models = self._models
-        if models is None:
-            return _NoModel(state_id)
-        if not isinstance(models, Mapping):
-            return models
-        names = [assistant.id, assistant.model, "default"] if assistant is not None else ["default"]
-        found = next((models[name] for name in names if name is not None and name in models), None)
-        return found if found is not None else _NoModel(state_id, tuple(models))
+        name, owner = (assistant.model, assistant.id) if assistant is not None else (None, None)
+        found = self._models.find(name, owner=owner)
+        return found if found is not None else _NoModel(state_id, self._models.known)
 
     @property
     def summarizer(self) -> ChatModel | None:
@@ -125,30 +140,28 @@ class Resources:
             return None
         if FINAL_SUMMARY in self._script:
             return self._script_model
-        if self._script or self._models is None:
+        if self._script:
             return None
-        last = self._definition.assistants[0] if self._definition.assistants else None
-        model = self.model_for(FINAL_SUMMARY, last)
+        first = self._kept(self._definition.assistants[0]) if self._definition.assistants else None
+        model = self.model_for(FINAL_SUMMARY, first)
         return None if isinstance(model, _NoModel) else model
 
     # -- tools and nodes of other kinds
 
     def _tool(self, tool_id: str) -> Performer:
         tool = next(one for one in self._definition.tools if one.id == tool_id)
-        return ToolPerformer(tool, self._tools, self._integrations)
+        return ToolPerformer(tool, self._tools, self._integrations, self._servers)
 
     def _custom(self, state: State) -> Performer:
         node = next(one for one in self._definition.custom_nodes if one.id == state.custom_node_id)
         sources: Mapping[str, DataSource] = self._project.datasources if self._project is not None else {}
         return self._node_kinds.performer(
-            node, NodeResources(state_id=state.id, find_model=self._found_model, datasources=sources)
+            node, NodeResources(state_id=state.id, find_model=self._models.find, datasources=sources)
         )
 
-    def _found_model(self, name: str | None) -> ChatModel | None:
-        models = self._models
-        if not isinstance(models, Mapping):
-            return models
-        return models.get(name or "default") or models.get("default")
+
+def _names(project: Project | None) -> ModelNames:
+    return ModelNames(project.models, project.defaults.provider) if project is not None else ModelNames()
 
 
 def _registry(tools: Tools | None, project: Project | None) -> ToolRegistry:
@@ -170,6 +183,6 @@ class _NoModel:
     async def complete(self, request: ModelRequest) -> ModelResponse:
         known = f" {suggestion(request.model or '', self._known, noun='Models')}" if self._known else ""
         raise ModelError(
-            f"State {self._state_id!r} needs a model, and there is none for it.{known} Compile with models=, or give "
-            f"its output in a script."
+            f"State {self._state_id!r} needs a model, and there is none for it.{known} Compile with models=, name "
+            f"one with its provider, as in 'openai:gpt-5', or give its output in a script."
         )

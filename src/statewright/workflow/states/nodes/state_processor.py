@@ -58,7 +58,7 @@ class StateProcessor:
 
     async def perform(self, call: Call) -> Outcome:
         visits = self._visits(call)
-        items = [await self._item(visit, call) for visit in visits]
+        items = [await self._item(visit, call, position) for position, visit in enumerate(visits)]
         text = self._config.template.render({**call.scope, "items": items})
         return Outcome(text, calls=max(len(visits), 1))
 
@@ -76,10 +76,10 @@ class StateProcessor:
             )
         return visits
 
-    async def _item(self, visit: Visit, call: Call) -> dict[str, Any]:
+    async def _item(self, visit: Visit, call: Call, position: int) -> dict[str, Any]:
         model = self._resources.model(self._definition.model)
-        told = _told(visit, call)
-        answer = result_of(await ask(model, self._definition, call, [told], usual=_USUAL))
+        told = [_told(visit, call)]
+        answer = result_of(await ask(model, self._definition, call, told, usual=_USUAL, position=position))
         return cast("dict[str, Any]", answer) if isinstance(answer, dict) else {"result": answer}
 
 

@@ -33,8 +33,9 @@ class ConversationSummary:
             return Outcome("")
         model = self._resources.model(self._definition.model)
         parts: list[str] = []
-        for batch in batches(call.history):
-            parts.append(await ask(model, self._definition, call, [_told(batch, call.prompt)], usual=_USUAL))
+        for position, batch in enumerate(batches(call.history)):
+            told = [_told(batch, call.prompt)]
+            parts.append(await ask(model, self._definition, call, told, usual=_USUAL, position=position))
         return Outcome("\n\n".join(parts), calls=len(parts))
 
 

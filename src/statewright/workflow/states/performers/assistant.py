@@ -1,24 +1,25 @@
-"""Assistants: states whose work is done by a chat model."""
+"""Assistants: states whose work is done by a chat model.
+
+Without tools the model is asked here. With tools a conversation follows, which is a graph of its own: see
+`conversation.py`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
-from statewright.agents import as_text
+from statewright.agents import ask
 from statewright.errors import ModelAnswerInvalid
+from statewright.graph import RetryPolicy
 from statewright.messages import Message
-from statewright.models import ChatModel, ModelRequest, ModelResponse
+from statewright.models import ChatModel, ModelRequest, ModelResponse, ToolSpec
 from statewright.workflow.states.answer_form import AnswerForm
 from statewright.workflow.states.model import Assistant
-from statewright.workflow.states.performers.call import Call, Outcome
+from statewright.workflow.states.performers.call import Call, Outcome, told_to_do
+from statewright.workflow.states.performers.conversation import Conversation, converse
 from statewright.workflow.states.performers.memory import Memory
-from statewright.workflow.states.performers.tool_use import ToolUse
+from statewright.workflow.states.performers.offered import OfferedOnce, OfferedTools
 
-NO_TASK = "-"
-"""What a model is told where there is no task: providers refuse empty messages."""
-MOST_ROUNDS = 25
-"""How often a model may ask for tools before it has to answer."""
 REPEATS = 2
 """How often a model is asked again for an answer in the form that was asked for."""
 
@@ -27,65 +28,78 @@ class AssistantState:
     """Asks the model of an assistant."""
 
     def __init__(
-        self, assistant: Assistant, model: ChatModel, memory: Memory, form: AnswerForm | None, tools: ToolUse
+        self,
+        assistant: Assistant,
+        model: ChatModel,
+        memory: Memory,
+        form: AnswerForm | None,
+        tools: OfferedTools | None = None,
+        retries: RetryPolicy | None = None,
     ) -> None:
         self._assistant = assistant
         self._model = model
         self._memory = memory
         self._form = form
         self._tools = tools
+        """None for an assistant that has none, and for one that answers from a script."""
+        self._retries = retries
+        self.tries_again_itself = tools is not None
+        """Whether the steps of its conversation are tried again one by one, and the state is not as a whole."""
 
     async def perform(self, call: Call) -> Outcome:
+        if self._tools is not None:
+            return await self._in_conversation(self._tools, call)
         history, summary = await self._memory.fitting(call)
-        request = self._request(call, history)
-        wrong: str | None = None
-        for asked in range(1, REPEATS + 2):
-            request, response = await self._answered(request, call)
-            wrong = self._form.fault(response.text) if self._form is not None else None
-            if wrong is None:
+        said: list[Message] = []
+        asked = 0
+        while True:
+            asked += 1
+            request = self._request(call, [*history, Message(told_to_do(call)), *said])
+            response = await ask(self._model, request, call.runtime, name=call.state.id, position=asked)
+            told = self._correction(call, response, asked)
+            if told is None:
                 return Outcome(response.text, summary, asked)
-            request = _asked_again(request, response, wrong)
-        raise ModelAnswerInvalid(
-            f"State {call.state.id!r} asks for an answer in the form of its output_schema. After {REPEATS + 1} "
-            f"attempts the model's answer does not have it: {wrong}."
+            said += [response.message, told]
+
+    async def _in_conversation(self, tools: OfferedTools, call: Call) -> Outcome:
+        conversation = Conversation(
+            call=call,
+            model=self._model,
+            memory=self._memory,
+            tools=OfferedOnce(tools, call.scope),
+            request=lambda messages, specs: self._request(call, messages, specs),
+            correction=lambda response, asked: self._correction(call, response, asked),
+        )
+        return await converse(conversation, self._retries)
+
+    def _correction(self, call: Call, response: ModelResponse, asked: int) -> Message | None:
+        """What the model is told about an answer in the wrong form; None if there is nothing to tell.
+
+        Raises ModelAnswerInvalid once it was told so often enough.
+        """
+        wrong = self._form.fault(response.text) if self._form is not None else None
+        if wrong is None:
+            return None
+        if asked > REPEATS:
+            raise ModelAnswerInvalid(
+                f"State {call.state.id!r} asks for an answer in the form of its output_schema. After {asked} attempts "
+                f"the model's answer does not have it: {wrong}."
+            )
+        return Message(
+            f"Your answer does not have the form that was asked for: {wrong}. Answer again, with nothing but the JSON."
         )
 
-    async def _answered(self, request: ModelRequest, call: Call) -> tuple[ModelRequest, ModelResponse]:
-        """The answer of the model, once it asks for no more tools, and the request with all that was said before."""
-        for _ in range(MOST_ROUNDS):
-            response = await self._model.complete(request)
-            call.runtime.spend(tokens=response.usage.tokens, cost=response.usage.cost)
-            asked = response.message.tool_calls
-            if not asked:
-                return request, response
-            answers = await self._tools.answers(asked, call)
-            request = replace(request, messages=(*request.messages, response.message, *answers))
-        raise ModelAnswerInvalid(
-            f"The model of state {call.state.id!r} has asked for tools {MOST_ROUNDS} times and has given no answer."
-        )
-
-    def _request(self, call: Call, history: Sequence[Message]) -> ModelRequest:
+    def _request(self, call: Call, messages: Sequence[Message], tools: Sequence[ToolSpec] = ()) -> ModelRequest:
         assistant, form = self._assistant, self._form
         system = assistant.system_prompt or ""
         if form is not None:
             system = f"{system}\n\n{form.told(call.scope)}".strip()
         return ModelRequest(
-            messages=(*history, Message(said(call))),
+            messages=messages,
             system=system,
             output=form.output if form is not None else None,
-            tools=self._tools.specs,
+            tools=tools,
             model=assistant.model,
             temperature=assistant.temperature,
-            metadata={"state": call.state.id, "call": call},
+            metadata={"agent": call.state.id, "state": call.state.id, "call": call},
         )
-
-
-def said(call: Call) -> str:
-    """What a model is told to do: the task, and the item of its branch."""
-    task = call.prompt or NO_TASK
-    return f"{task}\n\nCurrent task: {as_text(call.item)}" if call.has_item else task
-
-
-def _asked_again(request: ModelRequest, response: ModelResponse, wrong: str) -> ModelRequest:
-    told = f"Your answer does not have the form that was asked for: {wrong}. Answer again, with nothing but the JSON."
-    return replace(request, messages=(*request.messages, response.message, Message(told)))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
+from statewright.agents import as_text
 from statewright.graph import Runtime
 from statewright.messages import Message
 from statewright.workflow.states.lineage import Lineage
@@ -52,3 +53,13 @@ class Performer(Protocol):
     async def perform(self, call: Call) -> Outcome:
         """Do it. Raises what makes the state fail; the retry policy of the state decides what is tried again."""
         ...
+
+
+NO_TASK: Final = "-"
+"""What a model is told where there is no task: providers refuse empty messages."""
+
+
+def told_to_do(call: Call) -> str:
+    """What a model is told to do: the task, and the item of its branch."""
+    task = call.prompt or NO_TASK
+    return f"{task}\n\nCurrent task: {as_text(call.item)}" if call.has_item else task

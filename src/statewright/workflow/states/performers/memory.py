@@ -6,7 +6,10 @@ Done within the execution of a state, for its own branch; it is no step of its o
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+from statewright.agents import ask
+from statewright.graph import Runtime
 from statewright.messages import Message
 from statewright.models import ChatModel, ModelRequest
 from statewright.workflow.states.performers.call import Call
@@ -14,6 +17,8 @@ from statewright.workflow.states.performers.scripted import SUMMARY
 
 BATCH = 100_000
 """Tokens that are summed up at once."""
+FIRST_POSITION = 100
+"""Of its questions among all those of one execution: what the state itself asks comes before."""
 _ASKED = (
     "Sum up the conversation below for whoever goes on with the work: what was asked, what was done, what was found, "
     "and every name and number that is still needed. Leave out what no longer matters."
@@ -31,23 +36,32 @@ class Memory:
 
     async def fitting(self, call: Call) -> tuple[Sequence[Message], str | None]:
         """The history that a model is given, and what was summed up in it, if it had to be."""
-        history = call.history
-        if self._model is None or len(history) < 2 or not self._is_too_long(history):
-            return history, None
-        parts = [await self._summed_up(batch, call) for batch in batches(history[1:])]
-        summary = "\n\n".join(parts)
-        return (history[0], Message(summary, role="assistant")), summary
+        summary = await self.summary(call, call.runtime) if self.is_too_long(call.history) else None
+        return self.shortened(call.history, summary), summary
 
-    def _is_too_long(self, history: Sequence[Message]) -> bool:
+    def is_too_long(self, history: Sequence[Message]) -> bool:
+        """Whether a history has to be summed up before a model is given it."""
+        if self._model is None or len(history) < 2:
+            return False
         return len(history) > self._most_messages or tokens_of(history) > self._most_tokens
 
-    async def _summed_up(self, batch: Sequence[Message], call: Call) -> str:
+    async def summary(self, call: Call, runtime: Runtime[Any]) -> str:
+        """All of a history but its first message, summed up."""
+        parts = [
+            await self._summed_up(batch, call, runtime, FIRST_POSITION + place)
+            for place, batch in enumerate(batches(call.history[1:]))
+        ]
+        return "\n\n".join(parts)
+
+    def shortened(self, history: Sequence[Message], summary: str | None) -> Sequence[Message]:
+        """A history with a summary in the place of all but its first message."""
+        return history if summary is None else (history[0], Message(summary, role="assistant"))
+
+    async def _summed_up(self, batch: Sequence[Message], call: Call, runtime: Runtime[Any], position: int) -> str:
         assert self._model is not None
         said = "\n\n".join(f"{message.role}: {message.text}" for message in batch)
         request = ModelRequest((Message(said),), system=_ASKED, metadata={"state": SUMMARY, "call": call})
-        response = await self._model.complete(request)
-        call.runtime.spend(tokens=response.usage.tokens, cost=response.usage.cost)
-        return response.text
+        return (await ask(self._model, request, runtime, name=SUMMARY, position=position)).text
 
 
 def tokens_of(history: Sequence[Message]) -> int:

@@ -12,10 +12,11 @@ from typing import Any, Final, cast
 from statewright.agents import Tool, ToolContext, as_text, call_tool
 from statewright.errors import RoutingError, ToolError
 from statewright.workflow.states.items import at_path, at_pointer
+from statewright.workflow.states.mcp import McpServers
 from statewright.workflow.states.model import Tool as ToolModel
 from statewright.workflow.states.performers.call import Call, Outcome
 from statewright.workflow.states.templates import parse_template, render_values
-from statewright.workflow.states.tools import WITHOUT_MCP, Integrations, ToolRegistry
+from statewright.workflow.states.tools import Integrations, ToolRegistry
 
 CHARACTERS_A_TOKEN: Final = 4
 _SHOWN: Final = 2_000
@@ -25,19 +26,23 @@ _SHOWN: Final = 2_000
 class ToolPerformer:
     """Does the work of the states of one tool."""
 
-    def __init__(self, tool: ToolModel, registry: ToolRegistry, integrations: Integrations) -> None:
+    def __init__(
+        self, tool: ToolModel, registry: ToolRegistry, integrations: Integrations, servers: McpServers
+    ) -> None:
         self._tool = tool
         self._registry = registry
         self._integrations = integrations
+        self._servers = servers
 
     async def perform(self, call: Call) -> Outcome:
         """Call the tool. Raises ToolError for what no second attempt would change, and what the tool raises."""
-        written, tool = self._tool, self._found()
+        written, tool = self._tool, await self._found(call)
         arguments = arguments_for(written, tool, call)
         context = ToolContext(
             self._integrations.credentials(written.integration_alias),
             call.runtime.stream_writer,
             call.runtime.idempotency_key,
+            runtime=call.runtime,
         )
         self._trace(call, context, "called", arguments=arguments)
         try:
@@ -48,12 +53,11 @@ class ToolPerformer:
         self._trace(call, context, "answered", result=as_text(result)[:_SHOWN])
         return Outcome(result)
 
-    def _found(self) -> Tool:
+    async def _found(self, call: Call) -> Tool:
         server = self._tool.mcp_server
         if server is None:
             return self._registry.get(self._tool.tool)
-        state = "" if server.enabled else ", which is disabled"
-        raise ToolError(f"Tool {self._tool.id!r} comes from the MCP server {server.name!r}{state}. {WITHOUT_MCP}")
+        return await self._servers.tool(self._tool.tool, server, call.scope)
 
     def _trace(self, call: Call, context: ToolContext, event: str, **more: Any) -> None:
         if self._tool.trace:
@@ -104,10 +108,13 @@ def shaped(written: ToolModel, result: Any, scope: Mapping[str, Any]) -> Any:
 
 def shortened(result: Any, written: ToolModel) -> Any:
     """A result of no more tokens than the tool may have, with a last line that says so."""
-    if written.tokens_size_limit is None:
+    limit, name = written.tokens_size_limit, "tokens_size_limit"
+    if limit is None and written.mcp_server is not None:
+        limit, name = written.mcp_server.settings.get("tools_tokens_size_limit"), "tools_tokens_size_limit"
+    if limit is None:
         return result
-    text, most = as_text(result), written.tokens_size_limit * CHARACTERS_A_TOKEN
+    text, most = as_text(result), limit * CHARACTERS_A_TOKEN
     if len(text) <= most:
         return result
-    told = f"the first {most} of {len(text)} characters, for a tokens_size_limit of {written.tokens_size_limit}"
+    told = f"the first {most} of {len(text)} characters, for a {name} of {limit}"
     return f"{text[:most]}\n[Cut off: {told}.]"

@@ -105,6 +105,14 @@ class Guard:
         guard._entries = (*self._entries, Entry(url.host, str(url.port)))
         return guard
 
+    def allows(self, url: Url) -> bool:
+        """Whether a host and port are on the list. Where the name leads to is another question."""
+        return any(entry.matches(url) for entry in self._entries)
+
+    def spells_out(self, url: Url) -> bool:
+        """Whether an entry without a wildcard allows the host."""
+        return any(entry.is_spelled_out for entry in self._entries if entry.matches(url))
+
     def addresses(self, url: Url) -> list[str]:
         """Where to connect to for a URL, checked. It waits for DNS.
 

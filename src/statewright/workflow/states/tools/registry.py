@@ -49,6 +49,11 @@ class ToolRegistry:
         self._tools[check_name(name or made.name)] = made
 
     @property
+    def settings(self) -> ToolSettings:
+        """How far tools may go."""
+        return self._settings
+
+    @property
     def names(self) -> tuple[str, ...]:
         return tuple(sorted({*self._tools, *self._texts}))
 
@@ -69,7 +74,10 @@ class ToolRegistry:
 
     def _nowhere(self, name: str) -> str:
         if SERVER in name:
-            return f"Tool {name!r} is one of an MCP server. {WITHOUT_MCP}"
+            return (
+                f"Tool {name!r} is one of an MCP server. Declare the server: mcp_server of the tool, or mcp_servers of "
+                f"the assistant, with its name and its config."
+            )
         if name in TURNED_ON_BY:
             return (
                 f"Tool {name!r} is built in, but turned off. To turn it on, write in statewright.toml:\n"
@@ -77,12 +85,6 @@ class ToolRegistry:
             )
         hint = suggestion(name, self.names, noun="Tools")
         return f"There is no tool {name!r}. {hint} To add it, write in statewright.toml:\n{tool_stanza(name)}"
-
-
-WITHOUT_MCP: Final = (
-    "Such tools come from a server that is declared beside them and need the extra [mcp], which is not available yet. "
-    "Until then register a function of Python under the tool's name, and leave mcp_server out."
-)
 
 
 def tool_stanza(name: str) -> str:

@@ -13,7 +13,9 @@ class ToolSettings:
     root: Path | None = None
     """The folder that the file tools see, and in which commands run; without it there are no file tools."""
     allow_hosts: tuple[str, ...] = ()
-    """What `http_request` may ask: `api.example.com`, `*.example.com`, `example.com:8080`, `*`; see `guard.py`."""
+    """What `http_request` and MCP servers may ask: `api.example.com`, `*.example.com`, `*`; see `guard.py`."""
+    mcp_commands: tuple[str, ...] = ()
+    """The programs, by name, that a workflow may start as MCP servers."""
     allow_shell: bool = False
     folder: Path | None = None
     """Where the modules of a project's own tools are looked for."""
