@@ -40,6 +40,8 @@ class AgentCall:
     thread_id: str | None
     stack: Sequence[Agent] = ()
     call_count: int = 0
+    model: ChatModel | None = None
+    """Asked in the place of the agent's own."""
     default_model: ChatModel | None = None
     limits: UsageLimits | None = None
     usage: Usage = field(default_factory=Usage)

@@ -90,8 +90,8 @@ def specs_of(tools: Sequence[Tool] | Any) -> list[ToolSpec]:
 
 
 def model_of(agent: Agent, call: AgentCall) -> ChatModel:
-    """The model of an agent: its own, or that of its network. Raises ModelError if there is none."""
-    model = agent.chat_model or call.default_model
+    """The model of a call: that of the run, of the agent, or of its network. Raises ModelError if there is none."""
+    model = call.model or agent.chat_model or call.default_model
     if model is None:
         raise ModelError(
             f"Agent {agent.name!r} of {call.network!r} has no model. Give it one, or the network a default_model."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from copy import copy
 from functools import cached_property
 from typing import Any, Final, Generic, TypeVar, Unpack, cast
 
@@ -19,7 +20,7 @@ from statewright.agents.thread_history import ThreadHistory
 from statewright.agents.user_message import as_user_message
 from statewright.channels import Overwrite
 from statewright.checkpoint import Checkpointer
-from statewright.errors import InvalidConfig
+from statewright.errors import InvalidConfig, suggestion
 from statewright.graph import Command
 from statewright.models import ChatModel, as_chat_model
 from statewright.runtime import CallOptions, CompiledGraph
@@ -35,13 +36,15 @@ class RunOptions(CallOptions, total=False):
     """What the run begins with, in the place of what the thread or the network has: data, or a State."""
     router: Router
     """In the place of the network's."""
+    model: Any
+    """Asked by all agents, in the place of their own."""
     default_model: Any
     checkpointer: Checkpointer | None
     store: Store | None
     """Memory across threads."""
 
 
-_OF_NETWORK: Final = frozenset({"state", "router", "default_model", "checkpointer", "store"})
+_OF_NETWORK: Final = frozenset({"state", "router", "model", "default_model", "checkpointer", "store"})
 
 
 class Network(Generic[T]):
@@ -87,6 +90,7 @@ class Network(Generic[T]):
         self.history = history
         self.formatter: Formatter = formatter
         self.roster = Roster(name, agents, router)
+        self._models: Mapping[str | None, Any] = {}
 
     @property
     def agents(self) -> Mapping[str, Agent]:
@@ -102,6 +106,26 @@ class Network(Generic[T]):
     def default_chat_model(self) -> ChatModel | None:
         """The default model, connected to where it was given by name."""
         return as_chat_model(self.default_model) if self.default_model is not None else None
+
+    def with_models(self, model: Any = None, /, **by_agent: Any) -> Network[T]:
+        """The same network whose agents ask other models: one for all, and others for those that are named.
+
+        The agents stay the same objects, so a router may go on answering them. Raises InvalidConfig for an agent that
+        is not declared.
+        """
+        unknown = next((name for name in by_agent if name not in self.agents), None)
+        if unknown is not None:
+            hint = suggestion(unknown, self.agents, noun="Agents")
+            raise InvalidConfig(f"Network {self.name!r} has no agent {unknown!r}. {hint}")
+        named = {name: as_chat_model(one) for name, one in by_agent.items()}
+        everybody = {None: as_chat_model(model)} if model is not None else {}
+        other = self._copied()
+        other._models = {**self._models, **everybody, **named}
+        return other
+
+    def model_for(self, agent: Agent) -> ChatModel | None:
+        """The model that an agent asks in the place of its own; None if it asks its own."""
+        return self._models.get(agent.name) or self._models.get(None)
 
     def compile(self, checkpointer: Checkpointer | None = None, **options: Any) -> CompiledGraph:
         """The network as a graph, whose input is `{"input": message}`; options are those of `StateGraph.compile`."""
@@ -174,27 +198,25 @@ class Network(Generic[T]):
     def _made(self, given: Any, options: Any) -> tuple[CompiledGraph, Any, dict[str, Any]]:
         """What a run needs: the graph, its input, and the options that are those of the graph's own methods."""
         rest: dict[str, Any] = {name: value for name, value in options.items() if name not in _OF_NETWORK}
-        network = self._other(options.get("router"), options.get("default_model"))
+        network = self._other(options)
         app = network.compile(options.get("checkpointer"), store=options.get("store"))
         return app, self._input(given, options.get("state")), rest
 
-    def _other(self, router: Router | None, default_model: Any) -> Network[T]:
+    def _other(self, options: Any) -> Network[T]:
         """The network with what one run has otherwise."""
-        if router is None and default_model is None:
-            return self
-        return Network(
-            self.name,
-            agents=list(self.agents.values()),
-            router=router or self.router,
-            state=self.default_state,
-            default_model=default_model if default_model is not None else self.default_model,
-            max_iter=self.max_iter,
-            stop_when=self.stop_when,
-            usage_limits=self.usage_limits,
-            history=self.history,
-            formatter=self.formatter,
-            description=self.description,
-        )
+        other = self if options.get("model") is None else self.with_models(options["model"])
+        router, default = options.get("router"), options.get("default_model")
+        if router is not None or default is not None:
+            other = other._copied()
+            other.router = router or other.router
+            other.roster = Roster(other.name, list(other.agents.values()), other.router)
+            other.default_model = default if default is not None else other.default_model
+        return other
+
+    def _copied(self) -> Network[T]:
+        other = copy(self)
+        other.__dict__.pop("default_chat_model", None)  # the connection to the model that it has, if there is one
+        return other
 
     def _input(self, given: Any, state: Any) -> Any:
         """The input of the graph."""

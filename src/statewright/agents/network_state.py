@@ -41,7 +41,8 @@ it; `routed` is what agents said in this run that only chose; `routing` is the o
 def called_with(network: Network[Any], state: Values, runtime: Runtime[Any], agent: Agent | None = None) -> AgentCall:
     """What an agent is called with; without an agent, what a router is shown."""
     usage, requests = spent(state)
-    wants_default = agent is not None and agent.model is None
+    model = network.model_for(agent) if agent is not None else None
+    wants_default = agent is not None and agent.model is None and model is None
     return AgentCall(
         network=network.name,
         agents=network.agents,
@@ -53,6 +54,7 @@ def called_with(network: Network[Any], state: Values, runtime: Runtime[Any], age
         thread_id=state.get("history_thread") or runtime.execution_info.thread_id,
         stack=[network.roster.find(name) for name in state.get("queue", ())],
         call_count=state.get("call_count", 0),
+        model=model,
         default_model=network.default_chat_model if wants_default else None,
         limits=network.usage_limits,
         usage=usage,

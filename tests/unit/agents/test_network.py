@@ -610,3 +610,17 @@ def test_the_declared_agents_are_drawn() -> None:
 def test_it_shows_itself_in_few_words() -> None:
     assert repr(Network("n", agents=[named("a")], router=lambda: None)) == "Network('n', agents: a)"
     assert repr(Network("n", router=lambda: None)) == "Network('n', agents: none)"
+
+
+def test_agents_ask_other_models_and_stay_the_same(run: Runner) -> None:
+    """A router may answer with the very objects that it knows."""
+    other, third = ScriptedModel(["other"], repeat_last=True), ScriptedModel(["third"], repeat_last=True)
+    network = Network(
+        "n", agents=[named("a"), named("b")], router=lambda call_count: ["a", "b"] if not call_count else None
+    )
+    changed = network.with_models(other, b=third)
+    assert [result.text for result in run(changed, "go").results] == ["other", "third"]
+    assert [result.text for result in run(network, "go", model=third).results] == ["third", "third"]
+    assert [result.text for result in run(network, "go").results] == ["a", "b"]
+    with pytest.raises(InvalidConfig, match="no agent 'c'"):
+        network.with_models(c=other)
