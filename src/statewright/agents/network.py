@@ -97,6 +97,14 @@ class Network(Generic[T]):
         """The declared agents, by name."""
         return self.roster.declared
 
+    def add_agent(self, agent: Agent) -> None:
+        """Declare another agent. Raises InvalidConfig if one has its name."""
+        self.roster.declare(agent)
+
+    def available_agents(self, state: State[T] | None = None) -> list[Agent]:
+        """The declared agents whose hook `enabled` does not say no, in the state that a run begins with or another."""
+        return NetworkRun(self.name, state or self.default_state.clone(), self.agents).available_agents
+
     @property
     def defaults(self) -> dict[str, Any]:
         """The data that new conversations begin with."""
@@ -181,12 +189,13 @@ class Network(Generic[T]):
 
     def run_of(self, values: Mapping[str, Any]) -> NetworkRun[T]:
         """The run that a result of the compiled graph, or a snapshot, tells of."""
+        known = {**self.roster.named, **self.agents}
         run: NetworkRun[T] = NetworkRun(
             self.name,
             self.state_of(values),
             self.agents,
             message=values.get("message"),
-            stack=[self.roster.find(name) for name in values.get("queue", ())],
+            stack=[known[name] for name in values.get("queue", ()) if name in known],
             call_count=values.get("call_count", 0),
         )
         run.stop_reason, run.summary = values.get("stop_reason"), values.get("summary")
@@ -210,6 +219,7 @@ class Network(Generic[T]):
             other = other._copied()
             other.router = router or other.router
             other.roster = Roster(other.name, list(other.agents.values()), other.router)
+            other.roster.named = {**self.roster.named, **other.roster.named}
             other.default_model = default if default is not None else other.default_model
         return other
 

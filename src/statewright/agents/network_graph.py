@@ -8,7 +8,7 @@ and an agent that was under way goes on where it was.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,7 +17,15 @@ from statewright.agents.beginning import begun, with_turns
 from statewright.agents.call import View, data_in, entered
 from statewright.agents.data import PREFIX
 from statewright.agents.given import await_with
-from statewright.agents.network_state import NETWORK_STATE, Values, called_with, said_since, spent, view_of
+from statewright.agents.network_state import (
+    NETWORK_STATE,
+    Values,
+    called_with,
+    crew_of,
+    said_since,
+    spent,
+    view_of,
+)
 from statewright.agents.result import AgentResult
 from statewright.agents.routing_agent import RoutingAgent
 from statewright.channels import Overwrite
@@ -59,7 +67,6 @@ class _Steps:
 
     def __init__(self, network: Network[Any]) -> None:
         self._network = network
-        self._roster = network.roster
 
     # -- route
 
@@ -75,28 +82,23 @@ class _Steps:
             if reason is not None:
                 return await self._ended({"stop_reason": reason}, state, update, view, runtime)
         self._check_enabled(view)
-        router = self._router(state)
+        crew, routing = crew_of(self._network, runtime), state.get("routing")
+        router: Any = self._network.router if routing is None else crew.find(routing)
         if isinstance(router, RoutingAgent):
             return await self._routed(router, state, update, runtime)
         chosen = await await_with(router, _asked(view))
         if isinstance(chosen, RoutingAgent):  # its turn comes next: what the function decided is saved before
-            self._roster.admit(chosen)
+            crew.admit(chosen)
             return Command(update={**update, **_left(view), "routing": chosen.name}, goto="route")
         return await self._next(chosen, state, update, view, runtime)
-
-    def _router(self, state: Values) -> Any:
-        """Who is asked now: the network's router, or the agent that it has handed the choice to."""
-        routing = state.get("routing")
-        return self._network.router if routing is None else self._roster.find(routing)
 
     async def _routed(
         self, router: RoutingAgent, state: Values, update: dict[str, Any], runtime: Runtime[Any]
     ) -> Command[Any]:
         """Let an agent choose who comes next."""
-        result, left = await self._called(router, state, f"route {state.get('position', 0)}", runtime)
-        scheduled = left.pop("scheduled", ())
+        result, left, scheduled = await self._called(router, state, f"route {state.get('position', 0)}", runtime)
         view = view_of(self._network, {**state, **left}, runtime)
-        chosen = self._roster.names(await router.chosen(result, view.network))
+        chosen = crew_of(self._network, runtime).names(await router.chosen(result, view.network))
         routed = Overwrite([result]) if "routed" in update else [result]  # the first of a run begins a new list
         update = {**update, **left, "routed": routed, "routing": None}
         return await self._next([*scheduled, *chosen], state, update, view, runtime)
@@ -105,8 +107,8 @@ class _Steps:
         self, chosen: Any, state: Values, update: dict[str, Any], view: View, runtime: Runtime[Any]
     ) -> Command[Any]:
         """Call the first of those that wait, after those that were chosen have joined them."""
-        scheduled = map(self._roster.find, view.network.scheduled)
-        queue = [*state.get("queue", ()), *self._roster.names(chosen), *(agent.name for agent in scheduled)]
+        chosen = crew_of(self._network, runtime).names(chosen)
+        queue = [*state.get("queue", ()), *chosen, *view.network.scheduled]
         if not queue:
             summary = view.network.summary
             ended = {"stop_reason": "completed" if summary is None else "done", "summary": summary}
@@ -141,28 +143,27 @@ class _Steps:
         if history is not None:
             thread = view.state.thread_id
             await history.keep_results(thread, said_since(state), view.known, runtime)
+        crew_of(self._network, runtime).forget()
         return Command(update={**update, **_left(view), **ended}, goto=END)
 
     # -- agent
 
     async def agent(self, asked: Mapping[str, Any], runtime: Runtime[Any]) -> dict[str, Any]:
         """Call an agent, and keep what it said."""
-        state = runtime.state
-        result, left = await self._called(self._roster.find(asked["agent"]), state, str(asked["position"]), runtime)
-        scheduled = map(self._roster.find, left.pop("scheduled", ()))
-        queue = [*state.get("queue", ()), *(agent.name for agent in scheduled)]
+        state, agent = runtime.state, crew_of(self._network, runtime).find(asked["agent"])
+        result, left, scheduled = await self._called(agent, state, str(asked["position"]), runtime)
+        queue = [*state.get("queue", ()), *scheduled]
         counts = {"position": asked["position"] + 1, "call_count": state.get("call_count", 0) + 1}
         return {**left, "turns": [result], "queue": queue, **counts}
 
     async def _called(
         self, agent: Agent, state: Values, key: str, runtime: Runtime[Any]
-    ) -> tuple[AgentResult, dict[str, Any]]:
-        """What an agent said, and what it changed."""
+    ) -> tuple[AgentResult, dict[str, Any], Sequence[str]]:
+        """What an agent said, what it changed, and whom it scheduled."""
         with entered(called_with(self._network, state, runtime, agent)):
             end = await agent.graph.ainvoke({"iteration": 0}, call_key=key, recursion_limit=NO_LIMIT)
         left = {f"{PREFIX}{name}": value for name, value in data_in(end).items()}
-        scheduled = {"scheduled": end["scheduled"]} if end.get("scheduled") else {}
-        return end["result"], {**left, **scheduled}
+        return end["result"], left, end.get("scheduled", ())
 
 
 def _asked(view: View) -> dict[str, Any]:

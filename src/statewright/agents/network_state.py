@@ -10,6 +10,7 @@ from statewright.agents.agent import Agent
 from statewright.agents.call import AgentCall, View, data_in
 from statewright.agents.limits import used_up
 from statewright.agents.result import USER, AgentResult
+from statewright.agents.router import Crew
 from statewright.channels import Ephemeral
 from statewright.graph import Runtime
 from statewright.messages import Message
@@ -38,9 +39,16 @@ NETWORK_STATE: Final[Mapping[str, Any]] = {
 it; `routed` is what agents said in this run that only chose; `routing` is the one whose turn to choose comes next."""
 
 
+def crew_of(network: Network[Any], runtime: Runtime[Any]) -> Crew:
+    """The agents that the present run can call. Runs on one thread follow each other, and a call has its namespace."""
+    info = runtime.execution_info
+    return network.roster.crew(f"{info.thread_id or info.run_id}|{info.namespace}")
+
+
 def called_with(network: Network[Any], state: Values, runtime: Runtime[Any], agent: Agent | None = None) -> AgentCall:
     """What an agent is called with; without an agent, what a router is shown."""
     usage, requests = spent(state)
+    crew = crew_of(network, runtime)
     model = network.model_for(agent) if agent is not None else None
     wants_default = agent is not None and agent.model is None and model is None
     return AgentCall(
@@ -52,7 +60,7 @@ def called_with(network: Network[Any], state: Values, runtime: Runtime[Any], age
         turns=state.get("turns", ()),
         message=state.get("message"),
         thread_id=state.get("history_thread") or runtime.execution_info.thread_id,
-        stack=[network.roster.find(name) for name in state.get("queue", ())],
+        stack=[crew.find(name) for name in state.get("queue", ())],
         call_count=state.get("call_count", 0),
         model=model,
         default_model=network.default_chat_model if wants_default else None,
@@ -60,7 +68,7 @@ def called_with(network: Network[Any], state: Values, runtime: Runtime[Any], age
         usage=usage,
         requests=requests,
         formatter=network.formatter,
-        find=network.roster.find,
+        find=crew.find,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Any, TypedDict
@@ -490,7 +491,7 @@ def test_an_agent_that_a_router_makes_cannot_be_found_again(run: Runner) -> None
     saver = InMemorySaver()
     with pytest.raises(ValueError, match="lost"):
         run(Network("n", router=made), "go", checkpointer=saver, thread_id="t")
-    with pytest.raises(RoutingError, match=r"'made'.*must be among the network's agents"):
+    with pytest.raises(RoutingError, match=r"'made'.*is found again only where it is declared"):
         run(Network("n", router=made), None, checkpointer=saver, thread_id="t")
 
 
@@ -624,3 +625,32 @@ def test_agents_ask_other_models_and_stay_the_same(run: Runner) -> None:
     assert [result.text for result in run(network, "go").results] == ["a", "b"]
     with pytest.raises(InvalidConfig, match="no agent 'c'"):
         network.with_models(c=other)
+
+
+def test_runs_beside_each_other_do_not_get_each_others_agents() -> None:
+    """A router may make an agent for a user: nobody else may be served by it."""
+
+    def router(call_count: int, input: str) -> Agent | None:  # noqa: A002
+        if call_count:
+            return None
+        return Agent("helper", system=f"for {input}", model=ScriptedModel(lambda request: request.system))
+
+    network = Network("n", router=router)
+
+    async def all_at_once() -> list[str]:
+        runs = await asyncio.gather(*(network.arun(f"user {number}") for number in range(20)))
+        return [run.results[0].text for run in runs]
+
+    assert asyncio.run(all_at_once()) == [f"for user {number}" for number in range(20)]
+    with ThreadPoolExecutor(8) as pool:
+        texts = list(pool.map(lambda number: network.run(f"user {number}").results[0].text, range(40)))
+    assert texts == [f"for user {number}" for number in range(40)]
+
+
+def test_agents_can_be_declared_later() -> None:
+    network = Network("n", agents=[named("a")], router=lambda call_count: None if call_count else "b")
+    network.add_agent(named("b"))
+    assert [result.text for result in network.run("go").results] == ["b"]
+    assert [agent.name for agent in network.available_agents()] == ["a", "b"]
+    with pytest.raises(InvalidConfig, match="two agents of the name 'b'"):
+        network.add_agent(named("b"))

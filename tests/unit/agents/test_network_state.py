@@ -12,7 +12,7 @@ from statewright.agents.network_state import called_with, said_since, spent, vie
 from statewright.models import ScriptedModel, Usage
 
 AT = datetime(2026, 1, 2, tzinfo=UTC)
-RUNTIME = cast(Any, SimpleNamespace(execution_info=SimpleNamespace(thread_id="t")))
+RUNTIME = cast(Any, SimpleNamespace(execution_info=SimpleNamespace(thread_id="t", run_id="r", namespace="")))
 
 
 def result(name: str, tokens: int = 0) -> AgentResult:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from statewright.agents import Agent, Network
-from statewright.agents.router import Roster, named_by
+from statewright.agents.router import MOST_RUNS, Crew, Roster, named_by
 from statewright.errors import InvalidConfig, RoutingError
 
 ANN, BOB, ZOE = Agent("Ann"), Agent("Bob"), Agent("Zoe")
@@ -49,6 +49,10 @@ def roster(router: Any = None) -> Roster:
     return Roster("crew", [ANN, BOB], router)
 
 
+def crew(router: Any = None) -> Crew:
+    return roster(router).crew("run")
+
+
 @pytest.mark.parametrize(
     ("answer", "names"),
     [
@@ -64,37 +68,37 @@ def roster(router: Any = None) -> Roster:
     ],
 )
 def test_an_answer_becomes_names(answer: Any, names: list[str]) -> None:
-    assert roster().names(answer) == names
+    assert crew().names(answer) == names
 
 
 @pytest.mark.parametrize("answer", [3, True, False, 0, {"agent": "Ann"}, [None], [[ANN]], {ANN}, Agent, object(), 1.5])
 def test_what_is_no_agent_is_refused(answer: Any) -> None:
     with pytest.raises(RoutingError, match=r"router of network 'crew' answered .*or None to stop"):
-        roster().names(answer)
+        crew().names(answer)
 
 
 @pytest.mark.parametrize("name", ["Anne", "", "ann", "Ann "])
 def test_a_name_that_nobody_has(name: str) -> None:
     with pytest.raises(RoutingError, match=r"'crew' has no agent .*Agents: Ann, Bob"):
-        roster().names(name)
+        crew().names(name)
 
 
 def test_one_that_was_named_once_is_known() -> None:
-    known = roster()
+    known = crew()
     known.names(ZOE)
     assert known.find("Zoe") is ZOE
-    assert list(known.declared) == ["Ann", "Bob"]
+    assert known.find("Ann") is ANN
 
 
 def test_a_later_one_of_a_private_name_takes_its_place() -> None:
-    known, other = roster(), Agent("Zoe")
+    known, other = crew(), Agent("Zoe")
     known.names(ZOE)
     known.names(other)
     assert known.find("Zoe") is other
 
 
 def test_another_agent_of_a_declared_name_is_refused() -> None:
-    known = roster()
+    known = crew()
     with pytest.raises(RoutingError, match=r"another agent 'Ann'.*another name"):
         known.names(Agent("Ann"))
     assert known.find("Ann") is ANN
@@ -103,11 +107,11 @@ def test_another_agent_of_a_declared_name_is_refused() -> None:
 def test_two_new_agents_of_one_name_in_one_answer_are_refused() -> None:
     """The queue has names: the second would be called twice, and the first never."""
     with pytest.raises(RoutingError, match="'Zoe'"):
-        roster().names([ZOE, Agent("Zoe")])
+        crew().names([ZOE, Agent("Zoe")])
 
 
 def test_the_same_private_agent_twice_is_called_twice() -> None:
-    assert roster().names([ZOE, ZOE]) == ["Zoe", "Zoe"]
+    assert crew().names([ZOE, ZOE]) == ["Zoe", "Zoe"]
 
 
 def test_two_declared_agents_of_one_name_are_refused() -> None:
@@ -127,7 +131,7 @@ def test_what_is_declared_has_to_be_an_agent(member: Any) -> None:
 )
 def test_agents_that_a_function_names_are_found_again(router: Any) -> None:
     assert list(named_by(router)) == [ZOE]
-    assert roster(router).find("Zoe") is ZOE
+    assert crew(router).find("Zoe") is ZOE
 
 
 @pytest.mark.parametrize("router", [print, len, "text", 3, lambda: "Zoe", lambda: None])
@@ -182,4 +186,28 @@ def chosen_by(agent: Agent, among: Any = ()) -> Agent:
 def test_agents_are_found_wherever_a_router_gets_at_them(router: Any, names: list[str]) -> None:
     """A run that goes on in another process has nothing but their names."""
     assert [agent.name for agent in named_by(router)] == names
-    assert Network("n", router=router).roster.find(names[0]).name == names[0]
+    assert Network("n", router=router).roster.crew("run").find(names[0]).name == names[0]
+
+
+# -- agents that a router makes belong to its run
+
+
+def test_each_run_has_its_own_agents_of_a_name() -> None:
+    whole, others = roster(), Agent("Zoe")
+    whole.crew("one").names(ZOE)
+    whole.crew("other").names(others)
+    assert whole.crew("one").find("Zoe") is ZOE
+    assert whole.crew("other").find("Zoe") is others
+
+
+def test_a_run_that_has_ended_is_forgotten_and_there_is_an_end_to_others() -> None:
+    whole = roster()
+    whole.crew("one").names(ZOE)
+    whole.crew("one").forget()
+    with pytest.raises(RoutingError, match="no agent 'Zoe'"):
+        whole.crew("one").find("Zoe")
+    for number in range(MOST_RUNS + 1):
+        whole.crew(str(number)).names(ZOE)
+    assert whole.crew(str(MOST_RUNS)).find("Zoe") is ZOE
+    with pytest.raises(RoutingError):
+        whole.crew("0").find("Zoe")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from statewright.cli.failure import WrongUse
-from statewright.cli.given import read_input
+from statewright.cli.given import read_input, read_message
 
 
 @pytest.mark.parametrize(
@@ -86,3 +86,15 @@ def test_a_folder_is_no_file(tmp_path: Path) -> None:
 def test_what_is_too_much_for_the_parser_is_wrong_use(given: str) -> None:
     with pytest.raises(WrongUse):
         read_input([given])
+
+
+def test_an_agent_is_told_text_as_it_stands_or_from_a_file(tmp_path: Path) -> None:
+    (tmp_path / "said.txt").write_text("from a file", encoding="utf-8")
+    assert read_message(["a=1"]).text == "a=1"
+    assert read_message([f"@{tmp_path / 'said.txt'}"]).text == "from a file"
+
+
+@pytest.mark.parametrize("given", [[], ["one", "two"]])
+def test_an_agent_is_told_one_thing(given: list[str]) -> None:
+    with pytest.raises(WrongUse, match="Give --input TEXT"):
+        read_message(given)

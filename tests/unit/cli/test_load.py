@@ -8,7 +8,8 @@ import pytest
 
 from statewright import CompiledGraph, StateGraph
 from statewright.cli.failure import WrongUse
-from statewright.cli.load import find_graph, load_graph
+from statewright.cli.load import find_graph, load, load_graph
+from statewright.cli.models import NO_MODELS, Models
 from statewright.errors import InvalidGraph
 
 HEAD = "from statewright import START, StateGraph\n"
@@ -127,3 +128,64 @@ def test_the_line_that_failed_is_that_of_the_file_and_not_of_what_it_calls(folde
 def test_the_line_that_failed_is_named_for_a_relative_path_too(folder: Path) -> None:
     with pytest.raises(WrongUse, match=r"no luck \(line 5\)"):
         load_graph(failing(folder).name)
+
+
+AGENTS = """
+from statewright.agents import Agent, Network, create_agent
+from statewright.models import ScriptedModel
+
+first = Agent("first", model=ScriptedModel(["one"]))
+second = Agent("second", model=ScriptedModel(["two"]))
+team = Network("team", agents=[first, second], router=lambda: None)
+
+def build(model):
+    return create_agent(model, [])
+
+def odd():
+    return 3
+
+def failing():
+    raise RuntimeError("no luck")
+"""
+
+
+@pytest.fixture
+def agents(folder: Path) -> str:
+    (folder / "crew.py").write_text(AGENTS, encoding="utf-8")
+    return "crew.py"
+
+
+@pytest.mark.parametrize(("name", "wanted"), [("", "team"), (":team", "team"), (":first", "first")])
+def test_agents_and_networks_are_graphs_too(agents: str, name: str, wanted: str) -> None:
+    loaded = load(agents + name, NO_MODELS)
+    assert loaded.network is not None
+    assert (loaded.app.name, loaded.network.name) == (wanted, wanted)
+    assert load_graph(agents + name).name == wanted
+
+
+def test_a_module_is_named_as_python_does(agents: str) -> None:
+    assert load_graph("crew:second").name == "second"
+
+
+def test_a_function_makes_a_graph_of_a_model(agents: str) -> None:
+    made = load(f"{agents}:build", Models("openai-chat:x", base_url="http://127.0.0.1:9/v1"))
+    assert (made.app.name, made.network) == ("agent", None)
+
+
+@pytest.mark.parametrize(
+    ("name", "models", "said"),
+    [
+        ("build", NO_MODELS, "missing a required argument: 'model'"),
+        ("odd", NO_MODELS, "made 3"),
+        ("failing", NO_MODELS, "failed: RuntimeError: no luck"),
+        ("ode", NO_MODELS, "has no graph 'ode'"),
+    ],
+)
+def test_a_function_that_makes_no_graph_is_refused(agents: str, name: str, models: Models, said: str) -> None:
+    with pytest.raises(WrongUse, match=said):
+        load(f"{agents}:{name}", models)
+
+
+def test_a_graph_that_has_chosen_its_models_takes_no_other(flow: Path) -> None:
+    with pytest.raises(WrongUse, match="has chosen its models"):
+        load(f"{flow}:graph", Models("openai-chat:x", base_url="http://127.0.0.1:9/v1"))

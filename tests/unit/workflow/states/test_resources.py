@@ -7,6 +7,7 @@ import pytest
 from statewright.errors import InvalidConfig, ModelError
 from statewright.models import ScriptedModel
 from statewright.workflow.states import load_workflow
+from statewright.workflow.states.models import NamedModel
 from statewright.workflow.states.performers.assistant import AssistantState
 from statewright.workflow.states.performers.scripted import ScriptedState
 from statewright.workflow.states.resources import Resources
@@ -25,6 +26,12 @@ DEFINITION = load_workflow(TEXT).definition
 A, B = DEFINITION.assistants
 
 
+def behind(model: Any) -> Any:
+    """What was given, where it was found by its name."""
+    assert isinstance(model, NamedModel)
+    return model.model
+
+
 def test_a_script_comes_before_tools_and_stands_in_for_models() -> None:
     resources = Resources(DEFINITION, script={"t1": "ok", "s": "ok"})
     kinds = [type(resources.performer(state)) for state in DEFINITION.states]
@@ -39,8 +46,8 @@ def test_head_nothing_has_to_be_there_before_it_is_called() -> None:
 def test_a_model_is_found_by_assistant_then_by_model_then_as_default() -> None:
     one, two, three = (ScriptedModel([]) for _ in range(3))
     found = Resources(DEFINITION, models={"a": one, "fast": two, "default": three})
-    assert found.model_for("s", A) is one
-    assert Resources(DEFINITION, models={"fast": two, "default": three}).model_for("s", A) is two
+    assert behind(found.model_for("s", A)) is one
+    assert behind(Resources(DEFINITION, models={"fast": two, "default": three}).model_for("s", A)) is two
     assert found.model_for("e", B) is three
     assert Resources(DEFINITION, models=one).model_for("e", B) is one
 
@@ -55,7 +62,7 @@ def test_2_9_who_sums_up_at_the_end() -> None:
     model = ScriptedModel([])
     off = load_workflow(f"enable_summarization_node: false\n{TEXT}").definition
     assert Resources(DEFINITION, models=model).summarizer is model
-    assert Resources(DEFINITION, models={"fast": model}).summarizer is model
+    assert behind(Resources(DEFINITION, models={"fast": model}).summarizer) is model
     assert Resources(DEFINITION, script={"final_summary": "x"}).summarizer is not None
     for nobody in (Resources(off, models=model), Resources(DEFINITION), Resources(DEFINITION, script={"s": "x"})):
         assert nobody.summarizer is None

@@ -19,6 +19,7 @@ from statewright.workflow.states.performers.call import Call, Outcome, told_to_d
 from statewright.workflow.states.performers.conversation import Conversation, converse
 from statewright.workflow.states.performers.memory import Memory
 from statewright.workflow.states.performers.offered import OfferedOnce, OfferedTools
+from statewright.workflow.states.performers.scripted import ScriptModel
 
 REPEATS = 2
 """How often a model is asked again for an answer in the form that was asked for."""
@@ -55,7 +56,10 @@ class AssistantState:
         while True:
             asked += 1
             request = self._request(call, [*history, Message(told_to_do(call)), *said])
-            response = await ask(self._model, request, call.runtime, name=call.state.id, position=asked)
+            if isinstance(self._model, ScriptModel):  # nobody is asked, so nothing is noted or counted
+                response = await self._model.complete(request)
+            else:
+                response = await ask(self._model, request, call.runtime, name=call.state.id, position=asked)
             told = self._correction(call, response, asked)
             if told is None:
                 return Outcome(response.text, summary, asked)

@@ -23,8 +23,14 @@ class Spending:
     def __init__(self) -> None:
         self.tokens = 0
 
+        self.recorded: list[Mapping[str, Any]] = []
+        self.shows_messages = False
+
     def spend(self, *, tokens: int = 0, cost: float = 0.0) -> None:
         self.tokens += tokens
+
+    def record(self, kind: str, data: Mapping[str, Any]) -> None:
+        self.recorded.append({"kind": kind, **data})
 
 
 def make_call(

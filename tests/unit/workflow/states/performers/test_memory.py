@@ -3,7 +3,8 @@
 import pytest
 
 from statewright.messages import Message
-from statewright.workflow.states.performers.memory import BATCH, batches, tokens_of
+from statewright.models import ScriptedModel
+from statewright.workflow.states.performers.memory import BATCH, Memory, batches, tokens_of
 
 
 def message(tokens: int) -> Message:
@@ -31,3 +32,22 @@ def test_2_9_a_long_history_is_cut_into_parts_that_a_model_can_read(sizes: list[
     found = batches(history)
     assert [len(part) for part in found] == parts
     assert [one for part in found for one in part] == history
+
+
+def test_2_9_what_is_too_long_is_told_by_messages_and_by_tokens() -> None:
+    memory = Memory(ScriptedModel([]), most_messages=2, most_tokens=10)
+    assert not memory.is_too_long([message(5), message(5)])
+    assert memory.is_too_long([message(1), message(1), message(1)])
+    assert memory.is_too_long([message(5), message(6)])
+    assert not memory.is_too_long([message(99)])
+    assert not Memory(None, most_messages=0, most_tokens=0).is_too_long([message(1), message(1)])
+
+
+def test_2_9_a_summary_stands_for_all_but_the_first_message() -> None:
+    memory = Memory(None, most_messages=2, most_tokens=10)
+    history = [Message("first"), Message("second"), Message("third")]
+    assert memory.shortened(history, None) is history
+    assert [(one.role, one.text) for one in memory.shortened(history, "short")] == [
+        ("user", "first"),
+        ("assistant", "short"),
+    ]

@@ -13,9 +13,11 @@ from statewright.agents import ToolContext, ToolFunction
 from statewright.errors import MissingKey, RoutingError, ToolError
 from statewright.graph import Runtime
 from statewright.workflow.states.lineage import Lineage
+from statewright.workflow.states.mcp import McpServers
+from statewright.workflow.states.mcp.described import Descriptions
 from statewright.workflow.states.model import McpServer, Next, State, Tool
 from statewright.workflow.states.performers.call import Call, Outcome
-from statewright.workflow.states.performers.tool import ToolPerformer
+from statewright.workflow.states.performers.tool import ToolPerformer, shortened
 from statewright.workflow.states.tools import Integrations, ToolRegistry
 
 SECRET = "s3cret-value"
@@ -39,6 +41,12 @@ class Host:
 def echo(path: str | None = None, limit: int | None = None, body: Any = None) -> dict[str, Any]:
     """What it was called with."""
     return {name: value for name, value in locals().items() if value is not None}
+
+
+def performer(written: Tool, registry: ToolRegistry, integrations: Integrations | None = None) -> ToolPerformer:
+    integrations = integrations or Integrations()
+    servers = McpServers(Descriptions(registry.settings, integrations, {}))
+    return ToolPerformer(written, registry, integrations, servers)
 
 
 def perform(
@@ -68,7 +76,7 @@ def perform(
         runtime=Runtime(host or Host()),  # pyright: ignore[reportArgumentType]
     )
     written = Tool(id="t", tool="work", **(tool or {}))
-    outcome = asyncio.run(ToolPerformer(written, registry, integrations or Integrations()).perform(call))
+    outcome = asyncio.run(performer(written, registry, integrations).perform(call))
     assert isinstance(outcome, Outcome)
     return outcome.output
 
@@ -268,13 +276,23 @@ def test_1_3_a_trace_is_written_to_the_stream() -> None:
     assert quiet.streamed == []
 
 
-def test_1_6_a_tool_of_a_server_says_what_it_needs() -> None:
-    for enabled, told in ((True, "MCP server 'files'. Such tools"), (False, "MCP server 'files', which is disabled.")):
-        with pytest.raises(ToolError, match=f"{told}.*need the extra .mcp., which is not available yet"):
-            perform(tool={"mcp_server": McpServer("files", enabled=enabled)})
+def test_1_6_a_tool_of_a_server_fails_where_that_cannot_be_used() -> None:
+    config = {"command": "npx", "args": ["files"]}
+    with pytest.raises(ToolError, match=r"MCP server 'files' is disabled\. Write enabled: true"):
+        perform(tool={"mcp_server": McpServer("files", enabled=False, config=config)})
+    with pytest.raises(ToolError, match=r'(?s)program .npx. is not allowed.*mcp_commands = \["npx"\]'):
+        perform(tool={"mcp_server": McpServer("files", config=config)})
+
+
+def test_1_6_results_of_servers_have_a_limit_of_their_own() -> None:
+    limited = McpServer("files", settings={"tools_tokens_size_limit": 2})
+    assert shortened("x" * 9, Tool(id="t", tool="f", mcp_server=limited)) == (
+        "x" * 8 + "\n[Cut off: the first 8 of 9 characters, for a tools_tokens_size_limit of 2.]"
+    )
+    assert shortened("x" * 9, Tool(id="t", tool="f", mcp_server=limited, tokens_size_limit=3)) == "x" * 9
 
 
 def test_a_tool_that_is_nowhere_shows_the_stanza_to_add() -> None:
-    performer = ToolPerformer(Tool(id="t", tool="_read_graph"), ToolRegistry(), Integrations())
+    work = performer(Tool(id="t", tool="_read_graph"), ToolRegistry())
     with pytest.raises(ToolError, match='_read_graph = "my_tools:read_graph"'):
-        asyncio.run(performer.perform(None))  # pyright: ignore[reportArgumentType]
+        asyncio.run(work.perform(None))  # pyright: ignore[reportArgumentType]

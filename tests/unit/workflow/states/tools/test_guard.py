@@ -140,3 +140,11 @@ def test_kinds_of_addresses() -> None:
     assert is_metadata(ipaddress.ip_address("169.254.169.254"))
     assert embedded(ipaddress.ip_address("64:ff9b::808:808")) == ipaddress.ip_address("8.8.8.8")
     assert embedded(ipaddress.ip_address("2001:0:4136:e378:8000:63bf:3fff:fdd2")) == ipaddress.ip_address("192.0.2.45")
+
+
+def test_a_list_is_asked_without_looking_a_name_up() -> None:
+    guard = Guard(["api.example.com", "*.example.org"])
+    one, below, other = (read_url(f"https://{host}/") for host in ("api.example.com", "a.example.org", "example.net"))
+    assert [guard.allows(url) for url in (one, below, other)] == [True, True, False]
+    assert [guard.spells_out(url) for url in (one, below, other)] == [True, False, False]
+    assert guard.with_origin(other).spells_out(other)

@@ -50,8 +50,8 @@ def test_an_unknown_tool_shows_near_misses_and_the_stanza_to_add() -> None:
     assert tool_stanza("a b") == '[tools]\n"a b" = "my_tools:a_b"'
 
 
-def test_a_tool_of_a_server_needs_mcp() -> None:
-    with pytest.raises(ToolError, match=r"one of an MCP server\. .*extra \[mcp\], which is not available yet"):
+def test_a_tool_of_a_server_has_to_be_declared_with_it() -> None:
+    with pytest.raises(ToolError, match=r"one of an MCP server\. Declare the server: mcp_server of the tool"):
         ToolRegistry().get("server:tool")
 
 

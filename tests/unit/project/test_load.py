@@ -1,15 +1,15 @@
-"""`statewright.toml`."""
+"""The project file found, and read as a whole."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.unit.project.conftest import problems, read, warnings
 
 from statewright.errors import WorkflowError
-from statewright.project import DataSource, Defaults, Kind, Project, ServedWorkflow, load_project, read_project
+from statewright.project import DataSource, Defaults, ServedWorkflow, load_project
 from statewright.workflow.states.model import AssistantTool
 
 WHOLE = '''
@@ -52,29 +52,6 @@ description = "Sorts tickets."
 '''
 
 
-def read(text: str, folder: Path) -> Project:
-    return read_project(text, folder / "statewright.toml")
-
-
-def problems(text: str, folder: Path) -> list[str]:
-    with pytest.raises(WorkflowError) as caught:
-        read(text, folder)
-    return [str(one) for one in caught.value.problems]
-
-
-def warnings(text: str, folder: Path) -> list[str]:
-    return [str(one) for one in read(text, folder).warnings]
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    (tmp_path / "prompts").mkdir()
-    (tmp_path / "documents").mkdir()
-    (tmp_path / "prompts/reader.md").write_text("You read.", encoding="utf-8")
-    (tmp_path / "triage.yaml").touch()
-    return tmp_path
-
-
 def test_everything_is_read(folder: Path) -> None:
     project = read(WHOLE, folder)
     assert project.warnings == ()
@@ -91,11 +68,6 @@ def test_everything_is_read(folder: Path) -> None:
     assert project.defaults == Defaults("small", 50, 4)
     assert project.functions == {"triple": "own_tools:triple"}
     assert {"triple", "run_command", "http_request", "read_file"} <= set(project.tool_registry().names)
-
-
-def test_credentials_are_looked_up_when_they_are_wanted(folder: Path) -> None:
-    credentials = read(WHOLE, folder).integrations.credentials("jira", {"JIRA_TOKEN": "one", "JIRA_KEY": "two"})
-    assert (credentials["token"], credentials["headers"]["X-Key"]) == ("one", "two")
 
 
 def test_the_nearest_file_above_counts(folder: Path) -> None:
@@ -215,59 +187,4 @@ def test_unknown_keys_are_warnings_with_near_misses(folder: Path) -> None:
         "In 'asistants' (line 1, column 1): The key 'asistants' is not known. Did you mean 'assistants'?"
     )
     assert "In 'assistants.a.modle' (line 4, column 1): The key 'modle' is not known. Did you mean 'model'?" in found[2]
-    assert "Did you mean 'max_items'? Keys: model, max_items, max_concurrency." in found[3]
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        'token = "abc"',
-        'db_password = "x"',
-        'API-Key = "x"',
-        'note = "sk-abcdefghijklmnop"',
-        'x = "ghp_0123456789abcdef"',
-    ],
-)
-def test_4_1_11_a_secret_in_the_file_is_a_warning_that_does_not_quote_it(line: str, folder: Path) -> None:
-    (found,) = warnings(f"[integrations.a]\n{line}", folder)
-    assert "(line 2, column 1)" in found
-    assert "looks like a secret" in found
-    assert "write env:NAME" in found
-    assert line.split('"')[1] not in found
-
-
-def test_plain_values_and_variables_are_no_secrets(folder: Path) -> None:
-    text = '[integrations.a]\nbase_url = "https://x"\ntoken = "env:TOKEN"\nretries = 3\nuser = "me"\ntoken2 = ""'
-    assert warnings(text, folder) == []
-
-
-def test_files_and_folders_that_are_not_there_are_warnings(folder: Path) -> None:
-    text = '[workflows.a]\nfile = "no.yaml"\n[datasources.b]\nfolder = "no"\n[tools]\nroot = "no"'
-    assert [one.split(": ", 1)[1] for one in warnings(text, folder)] == [
-        "There is no file 'no.yaml'. Its path is relative to this file.",
-        "There is no folder 'no'. Its path is relative to this file.",
-        "There is no folder 'no'. Its path is relative to this file.",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("kind", "section"),
-    [
-        ("assistant", "assistants"), ("integration", "integrations"), ("datasource", "datasources"),
-        ("workflow", "workflows"),
-    ],
-)  # fmt: skip
-@pytest.mark.parametrize("name", ["plain", "with space", 'quoted"', "8f14e45f-ea"])
-def test_a_stanza_is_what_can_be_added(kind: Kind, section: str, name: str, folder: Path) -> None:
-    stanza = Project(folder).stanza_for(kind, name)
-    project: Any = read(stanza, folder)
-    if kind == "integration":
-        assert name in project.integrations
-    else:
-        assert name in getattr(project, section)
-
-
-def test_a_stanza_for_a_tool_is_what_can_be_added(folder: Path) -> None:
-    stanza = Project(folder).stanza_for("tool", "_read_graph")
-    assert stanza == '[tools]\n_read_graph = "my_tools:read_graph"'
-    assert "_read_graph" in read(stanza, folder).tool_registry()
+    assert "Did you mean 'max_items'? Keys: model, max_items, max_concurrency, provider." in found[3]

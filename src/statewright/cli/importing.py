@@ -1,0 +1,60 @@
+"""Python files and modules, imported for what stands in them."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+from statewright.cli.failure import WrongUse
+
+
+def module_of(named: str) -> ModuleType:
+    """A file, imported as a module that can import its neighbours; or a module by its name, from the current folder.
+
+    Raises WrongUse for what cannot be imported, with the line of the file that failed.
+    """
+    path = Path(named)
+    if not path.exists() and path.suffix != ".py" and all(part.isidentifier() for part in named.split(".")):
+        sys.path.insert(0, str(Path.cwd()))
+        return _imported(lambda: importlib.import_module(named), path)
+    if not path.is_file():
+        raise WrongUse(f"There is no file {str(path)!r}. Give the path of a Python file that holds a graph.")
+    if path.suffix != ".py":
+        raise WrongUse(f"{str(path)!r} is no Python file. Give a file that ends in .py.")
+    sys.path.insert(0, str(path.resolve().parent))
+    return _imported(lambda: _from_file(path), path)
+
+
+def _from_file(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None  # it is a file that ends in .py
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _imported(load_module: Callable[[], ModuleType], path: Path) -> ModuleType:
+    try:
+        return load_module()
+    except ModuleNotFoundError as error:
+        if not f"{path}.".startswith(f"{error.name}."):
+            raise WrongUse(f"{path} cannot be imported: ModuleNotFoundError: {error}{_where(error, path)}") from error
+        raise WrongUse(f"There is no file and no module {str(path)!r}. Give the path of a Python file.") from error
+    except Exception as error:
+        raise WrongUse(f"{path} cannot be imported: {type(error).__name__}: {error}{_where(error, path)}") from error
+
+
+def _where(error: Exception, path: Path) -> str:
+    """The line of the file at which importing it failed."""
+    if isinstance(error, SyntaxError):
+        return ""
+    own = path.resolve()
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == own]
+    return f" (line {lines[-1]})" if lines else ""

@@ -1,0 +1,58 @@
+"""What values of the project file must be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, cast
+
+
+class Form(NamedTuple):
+    """What a value must be."""
+
+    name: str
+    fits: Callable[[Any], bool]
+
+
+def _of(*kinds: type) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, kinds)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in cast("list[Any]", value))
+
+
+def _is_concurrency(value: Any) -> bool:
+    return _is_count(value) and value <= 100
+
+
+def _is_duration(value: Any) -> bool:
+    return _is_number(value) and value > 0
+
+
+def _is_temperature(value: Any) -> bool:
+    return _is_number(value) and 0 <= value <= 2
+
+
+TEXT: Final = Form("a text", _of(str))
+BOOLEAN: Final = Form("true or false", _of(bool))
+COUNT: Final = Form("a whole number of at least 1", _is_count)
+CONCURRENCY: Final = Form("a whole number from 1 to 100", _is_concurrency)
+TEMPERATURE: Final = Form("a number from 0 to 2", _is_temperature)
+DURATION: Final = Form("a number of seconds above 0", _is_duration)
+TEXTS: Final = Form("a list of texts", _is_texts)
+LIST: Final = Form("a list", _of(list))
+TABLE: Final = Form("a table", _of(dict))
+
+
+def kind_of(value: Any) -> str:
+    """What a value of TOML is called."""
+    kinds = {bool: "a boolean", str: "a text", int: "a number", float: "a number", list: "a list", dict: "a table"}
+    return kinds.get(cast("type[Any]", type(value)), "a date or time")

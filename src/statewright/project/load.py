@@ -1,0 +1,127 @@
+"""The project file found, and read."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from statewright.errors import Problem, WorkflowError
+from statewright.project.assistants import read_assistant
+from statewright.project.form import CONCURRENCY, COUNT, TABLE, TEXT, Form
+from statewright.project.integrations import read_integration
+from statewright.project.lines import Keys
+from statewright.project.mcp import read_mcp_server
+from statewright.project.model import Defaults, Project
+from statewright.project.models import read_model
+from statewright.project.places import read_datasource, read_workflow
+from statewright.project.reader import Reader
+from statewright.project.tools import read_tools
+from statewright.workflow.states.tools import Integrations
+
+FILE_NAME: Final = "statewright.toml"
+_PLACE: Final = re.compile(r"\(at line (\d+), column (\d+)\)")
+_DEFAULTS: Final = {
+    "model": TEXT,
+    "max_items": COUNT,
+    "max_concurrency": CONCURRENCY,
+    "provider": TEXT,
+}
+_SECTIONS: Final[Mapping[str, Form]] = {
+    "assistants": TABLE,
+    "models": TABLE,
+    "integrations": TABLE,
+    "datasources": TABLE,
+    "tools": TABLE,
+    "mcp": TABLE,
+    "workflows": TABLE,
+    "defaults": TABLE,
+}
+
+
+def load_project(path: str | Path) -> Project:
+    """The project of a workflow file or folder: that of the nearest `statewright.toml`, looking upward.
+
+    The search ends at the top of a repository. Raises WorkflowError with all that is wrong in the file.
+    """
+    start = Path(path).resolve()
+    file = start if start.name == FILE_NAME else find_project(start if start.is_dir() else start.parent)
+    if file is None:
+        return Project(start if start.is_dir() else start.parent)
+    try:
+        text = file.read_bytes().decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise WorkflowError([Problem("", 0, 0, f"It cannot be read: {error}.")], source=str(file)) from None
+    return read_project(text, file)
+
+
+def find_project(folder: Path) -> Path | None:
+    """The nearest project file at a folder or above it."""
+    for one in (folder, *folder.parents):
+        file = one / FILE_NAME
+        if file.is_file() and not _may_be_planted(file):
+            return file
+        if (one / ".git").exists():
+            return None
+    return None
+
+
+def _may_be_planted(file: Path) -> bool:
+    """Whether somebody else has put it into a folder where everybody may write: it could name any module to run."""
+    is_shared = os.name == "posix" and file.parent.stat().st_mode & stat.S_IWOTH
+    return bool(is_shared) and file.stat().st_uid not in (os.getuid(), 0)
+
+
+def read_project(text: str, file: Path) -> Project:
+    """The project that a text says, as if it stood in the file. Raises WorkflowError."""
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise WorkflowError([_broken(str(error))], source=str(file)) from None
+    reader = Reader(text, file.parent)
+    project = _read(document, reader, file)
+    if reader.problems:
+        raise WorkflowError(sorted(reader.problems, key=_order), source=str(file))
+    return project
+
+
+def _broken(message: str) -> Problem:
+    place = _PLACE.search(message)
+    line, column = (int(place[1]), int(place[2])) if place else (0, 0)
+    return Problem("", line, column, f"It is no TOML: {_PLACE.sub('', message).strip()}.")
+
+
+def _order(problem: Problem) -> int:
+    return problem.line
+
+
+def _read(document: dict[str, Any], reader: Reader, file: Path) -> Project:
+    sections = reader.table(document, (), _SECTIONS)
+    functions, settings = read_tools(sections.get("tools", {}), reader)
+    defaults = reader.table(sections.get("defaults", {}), ("defaults",), _DEFAULTS)
+    return Project(
+        folder=file.parent,
+        file=file,
+        assistants=_each(sections, "assistants", reader, read_assistant),
+        integrations=Integrations(_each(sections, "integrations", reader, read_integration)),
+        datasources=_each(sections, "datasources", reader, read_datasource),
+        functions=functions,
+        tool_settings=settings,
+        mcp=_each(sections, "mcp", reader, read_mcp_server),
+        models=_each(sections, "models", reader, read_model),
+        workflows=_each(sections, "workflows", reader, read_workflow),
+        defaults=Defaults(**defaults),
+        # Last: the others have found them.
+        warnings=tuple(sorted(reader.warnings, key=_order)),
+    )
+
+
+def _each(
+    sections: Mapping[str, Any], section: str, reader: Reader, read: Callable[[str, Any, Keys, Reader], Any]
+) -> dict[str, Any]:
+    given = reader.entries(sections.get(section, {}), (section,))
+    return {name: read(name, value, (section, name), reader) for name, value in given.items()}

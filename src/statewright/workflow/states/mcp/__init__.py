@@ -1,0 +1,9 @@
+"""MCP servers of workflows: what their files may say of them, how far that reaches, and the tools that they have.
+
+A workflow file starts no program and reaches no host that its project does not allow.
+"""
+
+from statewright.workflow.states.mcp.permission import command_stanza, host_stanza, is_path, server_stanza
+from statewright.workflow.states.mcp.servers import McpServers, ServerTool
+
+__all__ = ["McpServers", "ServerTool", "command_stanza", "host_stanza", "is_path", "server_stanza"]

@@ -1,0 +1,64 @@
+"""What a look at a workflow file tells about its servers: which could not be used, and what would allow them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from statewright.errors import Problem, ToolError
+from statewright.workflow.states.mcp.described import own_config
+from statewright.workflow.states.mcp.permission import check_command, check_variables, host_stanza, server_stanza
+from statewright.workflow.states.model import Definition, McpServer
+from statewright.workflow.states.tools import Guard, Integrations, ToolSettings, integration_stanza, read_url
+
+
+def check_servers(
+    definition: Definition, settings: ToolSettings, integrations: Integrations, kept: Mapping[str, Mapping[str, Any]]
+) -> Iterator[Problem]:
+    """A warning for each server that is enabled and cannot be used as things are. Nothing is looked up or started."""
+    for server in servers_of(definition):
+        for message, advice in _problems(server, settings, integrations, kept):
+            yield Problem("", server.at.line, server.at.column, f"MCP server {server.name!r}: {message}", advice)
+
+
+def servers_of(definition: Definition) -> Iterator[McpServer]:
+    """The servers that are enabled, in the order of the file."""
+    for assistant in definition.assistants:
+        yield from (server for server in assistant.mcp_servers if server.enabled)
+    for tool in definition.tools:
+        if tool.mcp_server is not None and tool.mcp_server.enabled:
+            yield tool.mcp_server
+
+
+def _problems(
+    server: McpServer, settings: ToolSettings, integrations: Integrations, kept: Mapping[str, Mapping[str, Any]]
+) -> Iterator[tuple[str, str]]:
+    said = server.settings
+    alias = said.get("integration_alias")
+    if alias is not None and alias not in integrations:
+        yield f"the integration {alias!r} is nowhere.", f"To add it:\n{integration_stanza(alias)}"
+    if said.get("mcp_connect_url"):
+        yield "mcp_connect_url is not supported.", "The server is started or reached directly, as its config says."
+    config_id = said.get("mcp_config_id")
+    if not config_id:
+        yield from _of_config(server, settings)
+    elif config_id not in kept:
+        yield f"the server {config_id!r} is nowhere.", f"To add it:\n{server_stanza(config_id)}"
+    elif server.config or said.get("command"):
+        yield f"what the project keeps as {config_id!r} counts, and its config does not.", "Leave the config out."
+
+
+def _of_config(server: McpServer, settings: ToolSettings) -> Iterator[tuple[str, str]]:
+    try:
+        config = own_config(server)
+        command, url = config.get("command"), config.get("url")
+        if isinstance(command, str) and "{{" not in command:
+            check_command(command, settings)
+            check_variables(config.get("env") or ())
+        if isinstance(url, str) and "{{" not in url:
+            address = read_url(url)
+            if not Guard(settings.allow_hosts).allows(address) and not server.settings.get("integration_alias"):
+                stanza = host_stanza(address, settings)
+                yield f"the host {address.host!r} is not allowed.", f"To allow it, write in statewright.toml:\n{stanza}"
+    except ToolError as error:
+        yield str(error), ""

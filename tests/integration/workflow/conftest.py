@@ -1,0 +1,75 @@
+"""Workflows with a project beside them, which may start our MCP server by a name."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.mcp_servers import FOLDER, Listening
+from tests.provider_server import ProviderServer
+
+from statewright.messages import Message, ToolCall
+from statewright.project import Project, load_project
+from statewright.runtime import CompiledGraph
+from statewright.workflow.states import load_workflow
+
+PROGRAM = "statewright-test-server"
+
+Compile = Callable[..., CompiledGraph]
+
+
+def asking(*calls: tuple[str, dict[str, Any]]) -> Message:
+    """A model's answer that asks for tools."""
+    tool_calls = tuple(ToolCall(str(number), name, given) for number, (name, given) in enumerate(calls))
+    return Message("", role="assistant", tool_calls=tool_calls)
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The name of a program that is our MCP server, on the path of this process."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    script = folder / PROGRAM
+    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{FOLDER / "everything.py"}" "$@"\n', encoding="utf-8")
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder), prepend=":")
+    return PROGRAM
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Callable[[str], Project]:
+    """Writes a project file and reads it."""
+
+    def written(text: str) -> Project:
+        file = tmp_path / "statewright.toml"
+        file.write_text(text, encoding="utf-8")
+        return load_project(file)
+
+    return written
+
+
+@pytest.fixture
+def flow(project: Callable[[str], Project]) -> Compile:
+    """Compiles a workflow with a project."""
+
+    def compiled(text: str, toml: str = "", **options: Any) -> CompiledGraph:
+        text = f"enable_summarization_node: false\n{text}"
+        return load_workflow(text).compile(project=project(toml), **options)
+
+    return compiled
+
+
+@pytest.fixture(params=["streamable-http", "sse"])
+def web(request: pytest.FixtureRequest) -> Iterator[Listening]:
+    server = Listening(request.param)
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def provider() -> Iterator[ProviderServer]:
+    with ProviderServer() as server:
+        yield server

@@ -1,0 +1,49 @@
+"""`[models]`: models that the project knows by names of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.unit.project.conftest import problems, read, warnings
+
+from statewright.workflow.states.models import ModelSource
+
+
+def test_a_model_is_read(folder: Path) -> None:
+    text = """
+[models.local]
+name = "openai-chat:llama"
+base_url = "http://localhost:8000/v1"
+api_key = "env:LOCAL_KEY"
+temperature = 0
+max_tokens = 500
+timeout = 2.5
+headers = {X = "y"}
+settings = {top_p = 0.5}
+"""
+    assert read(text, folder).models == {
+        "local": ModelSource(
+            "openai-chat:llama",
+            base_url="http://localhost:8000/v1",
+            api_key="env:LOCAL_KEY",
+            timeout=2.5,
+            settings={"top_p": 0.5, "temperature": 0, "max_tokens": 500},
+            headers={"X": "y"},
+        )
+    }
+
+
+def test_what_cannot_be_is_told(folder: Path) -> None:
+    found = problems('[models.a]\ntemperature = 3\nheaders = {X = 1}\napi_key = "env:"', folder)
+    assert [one.split(": ", 1)[1] for one in found] == [
+        'It has no name. Write name = "openai:gpt-5".',
+        "It must be a number from 0 to 2, and is a number.",
+        "It must be a text, and is a number.",
+        "What follows env: is no name of a variable. Write env:NAME.",
+    ]
+
+
+def test_4_1_11_a_key_in_the_file_is_a_warning(folder: Path) -> None:
+    (found,) = warnings('[models.a]\nname = "openai:x"\napi_key = "hunter2-hunter2"', folder)
+    assert "looks like a secret" in found
+    assert "hunter2" not in found

@@ -1,0 +1,34 @@
+"""What can be added for an id that is nowhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.project.conftest import read
+
+from statewright.project import Kind, Project
+
+
+@pytest.mark.parametrize(
+    ("kind", "section"),
+    [
+        ("assistant", "assistants"), ("integration", "integrations"), ("datasource", "datasources"),
+        ("workflow", "workflows"), ("mcp", "mcp"), ("model", "models"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("name", ["plain", "with space", 'quoted"', "8f14e45f-ea"])
+def test_a_stanza_is_what_can_be_added(kind: Kind, section: str, name: str, folder: Path) -> None:
+    stanza = Project(folder).stanza_for(kind, name)
+    project: Any = read(stanza, folder)
+    if kind == "integration":
+        assert name in project.integrations
+    else:
+        assert name in getattr(project, section)
+
+
+def test_a_stanza_for_a_tool_is_what_can_be_added(folder: Path) -> None:
+    stanza = Project(folder).stanza_for("tool", "_read_graph")
+    assert stanza == '[tools]\n_read_graph = "my_tools:read_graph"'
+    assert "_read_graph" in read(stanza, folder).tool_registry()

@@ -1,0 +1,35 @@
+"""`[tools]`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.unit.project.conftest import problems, read
+
+TEXT = """
+[tools]
+triple = "own:triple"
+allow_hosts = ["api.example.com"]
+mcp_commands = ["npx", "uvx"]
+allow_shell = true
+root = "."
+"""
+
+
+def test_functions_and_settings(folder: Path) -> None:
+    project = read(TEXT, folder)
+    settings = project.tool_settings
+    assert project.functions == {"triple": "own:triple"}
+    assert (settings.allow_hosts, settings.mcp_commands) == (("api.example.com",), ("npx", "uvx"))
+    assert (settings.allow_shell, settings.root, settings.folder) == (True, folder / ".", folder)
+    assert project.tool_registry().settings == settings
+
+
+def test_4_1_8_programs_are_allowed_by_name(folder: Path) -> None:
+    found = problems('[tools]\nmcp_commands = ["npx", "./npx", "/bin/sh", ""]', folder)
+    assert [one.split(": ", 1)[1].split(".")[0] for one in found[1:]] == [
+        "The program '/bin/sh' is no name of a program",
+        "The program '' is no name of a program",
+    ]
+    assert "'./npx'" in found[0]
+    assert "keep the server under [mcp.NAME]" in found[0]

@@ -1,0 +1,50 @@
+"""What a look at a file tells about its servers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from statewright.workflow.states import load_workflow
+from statewright.workflow.states.mcp.check import check_servers
+from statewright.workflow.states.tools import Integrations, ToolSettings
+
+TEXT = """
+assistants:
+- id: a
+  system_prompt: p
+  mcp_servers:
+  - {name: good, config: {command: npx}}
+  - {name: disabled, enabled: false, config: {command: sh}}
+  - {name: program, config: {command: sh}}
+  - {name: host, config: {url: "http://example.com:81/mcp"}}
+  - {name: later, config: {url: "http://{{host}}/mcp"}}
+  - {name: kept, mcp_config_id: tickets}
+  - {name: nowhere, mcp_config_id: tickts}
+tools:
+- {id: t, tool: x, mcp_server: {name: alias, config: {command: npx}, integration_alias: git, mcp_connect_url: "http://x"}}
+states: [{id: s, assistant_id: a, next: {state_id: end}}]
+"""
+
+
+def found(**settings: Any) -> list[str]:
+    definition = load_workflow(TEXT).definition
+    problems = check_servers(definition, ToolSettings(**settings), Integrations(), {"tickets": {"command": "x"}})
+    return [f"{one.line}: {one.message} {one.suggestion}" for one in problems]
+
+
+def test_each_server_that_could_not_be_used_is_told_with_the_way_out() -> None:
+    program, host, nowhere, alias, proxy = found(mcp_commands=("npx",))
+    assert program.startswith("8: MCP server 'program': The program 'sh' is not allowed.")
+    assert 'mcp_commands = ["npx", "sh"]' in program
+    assert host.startswith("9: MCP server 'host': the host 'example.com' is not allowed.")
+    assert 'allow_hosts = ["example.com:81"]' in host
+    assert nowhere.startswith("12: MCP server 'nowhere': the server 'tickts' is nowhere.")
+    assert "[mcp.tickts]" in nowhere
+    assert "the integration 'git' is nowhere." in alias
+    assert "[integrations.git]" in alias
+    assert "mcp_connect_url is not supported." in proxy
+
+
+def test_what_is_allowed_is_not_told() -> None:
+    told = found(mcp_commands=("npx", "sh"), allow_hosts=("example.com:81",))
+    assert [one.split("'")[1] for one in told] == ["nowhere", "alias", "alias"]

@@ -1,0 +1,70 @@
+"""4.1.8: what workflow files may start and reach."""
+
+from __future__ import annotations
+
+import tomllib
+
+import pytest
+
+from statewright.errors import ToolError
+from statewright.workflow.states.mcp.permission import (
+    check_command,
+    check_url,
+    check_variables,
+    command_stanza,
+    host_stanza,
+    is_path,
+    server_stanza,
+)
+from statewright.workflow.states.tools import ToolSettings, read_url
+
+SETTINGS = ToolSettings(allow_hosts=("8.8.8.8", "*.example.com", "*"), mcp_commands=("npx", "uvx"))
+URL = read_url("http://8.8.8.8:80/mcp")
+
+
+def test_programs_are_started_by_names_that_are_listed() -> None:
+    check_command("npx", SETTINGS)
+    with pytest.raises(ToolError, match=r'(?s)mcp_commands = \["npx", "uvx", "sh"\]'):
+        check_command("sh", SETTINGS)
+
+
+@pytest.mark.parametrize("command", ["./npx", "/usr/bin/npx", "bin\\npx", "..", ""])
+def test_a_path_is_no_name(command: str) -> None:
+    assert is_path(command)
+    with pytest.raises(ToolError, match="starts programs by name only"):
+        check_command(command, ToolSettings(mcp_commands=(command,)))
+
+
+@pytest.mark.parametrize("name", ["PATH", "LD_PRELOAD", "dyld_insert_libraries", "PYTHONPATH", "NODE_OPTIONS"])
+def test_variables_that_load_something_else_are_refused(name: str) -> None:
+    check_variables(["TOKEN", "ALLOWED_PATH", "PYTHONUNBUFFERED"])
+    with pytest.raises(ToolError, match=name):
+        check_variables(["TOKEN", name])
+
+
+def test_hosts_are_those_that_are_listed() -> None:
+    check_url(URL, SETTINGS, kept=None, holds_secrets=False)
+    with pytest.raises(ToolError, match=r'allow_hosts = \["8\.8\.8\.8:8080"\]'):
+        check_url(read_url("http://8.8.8.8:8080/"), ToolSettings(), kept=None, holds_secrets=False)
+
+
+def test_private_hosts_are_not_let_through_by_a_wildcard() -> None:
+    with pytest.raises(ToolError, match="no public address"):
+        check_url(read_url("http://127.0.0.1/"), ToolSettings(allow_hosts=("*",)), kept=None, holds_secrets=False)
+
+
+def test_secrets_go_to_hosts_that_are_spelled_out() -> None:
+    check_url(URL, SETTINGS, kept=None, holds_secrets=True)
+    with pytest.raises(ToolError, match="allowed by a wildcard"):
+        check_url(URL, ToolSettings(allow_hosts=("*",)), kept=None, holds_secrets=True)
+
+
+def test_the_address_of_an_integration_is_allowed_by_being_kept() -> None:
+    check_url(URL, ToolSettings(), kept=read_url("http://8.8.8.8/api"), holds_secrets=True)
+
+
+def test_stanzas_keep_what_is_allowed_already() -> None:
+    assert tomllib.loads(command_stanza("sh", SETTINGS)) == {"tools": {"mcp_commands": ["npx", "uvx", "sh"]}}
+    url = read_url("http://[2001:db8::1]:81/")
+    assert tomllib.loads(host_stanza(url, ToolSettings())) == {"tools": {"allow_hosts": ["[2001:db8::1]:81"]}}
+    assert tomllib.loads(server_stanza("a b")) == {"mcp": {"a b": {"command": "npx", "args": ["..."]}}}
