@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 from statewright.agents.lifecycle import Lifecycle
 from statewright.agents.memory import MemoryStrategy
 from statewright.agents.settings import wrong_setting
 from statewright.agents.thread_history import ThreadHistory
-from statewright.agents.tools import Tool, ToolFunction
+from statewright.agents.tools import LangChainTool, Tool, ToolFunction, is_langchain_tool
 from statewright.errors import InvalidConfig, ToolError, suggestion
 from statewright.graph import RetryPolicy, is_coroutine_function
 from statewright.models import ChatModel, as_chat_model
@@ -69,6 +69,9 @@ class Agent:
     """`(result, state, network) -> bool`: whether the agent ends, though its model would be asked again."""
 
     def __post_init__(self) -> None:
+        given = cast(Any, self.tools)
+        if not isinstance(given, list | tuple):
+            raise InvalidConfig(f"Agent {self.name!r} cannot be: its tools are {given!r}. Give a list.")
         object.__setattr__(self, "tools", tuple(as_tool(tool) for tool in self.tools))
         problems = list(self._problems())
         if problems:
@@ -85,11 +88,20 @@ class Agent:
         if self.tool_choice not in CHOICES and self.tool_choice not in names and not self.mcp_servers:
             hint = suggestion(self.tool_choice, [*CHOICES, *names], noun="Choices")
             found.append(f"tool_choice is {self.tool_choice!r}. {hint}")
-        if not _is_count(self.max_iter):
+        if not is_count(self.max_iter):
             found.append(f"max_iter is {self.max_iter!r}. Give 0 or a whole number above.")
-        if not (isinstance(self.retries, RetryPolicy) or _is_count(self.retries)):
+        if not (isinstance(self.retries, RetryPolicy) or is_count(self.retries)):
             found.append(f"retries are {self.retries!r}. Give 0, a whole number above, or a RetryPolicy.")
-        if is_coroutine_function(self.lifecycle.enabled):
+        found.extend(
+            f"its {what} is {value!r}. Give {wanted}."
+            for what, value, kind, wanted in (
+                ("lifecycle", self.lifecycle, Lifecycle, "a Lifecycle"),
+                ("history", self.history, ThreadHistory | None, "a ThreadHistory"),
+                ("assistant", self.assistant, str, "text"),
+            )
+            if not isinstance(value, kind)
+        )
+        if is_coroutine_function(getattr(self.lifecycle, "enabled", None)):
             found.append("its hook `enabled` is a coroutine function; it has to be a plain one.")
         wrong = wrong_setting(self.settings)
         return [*found, wrong] if wrong is not None else found
@@ -134,7 +146,8 @@ class Agent:
         """A network of this agent alone, which calls it once: `options` are those of `Network`."""
         from statewright.agents.network import Network
 
-        return Network(self.name, agents=[self], router=_once, history=self.history, **options)
+        usual: dict[str, Any] = {"agents": [self], "router": _once, "history": self.history}
+        return Network(self.name, **{**usual, **options})
 
     def run(self, input: Any, *, model: Any = None, **options: Any) -> AgentResult:  # noqa: A002  # the field's word
         """What the agent does about an input, alone: see `Network.run`, whose options it takes.
@@ -169,9 +182,11 @@ class Agent:
 
 
 def as_tool(tool: Any) -> Tool:
-    """A tool as it is, a function as a tool. Raises InvalidConfig for anything else."""
+    """A tool as it is; a function, or a tool of LangChain, as one. Raises InvalidConfig for anything else."""
     if hasattr(tool, "parameters") and hasattr(tool, "call"):
         return tool
+    if is_langchain_tool(tool):
+        return LangChainTool(tool)
     if not callable(tool):
         raise InvalidConfig(f"{tool!r} is no tool. Give a tool, or a function with annotations and a docstring.")
     try:
@@ -180,7 +195,8 @@ def as_tool(tool: Any) -> Tool:
         raise InvalidConfig(str(error)) from error
 
 
-def _is_count(value: object) -> bool:
+def is_count(value: object) -> bool:
+    """Whether a value is a number of times."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 

@@ -6,12 +6,11 @@ reader the answer is asked for whole.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Mapping
 from inspect import isawaitable
 from typing import Any, cast
 
-from statewright.errors import ModelAnswerInvalid, ModelUnavailable
+from statewright.errors import ModelAnswerInvalid
 from statewright.graph import Runtime
 from statewright.messages import Message, ToolCall, copied
 from statewright.models import (
@@ -21,7 +20,10 @@ from statewright.models import (
     ResponseFinished,
     Usage,
     chunk_of,
-    stream_model,
+    closing,
+    in_time,
+    named,
+    stream_in_time,
 )
 
 
@@ -40,8 +42,10 @@ async def ask(
     model raises.
     """
     message_id = f"{runtime.execution_info.task_id}-{position}" if runtime.shows_messages else None
-    answer = _streamed(model, request, runtime, message_id, name) if message_id is not None else _whole(model, request)
-    response = await (answer if request.timeout is None else _in_time(answer, model, request))
+    if message_id is not None:
+        response = await _streamed(model, request, runtime, message_id, name)
+    else:
+        response = await in_time(_whole(model, request), model, request)
     checked = _checked(model, request, response)
     runtime.spend(tokens=checked.usage.tokens, cost=checked.usage.cost)
     runtime.record("model_called", _told(model, request, checked, name))
@@ -56,35 +60,25 @@ async def _whole(model: ChatModel, request: ModelRequest) -> Any:
     answer: Any = model.complete(request)
     if not isawaitable(answer):
         raise ModelAnswerInvalid(
-            f"complete() of {type(model).__module__}.{type(model).__qualname__} is no coroutine function, or it gave "
-            f"{answer!r} instead of a coroutine. Write `async def complete`."
+            f"complete() of {_adapter(model)} is no coroutine function, or it gave {answer!r} instead of a coroutine. "
+            f"Write `async def complete`."
         )
     return await answer
 
 
-async def _in_time(answer: Coroutine[Any, Any, Any], model: ChatModel, request: ModelRequest) -> Any:
-    limit = asyncio.timeout(request.timeout)
-    try:
-        async with limit:
-            return await answer
-    except TimeoutError as error:
-        if not limit.expired():
-            raise  # the model's own
-        raise ModelUnavailable(
-            f"Model {_named(model, request)} gave no answer within {request.timeout} seconds."
-        ) from error
-
-
 async def _streamed(
     model: ChatModel, request: ModelRequest, runtime: Runtime[Any], message_id: str, name: str | None
-) -> ModelResponse | None:
-    response: ModelResponse | None = None
-    async for event in stream_model(model, request):
-        if isinstance(event, ResponseFinished):
-            response = event.response
-        elif (chunk := chunk_of(event, message_id, name)) is not None:
+) -> ModelResponse:
+    """The response at the end of a stream, whose pieces are shown. Raises ModelAnswerInvalid if there is none."""
+    async with closing(stream_in_time(model, request)) as events:
+        async for event in events:
+            if isinstance(event, ResponseFinished):
+                return event.response
+            chunk = chunk_of(event, message_id, name)
+            if chunk is None:
+                raise ModelAnswerInvalid(f"stream() of {_adapter(model)} gave {event!r}, which is no ModelEvent.")
             runtime.push_message(chunk)
-    return response
+    raise ModelAnswerInvalid(f"stream() of {_adapter(model)} ended without a ResponseFinished.")
 
 
 def _checked(model: ChatModel, request: ModelRequest, response: object) -> ModelResponse:
@@ -92,8 +86,8 @@ def _checked(model: ChatModel, request: ModelRequest, response: object) -> Model
     if isinstance(response, ModelResponse) and _is_said(response.message) and isinstance(response.usage, Usage):  # pyright: ignore
         return response
     raise ModelAnswerInvalid(
-        f"Model {_named(model, request)} answered {response!r}, which is no ModelResponse with a message of the "
-        f"assistant. Its adapter is {type(model).__module__}.{type(model).__qualname__}."
+        f"Model {named(model, request)} answered {response!r}, which is no ModelResponse with a message of the "
+        f"assistant. Its adapter is {_adapter(model)}."
     )
 
 
@@ -109,12 +103,12 @@ def _is_said(message: object) -> bool:
 def _is_call(call: object) -> bool:
     if not isinstance(call, ToolCall):
         return False
-    parts = cast("tuple[object, ...]", (call.id, call.name, call.arguments))
-    return all(isinstance(part, kind) for part, kind in zip(parts, (str, str, dict), strict=True))
+    identity, name, arguments = cast("tuple[object, ...]", (call.id, call.name, call.arguments))
+    return isinstance(identity, str) and isinstance(name, str) and isinstance(arguments, dict)
 
 
-def _named(model: ChatModel, request: ModelRequest) -> str:
-    return repr(request.model or getattr(model, "name", None) or type(model).__name__)
+def _adapter(model: object) -> str:
+    return f"{type(model).__module__}.{type(model).__qualname__}"
 
 
 def _told(model: ChatModel, request: ModelRequest, response: ModelResponse, name: str | None) -> Mapping[str, Any]:

@@ -46,8 +46,8 @@ def with_turns(state: Values, update: Values) -> Values:
 def _defaults(network: Network[Any], state: Values) -> dict[str, Any]:
     """What a new conversation begins with, where its caller has not given it."""
     given = {f"{PREFIX}{name}": value for name, value in network.defaults.items()}
-    messages = {"messages": network.default_state.messages}
-    return {"position": 0, **{name: value for name, value in {**given, **messages}.items() if name not in state}}
+    messages = {} if state.get("messages") else {"messages": network.default_state.messages}
+    return {"position": 0, **messages, **{name: value for name, value in given.items() if name not in state}}
 
 
 async def _older(

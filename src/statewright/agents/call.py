@@ -17,7 +17,7 @@ from statewright.agents.limits import UsageLimits
 from statewright.agents.network_run import NetworkRun
 from statewright.agents.result import AgentResult
 from statewright.agents.state import Formatter, State, formatted_result
-from statewright.errors import InvalidUpdateError
+from statewright.errors import InvalidConfig
 from statewright.messages import Message
 from statewright.models import ChatModel, Usage
 
@@ -102,10 +102,12 @@ _current: Final[ContextVar[AgentCall | None]] = ContextVar("statewright_agent_ca
 
 
 def current_call() -> AgentCall:
-    """The call that the present task serves. Raises InvalidUpdateError outside of one."""
+    """The call that the present task serves. Raises InvalidConfig outside of one."""
     call = _current.get()
     if call is None:
-        raise InvalidUpdateError("An agent's graph was run by itself. Run the agent, or a network that has it.")
+        raise InvalidConfig(
+            "An agent's graph was run by itself. Run the agent; as a graph take agent.alone().compile()."
+        )
     return call
 
 

@@ -34,18 +34,19 @@ async def await_with(function: Callable[..., Any], known: Mapping[str, Any]) -> 
 
 
 def _asked(function: Callable[..., Any], known: tuple[str, ...]) -> tuple[tuple[str, ...], bool, bool]:
+    method = getattr(function, "__func__", None)  # of a bound method, lest the cache keeps its object
     try:
-        return _cached(function, known)
+        return _cached(method or function, known, method is not None)
     except TypeError as error:
         if "unhashable" not in str(error):
             raise
-        return _cached.__wrapped__(function, known)
+        return _cached.__wrapped__(method or function, known, method is not None)
 
 
 @lru_cache(maxsize=1024)
-def _cached(function: Callable[..., Any], known: tuple[str, ...]) -> tuple[tuple[str, ...], bool, bool]:
+def _cached(function: Callable[..., Any], known: tuple[str, ...], is_bound: bool) -> tuple[tuple[str, ...], bool, bool]:
     """The names that it takes, whether it takes all, and whether it wants them as one object."""
-    parameters = list(inspect.signature(function).parameters.values())
+    parameters = list(inspect.signature(function).parameters.values())[int(is_bound) :]
     named = [one for one in parameters if one.kind not in _NAMELESS]
     takes_all = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters)
     strange = [one.name for one in named if one.name not in known]

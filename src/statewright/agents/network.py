@@ -7,7 +7,7 @@ from copy import copy
 from functools import cached_property
 from typing import Any, Final, Generic, TypeVar, Unpack, cast
 
-from statewright.agents.agent import Agent
+from statewright.agents.agent import Agent, is_count
 from statewright.agents.call import data_in
 from statewright.agents.data import PREFIX, values_of
 from statewright.agents.limits import UsageLimits
@@ -70,16 +70,10 @@ class Network(Generic[T]):
         formatter: Formatter = formatted_result,
         description: str = "",
     ) -> None:
-        if router is None and default_model is None:
-            raise InvalidConfig(f"Network {name!r} has no router. Give it one, or a default_model that chooses.")
-        if router is not None and not (isinstance(router, RoutingAgent) or callable(router)):
-            raise InvalidConfig(
-                f"The router of network {name!r} is {router!r}. Give a function that answers agents, or a RoutingAgent."
-            )
         self.name = name
         self.description = description
         self.default_model = default_model
-        self.router: Router = router if router is not None else default_router()
+        self.router: Router = cast(Any, router) if router is not None else default_router()
         self.default_state: State[T] = state if isinstance(state, State) else State(cast(Any, state))
         self.form = self.default_state.form
         self.max_iter = max_iter
@@ -89,8 +83,28 @@ class Network(Generic[T]):
         self.usage_limits = usage_limits
         self.history = history
         self.formatter: Formatter = formatter
+        problems = [*self._problems(router)]
+        if problems:
+            raise InvalidConfig(f"Network {name!r} cannot be: " + " ".join(problems))
         self.roster = Roster(name, agents, router)
         self._models: Mapping[str | None, Any] = {}
+
+    def _problems(self, router: object) -> Iterator[str]:
+        name, hook, limits, history = cast("Any", (self.name, self.stop_when, self.usage_limits, self.history))
+        if not isinstance(name, str) or not name.strip():
+            yield "it has no name."
+        if router is None and self.default_model is None:
+            yield "it has no router. Give it one, or a default_model that chooses."
+        if not (router is None or isinstance(router, RoutingAgent) or callable(router)):
+            yield f"its router is {router!r}. Give a function that answers agents, or a RoutingAgent."
+        if not is_count(self.max_iter):
+            yield f"max_iter is {self.max_iter!r}. Give 0 or a whole number above."
+        if not (hook is None or callable(hook)):
+            yield f"stop_when is {hook!r}. Give a function."
+        if not isinstance(limits, UsageLimits | None):
+            yield f"usage_limits are {limits!r}. Give UsageLimits."
+        if not isinstance(history, ThreadHistory | None):
+            yield f"its history is {history!r}. Give a ThreadHistory."
 
     @property
     def agents(self) -> Mapping[str, Agent]:

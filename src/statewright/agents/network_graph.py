@@ -21,6 +21,7 @@ from statewright.agents.network_state import (
     NETWORK_STATE,
     Values,
     called_with,
+    check_known,
     crew_of,
     said_since,
     spent,
@@ -72,6 +73,7 @@ class _Steps:
 
     async def route(self, state: Values, runtime: Runtime[Any]) -> Command[Any]:
         """Decide who comes next, or that nobody does."""
+        check_known(state)
         update: dict[str, Any] = {}
         if state.get("input") is not None:
             update = await begun(self._network, state, runtime)

@@ -8,22 +8,31 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from statewright.agents.agent import Agent
 from statewright.agents.call import AgentCall, View, data_in
+from statewright.agents.data import PREFIX
 from statewright.agents.limits import used_up
 from statewright.agents.result import USER, AgentResult
 from statewright.agents.router import Crew
 from statewright.channels import Ephemeral
+from statewright.errors import InvalidUpdateError, suggestion
 from statewright.graph import Runtime
-from statewright.messages import Message
+from statewright.messages import Message, as_message
 from statewright.models import Usage
 
 if TYPE_CHECKING:
     from statewright.agents.network import Network
 
 Values = Mapping[str, Any]
+
+
+def _as_messages(before: Any, given: Any) -> list[Any]:
+    """Messages in the place of those that were there, whatever form they were given in."""
+    return [as_message(one) for one in given]
+
+
 NETWORK_STATE: Final[Mapping[str, Any]] = {
     "input": Annotated[Any, Ephemeral()],
     "message": Message,
-    "messages": list[Message],
+    "messages": Annotated[list[Message], _as_messages],
     "turns": Annotated[list[AgentResult], operator.add],
     "routed": Annotated[list[AgentResult], operator.add],
     "queue": list[str],
@@ -37,6 +46,17 @@ NETWORK_STATE: Final[Mapping[str, Any]] = {
 }
 """Beside the fields of the data. `turns` is everything that was said, `first` the place where the present run began in
 it; `routed` is what agents said in this run that only chose; `routing` is the one whose turn to choose comes next."""
+
+
+def check_known(values: Values) -> None:
+    """Raise InvalidUpdateError for a field that means nothing here: data has its fields under `data.`."""
+    strange = next((name for name in values if name not in NETWORK_STATE and not name.startswith(PREFIX)), None)
+    if strange is not None:
+        known = [*NETWORK_STATE, *(name for name in values if name.startswith(PREFIX))]
+        raise InvalidUpdateError(
+            f"The state of the network was given {strange!r}, which it does not know. "
+            f"{suggestion(strange, known, noun='Fields')} A field of the data is written as {PREFIX + strange!r}."
+        )
 
 
 def crew_of(network: Network[Any], runtime: Runtime[Any]) -> Crew:

@@ -38,9 +38,14 @@ class AgentResult:
         return [message for message in self.messages if message.role != "tool"]
 
     @property
-    def tool_calls(self) -> list[Message]:
+    def tool_results(self) -> list[Message]:
         """What the tools answered, as messages of the role `tool`."""
         return [message for message in self.messages if message.role == "tool"]
+
+    @property
+    def tool_calls(self) -> list[Message]:
+        """`tool_results` under the name that AgentKit gives them."""
+        return self.tool_results
 
     @property
     def text(self) -> str:
@@ -72,10 +77,10 @@ class AgentResult:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> AgentResult:
-        """The result that `to_json` wrote; also one with `output` and `toolCalls` instead of `messages`."""
+        """The result that `to_json` wrote, or that AgentKit exported: with `output` and `toolCalls`."""
         written = value.get("messages")
         if written is None:
-            written = [*value.get("output", ()), *value.get("toolCalls", ())]
+            written = map(_from_agentkit, [*value.get("output", ()), *value.get("toolCalls", ())])
         created = datetime.fromisoformat(value["createdAt"])
         return cls(
             agent_name=value["agentName"],
@@ -86,6 +91,27 @@ class AgentResult:
             requests=value.get("requests", 0),
             stop_reason=value.get("stopReason"),
         )
+
+
+_NONE: Final[Mapping[str, Any]] = {}
+
+
+def _from_agentkit(message: Any) -> Any:
+    """A message of AgentKit in the form that is read here: it has calls and results of tools as types of their own."""
+    if not isinstance(message, Mapping):
+        return message
+    told = dict(cast("Mapping[str, Any]", message))
+    kind = told.get("type")
+    if kind == "tool_call":
+        asked: list[Any] = [
+            {"id": one["id"], "name": one["name"], "args": one.get("input") or _NONE} for one in told["tools"]
+        ]
+        return {"role": "assistant", "content": "", "tool_calls": asked}
+    if kind == "tool_result":
+        content, tool = told.get("content"), told["tool"]
+        text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+        return {"role": "tool", "content": text, "name": tool["name"], "tool_call_id": tool["id"]}
+    return {key: value for key, value in told.items() if key != "type"} if kind == "text" else told
 
 
 def _plain(result: AgentResult) -> list[Any]:

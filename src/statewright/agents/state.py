@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from statewright.agents.data import DataForm, form_of, values_of
 from statewright.agents.result import USER, AgentResult
-from statewright.errors import InvalidConfig
+from statewright.errors import InvalidConfig, InvalidUpdateError
 from statewright.messages import Message, as_message
 from statewright.state import type_adapter
 
@@ -120,7 +120,7 @@ class State(Generic[T]):
                 results=results,
                 thread_id=value.get("threadId"),
             )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, InvalidUpdateError) as error:
             raise InvalidConfig(
                 f"This is no state of a network, or not of the class {data!r}: {error!r}. Give what to_json made."
             ) from error

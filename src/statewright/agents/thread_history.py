@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from statewright.agents.given import await_with
 from statewright.agents.result import AgentResult
-from statewright.errors import InvalidConfig
+from statewright.errors import InvalidConfig, InvalidUpdateError
 from statewright.graph import Runtime
 from statewright.messages import Message
 
@@ -92,7 +92,7 @@ def _results(found: Any) -> list[AgentResult]:
         return []
     try:
         results: list[Any] = [_result(one) for one in found]
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, InvalidUpdateError):
         results = [None]
     if not isinstance(found, list | tuple) or not all(isinstance(one, AgentResult) for one in results):
         raise InvalidConfig(

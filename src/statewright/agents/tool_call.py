@@ -7,15 +7,16 @@ told, and may ask in another way. Only faults of the run itself are raised: they
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from itertools import groupby
-from typing import Any, Final, NotRequired, TypedDict, cast
+from typing import Any, Final, NotRequired, TypedDict, TypeVar, cast
 
 from statewright.agents.tools import Tool, ToolContext, ToolOptions, WrongCall, as_text, call_tool
 from statewright.errors import InternalError, RunError, StorageError, ToolError, suggestion
 from statewright.messages import Message, ToolCall
 from statewright.runtime import interrupt
 
+T = TypeVar("T")
 _NOT_FOR_MODELS: Final = (RunError, StorageError, InternalError)
 _YES: Final = frozenset({"y", "yes", "approve", "approved", "accept", "ok", "true"})
 SHOWN: Final = 200
@@ -24,6 +25,27 @@ SHOWN: Final = 200
 
 class ModelRetry(Exception):
     """Raised by a tool: tells the model what to do otherwise, and lets it try again."""
+
+
+async def guarded(call: Awaitable[T], asked: ToolCall) -> T:
+    """What a call gives. What a tool does to end more than itself is an error of the tool."""
+    try:
+        return await call
+    except SystemExit as error:
+        raise ToolError(f"Tool {asked.name!r} wanted to end the program (exit code {error.code!r}).") from error
+    except asyncio.CancelledError as error:
+        if _is_being_cancelled():
+            raise
+        raise ToolError(f"Tool {asked.name!r} was cancelled, though nobody cancelled its call.") from error
+
+
+def _is_being_cancelled() -> bool:
+    """Whether somebody has asked the present task to stop."""
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # there is no loop: nothing here can be cancelled
+        return False
+    return task is not None and task.cancelling() > 0
 
 
 async def answer_call(asked: ToolCall, tools: Mapping[str, Tool], context: ToolContext) -> Message:
@@ -60,13 +82,14 @@ async def call_asked(
     if tool is None:
         raise WrongCall(f"There is no tool {asked.name!r}. {suggestion(asked.name, tools, noun='Tools')}")
     options = options_of(tool)
-    arguments = _approved(asked, options, context)
+    arguments = _approved(asked, tool, context) if options.approve else asked.arguments
+    call = guarded(call_tool(tool, arguments, context=context, kept=kept), asked)
     if options.timeout is None:
-        return await call_tool(tool, arguments, context=context, kept=kept)
+        return await call
     limit = asyncio.timeout(options.timeout)
     try:
         async with limit:
-            return await call_tool(tool, arguments, context=context, kept=kept)
+            return await call
     except TimeoutError as error:
         if not limit.expired():
             raise  # the tool's own
@@ -79,7 +102,10 @@ def options_of(tool: Tool) -> ToolOptions:
 
 
 def _said(error: Exception) -> str:
-    text = str(error)
+    try:
+        text = str(error)
+    except Exception:  # whatever the class of a user does
+        text = ""
     if isinstance(error, ModelRetry | ToolError):
         return f"Error: {text}"
     return f"Error: {type(error).__name__}: {text}" if text else f"Error: {type(error).__name__}"
@@ -98,19 +124,24 @@ def _told(asked: ToolCall, context: ToolContext, content: str, *, failed: bool =
 # -- approval
 
 
-def _approved(asked: ToolCall, options: ToolOptions, context: ToolContext) -> Mapping[str, Any]:
-    """The arguments with which a call may be made. Raises ToolError if nobody agrees to it."""
-    wanted = options.approve
+def _approved(asked: ToolCall, tool: Tool, context: ToolContext) -> Mapping[str, Any]:
+    """The arguments with which a call may be made. Raises ToolError for those that do not fit, and if nobody agrees.
+
+    Whoever is asked sees the arguments as the tool will understand them: text that counts as true is shown as true.
+    """
+    check = getattr(tool, "checked", None)
+    arguments: Mapping[str, Any] = check(asked.arguments) if check is not None else asked.arguments
+    wanted = options_of(tool).approve
     if callable(wanted):
-        wanted = wanted(asked.arguments, context)
+        wanted = wanted(arguments, context)
     if not wanted:
         return asked.arguments
-    question = {"kind": "approval", "tool": asked.name, "arguments": asked.arguments, "tool_call_id": asked.id}
+    question = {"kind": "approval", "tool": asked.name, "arguments": dict(arguments), "tool_call_id": asked.id}
     decision = interrupt(question, key=f"approve {asked.id}", schema=bool | str | Decision)
-    agrees, arguments, reason = read_decision(decision)
+    agrees, others, reason = read_decision(decision)
     if not agrees:
         raise WrongCall(f"The call of {asked.name!r} was refused{f': {reason}' if reason else ''}.")
-    return asked.arguments if arguments is None else arguments
+    return asked.arguments if others is None else others
 
 
 class Decision(TypedDict):
@@ -155,7 +186,8 @@ def in_call_order(messages: Sequence[Message]) -> list[Message]:
 def without_gaps(messages: Sequence[Message]) -> Sequence[Message]:
     """A conversation as providers take it: calls that were never made, since a run was left, are answered so."""
     asked = [call.id for message in messages if message.tool_calls for call in message.tool_calls]
-    if not asked or {message.tool_call_id for message in messages if message.role == "tool"}.issuperset(asked):
+    given = [message.tool_call_id for message in messages if message.role == "tool"]
+    if len(asked) == len(given) and set(given).issuperset(asked):  # nearly always, and quickly told
         return messages
     complete: list[Message] = []
     waiting: dict[str, ToolCall] = {}

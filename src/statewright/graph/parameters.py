@@ -11,6 +11,7 @@ import typing
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from types import MethodType
 from typing import Any, Literal, cast
 
 from statewright.graph.command import Command, Send
@@ -44,12 +45,26 @@ def read_parameters(function: Callable[..., Any]) -> Parameters:
     """What `function` asks for. Raises ValueError or TypeError for callables whose parameters cannot be read."""
     if _is_bare(function):
         return _STATE_ONLY
+    target, is_bound = _kept(function)
     try:
-        return _read(function)
+        return _read(target, is_bound)
     except TypeError as error:
         if "unhashable" not in str(error):
             raise
-        return _read.__wrapped__(function)
+        return _read.__wrapped__(target, is_bound)
+
+
+def _kept(function: Callable[..., Any]) -> tuple[Callable[..., Any], bool]:
+    """What is read and remembered of a callable, and whether its first parameter is taken already.
+
+    Of a method, and of an object that can be called, the function: nothing else of it may live on in a cache.
+    """
+    target: Any = function
+    if not (isinstance(function, partial | type) or inspect.isroutine(function)):
+        target = getattr(function, "__call__", function)  # noqa: B004  # the method is wanted
+    if isinstance(target, MethodType) and not hasattr(target, "__wrapped__"):
+        return target.__func__, True
+    return target, False
 
 
 def _is_bare(function: Callable[..., Any]) -> bool:
@@ -67,8 +82,8 @@ def _is_bare(function: Callable[..., Any]) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _read(function: Callable[..., Any]) -> Parameters:
-    parameters = list(inspect.signature(function).parameters.values())
+def _read(function: Callable[..., Any], is_bound: bool = False) -> Parameters:
+    parameters = list(inspect.signature(function).parameters.values())[int(is_bound) :]
     hints = resolved_hints(function)
     takes_state = bool(parameters) and parameters[0].kind in (
         inspect.Parameter.POSITIONAL_ONLY,

@@ -2,6 +2,7 @@
 
 from statewright.models.cassette import Cassette
 from statewright.models.chunk import MessageChunk, chunk_of
+from statewright.models.closing import closing
 from statewright.models.coerce import as_chat_model
 from statewright.models.event import (
     ModelEvent,
@@ -14,6 +15,7 @@ from statewright.models.event import (
 from statewright.models.fallback import FallbackModel
 from statewright.models.guard import allow_model_calls, check_calls_allowed, forbid_model_calls
 from statewright.models.langchain import LangChainModel
+from statewright.models.limit import in_time, named, stream_in_time
 from statewright.models.model import FinishReason, ModelRequest, ModelResponse, OutputForm, ToolSpec, Usage
 from statewright.models.port import ChatModel, StreamingModel, stream_model
 from statewright.models.recorded import RecordedModel
@@ -46,6 +48,10 @@ __all__ = [
     "as_chat_model",
     "check_calls_allowed",
     "chunk_of",
+    "closing",
     "forbid_model_calls",
+    "in_time",
+    "named",
+    "stream_in_time",
     "stream_model",
 ]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from functools import lru_cache
 from typing import Any, Final, cast
 
 from statewright.errors import InvalidConfig
 from statewright.models.langchain import LangChainModel
 from statewright.models.port import ChatModel
 
+_TELLS_WHERE: Final = ("_API_KEY", "_BASE_URL", "_ENDPOINT", "_TOKEN")
 _WANTED: Final = (
     "Give a ChatModel, a LangChain chat model, or the name of a model with its provider, e.g. 'openai:gpt-5'."
 )
@@ -39,6 +42,13 @@ def is_langchain_model(value: object) -> bool:
 def _connected(name: str) -> ChatModel:
     if not name.strip():
         raise InvalidConfig(f"The name of the model is empty. {_WANTED}")
+    told = {key: value for key, value in os.environ.items() if key.endswith(_TELLS_WHERE)}
+    return _connection(name, frozenset(told.items()))
+
+
+@lru_cache(maxsize=64)
+def _connection(name: str, environment: frozenset[tuple[str, str]]) -> ChatModel:
+    """One connection for all who give the same name under the same keys: each costs 20 ms and a client."""
     from statewright.models.providers import connect_model  # it needs libraries that this module does not
 
     return connect_model(name)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
+from typing import ClassVar
 
 from statewright.errors import ModelUnavailable
 from statewright.models.closing import closing
 from statewright.models.coerce import as_chat_model
 from statewright.models.event import ModelEvent
+from statewright.models.limit import in_time, stream_in_time
 from statewright.models.model import ModelRequest, ModelResponse
-from statewright.models.port import stream_model
 
 
 def is_unavailable(error: Exception) -> bool:
@@ -21,13 +22,16 @@ class FallbackModel:
     """Asks its models one after the other until one answers.
 
     All are asked the very same request, so models of different providers are named where they are made and not in the
-    request. Models are given as such, or as whatever `as_chat_model` takes. `when` says after which errors the next one
-    is asked; any other error is raised at once. If all fail, ModelUnavailable tells of each.
+    request; each has the whole time of its `timeout`. Models are given as such, or as whatever `as_chat_model` takes.
+    `when` says after which errors the next one is asked; any other error is raised at once. If all fail,
+    ModelUnavailable tells of each.
 
     A stream goes over to the next model only while nothing of it was given out: nobody shall read half of one answer
     and half of another. With `restart=True` it does so at any time. Then the pieces of the next model begin anew, and
     readers who join pieces have to look at the response of the last event.
     """
+
+    times_attempts: ClassVar = True
 
     def __init__(
         self,
@@ -44,7 +48,7 @@ class FallbackModel:
         errors: list[Exception] = []
         for model in self.models:
             try:
-                return await model.complete(request)
+                return await in_time(model.complete(request), model, request)
             except Exception as error:
                 self._note(errors, error)
         raise self._failure(errors)
@@ -54,7 +58,7 @@ class FallbackModel:
         for model in self.models:
             begun = False
             try:
-                async with closing(stream_model(model, request)) as events:
+                async with closing(stream_in_time(model, request)) as events:
                     async for event in events:
                         begun = True
                         yield event

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator
+from typing import ClassVar
 
 from statewright.clock import Clock, SystemClock
 from statewright.errors import ModelUnavailable
@@ -16,16 +17,19 @@ from statewright.graph import RetryPolicy
 from statewright.models.closing import closing
 from statewright.models.coerce import as_chat_model
 from statewright.models.event import ModelEvent
+from statewright.models.limit import in_time, stream_in_time
 from statewright.models.model import ModelRequest, ModelResponse
-from statewright.models.port import stream_model
 
 
 class RetryingModel:
     """Asks its model up to `policy.max_attempts` times, and waits between.
 
     It waits as the policy says, and longer where the model said for how long it wants to be left alone. A stream is
-    tried again only while nothing of it was given out. Without a policy it is one that is for ModelUnavailable only.
+    tried again only while nothing of it was given out. Each attempt has the whole time of the request's `timeout`.
+    Without a policy it is one that is for ModelUnavailable only.
     """
+
+    times_attempts: ClassVar = True
 
     def __init__(self, model: object, policy: RetryPolicy | None = None, *, clock: Clock | None = None) -> None:
         self.model = as_chat_model(model)
@@ -36,7 +40,7 @@ class RetryingModel:
         attempt = 1
         while True:
             try:
-                return await self.model.complete(request)
+                return await in_time(self.model.complete(request), self.model, request)
             except Exception as error:
                 await self._wait_after(attempt, error)
             attempt += 1
@@ -46,7 +50,7 @@ class RetryingModel:
         while True:
             begun = False
             try:
-                async with closing(stream_model(self.model, request)) as events:
+                async with closing(stream_in_time(self.model, request)) as events:
                     async for event in events:
                         begun = True
                         yield event

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import contextvars
 import os
 import threading
 from collections.abc import Callable
@@ -56,7 +57,8 @@ def run_here(function: Callable[..., Any], *args: Any, control: RunControl | Non
     """
     if is_on_loop():
         return run_privately(function, *args)
-    loop = _resting.pop() if _resting else asyncio.new_event_loop()
+    # A loop keeps the context in which it was made, and with it whatever was running then.
+    loop = _resting.pop() if _resting else contextvars.Context().run(asyncio.new_event_loop)
     task = loop.create_task(function(*args))
     try:
         if control is None:
@@ -90,7 +92,7 @@ def _started() -> asyncio.AbstractEventLoop:
 
 
 def _run_forever(started: Future[asyncio.AbstractEventLoop]) -> None:
-    loop = asyncio.new_event_loop()
+    loop = contextvars.Context().run(asyncio.new_event_loop)
     asyncio.set_event_loop(loop)
     started.set_result(loop)
     loop.run_forever()

@@ -12,7 +12,7 @@ import pytest
 from statewright import Command, InMemorySaver, RetryPolicy, interrupt
 from statewright.agents import Agent, Network, NetworkRun, State, tool
 from statewright.agents.agent_graph import agent_graph
-from statewright.errors import InvalidUpdateError
+from statewright.errors import InvalidConfig
 from statewright.messages import ToolCall
 from statewright.models import ScriptedModel
 from statewright.storage.sqlite import SqliteSaver
@@ -29,7 +29,7 @@ def test_it_is_made_once() -> None:
 
 
 def test_it_does_not_run_by_itself() -> None:
-    with pytest.raises(InvalidUpdateError, match="Run the agent, or a network that has it"):
+    with pytest.raises(InvalidConfig, match=r"agent\.alone\(\)"):
         Agent("a", model=ScriptedModel(["x"]), retries=0).graph.invoke({"iteration": 0})
 
 
@@ -112,13 +112,13 @@ def test_a_finished_call_is_not_made_again_when_another_one_stops_the_run() -> N
         await asyncio.sleep(0.1)
         if broken:
             broken.clear()
-            raise InvalidUpdateError("the run")
+            raise InvalidConfig("the run")
         return "went on"
 
     saver = InMemorySaver()
     model = ScriptedModel([calls("fine", "stops", "fine"), "end"])
     network = Agent("a", model=model, tools=[fine, stops], max_iter=2).alone()
-    with pytest.raises(InvalidUpdateError, match="the run"):
+    with pytest.raises(InvalidConfig, match="the run"):
         network.run("go", checkpointer=saver, thread_id="t")
     ended = network.run(None, checkpointer=saver, thread_id="t")
     assert [one.text for one in ended.results[0].tool_calls] == ["fine", "went on", "fine"]

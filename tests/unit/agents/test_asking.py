@@ -146,8 +146,9 @@ def test_a_stream_that_breaks_raises_what_broke_it() -> None:
     assert model.closed
 
 
-def test_events_that_nobody_knows_are_passed_over() -> None:
-    assert next(one.text for one in read(Streams(object(), TextDelta("a"), ResponseFinished(WHOLE)))) == "a"
+def test_what_is_no_event_is_an_error_that_names_the_adapter() -> None:
+    with pytest.raises(ModelAnswerInvalid, match=r"stream\(\) of .*Streams gave 'text', which is no ModelEvent"):
+        read(Streams("text", TextDelta("a"), ResponseFinished(WHOLE)))
 
 
 def test_a_stream_that_hangs_is_given_up_and_closed() -> None:

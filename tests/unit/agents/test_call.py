@@ -11,7 +11,7 @@ import pytest
 from statewright.agents import Agent, AgentResult
 from statewright.agents.call import AgentCall, View, current_call, data_in, entered
 from statewright.agents.data import DataForm
-from statewright.errors import InvalidUpdateError
+from statewright.errors import InvalidConfig
 from statewright.messages import Message
 
 TURN = AgentResult(
@@ -34,7 +34,7 @@ def call(**options: Any) -> AgentCall:
 
 
 def test_outside_of_a_call_there_is_none() -> None:
-    with pytest.raises(InvalidUpdateError, match="by itself"):
+    with pytest.raises(InvalidConfig, match="by itself"):
         current_call()
 
 
@@ -44,14 +44,14 @@ def test_a_call_is_entered_and_left() -> None:
         with entered(inner):
             assert current_call() is inner
         assert current_call() is outer
-    with pytest.raises(InvalidUpdateError):
+    with pytest.raises(InvalidConfig):
         current_call()
 
 
 def test_a_call_is_left_by_an_error_too() -> None:
     with pytest.raises(ZeroDivisionError), entered(call()):
         raise ZeroDivisionError
-    with pytest.raises(InvalidUpdateError):
+    with pytest.raises(InvalidConfig):
         current_call()
 
 

@@ -79,7 +79,7 @@ class Model(BaseModel):
 
 
 def test_somebody_has_to_route() -> None:
-    with pytest.raises(InvalidConfig, match="'n' has no router"):
+    with pytest.raises(InvalidConfig, match="'n' cannot be: it has no router"):
         Network("n", agents=[named("a")])
 
 
@@ -654,3 +654,36 @@ def test_agents_can_be_declared_later() -> None:
     assert [agent.name for agent in network.available_agents()] == ["a", "b"]
     with pytest.raises(InvalidConfig, match="two agents of the name 'b'"):
         network.add_agent(named("b"))
+
+
+@pytest.mark.parametrize(
+    ("odd", "said"),
+    [
+        ({"max_iter": -1}, "max_iter is -1"),
+        ({"max_iter": "3"}, "max_iter is '3'"),
+        ({"usage_limits": {"tokens": 3}}, "usage_limits are"),
+        ({"history": {}}, "history is"),
+        ({"stop_when": 5}, "stop_when is 5"),
+        ({"name": " "}, "it has no name"),
+    ],
+)
+def test_what_cannot_be_is_refused_when_it_is_made(odd: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidConfig, match=said):
+        Network(**{"name": "n", "router": lambda: None, **odd})
+
+
+def test_a_field_that_means_nothing_is_refused(run: Runner) -> None:
+    app = Network("n", agents=[named("a")], router=once("a")).compile()
+    with pytest.raises(StatewrightError, match=r"was given 'inpt'.*Did you mean 'input'"):
+        app.invoke({"inpt": "hello"})
+
+
+def test_messages_may_be_given_in_any_form() -> None:
+    saver = InMemorySaver()
+    network = Network("n", agents=[named("a", "one", "two")], router=once("a"))
+    network.run("hi", checkpointer=saver, thread_id="t")
+    app = network.compile(saver)
+    app.update_state({"thread_id": "t"}, {"messages": ["before"], "data.x": 1})
+    run = network.run("again", checkpointer=saver, thread_id="t")
+    assert [message.text for message in run.state.messages] == ["before"]
+    assert run.state.data.x == 1

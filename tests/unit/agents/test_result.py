@@ -89,3 +89,28 @@ def test_a_result_survives_being_saved(zone: Any) -> None:
     serde = Serde()
     result = replace(RESULT, created_at=AT.astimezone(zone))
     assert serde.decode(serde.encode(result)) == RESULT
+
+
+def test_what_agentkit_exported_can_be_read() -> None:
+    """Its messages have types of their own for calls of tools and for what these gave."""
+    exported = {
+        "agentName": "a",
+        "output": [
+            {"type": "text", "role": "assistant", "content": "I look."},
+            {"type": "tool_call", "role": "assistant", "tools": [{"id": "1", "name": "look", "input": {"at": "x"}}]},
+        ],
+        "toolCalls": [
+            {"type": "tool_result", "role": "tool_result", "tool": {"id": "1", "name": "look"}, "content": {"data": 3}}
+        ],
+        "createdAt": "2026-01-02T03:04:05.678Z",
+    }
+    result = AgentResult.from_json(exported)
+    call = result.called("look")
+    assert call is not None
+    assert call.arguments == {"at": "x"}
+    assert [(one.role, one.text) for one in result.messages] == [
+        ("assistant", "I look."),
+        ("assistant", ""),
+        ("tool", '{"data": 3}'),
+    ]
+    assert AgentResult.from_json(result.to_json()) == result

@@ -8,7 +8,16 @@ from typing import Any
 
 import pytest
 
-from statewright.agents import ModelRetry, ToolContext, ToolFunction, answer_call, create_tool, tool, without_gaps
+from statewright.agents import (
+    ModelRetry,
+    ToolContext,
+    ToolFunction,
+    ToolOptions,
+    answer_call,
+    create_tool,
+    tool,
+    without_gaps,
+)
 from statewright.agents.tool_call import in_call_order, read_decision
 from statewright.errors import InternalError, RunError, SerdeError, StorageUnavailable, ToolError
 from statewright.messages import Message, ToolCall
@@ -95,15 +104,55 @@ def test_what_the_runtime_raises_concerns_the_run(error: Exception) -> None:
         answered(fail)
 
 
-@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
-def test_whoever_wants_to_leave_leaves(kind: type[BaseException]) -> None:
+def test_an_interrupt_of_the_keyboard_is_no_tools_business() -> None:
     async def leave() -> None:
-        raise kind
+        raise KeyboardInterrupt
 
     made = ToolFunction(leave, name="work")
     coroutine = answer_call(ToolCall("c1", "work"), {"work": made}, ToolContext())
-    with pytest.raises(kind):
+    with pytest.raises(KeyboardInterrupt):
         coroutine.send(None)
+
+
+@pytest.mark.parametrize(
+    ("error", "said"), [(SystemExit(2), "exit code 2"), (asyncio.CancelledError(), "was cancelled")]
+)
+def test_a_tool_ends_nothing_but_itself(error: BaseException, said: str) -> None:
+    """Tools call programs that were written for the command line."""
+
+    async def leave() -> None:
+        raise error
+
+    made = ToolFunction(leave, name="work")
+    answer = asyncio.run(answer_call(ToolCall("c1", "work"), {"work": made}, ToolContext()))
+    assert said in answer.text
+    assert answer.metadata == {"status": "error"}
+
+
+def test_an_approval_sees_the_arguments_as_the_tool_will_understand_them() -> None:
+    """Text that counts as true must not slip by."""
+    seen: list[Any] = []
+
+    def removes(path: str, force: bool = False) -> str:
+        """Remove a file."""
+        return f"{path} {force}"
+
+    def wanted(arguments: Any, context: ToolContext) -> bool:
+        seen.append(dict(arguments))
+        return False
+
+    made = ToolFunction(removes, name="removes", options=ToolOptions(approve=wanted))
+    for given in ({"path": "x", "force": "yes"}, {"path": "x"}, {"force": True}):
+        asyncio.run(answer_call(ToolCall("c1", "removes", given), {"removes": made}, ToolContext()))
+    assert seen == [{"path": "x", "force": True}, {"path": "x", "force": False}]
+
+
+def test_a_gap_is_found_though_its_id_was_answered_before() -> None:
+    """Some providers count the calls of each answer anew."""
+    call, result = ToolCall("1", "work"), Message("done", role="tool", tool_call_id="1")
+    asks = Message("", role="assistant", tool_calls=(call,))
+    complete = without_gaps([asks, result, asks, Message("go on")])
+    assert [message.role for message in complete] == ["assistant", "tool", "assistant", "tool", "user"]
 
 
 def test_a_tool_that_there_is_not() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import contextvars
 import importlib
 import os
 import threading
@@ -33,7 +34,7 @@ class Host:
 
     def __init__(self) -> None:
         self._connections: dict[tuple[object, ...], Connection] = {}
-        self._loop = asyncio.new_event_loop()
+        self._loop = contextvars.Context().run(asyncio.new_event_loop)
         self.is_closed = False
         self._thread = threading.Thread(target=self._run, name="statewright-mcp", daemon=True)
         self._thread.start()
@@ -42,7 +43,8 @@ class Host:
         """What a coroutine function of this host will answer. Cancelling the future cancels the call."""
         if self.is_closed:
             raise ToolError("The interpreter is about to end, and the MCP servers are closed.")
-        return asyncio.run_coroutine_threadsafe(function(*args, **kwargs), self._loop)
+        # A connection lives on after the call that opened it: nothing of the caller's context may be kept.
+        return contextvars.Context().run(asyncio.run_coroutine_threadsafe, function(*args, **kwargs), self._loop)
 
     async def tools(self, owner: object, server: McpServer) -> tuple[ListedTool, ...]:
         return await self._connection(owner, server).tools()

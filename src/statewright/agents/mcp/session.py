@@ -39,7 +39,8 @@ class Session:
         self._changes = 0
         # The task lives on after the call that was first: nothing of its context may be kept.
         self._task = asyncio.create_task(self._live(), name=f"mcp {server.name}", context=contextvars.Context())
-        self._deadline = self._task.get_loop().call_later(server.connect_timeout, self._give_up)
+        loop = self._task.get_loop()
+        self._deadline = loop.call_later(server.connect_timeout, self._give_up, context=contextvars.Context())
         self._refusal: asyncio.Task[None] | None = None
 
     @property

@@ -62,8 +62,8 @@ def _schema_form(form: Any) -> tuple[OutputForm, Callable[[str], Any]]:
         import jsonschema_rs
     except ImportError:
         raise InvalidConfig(
-            "response_format is a JSON Schema, and checking it takes jsonschema-rs. Install 'statewright[models]', or "
-            "give a class."
+            "response_format is a JSON Schema, and checking it takes jsonschema-rs. Install it with "
+            "pip install 'statewright[models]', or give a class."
         ) from None
     schema = dict(cast("Mapping[str, Any]", form))
     try:

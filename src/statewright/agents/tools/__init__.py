@@ -6,6 +6,7 @@ from statewright.agents.tools.function import ToolFunction, tool
 from statewright.agents.tools.handler import HandlerTool, create_tool
 from statewright.agents.tools.http_error import HttpError
 from statewright.agents.tools.injected import InjectedState, InjectedStore, InjectedToolCallId
+from statewright.agents.tools.langchain import LangChainTool, is_langchain_tool
 from statewright.agents.tools.options import ToolOptions, check_name
 from statewright.agents.tools.text import as_text
 from statewright.agents.tools.tool import Tool, ToolContext
@@ -19,6 +20,7 @@ __all__ = [
     "InjectedState",
     "InjectedStore",
     "InjectedToolCallId",
+    "LangChainTool",
     "Tool",
     "ToolContext",
     "ToolFunction",
@@ -29,5 +31,6 @@ __all__ = [
     "call_tool",
     "check_name",
     "create_tool",
+    "is_langchain_tool",
     "tool",
 ]

@@ -11,6 +11,7 @@ from statewright.agents.tools.docstring import read_docstring
 from statewright.agents.tools.options import Approval, ToolOptions, check_name
 from statewright.agents.tools.signature import Signature
 from statewright.agents.tools.tool import ToolContext
+from statewright.graph import is_coroutine_function
 from statewright.runtime.private_loop import run_privately
 from statewright.runtime.thread_calls import call_in_thread
 
@@ -41,11 +42,15 @@ class ToolFunction:
         self._signature = Signature(self.name, function, told.parameters)
         in_order = self.options.in_order
         self.in_order = self._signature.changes_state if in_order is None else in_order
-        self.is_plain = not inspect.iscoroutinefunction(function)
+        self.is_plain = not is_coroutine_function(function)
         self.parameters: Mapping[str, Any] = self._signature.schema
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._function(*args, **kwargs)
+
+    def checked(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The arguments as they will be understood, defaults included, as plain JSON. Raises ToolError."""
+        return self._signature.checked(arguments)
 
     async def call(self, arguments: Mapping[str, Any], *, context: ToolContext) -> Any:
         """What the function answers. Raises ToolError for arguments that it does not take, and what it raises."""
@@ -64,7 +69,7 @@ async def called(call: Callable[[], Any], function: Callable[..., Any], *, in_pl
     if in_place:
         answer = call()
         return run_privately(_given, answer) if inspect.isawaitable(answer) else answer
-    if inspect.iscoroutinefunction(function):
+    if is_coroutine_function(function):
         return await call()
     answer = await call_in_thread(call)
     return await answer if inspect.isawaitable(answer) else answer

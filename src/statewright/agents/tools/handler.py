@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from pydantic import ValidationError
 
@@ -14,6 +14,7 @@ from statewright.agents.tools.options import Approval, ToolOptions, check_name
 from statewright.agents.tools.tool import ToolContext
 from statewright.agents.tools.wrong_call import WrongCall
 from statewright.errors import ToolError
+from statewright.graph import is_coroutine_function
 from statewright.state import type_adapter
 
 Handler = Callable[..., Any]
@@ -36,8 +37,12 @@ class HandlerTool:
         self._takes_context = len(inspect.signature(handler).parameters) > 1
         in_order = self.options.in_order
         self.in_order = self._takes_context if in_order is None else in_order
-        self.is_plain = not inspect.iscoroutinefunction(handler)
-        self.parameters, self._read = _form(name, parameters)
+        self.is_plain = not is_coroutine_function(handler)
+        self.parameters, self._read, self._plain = _form(name, parameters)
+
+    def checked(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The arguments as they will be understood, defaults included, as plain JSON. Raises ToolError."""
+        return self._plain(self._read(arguments))
 
     async def call(self, arguments: Mapping[str, Any], *, context: ToolContext) -> Any:
         """What the handler answers. Raises ToolError for arguments that do not fit, and what the handler raises."""
@@ -74,17 +79,28 @@ def create_tool(
 
 
 Read = Callable[[Mapping[str, Any]], Any]
+_NOTHING: Final[Mapping[str, Any]] = {"type": "object", "properties": {}, "additionalProperties": False}
 
 
-def _form(tool: str, parameters: Any) -> tuple[Mapping[str, Any], Read]:
-    """The schema of the arguments, and what reads them."""
+def _form(tool: str, parameters: Any) -> tuple[Mapping[str, Any], Read, Callable[[Any], Mapping[str, Any]]]:
+    """The schema of the arguments, what reads them, and what makes plain JSON again of what was read."""
     if parameters is None:
-        parameters = {"type": "object", "properties": {}, "additionalProperties": False}
+        return _NOTHING, partial(_nothing, tool), _as_it_is
     if isinstance(parameters, Mapping):
         schema = dict(cast("Mapping[str, Any]", parameters))
-        return schema, _by_schema(tool, schema)
+        return schema, _by_schema(tool, schema), _as_it_is
     adapter = type_adapter(parameters)
-    return adapter.json_schema(), _by_class(tool, adapter)
+    return adapter.json_schema(), _by_class(tool, adapter), partial(adapter.dump_python, mode="json")
+
+
+def _as_it_is(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    return arguments
+
+
+def _nothing(tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    if arguments:
+        raise WrongCall(_refusal(tool, f"it takes none, and was given {', '.join(arguments)}"))
+    return {}
 
 
 def _by_class(tool: str, adapter: Any) -> Read:
@@ -103,8 +119,8 @@ def _by_schema(tool: str, schema: dict[str, Any]) -> Read:
         import jsonschema_rs
     except ImportError:
         raise ToolError(
-            f"Tool {tool!r} has a JSON Schema, and checking it takes jsonschema-rs. Install 'statewright[models]', or "
-            f"describe the arguments by a class."
+            f"Tool {tool!r} has a JSON Schema, and checking it takes jsonschema-rs. Install it with "
+            f"pip install 'statewright[models]', or describe the arguments by a class."
         ) from None
     try:
         validator = jsonschema_rs.validator_for(schema)

@@ -45,18 +45,25 @@ class Signature:
         """What the runtime gives to the parameters that are no arguments."""
         return {name: one.fill(context) for name, one in self._injected.items()}
 
+    def checked(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments as they will be understood, defaults included, as plain JSON. Raises WrongCall."""
+        return self._validated(arguments).model_dump(mode="json", by_alias=True, serialize_as_any=True, fallback=str)
+
     def read(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments as the function wants them. Raises ToolError with everything that is wrong with them."""
-        try:
-            read = self._model.model_validate(dict(arguments))
-        except ValidationError as error:
-            raise WrongCall(self._wrong(cast("list[Any]", error.errors(include_url=False)))) from None
+        """The arguments as the function wants them. Raises WrongCall with everything that is wrong with them."""
+        read = self._validated(arguments)
         values = {
             name: getattr(read, _field(place))
             for place, name in enumerate(self._names)
             if _field(place) in read.model_fields_set
         }
         return {**values, **(read.model_extra or {})}
+
+    def _validated(self, arguments: Mapping[str, Any]) -> BaseModel:
+        try:
+            return self._model.model_validate(dict(arguments))
+        except ValidationError as error:
+            raise WrongCall(self._wrong(cast("list[Any]", error.errors(include_url=False)))) from None
 
     def _wrong(self, errors: list[Any]) -> str:
         found = "; ".join(dict.fromkeys(map(self._fault, errors)))

@@ -13,4 +13,11 @@ def as_text(value: Any) -> str:
     try:
         return json.dumps(value, ensure_ascii=False, default=str)
     except (TypeError, ValueError, RecursionError):
+        return _somehow(value)
+
+
+def _somehow(value: Any) -> str:
+    try:
         return str(value)
+    except Exception:  # an integer of thousands of digits, or what the class of a user does
+        return f"<{type(value).__name__}>"
