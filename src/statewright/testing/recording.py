@@ -46,3 +46,9 @@ class RecordingInstrument(Instrument):
 
     def on_commit(self, event: Event) -> None:
         self.events.append(event)
+
+    def on_model_called(self, event: Event) -> None:
+        self.events.append(event)
+
+    def on_tool_called(self, event: Event) -> None:
+        self.events.append(event)
