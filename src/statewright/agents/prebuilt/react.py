@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, Final, TypedDict, cast
 
 from statewright.agents.asking import ask
@@ -75,30 +76,11 @@ def create_agent(
     if wrong is not None:
         raise InvalidConfig(f"Agent {name!r} cannot be: {wrong}")
     node = tools if isinstance(tools, ToolNode) else ToolNode(tools, handle_tool_errors=handle_tool_errors)
-    steps = _Steps(model, node, prompt, memory, settings or {}, name)
     answer = StructuredAnswer(response_format) if response_format is not None else None
+    shape = _Shape(pre_model_hook, post_model_hook, answer)
+    steps = _Steps(model, node, prompt, memory, settings or {}, name, shape.after_model)
     graph = StateGraph(_state(state_schema, pre_model_hook is not None), context_schema=context_schema)
-    policy = retry_policy(retries)
-    after = "respond" if answer is not None else END
-    first = "pre_model_hook" if pre_model_hook is not None else "model"
-    steps.after = "post_model_hook" if post_model_hook is not None else after
-    if pre_model_hook is not None:
-        graph.add_node("pre_model_hook", pre_model_hook)
-        graph.add_edge("pre_model_hook", "model")
-    targets = [] if steps.after == END else [steps.after]
-    graph.add_node("model", ModelNode(steps), retry_policy=policy, destinations=["tools", *targets, END])
-    graph.add_node("tools", node)
-    if post_model_hook is not None:
-        graph.add_node("post_model_hook", post_model_hook)
-        graph.add_conditional_edges("post_model_hook", steps.after_hook(after), {"tools": "tools", after: after})
-    if answer is not None:
-        graph.add_node("respond", steps.respond(answer), retry_policy=policy)
-        graph.add_edge("respond", END)
-    graph.add_edge(START, first)
-    if steps.has_direct:
-        graph.add_conditional_edges("tools", steps.after_tools(first, after), {first: first, after: after})
-    else:
-        graph.add_edge("tools", first)
+    _wire(graph, steps, node, shape, retry_policy(retries))
     return graph.compile(
         checkpointer,
         store=store,
@@ -115,6 +97,49 @@ def create_react_agent(model: Any, tools: Any = (), *, version: str = "v2", **op
     if version != "v2":
         warnings.warn(f"create_react_agent has no version {version!r}: each tool call is a task.", stacklevel=2)
     return create_agent(model, tools, **options)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """Which nodes an agent has beside its model and its tools, and what they follow."""
+
+    before: Hook | None
+    after: Hook | None
+    answer: StructuredAnswer | None
+
+    @property
+    def first(self) -> str:
+        return "pre_model_hook" if self.before is not None else "model"
+
+    @property
+    def last(self) -> str:
+        return "respond" if self.answer is not None else END
+
+    @property
+    def after_model(self) -> str:
+        return "post_model_hook" if self.after is not None else self.last
+
+
+def _wire(graph: StateGraph, steps: _Steps, tools: ToolNode, shape: _Shape, policy: RetryPolicy | None) -> None:
+    """Add the nodes and the edges."""
+    first, last = shape.first, shape.last
+    graph.add_edge(START, first)
+    if shape.before is not None:
+        graph.add_node("pre_model_hook", shape.before)
+        graph.add_edge("pre_model_hook", "model")
+    ways = dict.fromkeys(["tools", shape.after_model, END])
+    graph.add_node("model", ModelNode(steps), retry_policy=policy, destinations=list(ways))
+    graph.add_node("tools", tools)
+    if shape.after is not None:
+        graph.add_node("post_model_hook", shape.after)
+        graph.add_conditional_edges("post_model_hook", steps.after_hook(last), {"tools": "tools", last: last})
+    if shape.answer is not None:
+        graph.add_node("respond", steps.respond(shape.answer), retry_policy=policy)
+        graph.add_edge("respond", END)
+    if steps.has_direct:
+        graph.add_conditional_edges("tools", steps.after_tools(first, last), {first: first, last: last})
+    else:
+        graph.add_edge("tools", first)
 
 
 class ModelNode:
@@ -141,6 +166,7 @@ class _Steps:
         memory: MemoryStrategy | None,
         settings: Mapping[str, Any],
         name: str,
+        after: str,
     ) -> None:
         self._model = model
         self._chosen = as_chat_model(model) if not _is_function(model) else None
@@ -151,7 +177,7 @@ class _Steps:
         self._name = name
         self._specs = specs_of(list(tools.tools_by_name.values()))
         self._direct = {one.name for one in tools.tools_by_name.values() if options_of(one).return_direct}
-        self.after = END
+        self.after = after
 
     async def model(self, state: Any, runtime: Runtime[Any]) -> Command[Any]:
         """Ask the model, and go to the tools that it wants or to the end."""
