@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections import Counter
 from typing import Any
 
@@ -12,3 +13,9 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         reasons = Counter(str(report.longrepr[2]).removeprefix("Skipped: ") for report in skipped)
         named = "; ".join(f"{count}x {reason}" for reason, count in sorted(reasons.items()))
         terminalreporter.write_line(f"skipped: {named}")
+
+
+def pytest_configure(config: Any) -> None:
+    """A shell lets what it starts in the background ignore Ctrl-C, children included; some tests are about it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
