@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from types import ModuleType
 
 from benchmarks.cases import (
+    agents,
     chain,
     compiling,
     concurrent_runs,
@@ -34,6 +35,7 @@ _CASES = (
     nesting,
     durable,
     states,
+    agents,
     importing,
     compiling,
 )

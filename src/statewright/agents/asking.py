@@ -48,7 +48,8 @@ async def ask(
         response = await in_time(_whole(model, request), model, request)
     checked = _checked(model, request, response)
     runtime.spend(tokens=checked.usage.tokens, cost=checked.usage.cost)
-    runtime.record("model_called", _told(model, request, checked, name))
+    if runtime.is_recorded:
+        runtime.record("model_called", _told(model, request, checked, name))
     if message_id is None and name is None:
         return checked
     message = copied(checked.message)

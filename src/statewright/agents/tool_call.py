@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
-from itertools import groupby
+from itertools import chain, groupby
+from operator import attrgetter
 from typing import Any, Final, NotRequired, TypedDict, TypeVar, cast
 
 from statewright.agents.tools import Tool, ToolContext, ToolOptions, WrongCall, as_text, call_tool
@@ -17,6 +18,8 @@ from statewright.messages import Message, ToolCall
 from statewright.runtime import interrupt
 
 T = TypeVar("T")
+_CALLS: Final = attrgetter("tool_calls")
+_ANSWERS_TO: Final = attrgetter("tool_call_id")
 _NOT_FOR_MODELS: Final = (RunError, StorageError, InternalError)
 _YES: Final = frozenset({"y", "yes", "approve", "approved", "accept", "ok", "true"})
 SHOWN: Final = 200
@@ -113,7 +116,7 @@ def _said(error: Exception) -> str:
 
 def _told(asked: ToolCall, context: ToolContext, content: str, *, failed: bool = False) -> Message:
     """The message, and the event of the call in the log."""
-    if context.runtime is not None:
+    if context.runtime is not None and context.runtime.is_recorded:
         agent = getattr(context.agent, "name", None)
         told = {"tool": asked.name, "call": asked.id, "agent": agent, "error": content[:SHOWN] if failed else None}
         context.runtime.record("tool_called", {key: value for key, value in told.items() if value is not None})
@@ -185,9 +188,9 @@ def in_call_order(messages: Sequence[Message]) -> list[Message]:
 
 def without_gaps(messages: Sequence[Message]) -> Sequence[Message]:
     """A conversation as providers take it: calls that were never made, since a run was left, are answered so."""
-    asked = [call.id for message in messages if message.tool_calls for call in message.tool_calls]
-    given = [message.tool_call_id for message in messages if message.role == "tool"]
-    if len(asked) == len(given) and set(given).issuperset(asked):  # nearly always, and quickly told
+    asked = [call.id for call in chain.from_iterable(map(_CALLS, messages))]
+    given = list(map(_ANSWERS_TO, messages))
+    if len(asked) == len(given) - given.count(None) and set(given).issuperset(asked):  # nearly always; quickly told
         return messages
     complete: list[Message] = []
     waiting: dict[str, ToolCall] = {}

@@ -67,6 +67,8 @@ class Host(Protocol):
     def spend(self, tokens: int, cost: float) -> None: ...
     def push_message(self, message: Any) -> None: ...
     def record(self, kind: DurableKind, data: Mapping[str, Any]) -> None: ...
+    @property
+    def is_recorded(self) -> bool: ...
     def check_saveable(self, value: Any) -> None: ...
     @property
     def remaining_steps(self) -> int: ...
@@ -166,6 +168,11 @@ class Runtime(Generic[Ctx]):
     def shows_messages(self) -> bool:
         """Whether somebody reads the stream mode `messages`: whether pieces are worth the trouble."""
         return self._host.shows_messages
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether the run has a log, or somebody who hears of events: whether there is anything to `record` for."""
+        return self._host.is_recorded
 
     def record(self, kind: DurableKind, data: Mapping[str, Any]) -> None:
         """Add an event to the log of the run. It is saved with the superstep, and told to instruments at once."""

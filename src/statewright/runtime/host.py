@@ -81,6 +81,11 @@ class RuntimeHost:
             run.watch.noted(scope, kind, data)
 
     @property
+    def is_recorded(self) -> bool:
+        run = self._scope.run
+        return run.saver is not None or run.watch is not None
+
+    @property
     def remaining_steps(self) -> int:
         checkpoint = self._scope.checkpoint
         return self._scope.run.stop - (checkpoint.step if checkpoint is not None else 0)
