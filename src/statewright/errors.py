@@ -46,6 +46,8 @@
     │   ├── ModelAnswerInvalid       its answer is not of the form that was asked for
     │   └── MissingKey               nobody said with which key to ask it
     ├── ToolError                    a tool was called wrongly, is not there, or failed
+    ├── ServiceError                 a request to the service cannot be met; .status and .api_code
+    │   └── InvalidTransition        a run or step cannot go from where it stands to where it was to go
     └── InternalError                a broken invariant: ours, please report it
 
 Build-time, run-time, storage and our own faults differ by type because different people repair them. Control
@@ -58,7 +60,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 __all__ = [
     "BudgetExceeded",
@@ -79,6 +81,7 @@ __all__ = [
     "InvalidGraph",
     "InvalidResume",
     "InvalidSchema",
+    "InvalidTransition",
     "InvalidUpdateError",
     "MissingKey",
     "ModelAnswerInvalid",
@@ -97,6 +100,7 @@ __all__ = [
     "RunCancelled",
     "RunError",
     "SerdeError",
+    "ServiceError",
     "StatewrightError",
     "StorageError",
     "StorageFull",
@@ -565,6 +569,31 @@ class MissingKey(ModelError):
 
 class ToolError(StatewrightError):
     """A tool was called with arguments that it does not take, is not there, is not allowed, or failed."""
+
+
+# -- the service
+
+
+class ServiceError(StatewrightError):
+    """A request to the service cannot be met."""
+
+    status: ClassVar[int] = 400
+    """The status of HTTP."""
+    api_code: ClassVar[str] = "VALIDATION_ERROR"
+    """What programs that talk to the service tell errors by."""
+
+
+class InvalidTransition(ServiceError):
+    """A run or a step cannot go from where it stands to where it was to go."""
+
+    status: ClassVar[int] = 409
+    api_code: ClassVar[str] = "INVALID_TRANSITION"
+
+    def __init__(self, what: str, before: str, after: str, allowed: Sequence[str]) -> None:
+        self.before = before
+        self.after = after
+        may = f"It may become {', '.join(allowed)}." if allowed else "That is its end."
+        super().__init__(f"{what} is {before}, and cannot become {after}. {may}")
 
 
 # -- ours

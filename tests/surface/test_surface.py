@@ -73,7 +73,7 @@ SURFACE = [
 LADDER = [
     {"errors", "ids", "clock", "fingerprint", "messages", "events", "promise"},
     {"channels"},
-    {"checkpoint", "store", "cache"},
+    {"checkpoint", "store", "cache", "runs"},
     {"state"},
     {"graph"},
     {"runtime"},

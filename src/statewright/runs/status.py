@@ -1,0 +1,81 @@
+"""Where runs and their steps stand, and how they may go on: two tables, and nothing else is possible."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final, TypeVar
+
+from statewright.errors import InvalidTransition
+
+
+class RunStatus(StrEnum):
+    """Where a run stands."""
+
+    PENDING = "pending"
+    """It was accepted, and nobody has begun with it."""
+    RUNNING = "running"
+    WAITING = "waiting"
+    """For an instant, a signal or an answer; it holds nothing meanwhile."""
+    PAUSED = "paused"
+    """Somebody stopped it between two steps, and may let it go on."""
+    COMPLETED = "completed"
+    FAILED = "failed"
+    """It may be tried again."""
+    CANCELLED = "cancelled"
+
+    @property
+    def may_become(self) -> frozenset[RunStatus]:
+        """What can come after it: nothing after an end."""
+        return RUN_TRANSITIONS[self]
+
+
+class StepStatus(StrEnum):
+    """Where a step of a run stands."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    WAITING = "waiting"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+    """The run jumped over it."""
+    CANCELLED = "cancelled"
+
+    @property
+    def may_become(self) -> frozenset[StepStatus]:
+        """What can come after it: nothing after an end."""
+        return STEP_TRANSITIONS[self]
+
+
+RUN_TRANSITIONS: Final[Mapping[RunStatus, frozenset[RunStatus]]] = {
+    RunStatus.PENDING: frozenset({RunStatus.RUNNING, RunStatus.CANCELLED}),
+    RunStatus.RUNNING: frozenset(
+        {RunStatus.WAITING, RunStatus.PAUSED, RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED}
+    ),
+    RunStatus.WAITING: frozenset({RunStatus.RUNNING, RunStatus.CANCELLED, RunStatus.FAILED}),
+    RunStatus.PAUSED: frozenset({RunStatus.RUNNING, RunStatus.CANCELLED}),
+    RunStatus.FAILED: frozenset({RunStatus.RUNNING}),
+    RunStatus.COMPLETED: frozenset(),
+    RunStatus.CANCELLED: frozenset(),
+}
+STEP_TRANSITIONS: Final[Mapping[StepStatus, frozenset[StepStatus]]] = {
+    StepStatus.PENDING: frozenset({StepStatus.RUNNING, StepStatus.SKIPPED, StepStatus.CANCELLED}),
+    StepStatus.RUNNING: frozenset({StepStatus.WAITING, StepStatus.COMPLETED, StepStatus.FAILED, StepStatus.CANCELLED}),
+    StepStatus.WAITING: frozenset({StepStatus.RUNNING, StepStatus.COMPLETED, StepStatus.FAILED, StepStatus.CANCELLED}),
+    StepStatus.FAILED: frozenset({StepStatus.RUNNING}),
+    StepStatus.COMPLETED: frozenset(),
+    StepStatus.SKIPPED: frozenset(),
+    StepStatus.CANCELLED: frozenset(),
+}
+Status = TypeVar("Status", RunStatus, StepStatus)
+
+
+def check_transition(what: str, before: Status, after: Status) -> Status:
+    """The status after, if it may follow the one before. Raises InvalidTransition, which names what may follow.
+
+    `what` is the run or the step that it concerns, as its owner knows it.
+    """
+    if after not in before.may_become:
+        raise InvalidTransition(what, before, after, sorted(before.may_become))
+    return after
