@@ -1,0 +1,23 @@
+"""Definitions as data."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from statewright.workflow.steps.model import STEP_KINDS, Definition, TaskStep, WaitStep
+
+
+def test_every_type_of_step_has_its_class() -> None:
+    assert {kind.model_fields["type"].annotation.__args__[0] for kind in STEP_KINDS.values()} == set(STEP_KINDS)
+
+
+def test_python_writes_snake_case_and_json_has_camel_case() -> None:
+    step = WaitStep(type="wait", name="w", duration_ms=5)
+    assert step.model_dump(mode="json", by_alias=True)["durationMs"] == 5
+
+
+def test_a_definition_does_not_change() -> None:
+    definition = Definition(name="n", version="1", steps=(TaskStep(type="task", name="a", handler="h"),))
+    with pytest.raises(ValidationError, match="frozen"):
+        definition.name = "other"  # type: ignore[misc]

@@ -1,0 +1,143 @@
+"""Definitions read, and everything that can be wrong with one."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from statewright.errors import WorkflowError
+from statewright.workflow.steps import Definition, read_definition
+
+LEAD = {
+    "name": "lead-outreach",
+    "version": "1",
+    "steps": [
+        {"type": "task", "name": "enrich-lead", "handler": "enrich"},
+        {
+            "type": "llm",
+            "name": "draft-email",
+            "model": "gpt-4o",
+            "systemPrompt": "You write for {{input.companyName}}.",
+            "messages": [{"role": "user", "content": "Write to {{state.leadName}}."}],
+            "outputKey": "emailDraft",
+        },
+        {"type": "condition", "name": "good", "expression": "score.value", "trueStep": "send", "falseStep": "ask"},
+        {"type": "approval", "name": "ask", "contentKey": "emailDraft", "onReject": "continue"},
+        {"type": "wait", "name": "later", "durationMs": 1000},
+        {"type": "external_event", "name": "paid", "signalType": "payment_confirmed", "timeoutMs": 60000},
+        {"type": "task", "name": "send", "handler": "mail:send", "retry": {"maxAttempts": 5}, "end": True},
+    ],
+}
+
+
+def changed(place: int, **keys: Any) -> dict[str, Any]:
+    """The definition with other keys in one step; None takes a key away."""
+    steps = [dict(step) for step in LEAD["steps"]]
+    steps[place].update(keys)
+    steps[place] = {key: value for key, value in steps[place].items() if value is not None}
+    return {**LEAD, "steps": steps}
+
+
+def problems(document: Any) -> list[str]:
+    with pytest.raises(WorkflowError) as refused:
+        read_definition(document, source="flow.json")
+    return [str(problem) for problem in refused.value.problems]
+
+
+def test_all_types_of_steps_with_their_defaults() -> None:
+    definition = read_definition(json.dumps(LEAD))
+    assert [step.type for step in definition.steps] == [
+        "task", "llm", "condition", "approval", "wait", "external_event", "task",
+    ]  # fmt: skip
+    assert definition.step("enrich-lead").retry.model_dump() == {
+        "max_attempts": 3, "backoff_ms": 1000, "backoff_multiplier": 2.0, "max_backoff_ms": 300_000,
+    }  # fmt: skip
+    assert definition.step("ask").retry.max_attempts == 1
+    assert (definition.step("send").retry.max_attempts, definition.step("send").end) == (5, True)
+    with pytest.raises(KeyError):
+        definition.step("nowhere")
+
+
+def test_what_is_read_again_is_the_same() -> None:
+    definition = read_definition(LEAD)
+    again = read_definition(json.dumps(definition.to_json()))
+    assert again == definition
+    assert again.digest == definition.digest
+
+
+def test_the_digest_is_of_the_content() -> None:
+    definition = read_definition(LEAD)
+    turned = {key: LEAD[key] for key in reversed(LEAD)}
+    written_out = changed(0, retry={"maxAttempts": 3})
+    assert read_definition(turned).digest == definition.digest == read_definition(written_out).digest
+    assert read_definition(changed(0, handler="other")).digest != definition.digest
+    assert len(definition.digest) == 64
+
+
+@pytest.mark.parametrize(
+    ("document", "said"),
+    [
+        ("{", "Line 1, column 2: This is no JSON"),
+        (b"\xff", "This is no JSON"),
+        ("[]", "found []"),
+        ({**LEAD, "steps": []}, "In 'steps'"),
+        ({**LEAD, "name": ""}, "In 'name'"),
+        ({**LEAD, "name": "x" * 201}, "In 'name'"),
+        ({**LEAD, "version": "x" * 51}, "In 'version'"),
+        ({**LEAD, "descripton": "x"}, "There is no key 'descripton'. Did you mean 'description'?"),
+        (changed(0, type="tsak"), "In 'steps[0].type': There is no type of step 'tsak'. Did you mean 'task'?"),
+        (changed(0, type=None), "In 'steps[0]': 'type' is missing."),
+        (changed(0, handler=None), "In 'steps[0]': 'handler' is missing."),
+        (changed(0, handlr="x"), "In 'steps[0].handlr': There is no key 'handlr'. Did you mean 'handler'?"),
+        (changed(0, name="send"), "In 'steps[6].name': Another step is called 'send' too. Rename one."),
+        (changed(0, name="x" * 101), "In 'steps[0].name'"),
+        (changed(0, next="sned"), "In 'steps[0].next': There is no step 'sned'. Did you mean 'send'?"),
+        (changed(0, next="send", end=True), "In 'steps[0]': The step has both next and end. Keep one of them."),
+        (changed(0, retry={"maxAttempts": 0}), "In 'steps[0].retry.maxAttempts'"),
+        (changed(0, retry={"maxAttempts": 21}), "found 21."),
+        (changed(0, retry={"backoffMs": 99}), "In 'steps[0].retry.backoffMs'"),
+        (changed(0, retry={"backoffMultiplier": 11}), "In 'steps[0].retry.backoffMultiplier'"),
+        (changed(1, messages=[]), "In 'steps[1].messages'"),
+        (changed(1, temperature=2.1), "In 'steps[1].temperature'"),
+        (changed(1, maxToolRounds=21), "In 'steps[1].maxToolRounds'"),
+        (changed(1, responseFormat="xml"), "In 'steps[1].responseFormat'"),
+        (changed(2, trueStep="nowhere"), "In 'steps[2].trueStep': There is no step 'nowhere'."),
+        (changed(2, falseStep=None), "In 'steps[2]': 'falseStep' is missing."),
+        (changed(2, end=True), "A condition goes on by its two steps alone. Drop next and end."),
+        (changed(3, onReject="shrug"), "In 'steps[3].onReject'"),
+        (changed(4, durationMs=None), "It has neither of durationMs and untilTimestamp. Give one of them."),
+        (changed(4, untilTimestamp="2026-01-02T00:00:00Z"), "It has both of durationMs and untilTimestamp."),
+        (changed(4, durationMs=-1), "In 'steps[4].durationMs'"),
+        (changed(4, durationMs=None, untilTimestamp="2026-01-02T00:00:00"), "The instant has no time zone."),
+        (changed(5, signalType=""), "In 'steps[5].signalType'"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_place(document: Any, said: str) -> None:
+    assert any(said in one for one in problems(document)), problems(document)
+
+
+def test_everything_wrong_is_said_at_once() -> None:
+    document = changed(0, handler=None, next=7)
+    document["version"] = None
+    assert len(problems(document)) == 3
+    document = changed(2, trueStep="nowhere", falseStep="nobody")
+    assert len(problems({**document, "steps": [*document["steps"], LEAD["steps"][0]]})) == 3
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(),
+        lambda inner: (
+            st.lists(inner)
+            | st.dictionaries(st.sampled_from(["name", "version", "steps", "type", "task", "next"]) | st.text(), inner)
+        ),
+    )
+)
+def test_anything_is_a_definition_or_refused(document: Any) -> None:
+    with contextlib.suppress(WorkflowError):
+        assert isinstance(read_definition(document), Definition)
