@@ -110,7 +110,9 @@ def test_the_front_door_is_what_it_was() -> None:
         "agents.memory",
         "agents.prebuilt",
         "testing",
+        "runs",
         "workflow.states",
+        "workflow.steps",
     ],
 )
 def test_what_a_folder_offers_is_there(package: str) -> None:

@@ -1,0 +1,39 @@
+"""Truth as JavaScript has it, at the end of a path."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from statewright.workflow.steps.condition import holds, is_true
+
+
+@pytest.mark.parametrize("value", [80, -1, 0.5, "0", "false", " ", True, [], {}, [0], {"a": None}, float("inf")])
+def test_what_is_true(value: Any) -> None:
+    assert is_true(value)
+
+
+@pytest.mark.parametrize("value", [0, 0.0, -0.0, "", None, False, float("nan")])
+def test_what_is_false(value: Any) -> None:
+    assert not is_true(value)
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("score", True),
+        (" score ", True),
+        ("lead.score", True),
+        ("lead.items.0", True),
+        ("lead.items.1", False),
+        ("lead.items.length", False),
+        ("lead.missing.more", False),
+        ("score.more", False),
+        ("missing", False),
+        ("", False),
+        ("lead.none", False),
+    ],
+)
+def test_a_path_into_the_state(expression: str, expected: bool) -> None:
+    assert holds(expression, {"score": 80, "lead": {"score": 1, "items": ["x"], "none": None}}) is expected
