@@ -25,6 +25,7 @@ class Spending:
 
         self.recorded: list[Mapping[str, Any]] = []
         self.shows_messages = False
+        self.is_recorded = True
 
     def spend(self, *, tokens: int = 0, cost: float = 0.0) -> None:
         self.tokens += tokens
