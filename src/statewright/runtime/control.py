@@ -32,9 +32,14 @@ class RunControl:
         """
         self.cancel_reason = reason
         with self._lock:
-            calls = list(self._calls.values())
-        for call in calls:
-            call()
+            calls = list(self._calls.items())
+        for key, call in calls:
+            try:
+                call()
+            except RuntimeError:
+                if key in self._calls:
+                    raise
+                # Its block has ended in between, and the event loop that it would have woken is closed.
 
     @property
     def drain_requested(self) -> bool:

@@ -1,5 +1,6 @@
 """Asking a run to stop."""
 
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -94,3 +95,28 @@ def test_nothing_is_under_way_before_anybody_runs_and_after_all_are_done() -> No
     control.wait_until_stopped()  # returns at once
 
     assert seen == [True, False, False, False, True]
+
+
+def test_a_block_that_ends_while_its_run_is_cancelled_is_not_in_the_way() -> None:
+    """Its event loop may be closed by then."""
+    control, seen = RunControl(), list[str]()
+    blocks = ExitStack()
+
+    def closes() -> None:
+        blocks.close()
+        raise RuntimeError("Event loop is closed")
+
+    blocks.enter_context(control.calling(closes))
+    with control.calling(lambda: seen.append("called")):
+        control.request_cancel()
+    assert seen == ["called"]
+
+
+def test_what_goes_wrong_within_a_block_is_raised() -> None:
+    control = RunControl()
+
+    def fails() -> None:
+        raise RuntimeError("broken")
+
+    with control.calling(fails), pytest.raises(RuntimeError, match="broken"):
+        control.request_cancel()
