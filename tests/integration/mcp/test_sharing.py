@@ -15,9 +15,11 @@ import pytest
 from tests.mcp_servers import by_name, call, eventually, everything, is_alive, program, wild
 
 from statewright import START, Runtime, StateGraph
+from statewright.agents import Agent
 from statewright.agents.mcp import McpServer, McpTools, McpUnavailableWarning
 from statewright.agents.tools import ToolContext
 from statewright.errors import ToolError
+from statewright.models import ScriptedModel
 
 NOTHING = ToolContext()
 
@@ -144,6 +146,26 @@ def test_an_owner_that_nobody_holds_counts_as_closed_but_tools_hold_their_owner(
     del process
     gc.collect()
     assert eventually(lambda: not is_alive(number))
+
+
+def test_agents_that_nobody_holds_leave_no_programs_behind(tmp_path: Path) -> None:
+    """Nothing of a run may live on in a timer, a loop or a cache, and its agent with it."""
+    log = tmp_path / "starts"
+
+    def runs(number: int) -> None:
+        server = everything(env={"STARTS": str(log), "NUMBER": str(number)})
+        Agent("a", model=ScriptedModel(["hi"]), mcp_servers=[server]).run("go")
+
+    for number in range(3):
+        runs(number)
+    programs = [int(line) for line in log.read_text(encoding="utf-8").split()]
+    assert len(programs) == 3
+
+    def all_gone() -> bool:
+        gc.collect()
+        return not any(map(is_alive, programs))
+
+    assert eventually(all_gone)
 
 
 def test_what_is_closed_says_so() -> None:
