@@ -25,6 +25,7 @@
     │   ├── GraphVersionMismatch     a thread that was saved by another version of the graph and does not fit this one
     │   ├── MutatedState             a node changed shared state in place (debug)
     │   ├── RunCancelled             the run was cancelled
+    │   ├── ChildRunFailed           a run that a node has started, and waited for, did not complete
     │   ├── GraphDrained             the run was asked to stop, and can go on later
     │   └── RoutingError             the result of a state does not say how to go on
     ├── StorageError
@@ -39,6 +40,8 @@
     │   │   ├── StorageFull          no room left
     │   │   └── StorageLocked        another process has locked it for too long
     │   ├── DamagedDatabase          what is stored is not what was written
+    │   ├── RecordConflict           a record is not, or not any more, as a change expects it
+    │   │   └── DuplicateRecord      there is a record of its id or name already
     │   ├── WrongKey                 encrypted with another key, or not at all
     │   └── NewerFormat              written by a newer version of Statewright
     ├── ModelError                   a model gave no answer that can be used
@@ -46,8 +49,16 @@
     │   ├── ModelAnswerInvalid       its answer is not of the form that was asked for
     │   └── MissingKey               nobody said with which key to ask it
     ├── ToolError                    a tool was called wrongly, is not there, or failed
-    ├── ServiceError                 a request to the service cannot be met; .status and .api_code
-    │   └── InvalidTransition        a run or step cannot go from where it stands to where it was to go
+    ├── ServiceError                 a request to the service cannot be met; .status, .api_code and .details
+    │   ├── InvalidRequest           it does not say what it must, or says what means nothing
+    │   ├── Unauthorized             nobody said, with a key that is known, who asks
+    │   ├── Forbidden                who asks may not do this
+    │   ├── NotFound                 there is no such thing, or none that may be seen
+    │   ├── RequestConflict          what is asked for does not go with what is
+    │   │   ├── InvalidTransition    a run or step cannot go from where it stands to where it was to go
+    │   │   └── SignalMismatch       the run waits for another type of signal
+    │   ├── PayloadTooLarge          more than the service takes at once
+    │   └── TooManyRequests          more requests than are allowed in a while; .retry_after
     └── InternalError                a broken invariant: ours, please report it
 
 Build-time, run-time, storage and our own faults differ by type because different people repair them. Control
@@ -66,12 +77,15 @@ __all__ = [
     "BudgetExceeded",
     "CheckpointConflict",
     "CheckpointNotFound",
+    "ChildRunFailed",
     "CircuitOpen",
     "ConflictingWrites",
     "DamagedDatabase",
+    "DuplicateRecord",
     "EmptyInputError",
     "ExpressionError",
     "Fenced",
+    "Forbidden",
     "GraphDrained",
     "GraphError",
     "GraphRecursionError",
@@ -79,6 +93,7 @@ __all__ = [
     "InternalError",
     "InvalidConfig",
     "InvalidGraph",
+    "InvalidRequest",
     "InvalidResume",
     "InvalidSchema",
     "InvalidTransition",
@@ -94,13 +109,18 @@ __all__ = [
     "NodeFailed",
     "NodeTimeoutError",
     "NonDeterminismError",
+    "NotFound",
+    "PayloadTooLarge",
     "Problem",
     "RateLimited",
+    "RecordConflict",
+    "RequestConflict",
     "RoutingError",
     "RunCancelled",
     "RunError",
     "SerdeError",
     "ServiceError",
+    "SignalMismatch",
     "StatewrightError",
     "StorageError",
     "StorageFull",
@@ -108,8 +128,10 @@ __all__ = [
     "StorageUnavailable",
     "StoredError",
     "ThreadBusy",
+    "TooManyRequests",
     "ToolError",
     "UnansweredInterrupts",
+    "Unauthorized",
     "UnknownKeyWarning",
     "UnknownTarget",
     "WorkflowError",
@@ -413,6 +435,17 @@ class RunCancelled(RunError):
         super().__init__(f"The run was cancelled: {reason}. Call invoke(None) on its thread to go on.")
 
 
+class ChildRunFailed(RunError):
+    """A run that a node has started, and waited for, has failed or was cancelled."""
+
+    def __init__(self, run_id: str, graph: str, status: str, error: Any = None) -> None:
+        self.run_id = run_id
+        self.status = status
+        self.details = error
+        told = f": {error['message']}" if isinstance(error, dict) and "message" in error else ""
+        super().__init__(f"Run {run_id} of {graph!r} is {status}{told}. Look at its events, and try it again.")
+
+
 class GraphDrained(RunError):
     """The run was asked to stop at a superstep boundary, and did; what was done is kept."""
 
@@ -518,6 +551,29 @@ class DamagedDatabase(StorageError):
         )
 
 
+class RecordConflict(StorageError):
+    """A record of the ledger is not, or not any more, as a change expects it: somebody else was quicker."""
+
+    def __init__(self, table: str, identity: str, expected: Sequence[Any] = ()) -> None:
+        self.table = table
+        self.id = identity
+        told = " and ".join(f"{name} {operator} {value!r}" for name, operator, value in expected)
+        super().__init__(
+            f"The record {identity!r} of {table} is not there"
+            + (f" with {told}: it was changed meanwhile. Read it again." if told else ".")
+        )
+
+
+class DuplicateRecord(RecordConflict):
+    """There is a record of the same id, or with the same values where these tell records apart."""
+
+    def __init__(self, table: str, columns: Sequence[str], values: Sequence[Any]) -> None:
+        super().__init__(table, "")
+        self.columns = tuple(columns)
+        told = " and ".join(f"{name} {value!r}" for name, value in zip(columns, values, strict=True))
+        self.args = (f"There is a record of {table} with {told} already. Choose another.",)
+
+
 class WrongKey(StorageError):
     """The database is encrypted with another key, or is not encrypted."""
 
@@ -577,23 +633,88 @@ class ToolError(StatewrightError):
 class ServiceError(StatewrightError):
     """A request to the service cannot be met."""
 
-    status: ClassVar[int] = 400
+    status: ClassVar[int] = 500
     """The status of HTTP."""
-    api_code: ClassVar[str] = "VALIDATION_ERROR"
+    api_code: ClassVar[str] = "INTERNAL_ERROR"
     """What programs that talk to the service tell errors by."""
 
+    def __init__(self, message: str, *, details: Any = None) -> None:
+        self.details = details
+        """More that programs may want to know, as JSON."""
+        super().__init__(message)
 
-class InvalidTransition(ServiceError):
-    """A run or a step cannot go from where it stands to where it was to go."""
+
+class InvalidRequest(ServiceError):
+    """A request does not say what it must say, or says what means nothing."""
+
+    status: ClassVar[int] = 400
+    api_code: ClassVar[str] = "VALIDATION_ERROR"
+
+
+class Unauthorized(ServiceError):
+    """Nobody said who asks, or with a key that is not known, was revoked, or has expired."""
+
+    status: ClassVar[int] = 401
+    api_code: ClassVar[str] = "AUTH_ERROR"
+
+
+class Forbidden(ServiceError):
+    """Who asks may not do this."""
+
+    status: ClassVar[int] = 403
+    api_code: ClassVar[str] = "FORBIDDEN"
+
+
+class NotFound(ServiceError):
+    """There is no such thing, or it belongs to somebody else: the answer does not tell which."""
+
+    status: ClassVar[int] = 404
+    api_code: ClassVar[str] = "NOT_FOUND"
+
+
+class RequestConflict(ServiceError):
+    """What is asked for does not go with what is: a name that is taken, a thread that is busy."""
 
     status: ClassVar[int] = 409
+    api_code: ClassVar[str] = "CONFLICT"
+
+
+class SignalMismatch(RequestConflict):
+    """A run waits for another type of signal than the one that was sent."""
+
+    api_code: ClassVar[str] = "SIGNAL_MISMATCH"
+
+
+class PayloadTooLarge(ServiceError):
+    """A request, or what a run would keep, is larger than the service takes."""
+
+    status: ClassVar[int] = 413
+    api_code: ClassVar[str] = "PAYLOAD_TOO_LARGE"
+
+
+class TooManyRequests(ServiceError):
+    """More was asked for in a while than is allowed."""
+
+    status: ClassVar[int] = 429
+    api_code: ClassVar[str] = "RATE_LIMIT_ERROR"
+
+    def __init__(self, message: str, *, retry_after: float) -> None:
+        self.retry_after = retry_after
+        """Seconds after which it is worth another try."""
+        super().__init__(message, details={"retryAfter": retry_after})
+
+
+class InvalidTransition(RequestConflict):
+    """A run or a step cannot go from where it stands to where it was to go."""
+
     api_code: ClassVar[str] = "INVALID_TRANSITION"
 
     def __init__(self, what: str, before: str, after: str, allowed: Sequence[str]) -> None:
         self.before = before
         self.after = after
         may = f"It may become {', '.join(allowed)}." if allowed else "That is its end."
-        super().__init__(f"{what} is {before}, and cannot become {after}. {may}")
+        details = {"status": str(before), "allowed": [str(one) for one in allowed]}
+        super().__init__(f"{what} is {before}, and cannot become {after}. {may}", details=details)
 
 
 # -- ours

@@ -18,6 +18,7 @@ DurableKind = Literal[
     "interrupted",
     "model_called",
     "tool_called",
+    "step_reported",
 ]
 LiveKind = Literal[
     "input_applied",

@@ -52,8 +52,9 @@ class Checkpointer(Protocol):
         *,
         hold: Hold | None = None,
         log: Log | None = None,
+        also: Sequence[Any] = (),
     ) -> Answered[None]:
-        """Add to what is known about the frontier of a checkpoint, and to the log of the run.
+        """Add to what is known about the frontier of a checkpoint, and to the log of the run; `also` as in `commit`.
 
         Raises ThreadBusy if `hold` claims a thread that another run holds, Fenced if the hold is lost; saves nothing
         then.

@@ -253,6 +253,7 @@ EVENTS: tuple[DurableKind, ...] = (
     "interrupted",
     "model_called",
     "tool_called",
+    "step_reported",
 )
 """Kinds that are stored as numbers; new ones are added at the end."""
 _NUMBER_OF_EVENT: Final[dict[str, int]] = {kind: number for number, kind in enumerate(EVENTS)}

@@ -121,24 +121,29 @@ class InMemorySaver:
         """Nothing has to be known: values are kept as they are."""
 
     def commit(self, commit: Commit, *, also: Sequence[Callable[[], object]] = ()) -> CheckpointId:
-        """Save a superstep; `also` are functions that are called with it, and have checked before."""
+        """Save a superstep; `also` are functions that do something whole or, when they raise, not at all."""
         with self._lock:
-            identity = self._keep(commit)
-            for one in commit.beside:
-                self._keep(one)
+            for one in (commit, *commit.beside):
+                self._check(one)
             for write in also:
                 write()
-        return identity
+            for one in commit.beside:
+                self._keep(one)
+            return self._keep(commit)
 
-    def _keep(self, commit: Commit) -> CheckpointId:
-        """Save a superstep. The lock is held."""
+    def _check(self, commit: Commit) -> None:
+        """Raise if a commit is not right. The lock is held."""
         line = commit.line
         thread = self._threads.get(line.thread_id) or _Thread()
-        head = thread.heads.get((line.namespace, line.branch))
         thread.check(line.thread_id, commit.hold)
+        head = thread.heads.get((line.namespace, line.branch))
         if head != commit.expected:
             raise CheckpointConflict(line.thread_id, commit.expected, head)
-        self._threads[line.thread_id] = thread
+
+    def _keep(self, commit: Commit) -> CheckpointId:
+        """Save a superstep that was checked. The lock is held."""
+        line = commit.line
+        thread = self._threads.setdefault(line.thread_id, _Thread())
         thread.take(commit.hold)
         saved = thread.saved.get(line.namespace)
         if saved is None:
@@ -162,6 +167,7 @@ class InMemorySaver:
         *,
         hold: Hold | None = None,
         log: Log | None = None,
+        also: Sequence[Callable[[], object]] = (),
     ) -> None:
         with self._lock:
             thread = self._threads.get(line.thread_id) or _Thread()
@@ -171,6 +177,8 @@ class InMemorySaver:
                 raise CheckpointNotFound(
                     f"Thread {line.thread_id!r} has no checkpoint {checkpoint_id!r} to which results could be added."
                 )
+            for write in also:
+                write()
             thread.take(hold)
             if log is not None:
                 thread.written.append((line.namespace, log))

@@ -348,6 +348,11 @@ class Commit:
     size: int | None = None
     """How many bytes it took; set by savers that know."""
 
+    @property
+    def results(self) -> Sequence[TaskResult]:
+        """The results that the checkpoint applies, where whoever made the commit knows them."""
+        return ()
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SavedCheckpoint:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Mapping
-from copy import copy
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from statewright.checkpoint import Checkpointer, InMemorySaver
@@ -60,6 +60,40 @@ def load(target: str, models: Models) -> Loaded:
     return _compiled(found, left, target)
 
 
+def load_served(target: str, module: ModuleType, models: Models) -> CompiledGraph:
+    """The graph that a target means in its module, to be served: models go to those who have not chosen their own.
+
+    Raises WrongUse, and InvalidGraph for a graph that is wrong.
+    """
+    found, left = _among(vars(module), target, models)
+    return _compiled(found, left, module.__file__ or target).app
+
+
+def served_names(module: ModuleType) -> dict[str, str]:
+    """What of a module is served, if nobody says what: under which name, and how the module calls it.
+
+    Graphs that are compiled, networks, and the graph with a usual name; where there are none, the builders of graphs;
+    where there are none either, agents. The only one, or that with a usual name, has the name of the module.
+    """
+    graphs = _each_once(module, _is_graph)
+    usual = next((key for key in USUAL_NAMES if key in graphs), None)
+    ready = [key for key, one in graphs.items() if key == usual or not isinstance(one, StateGraph)]
+    chosen = ready or list(graphs) or list(_each_once(module, _is_agent))
+    first = next((key for key in USUAL_NAMES if key in chosen), chosen[0] if len(chosen) == 1 else None)
+    if module.__name__ in chosen:
+        first = None
+    return {module.__name__ if key == first else key: key for key in chosen}
+
+
+def _each_once(module: ModuleType, is_wanted: Callable[[object], bool]) -> dict[str, Any]:
+    """What a module holds of a kind, by the first name that each has."""
+    found: dict[int, tuple[str, Any]] = {}
+    for key, one in vars(module).items():
+        if is_wanted(one):
+            found.setdefault(id(one), (key, one))
+    return dict(found.values())
+
+
 def _compiled(found: Found, models: Models | None, target: str) -> Loaded:
     if not isinstance(found, CompiledGraph | StateGraph):
         from statewright.cli.agents import network_of
@@ -76,10 +110,7 @@ def keeps_threads(app: CompiledGraph) -> bool:
 
 def saved_in(app: CompiledGraph, saver: Checkpointer) -> CompiledGraph:
     """The same graph with its threads in another saver, which is told what the state holds."""
-    same = copy(app)
-    same.checkpointer = saver
-    saver.allow(app.program.stored_types)
-    return same
+    return app.surrounded_by(checkpointer=saver)
 
 
 def _found(target: str, models: Models) -> tuple[Found, Models]:
@@ -87,8 +118,11 @@ def _found(target: str, models: Models) -> tuple[Found, Models]:
 
     Of several, the one with a usual name is meant; agents count only where there is no graph and no network.
     """
+    return _among(vars(module_of(target.partition(":")[0])), target, models)
+
+
+def _among(names: Mapping[str, Any], target: str, models: Models) -> tuple[Found, Models]:
     file, _, name = target.partition(":")
-    names = vars(module_of(file))
     graphs: dict[str, Any] = {key: one for key, one in names.items() if _is_graph(one)}
     agents = {key: one for key, one in names.items() if _is_agent(one)}
     if not name:

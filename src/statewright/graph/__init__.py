@@ -3,7 +3,7 @@
 from statewright.graph.answer import Answer, ParentCommand, Reported, read_answer
 from statewright.graph.builder import GraphBuilder, GraphWarning
 from statewright.graph.command import END, START, STOP, Command, Send
-from statewright.graph.context import ExecutionInfo, Host, NodeError, Runtime, StreamWriter, SubgraphLike
+from statewright.graph.context import ExecutionInfo, Host, NodeError, RunStarter, Runtime, StreamWriter, SubgraphLike
 from statewright.graph.graph import Graph
 from statewright.graph.node import Branch, Join, JoinEdge, Memory, Node, TagLimits
 from statewright.graph.parameters import Parameters, is_coroutine_function, read_parameters
@@ -42,6 +42,7 @@ __all__ = [
     "RateLimit",
     "Reported",
     "RetryPolicy",
+    "RunStarter",
     "Runtime",
     "Send",
     "StreamWriter",

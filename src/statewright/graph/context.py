@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any, Generic, Protocol, TypeGuard, TypeVar, runtime_checkable
 
-from statewright.checkpoint import stored_as
+from statewright.checkpoint import Interrupt, stored_as
 from statewright.events import DurableKind
 from statewright.store import Store
 
@@ -67,6 +67,8 @@ class Host(Protocol):
     def spend(self, tokens: int, cost: float) -> None: ...
     def push_message(self, message: Any) -> None: ...
     def record(self, kind: DurableKind, data: Mapping[str, Any]) -> None: ...
+    def asked(self, key: str) -> Interrupt | None: ...
+    def start_run(self, graph: str, input: Any, *, wait: bool, key: str | None, options: Mapping[str, Any]) -> Any: ...  # noqa: A002
     @property
     def is_recorded(self) -> bool: ...
     def check_saveable(self, value: Any) -> None: ...
@@ -74,6 +76,14 @@ class Host(Protocol):
     def remaining_steps(self) -> int: ...
     @property
     def shows_messages(self) -> bool: ...
+
+
+class RunStarter(Protocol):
+    """What starts runs beside the present one: a service, where one keeps the run."""
+
+    def start(self, run_id: str, graph: str, input: Any, *, awaited: bool, options: Mapping[str, Any]) -> None:  # noqa: A002
+        """Start a run with the next write of the present one; nothing happens if there is a run of that id."""
+        ...
 
 
 class Runtime(Generic[Ctx]):
@@ -173,6 +183,33 @@ class Runtime(Generic[Ctx]):
     def is_recorded(self) -> bool:
         """Whether the run has a log, or somebody who hears of events: whether there is anything to `record` for."""
         return self._host.is_recorded
+
+    def asked(self, key: str) -> Interrupt | None:
+        """What this task asked under a key when it was executed before; None if it has not asked that yet.
+
+        A node whose work ends in a question can keep in the question's value what it must not do again.
+        """
+        return self._host.asked(key)
+
+    def start_run(
+        self,
+        graph: str,
+        input: Any = None,  # noqa: A002  # the field's word
+        *,
+        wait: bool = True,
+        key: str | None = None,
+        **options: Any,
+    ) -> Any:
+        """Start a run of another graph, which the service that keeps this run serves under a name.
+
+        With `wait` this run waits for its end, holding nothing meanwhile, and the call returns its output; the node is
+        executed again from its first line then, as with `interrupt()`. Else the id of the run is returned at once. The
+        run starts with the next superstep that is saved, once, however often the node is executed. Cancelling this run
+        cancels it. `key` tells runs apart where their order may change; `options` are those of a start: `thread_id`,
+        `timeout`, `tags`, `metadata`, `concurrency_key`, `concurrency_limit`, `settings`. Raises ChildRunFailed if the
+        run fails or is cancelled, NotFound for a graph there is not, InvalidConfig where no service keeps the run.
+        """
+        return self._host.start_run(graph, input, wait=wait, key=key, options=options)
 
     def record(self, kind: DurableKind, data: Mapping[str, Any]) -> None:
         """Add an event to the log of the run. It is saved with the superstep, and told to instruments at once."""

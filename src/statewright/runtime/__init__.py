@@ -1,6 +1,7 @@
 """The superstep runtime: a pure core that decides, and two thin drivers that act."""
 
 from statewright.runtime.ambient import get_config, get_runtime, get_store, get_stream_writer
+from statewright.runtime.child_run import RUN_ENDED
 from statewright.runtime.compiled import CallOptions, CompiledGraph, GraphOutput
 from statewright.runtime.config import Durability, OnUnfinished
 from statewright.runtime.control import RunControl
@@ -9,11 +10,14 @@ from statewright.runtime.interrupt import interrupt, sleep, wait_for_event
 from statewright.runtime.iterate import Step, StepIterator
 from statewright.runtime.program import Validate
 from statewright.runtime.snapshot import StateSnapshot, TaskSnapshot
+from statewright.runtime.start import TIMED_OUT
 from statewright.runtime.state_graph import MessagesStateGraph, StateGraph
 from statewright.runtime.stream import StreamMode
 from statewright.runtime.thread_state import diff
 
 __all__ = [
+    "RUN_ENDED",
+    "TIMED_OUT",
     "CallOptions",
     "CompiledGraph",
     "Durability",

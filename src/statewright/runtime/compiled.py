@@ -17,7 +17,7 @@ from statewright.checkpoint import Checkpointer, Interrupt, Line, Pruned, PruneP
 from statewright.clock import Clock, SystemClock
 from statewright.errors import InternalError, InvalidConfig, InvalidResume, suggestion
 from statewright.events import Event
-from statewright.graph import Budget, Command, Graph, Memory, ParentCommand
+from statewright.graph import Budget, Command, Graph, Memory, ParentCommand, RunStarter
 from statewright.ids import draw_run_id
 from statewright.runtime.attempts import cached_name
 from statewright.runtime.batch import config_at, recorded, run_beside, run_beside_async
@@ -46,7 +46,7 @@ from statewright.runtime.start import TIMED_OUT, run_to_rest
 from statewright.runtime.stream import INTERRUPT, StreamView, checked_modes, shown_values
 from statewright.runtime.subgraph import Pairs, call_line, call_namespace, check_free, shared
 from statewright.runtime.subgraph_state import callers_run_again, graph_at, node_path, subgraphs_of, with_subgraphs
-from statewright.runtime.thread_state import Update, diff, forked, load_saved, saved_before, updated
+from statewright.runtime.thread_state import Update, diff, forked, load_saved, rolled_back, saved_before, updated
 from statewright.runtime.watch import Printed, Watch, instrument_listeners
 from statewright.state import UnknownKeys, check_value, context_json_schema, json_schema
 from statewright.store import Store
@@ -145,6 +145,7 @@ class CompiledGraph:
         self._breaks = (_names(interrupt_before), _names(interrupt_after))
         self._listeners = tuple(instrument_listeners(instruments))
         self._bound: Mapping[str, Any] | None = None
+        self._starter: RunStarter | None = None
         self._allowed_by: Checkpointer | None = checkpointer
         """The saver that was told last which types the state holds."""
 
@@ -169,6 +170,30 @@ class CompiledGraph:
         read_settings(bound)
         same = copy(self)
         same._bound = bound
+        return same
+
+    def surrounded_by(
+        self,
+        *,
+        checkpointer: Checkpointer | None = None,
+        store: Store | None = None,
+        cache: Cache | None = None,
+        clock: Clock | None = None,
+        instruments: Sequence[Instrument] = (),
+        starter: RunStarter | None = None,
+    ) -> Self:
+        """The same graph with another saver, store, cache or clock, and more instruments; what is None stays.
+
+        `starter` is what starts other runs for its nodes.
+        """
+        same = copy(self)
+        same.checkpointer = checkpointer or self.checkpointer
+        same.store, same.cache, same._clock = store or self.store, cache or self.cache, clock or self._clock
+        if checkpointer is not None:
+            checkpointer.allow(self._program.stored_types)
+            same._allowed_by = checkpointer
+        same._listeners = (*self._listeners, *instrument_listeners(instruments))
+        same._starter = starter or self._starter
         return same
 
     # -- running
@@ -448,6 +473,11 @@ class CompiledGraph:
         line, head = perform_all(run, forked(run, branch))
         return checkpoint_config(line, head)
 
+    def roll_back(self, config: Any = None, **options: Unpack[CallOptions]) -> None:
+        """Put the thread back to where it was before its last input, as a new head: history keeps what was undone."""
+        run = self._thread_run(config, options)
+        perform_all(run, rolled_back(run, releases=True))
+
     def diff(self, before: Any, after: Any, **options: Unpack[CallOptions]) -> dict[str, tuple[Any, Any]]:
         """For each field that differs between two checkpoints, which two configs name, its value in both."""
         first, second = (self.get_state(config, **options).values for config in (before, after))
@@ -598,6 +628,7 @@ class CompiledGraph:
             slots=(Slots(settings.max_concurrency),) if settings.max_concurrency is not None else (),
             owner=_new_owner(settings) if line is not None else None,
             keeps_calls=self._keep_calls,
+            starter=self._starter,
             **self._call_options(options),
         )
 
@@ -648,6 +679,7 @@ class CompiledGraph:
             caller=scope.copy() if line is not None else None,
             live=caller.live,
             keeps_calls=caller.keeps_calls or self._keep_calls,
+            starter=caller.starter,
             metadata={"parent_task": task.id if task is not None else ""},
             **inherited,
         )

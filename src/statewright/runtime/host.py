@@ -11,9 +11,11 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+from statewright.checkpoint import Interrupt
 from statewright.events import DurableKind
 from statewright.graph import ExecutionInfo, StreamWriter
-from statewright.ids import TaskId
+from statewright.ids import TaskId, interrupt_id
+from statewright.runtime.child_run import start_run
 from statewright.runtime.journal import journalled
 from statewright.runtime.scope import Scope
 from statewright.store import Store
@@ -68,6 +70,13 @@ class RuntimeHost:
 
     def spend(self, tokens: int, cost: float) -> None:
         self._scope.run.spending.add(tokens, cost)
+
+    def asked(self, key: str) -> Interrupt | None:
+        run, task = self._scope.run, self._scope.task
+        return run.asked.get(interrupt_id(task.id, key)) if task is not None else None
+
+    def start_run(self, graph: str, input: Any, *, wait: bool, key: str | None, options: Mapping[str, Any]) -> Any:  # noqa: A002
+        return start_run(self._scope, graph, input, wait=wait, key=key, options=options)
 
     def record(self, kind: DurableKind, data: Mapping[str, Any]) -> None:
         scope = self._scope

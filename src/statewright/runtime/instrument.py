@@ -12,7 +12,7 @@ class Instrument:
     the input, and the `Rest`, of a run; the tasks of a superstep that starts; `(task, input)` of a task that starts,
     and the outcome of one that ended; the error of an attempt and the seconds until the next one; a commit; the
     interrupts of a run that waits, and the answers, by interrupt id, of one that goes on; of calls of models and
-    tools a dict that says what was called, what it used up and how it ended.
+    tools a dict that says what was called, what it used up and how it ended; the message, and the value.
     """
 
     def on_run_started(self, event: Event) -> None: ...
@@ -38,6 +38,16 @@ class Instrument:
     def on_tool_called(self, event: Event) -> None:
         """A tool that a model asked for has answered, or failed."""
 
+    def on_message(self, event: Event) -> None:
+        """A node has shown a message, or a piece of one. Models stream while somebody wants to hear of this."""
+
+    def wants_messages(self) -> bool:
+        """Whether pieces of messages are worth the trouble now; asked again for each call of a model."""
+        return True
+
+    def on_custom(self, event: Event) -> None:
+        """A node has written a value to the stream."""
+
     def on_interrupt(self, event: Event) -> None:
         """A run comes to rest because tasks wait for something from outside."""
 
@@ -55,6 +65,8 @@ METHOD_BY_KIND = {
     "committed": "on_commit",
     "model_called": "on_model_called",
     "tool_called": "on_tool_called",
+    "message": "on_message",
+    "custom": "on_custom",
     "interrupted": "on_interrupt",
     "resumed": "on_resume",
 }

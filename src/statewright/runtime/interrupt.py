@@ -45,7 +45,7 @@ def interrupt(value: Any, *, key: str | None = None, schema: Any = None, timeout
     nobody answers within `timeout`, `resume_due` goes on, and the call returns None. Raises InvalidUpdateError
     outside a node, and for a key that the node has used already.
     """
-    return _wait_for("interrupt()", key, timeout, lambda: {"value": value, "schema": schema})
+    return wait_for("interrupt()", key, timeout, lambda: {"value": value, "schema": schema})
 
 
 def sleep(delay: Duration | None = None, *, until: datetime | None = None, key: str | None = None) -> None:
@@ -58,7 +58,7 @@ def sleep(delay: Duration | None = None, *, until: datetime | None = None, key: 
         raise InvalidUpdateError("sleep() takes a delay, or an instant as until=: give one of them.")
     if until is not None and until.tzinfo is None:
         raise InvalidUpdateError(f"sleep(until={until!r}) has no time zone, so it is no instant. Give it one.")
-    _wait_for("sleep()", key, delay, lambda: {"value": None, "kind": "timer"}, until)
+    wait_for("sleep()", key, delay, lambda: {"value": None, "kind": "timer"}, until)
 
 
 def wait_for_event(name: str, *, timeout: Duration | None = None, schema: Any = None, key: str | None = None) -> Any:
@@ -70,7 +70,7 @@ def wait_for_event(name: str, *, timeout: Duration | None = None, schema: Any = 
     """
     if not name:
         raise InvalidUpdateError("wait_for_event() was given an empty name. Name the event.")
-    return _wait_for(
+    return wait_for(
         "wait_for_event()", key, timeout, lambda: {"value": name, "schema": schema, "kind": "event", "event": name}
     )
 
@@ -83,7 +83,7 @@ def _checked(answer: Any, known: Interrupt | None, described: Callable[[], dict[
     return check_value(f"answer to {known.id}", schema, answer)
 
 
-def _wait_for(
+def wait_for(
     what: str,
     key: str | None,
     delay: Duration | None,

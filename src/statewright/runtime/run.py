@@ -10,7 +10,7 @@ from statewright.cache import Cache
 from statewright.checkpoint import Checkpoint, Checkpointer, Hold, Interrupt, JournalEntry, JournalKey, Line
 from statewright.clock import Clock
 from statewright.events import Entry, Event
-from statewright.graph import Budget
+from statewright.graph import Budget, RunStarter
 from statewright.ids import TaskId, draw_checkpoint_id, draw_run_id
 from statewright.promise import Later
 from statewright.runtime.budget import Spending
@@ -75,6 +75,7 @@ class Run:
         "settings",
         "slots",
         "spent",
+        "starter",
         "stop",
         "store",
         "unsaved",
@@ -112,6 +113,7 @@ class Run:
         budget: Budget | None = None,
         spent: Spending | None = None,
         slots: tuple[Slots, ...] = (),
+        starter: RunStarter | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
         self.program = program
@@ -147,6 +149,8 @@ class Run:
         self.budget = budget
         self.spent = spent
         """What was counted against the budget; None where nothing was."""
+        self.starter = starter
+        """What starts runs beside this one; None where nobody does."""
         self.slots = slots
         """The limits on what is at work at once in the whole tree of calls."""
         self.guards_all = bool(slots)

@@ -82,6 +82,10 @@ class StepCommit(Commit):
         self._more = more
 
     @property
+    def results(self) -> Sequence[TaskResult]:
+        return self._results
+
+    @property
     def finished(self) -> Sequence[TaskId]:
         """The tasks whose results it applies."""
         return [result.task.id for result in self._results]

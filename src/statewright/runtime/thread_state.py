@@ -197,8 +197,11 @@ def _carried(run: Run, call: SavedCheckpoint, line: Line) -> StepCommit:
     return commit
 
 
-def rolled_back(run: Run) -> Generator[Effect, Any, None]:
-    """Put the branch back to where it was before its last input, as if that run had not been."""
+def rolled_back(run: Run, *, releases: bool = False) -> Generator[Effect, Any, None]:
+    """Put the branch back to where it was before its last input, as if that run had not been.
+
+    With `releases` the thread is let go; else the run goes on with it.
+    """
     head: SavedCheckpoint | None = yield Load(run.settings.branch)
     found = head
     while found is not None and found.source != "input" and found.parent_id is not None:
@@ -214,7 +217,17 @@ def rolled_back(run: Run) -> Generator[Effect, Any, None]:
     pending = before.pending if before is not None else None
     notes = {"rolled_back": head.run_id}
     parent = before.checkpoint if before is not None else None
-    commit = commit_of(run, parent, after, [], source="fork", expected=head.id, pending=pending, metadata=notes)
+    commit = commit_of(
+        run,
+        parent,
+        after,
+        [],
+        source="fork",
+        expected=head.id,
+        pending=pending,
+        metadata=notes,
+        releases=releases,
+    )
     yield from save_commit(run, commit)
 
 

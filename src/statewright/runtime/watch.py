@@ -38,7 +38,9 @@ class Watch:
         return joined
 
     def wants(self, kind: EventKind) -> bool:
-        return kind in self._by_kind
+        if kind != "message":
+            return kind in self._by_kind
+        return any(getattr(one, "wanted", _always)() for one in self._by_kind.get(kind, ()))
 
     def emit(self, event: Event) -> None:
         for listener in self._by_kind.get(event.kind, ()):
@@ -66,7 +68,7 @@ class Watch:
             self.emit(_of_task("call_finished", scope, (name, value)))
 
     def message(self, scope: Scope, message: Any) -> None:
-        if "message" in self._by_kind:
+        if self.wants("message"):
             self.emit(_of_task("message", scope, message))
 
     def noted(self, scope: Scope, kind: EventKind, data: Any) -> None:
@@ -76,6 +78,10 @@ class Watch:
     def custom(self, scope: Scope, value: Any) -> None:
         if "custom" in self._by_kind:
             self.emit(_of_task("custom", scope, value))
+
+
+def _always() -> bool:
+    return True
 
 
 LIVE_PARTS: Final = 10_000
@@ -159,6 +165,8 @@ def _harmless(instrument: Instrument, method: str) -> Listener:
             name = f"{type(instrument).__name__}.{method}"
             logging.getLogger("statewright").exception("An instrument failed: %s, told of %r.", name, event)
 
+    if method == "on_message":
+        listen.wanted = instrument.wants_messages  # pyright: ignore[reportFunctionMemberAccess]  # see Watch.wants
     return listen
 
 

@@ -3,7 +3,7 @@
 from statewright.channels import add_messages
 from statewright.state.derived import Derived
 from statewright.state.fields import Field
-from statewright.state.json_schema import context_json_schema, json_schema
+from statewright.state.json_schema import context_json_schema, hint_json_schema, json_schema
 from statewright.state.managed import IsLastStep, Managed, RemainingSteps
 from statewright.state.prebuilt import MessagesState
 from statewright.state.schema import ROOT, SchemaKind, StateSchema, is_pydantic, merge_fields, read_schema
@@ -38,6 +38,7 @@ __all__ = [
     "check_value",
     "constrained_annotations",
     "context_json_schema",
+    "hint_json_schema",
     "instance_values",
     "is_pydantic",
     "json_schema",

@@ -17,7 +17,7 @@ def json_schema(schema: StateSchema, fields: Mapping[str, Field], *, title: str)
     if schema.kind is SchemaKind.PYDANTIC:
         return {**schema.source.model_json_schema(), "title": title}
     if schema.kind is SchemaKind.ROOT:
-        return {**_of_hint(schema.fields[ROOT].hint), "title": title}
+        return {**hint_json_schema(schema.fields[ROOT].hint), "title": title}
     return _object(schema, fields, title)
 
 
@@ -31,7 +31,7 @@ def _object(schema: StateSchema, fields: Mapping[str, Field], title: str) -> dic
     hints.update((name, modern_typeddict(unqualified(one.hint))) for name, one in schema.derived.items())
     required = [name for name, field in schema.fields.items() if _required(schema, field)]
     entries = {name: hint if name in required else NotRequired[hint] for name, hint in hints.items()}
-    described = _of_hint(with_any_type(TypedDict(title, entries)))  # pyright: ignore  # built at run time
+    described = hint_json_schema(with_any_type(TypedDict(title, entries)))  # pyright: ignore  # built at run time
     for name, shown in described.get("properties", {}).items():
         shown.setdefault("title", name.replace("_", " ").strip().title())
     return {**described, "title": title}
@@ -52,7 +52,8 @@ def _hint(field: Field) -> Any:
     return modern_typeddict(unqualified(field.hint))
 
 
-def _of_hint(hint: Any) -> dict[str, Any]:
+def hint_json_schema(hint: Any) -> dict[str, Any]:
+    """The JSON Schema of a type; classes that have none are shown as anything."""
     return type_adapter(hint).json_schema(schema_generator=_tolerant())
 
 
@@ -69,4 +70,4 @@ def _tolerant() -> Any:
 
 def context_json_schema(source: Any) -> dict[str, Any] | None:
     """The JSON Schema of a context class; None where the graph has none."""
-    return None if source is None else _of_hint(source)
+    return None if source is None else hint_json_schema(source)

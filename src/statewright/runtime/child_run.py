@@ -1,0 +1,53 @@
+"""Runs that a node starts: their ids follow from the task, so that each is started once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from statewright.errors import ChildRunFailed, InvalidConfig
+from statewright.graph import RunStarter
+from statewright.ids import digest, interrupt_id
+from statewright.runtime.interrupt import wait_for
+from statewright.runtime.scope import Scope
+
+RUN_ENDED = "__run_ended:"
+"""Before the id of a run: the event for which a run waits that has started it."""
+
+
+def start_run(
+    scope: Scope,
+    graph: str,
+    input: Any,  # noqa: A002  # the field's word
+    *,
+    wait: bool,
+    key: str | None,
+    options: Mapping[str, Any],
+) -> Any:
+    """See `Runtime.start_run`."""
+    run, task = scope.run, scope.task
+    if run.starter is None or task is None:
+        raise InvalidConfig(
+            f"start_run({graph!r}) needs a service that keeps the run: start the run with one, e.g. `statewright dev`."
+        )
+    starter: RunStarter = run.starter
+    place = scope.next_of("start_run") if key is None else key
+    child = f"run_{digest('run', run.run_id, task.id, place)}"
+    if not wait:
+        starter.start(child, graph, input, awaited=False, options=options)
+        return child
+
+    question = f"start_run {place}"
+    if interrupt_id(task.id, question) not in run.asked:
+        starter.start(child, graph, input, awaited=True, options=options)
+    asked = {"type": "child_run", "runId": child, "graph": graph}
+    told = wait_for(
+        "start_run()", question, None, lambda: {"value": asked, "kind": "event", "event": f"{RUN_ENDED}{child}"}
+    )
+    return _outcome(child, graph, told)
+
+
+def _outcome(child: str, graph: str, told: Mapping[str, Any]) -> Any:
+    if told["status"] != "completed":
+        raise ChildRunFailed(child, graph, told["status"], told.get("error"))
+    return told["output"]
