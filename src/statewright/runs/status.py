@@ -68,6 +68,8 @@ STEP_TRANSITIONS: Final[Mapping[StepStatus, frozenset[StepStatus]]] = {
     StepStatus.SKIPPED: frozenset(),
     StepStatus.CANCELLED: frozenset(),
 }
+ENDED: Final = frozenset({RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED})
+"""Where a run rests for good, unless somebody tries again."""
 Status = TypeVar("Status", RunStatus, StepStatus)
 
 

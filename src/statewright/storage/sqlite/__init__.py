@@ -1,8 +1,26 @@
-"""Threads, a store and a cache in one SQLite file."""
+"""Threads, a store, a cache and the records of runs in one SQLite file.
+
+The ledger is loaded when it is met: programs that only run graphs need nothing of it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from statewright.storage.sqlite.cache import SqliteCache
 from statewright.storage.sqlite.database import SqliteDatabase
 from statewright.storage.sqlite.saver import SqliteSaver
 from statewright.storage.sqlite.store import SqliteStore
 
-__all__ = ["SqliteCache", "SqliteDatabase", "SqliteSaver", "SqliteStore"]
+if TYPE_CHECKING:
+    from statewright.storage.sqlite.ledger import SqliteLedger
+
+__all__ = ["SqliteCache", "SqliteDatabase", "SqliteLedger", "SqliteSaver", "SqliteStore"]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "SqliteLedger":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from statewright.storage.sqlite.ledger import SqliteLedger
+
+    return SqliteLedger

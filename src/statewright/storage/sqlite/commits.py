@@ -147,7 +147,13 @@ class Writer:
             head.count, head.size = _counted(connection, place >> 32)
 
     def results_job(
-        self, line: Line, checkpoint_id: CheckpointId, pending: Pending, hold: Hold | None, log: Log | None
+        self,
+        line: Line,
+        checkpoint_id: CheckpointId,
+        pending: Pending,
+        hold: Hold | None,
+        log: Log | None,
+        also: Iterable[Job] = (),
     ) -> Job:
         """The job that adds to what is known of a frontier. Raises like a commit, and CheckpointNotFound."""
         entries = self._encoder.entries(pending)
@@ -171,6 +177,8 @@ class Writer:
                 head.has_entries = True
             if log is not None and stored is not None:
                 self._store_log(connection, thread, log, stored)
+            for one in also:
+                one(connection)
 
         return job
 

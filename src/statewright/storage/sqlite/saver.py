@@ -89,8 +89,9 @@ class SqliteSaver(View):
         *,
         hold: Hold | None = None,
         log: Log | None = None,
+        also: Sequence[Job] = (),
     ) -> Answered[None]:
-        return self._written(self._writer.results_job(line, checkpoint_id, pending, hold, log))
+        return self._written(self._writer.results_job(line, checkpoint_id, pending, hold, log, also))
 
     def renew(self, thread_id: str, hold: Hold) -> Answered[Lease | None]:
         def job(connection: sqlite3.Connection) -> Lease | None:

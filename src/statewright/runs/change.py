@@ -1,0 +1,133 @@
+"""What can be done to the ledger: changes, as values. Several are one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal, NamedTuple
+
+from statewright.runs.records import Json, Record
+
+Operator = Literal["=", "!=", "<", "<=", ">", ">=", "in"]
+
+
+class Condition(NamedTuple):
+    """What a column of a record must be. `=` and `!=` know None; comparisons are never true of it."""
+
+    column: str
+    operator: Operator
+    value: Any
+    """For `in` a sequence, or an `Among`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Among:
+    """The values that a column has in records of another class."""
+
+    record: type[Record]
+    column: str
+    where: Sequence[Condition]
+
+
+Where = Sequence[Condition]
+
+
+def where(**values: Any) -> list[Condition]:
+    """Conditions that columns are equal to values."""
+    return [Condition(name, "=", value) for name, value in values.items()]
+
+
+@dataclass(frozen=True, slots=True)
+class Plus:
+    """As a value of an update: what the column has, and so much more."""
+
+    amount: float
+
+
+class RunEvent(NamedTuple):
+    """Something that has happened to a run, as its log keeps it."""
+
+    run_id: str
+    seq: int
+    """Its place in the log of the run, from 1, without gaps."""
+    type: str
+    payload: Mapping[str, Json]
+    step_id: str | None
+    at: datetime
+
+
+class NewEvent(NamedTuple):
+    """An event on its way into the log: the ledger numbers it."""
+
+    type: str
+    payload: Mapping[str, Json]
+    step_id: str | None = None
+
+
+@dataclass(slots=True)
+class Insert:
+    """Add a record. Raises DuplicateRecord if there is one of its id, or with its values where these are unique."""
+
+    record: Record
+
+
+@dataclass(slots=True)
+class Update:
+    """Change columns of one record. Raises RecordConflict if there is none, or `expect` says otherwise."""
+
+    kind: type[Record]
+    id: str
+    values: Mapping[str, Any]
+    expect: Where = ()
+
+
+@dataclass(slots=True)
+class UpdateAll:
+    """Change columns of all records that fit, of none if none does. The version of runs among them grows."""
+
+    kind: type[Record]
+    where: Where
+    values: Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class Delete:
+    """Forget the records that fit."""
+
+    kind: type[Record]
+    where: Where
+
+
+@dataclass(slots=True)
+class Advance:
+    """Change a run, whose version grows, and add to its log. Raises RecordConflict like `Update`."""
+
+    run_id: str
+    at: datetime
+    values: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    events: Sequence[NewEvent] = ()
+    expect: Where = ()
+    written: list[RunEvent] = field(default_factory=list[RunEvent])
+    """The events with their numbers, once the change is written."""
+
+
+@dataclass(slots=True)
+class Announce:
+    """Make a delivery for each active webhook of a workspace that wants to hear of a type of events."""
+
+    workspace_id: str
+    event_type: str
+    data: Mapping[str, Json]
+    at: datetime
+    run_id: str | None = None
+
+
+@dataclass(slots=True)
+class Forget:
+    """Remove a run with everything that belongs to it; the thread is the saver's."""
+
+    run_id: str
+
+
+Change = Insert | Update | UpdateAll | Delete | Advance | Announce | Forget

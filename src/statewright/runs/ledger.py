@@ -1,0 +1,89 @@
+"""The port of the ledger: the book of runs, of what is to be done and of what was done.
+
+It stands beside the checkpointer. That one keeps the memory of threads, this one the records of the work on them, and
+views of one database write both in one transaction: `saver.commit(commit, also=[ledger.job(changes)])`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+from statewright.promise import Answered
+from statewright.runs.change import Change, RunEvent, Where
+from statewright.runs.records import Run
+from statewright.runs.records.record import R
+
+
+class Order(NamedTuple):
+    """By which column records are sorted; those that are equal there by their ids."""
+
+    column: str
+    descending: bool = False
+
+
+class Group(NamedTuple):
+    """Records that agree in some columns, counted."""
+
+    key: tuple[Any, ...]
+    size: int
+    """How many they are."""
+    sums: tuple[float, ...]
+
+
+@runtime_checkable
+class Ledger(Protocol):
+    """Keeps the records of runs, and all that concerns them.
+
+    A method returns its answer or a promise of it, as with a checkpointer. Records that are returned belong to the
+    caller.
+    """
+
+    def write(self, changes: Sequence[Change]) -> Answered[None]:
+        """Make changes, in their order, all or none. Raises RecordConflict if one cannot be made as it stands."""
+        ...
+
+    def job(self, changes: Sequence[Change]) -> Any:
+        """The same as part of a commit: for `also=` of a saver that is a view of the same database."""
+        ...
+
+    def get(self, kind: type[R], id: str) -> Answered[R | None]:  # noqa: A002  # what it is called everywhere
+        """One record; None if there is none."""
+        ...
+
+    def find(
+        self,
+        kind: type[R],
+        where: Where = (),
+        *,
+        order: Order | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> Answered[Sequence[R]]:
+        """The records that fit, by their ids if no order is given."""
+        ...
+
+    def count(self, kind: type[R], where: Where = ()) -> Answered[int]:
+        """How many records fit."""
+        ...
+
+    def groups(
+        self, kind: type[R], by: Sequence[str], *, where: Where = (), sums: Sequence[str] = ()
+    ) -> Answered[Sequence[Group]]:
+        """The records that fit by the values that they have in common, sorted by these, with sums of columns."""
+        ...
+
+    def events(self, run_id: str, *, after: int = 0, limit: int | None = None) -> Answered[Sequence[RunEvent]]:
+        """The log of a run from the event after the number `after`, the oldest first."""
+        ...
+
+    def claim(self, worker_id: str, now: datetime, limit: int) -> Answered[Sequence[Run]]:
+        """Take runs that are due for a worker, those first that have been due longest.
+
+        A run is left alone while another one that was made earlier and has not ended has its thread, while as many
+        runs with its `concurrency_key` are at work as its `concurrency_limit` allows, and while as many runs of its
+        workspace are as its `max_running` allows. At work is what is claimed. What is taken has a new `claim`, no
+        `due_at`, and a version that has grown; its status stays.
+        """
+        ...

@@ -1,0 +1,58 @@
+"""The records of the ledger, one module for what belongs together."""
+
+from statewright.runs.records.definition import StoredDefinition
+from statewright.runs.records.record import Column, ColumnKind, Json, Record, columns_of
+from statewright.runs.records.run import ModelCall, Run, RunLabel, StepLog, StepRun
+from statewright.runs.records.schedule import ReceivedEvent, Schedule, Trigger
+from statewright.runs.records.wait import Approval, Signal, Wait
+from statewright.runs.records.webhook import Delivery, Webhook
+from statewright.runs.records.worker import Worker
+from statewright.runs.records.workspace import DEFAULT_WORKSPACE, ApiKey, Workspace
+
+RECORDS: tuple[type[Record], ...] = (
+    Run,
+    RunLabel,
+    StepRun,
+    ModelCall,
+    StepLog,
+    Wait,
+    Signal,
+    Approval,
+    StoredDefinition,
+    Worker,
+    Webhook,
+    Delivery,
+    Schedule,
+    Trigger,
+    ReceivedEvent,
+    Workspace,
+    ApiKey,
+)
+"""Every class of records."""
+
+__all__ = [
+    "DEFAULT_WORKSPACE",
+    "RECORDS",
+    "ApiKey",
+    "Approval",
+    "Column",
+    "ColumnKind",
+    "Delivery",
+    "Json",
+    "ModelCall",
+    "ReceivedEvent",
+    "Record",
+    "Run",
+    "RunLabel",
+    "Schedule",
+    "Signal",
+    "StepLog",
+    "StepRun",
+    "StoredDefinition",
+    "Trigger",
+    "Wait",
+    "Webhook",
+    "Worker",
+    "Workspace",
+    "columns_of",
+]

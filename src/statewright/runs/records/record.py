@@ -1,0 +1,74 @@
+"""What records have in common: how a class says which of its fields a database can look for.
+
+A record is a plain class of fields. Those annotated `Json` hold what runs and users put in: they are stored as one
+text, encrypted where the database is, and nothing can be looked for in them. All others are columns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, dataclass, fields
+from datetime import datetime
+from enum import StrEnum
+from functools import cache
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar, get_args, get_type_hints
+
+Json = Any
+"""A value that JSON can hold."""
+ColumnKind = Literal["text", "integer", "real", "flag", "instant", "status", "json"]
+
+
+@dataclass(slots=True, kw_only=True)
+class Record:
+    """A row of the ledger. Its id is unique among the records of its class."""
+
+    TABLE: ClassVar[str]
+    """What its records are called together."""
+    UNIQUE: ClassVar[tuple[tuple[str, ...], ...]] = ()
+    """Groups of columns of which no two records have the same values; a None in one of them makes it differ."""
+
+    id: str
+
+
+R = TypeVar("R", bound=Record)
+
+
+class Column(NamedTuple):
+    """A field as a database sees it."""
+
+    name: str
+    kind: ColumnKind
+    type: type
+    optional: bool
+
+
+@cache
+def columns_of(record: type[Record]) -> tuple[Column, ...]:
+    """The fields of a class of records, in their order."""
+    named = {name: annotation for kind in reversed(record.__mro__) for name, annotation in _annotations(kind).items()}
+    hints = get_type_hints(record)
+    return tuple(_column(one.name, str(named[one.name]), hints[one.name]) for one in fields(record))
+
+
+def _annotations(kind: type) -> dict[str, Any]:
+    return vars(kind).get("__annotations__", {})
+
+
+def _column(name: str, written: str, hint: Any) -> Column:
+    if written.split(" | ")[0] == "Json":
+        return Column(name, "json", object, True)
+    parts = get_args(hint) or (hint,)
+    kinds = [part for part in parts if part is not type(None)]
+    return Column(name, _kind(kinds[0]), kinds[0], len(kinds) < len(parts))
+
+
+def _kind(kind: Any) -> ColumnKind:
+    if isinstance(kind, type) and issubclass(kind, StrEnum):
+        return "status"
+    kinds: dict[Any, ColumnKind] = {bool: "flag", int: "integer", float: "real", datetime: "instant"}
+    return kinds.get(kind, "text")
+
+
+def has_default(record: type[Record], name: str) -> bool:
+    """Whether a field may be left out."""
+    found = next(one for one in fields(record) if one.name == name)
+    return found.default is not MISSING or found.default_factory is not MISSING

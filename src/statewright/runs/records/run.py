@@ -1,0 +1,139 @@
+"""A run: one piece of work that outlives the processes that do it, and the steps it takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import ClassVar
+
+from statewright.runs.records.record import Json, Record
+from statewright.runs.status import RunStatus, StepStatus
+
+
+@dataclass(slots=True, kw_only=True)
+class Run(Record):
+    """One run of a graph, from its input to its end."""
+
+    TABLE: ClassVar[str] = "workflow_runs"
+    UNIQUE: ClassVar[tuple[tuple[str, ...], ...]] = (("workspace_id", "idempotency_key"),)
+
+    workspace_id: str
+    graph: str
+    """The name under which the graph is served, or that of the definition."""
+    definition_id: str | None = None
+    """The version of the graph that the run began with, and ends with."""
+    thread_id: str
+    """The thread that it advances; nobody else's, unless several runs were given the same."""
+    status: RunStatus = RunStatus.PENDING
+    version: int = 1
+    """Grows with every change of the record."""
+    claim: str | None = None
+    """Drawn by the worker that has taken the run; None while nobody has. Only who knows it may write for the run."""
+    worker_id: str | None = None
+    due_at: datetime | None = None
+    """When a worker should look at the run; None where nothing but the world outside can move it."""
+    begun: bool = False
+    """Whether its input has reached the thread."""
+    input: Json = None
+    output: Json = None
+    error: Json = None
+    """`message`, `code`, and `step` and `details` where there are any."""
+    current_step: str | None = None
+    total_cost: float = 0.0
+    """In US dollars."""
+    last_event: int = 0
+    """How many events it has."""
+    settings: Json = field(default_factory=dict[str, object])
+    """`recursionLimit`, `maxConcurrency`, `durability`, `context`: what its calls are given."""
+    idempotency_key: str | None = None
+    on_busy: str = "reject"
+    concurrency_key: str | None = None
+    concurrency_limit: int | None = None
+    """How many runs with the same key may be at work at once."""
+    deadline_at: datetime | None = None
+    """When the run has failed, however far it is."""
+    source: str = "api"
+    """Who started it: `api`, or `schedule:`, `event:`, `run:`, `failure:` and an id."""
+    parent_id: str | None = None
+    """The run that has started it, and passes on its cancellation."""
+    parent_waits: bool = False
+    """Whether that run waits for its end."""
+    tags: Json = field(default_factory=list[str])
+    metadata: Json = field(default_factory=dict[str, object])
+    created_at: datetime
+    updated_at: datetime
+    started_at: datetime | None = None
+    completed_at: datetime | None = None
+    failed_at: datetime | None = None
+    cancelled_at: datetime | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class RunLabel(Record):
+    """A tag of a run, or an entry of its metadata, to be found by."""
+
+    TABLE: ClassVar[str] = "run_labels"
+
+    run_id: str
+    name: str
+    """Empty for a tag."""
+    value: str
+
+
+@dataclass(slots=True, kw_only=True)
+class StepRun(Record):
+    """One task of a run's graph."""
+
+    TABLE: ClassVar[str] = "step_runs"
+
+    run_id: str
+    task_id: str
+    name: str
+    type: str
+    """Of a step in JSON its type; `node` or `subgraph` of others."""
+    status: StepStatus = StepStatus.PENDING
+    superstep: int = 0
+    position: int = 0
+    """Among the tasks of its superstep."""
+    attempt: int = 1
+    output: Json = None
+    error: Json = None
+    wait_until: datetime | None = None
+    signal_type: str | None = None
+    started_at: datetime | None = None
+    completed_at: datetime | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class ModelCall(Record):
+    """One call of a chat model by a run."""
+
+    TABLE: ClassVar[str] = "model_calls"
+
+    run_id: str
+    workspace_id: str
+    step_id: str | None = None
+    step_name: str | None = None
+    model: str = ""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: float = 0.0
+    """In US dollars."""
+    details: Json = None
+    created_at: datetime
+
+
+@dataclass(slots=True, kw_only=True)
+class StepLog(Record):
+    """What one attempt at a step has logged and printed: a list of maps, the oldest first."""
+
+    TABLE: ClassVar[str] = "step_logs"
+
+    run_id: str
+    step_id: str
+    step_name: str
+    attempt: int = 1
+    number: int = 0
+    """Parts of one attempt follow each other by number."""
+    lines: Json = field(default_factory=list[object])
+    created_at: datetime

@@ -1,0 +1,73 @@
+"""What starts runs without anybody asking: the clock, and events."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import ClassVar
+
+from statewright.runs.records.record import Json, Record
+
+
+@dataclass(slots=True, kw_only=True)
+class Schedule(Record):
+    """Starts a run of a graph again and again."""
+
+    TABLE: ClassVar[str] = "schedules"
+    UNIQUE: ClassVar[tuple[tuple[str, ...], ...]] = (("workspace_id", "name"),)
+
+    workspace_id: str
+    name: str
+    graph: str
+    definition_id: str | None = None
+    cron: str
+    """Five fields, as cron knows them."""
+    timezone: str = "UTC"
+    input: Json = None
+    overlap: str = "skip"
+    """If its last run has not ended: `skip` this one, `enqueue` it behind, `allow` both, `cancel` the other."""
+    catch_up: str = "last"
+    """Of the times that went by while nobody served: `none`, the `last` one, or `all` (the 100 last)."""
+    paused: bool = False
+    next_at: datetime | None = None
+    last_at: datetime | None = None
+    """The time for which it has started a run last."""
+    last_run_id: str | None = None
+    tags: Json = field(default_factory=list[str])
+    metadata: Json = field(default_factory=dict[str, object])
+    created_at: datetime
+    version: int = 1
+
+
+@dataclass(slots=True, kw_only=True)
+class Trigger(Record):
+    """Starts a run of a graph for each event of a name."""
+
+    TABLE: ClassVar[str] = "triggers"
+
+    workspace_id: str
+    event: str
+    graph: str
+    definition_id: str | None = None
+    match: Json = field(default_factory=dict[str, object])
+    """What the payload must hold, by dotted paths; everything matches if there is nothing."""
+    active: bool = True
+    created_at: datetime
+
+
+@dataclass(slots=True, kw_only=True)
+class ReceivedEvent(Record):
+    """An event that was sent to a workspace, and what it did. Sent twice under one key it counts once."""
+
+    TABLE: ClassVar[str] = "received_events"
+    UNIQUE: ClassVar[tuple[tuple[str, ...], ...]] = (("workspace_id", "key"),)
+
+    workspace_id: str
+    name: str
+    payload: Json = None
+    key: str | None = None
+    started: Json = field(default_factory=list[str])
+    """The runs that it has started."""
+    woken: Json = field(default_factory=list[str])
+    """The runs that were told."""
+    created_at: datetime

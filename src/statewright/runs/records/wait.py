@@ -1,0 +1,73 @@
+"""What runs wait for, and what has come for them from outside."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import ClassVar
+
+from statewright.runs.records.record import Json, Record
+
+
+@dataclass(slots=True, kw_only=True)
+class Wait(Record):
+    """What a run waits for. Gone when the run has got it."""
+
+    TABLE: ClassVar[str] = "waits"
+
+    run_id: str
+    interrupt_id: str
+    """What the graph knows it by; two runs may ask the same where one goes on from a fork of the other."""
+    workspace_id: str
+    step_id: str
+    step_name: str
+    kind: str
+    """`question`, `timer` or `event`."""
+    event: str | None = None
+    """The type of signal that it waits for."""
+    value: Json = None
+    schema: Json = None
+    """The JSON Schema that an answer must have."""
+    due_at: datetime | None = None
+    """When the wait ends by itself."""
+    created_at: datetime
+
+
+@dataclass(slots=True, kw_only=True)
+class Signal(Record):
+    """Something for a run from outside: the inbox keeps it until a step waits for it."""
+
+    TABLE: ClassVar[str] = "signals"
+    UNIQUE: ClassVar[tuple[tuple[str, ...], ...]] = (("run_id", "key"),)
+
+    run_id: str
+    type: str
+    """The type of a signal; empty for an answer to the one interrupt that it names."""
+    interrupt_id: str | None = None
+    payload: Json = None
+    key: str | None = None
+    """The sender's id for it: sent twice it counts once."""
+    taken: bool = False
+    created_at: datetime
+
+
+@dataclass(slots=True, kw_only=True)
+class Approval(Record):
+    """A request to agree to something, kept after the decision; it has the id of the wait."""
+
+    TABLE: ClassVar[str] = "approval_requests"
+
+    run_id: str
+    workspace_id: str
+    step_id: str
+    step_name: str
+    content_key: str | None = None
+    content: Json = None
+    prompt: str = ""
+    decision: str | None = None
+    """`approved`, `rejected`, `edited`; `expired` or `cancelled` if nobody decided."""
+    edited_content: Json = None
+    decided_by: str | None = None
+    decided_at: datetime | None = None
+    expires_at: datetime | None = None
+    created_at: datetime

@@ -1,0 +1,52 @@
+"""Whom to tell of what happens, and what was told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import ClassVar
+
+from statewright.runs.records.record import Json, Record
+
+
+@dataclass(slots=True, kw_only=True)
+class Webhook(Record):
+    """An address that wants to be told."""
+
+    TABLE: ClassVar[str] = "webhooks"
+
+    workspace_id: str
+    url: str
+    events: Json = field(default_factory=list[str])
+    """The types that it wants; all if there are none."""
+    description: str = ""
+    secret: Json = None
+    """What its messages are signed with; shown once."""
+    active: bool = True
+    failures: int = 0
+    """How many deliveries have failed for good, one after the other."""
+    disabled_reason: str | None = None
+    created_at: datetime
+
+
+@dataclass(slots=True, kw_only=True)
+class Delivery(Record):
+    """One message to one webhook, and how it went. The same message is sent until it arrives, or for so many times."""
+
+    TABLE: ClassVar[str] = "webhook_deliveries"
+
+    webhook_id: str
+    workspace_id: str
+    run_id: str | None = None
+    event_type: str
+    body: Json = None
+    """`id`, `type`, `createdAt`, `data`: what is sent."""
+    status: str = "pending"
+    """`pending`, `delivered`, or `failed` when no more tries are left."""
+    attempts: int = 0
+    response_status: int | None = None
+    error: str | None = None
+    claim: str | None = None
+    due_at: datetime | None = None
+    created_at: datetime
+    delivered_at: datetime | None = None

@@ -1,0 +1,14 @@
+-- Statements of ledger_changes.py, each after its name.
+
+-- insert_events
+INSERT INTO run_events (place, at, body)
+VALUES (?, ?, ?);
+
+-- delete_events
+DELETE FROM run_events
+WHERE place BETWEEN ?1 << 32 AND (?1 << 32) + 0xFFFFFFFF;
+
+-- webhooks
+SELECT id, events FROM webhooks
+WHERE workspace_id = ? AND active
+ORDER BY id;

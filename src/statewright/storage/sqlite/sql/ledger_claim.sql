@@ -1,0 +1,30 @@
+-- Statements of ledger_claim.py, each after its name.
+
+-- due
+-- Runs that are due, from a place in their order on, but for those of some workspaces.
+SELECT due_at, id, number, workspace_id, thread_id, concurrency_key, concurrency_limit FROM workflow_runs
+WHERE claim IS NULL AND due_at <= ? AND (due_at, id) > (?, ?)
+    AND workspace_id NOT IN (SELECT value FROM json_each(?))
+ORDER BY due_at, id LIMIT ?;
+
+-- earlier
+-- Whether a run that was made earlier and has not ended has the thread.
+SELECT 1 FROM workflow_runs
+WHERE thread_id = ? AND status IN ('pending', 'running', 'waiting', 'paused') AND id < ?
+LIMIT 1;
+
+-- limits
+SELECT id, max_running FROM workspaces
+WHERE max_running IS NOT NULL;
+
+-- at_work
+SELECT count(*) FROM workflow_runs
+WHERE workspace_id = ? AND claim IS NOT NULL;
+
+-- at_work_with_key
+SELECT count(*) FROM workflow_runs
+WHERE workspace_id = ? AND concurrency_key = ? AND claim IS NOT NULL;
+
+-- take
+UPDATE workflow_runs SET claim = ?, worker_id = ?, due_at = NULL, version = version + 1
+WHERE number = ?;

@@ -1,0 +1,306 @@
+-- What a database holds that keeps a ledger: made when the first is opened.
+-- Each class of records has a table with a column for each field; what is JSON stands last, since it may be long.
+-- Instants are microseconds since 1970.
+
+-- Says that the tables are there, and in which form.
+CREATE TABLE IF NOT EXISTS ledger (
+    format INTEGER PRIMARY KEY
+);
+INSERT OR IGNORE INTO ledger (format) VALUES (1);
+
+CREATE TABLE IF NOT EXISTS workflow_runs (
+    number            INTEGER PRIMARY KEY,  -- what its events are found by
+    id                TEXT NOT NULL UNIQUE,
+    workspace_id      TEXT NOT NULL,
+    graph             TEXT NOT NULL,
+    definition_id     TEXT,
+    thread_id         TEXT NOT NULL,
+    status            TEXT NOT NULL,
+    version           INTEGER NOT NULL,
+    claim             TEXT,
+    worker_id         TEXT,
+    due_at            INTEGER,
+    begun             INTEGER NOT NULL,
+    current_step      TEXT,
+    total_cost        REAL NOT NULL,
+    last_event        INTEGER NOT NULL,
+    idempotency_key   TEXT,
+    on_busy           TEXT NOT NULL,
+    concurrency_key   TEXT,
+    concurrency_limit INTEGER,
+    deadline_at       INTEGER,
+    source            TEXT NOT NULL,
+    parent_id         TEXT,
+    parent_waits      INTEGER NOT NULL,
+    created_at        INTEGER NOT NULL,
+    updated_at        INTEGER NOT NULL,
+    started_at        INTEGER,
+    completed_at      INTEGER,
+    failed_at         INTEGER,
+    cancelled_at      INTEGER,
+    settings          BLOB,
+    tags              BLOB,
+    metadata          BLOB,
+    error             BLOB,
+    output            BLOB,
+    input             BLOB
+);
+CREATE UNIQUE INDEX IF NOT EXISTS runs_by_idempotency_key ON workflow_runs (workspace_id, idempotency_key)
+    WHERE idempotency_key IS NOT NULL;
+CREATE INDEX IF NOT EXISTS runs_by_workspace ON workflow_runs (workspace_id, created_at);
+CREATE INDEX IF NOT EXISTS runs_by_status ON workflow_runs (status, workspace_id, created_at);
+CREATE INDEX IF NOT EXISTS runs_by_thread ON workflow_runs (thread_id, status);
+CREATE INDEX IF NOT EXISTS runs_due ON workflow_runs (due_at, id, workspace_id)
+    WHERE due_at IS NOT NULL AND claim IS NULL;
+CREATE INDEX IF NOT EXISTS runs_at_work ON workflow_runs (workspace_id, claim)
+    WHERE claim IS NOT NULL;
+CREATE INDEX IF NOT EXISTS runs_by_worker ON workflow_runs (worker_id)
+    WHERE claim IS NOT NULL;
+CREATE INDEX IF NOT EXISTS runs_at_work_by_key ON workflow_runs (workspace_id, concurrency_key, claim)
+    WHERE claim IS NOT NULL AND concurrency_key IS NOT NULL;
+CREATE INDEX IF NOT EXISTS runs_by_parent ON workflow_runs (parent_id)
+    WHERE parent_id IS NOT NULL;
+CREATE INDEX IF NOT EXISTS runs_by_deadline ON workflow_runs (deadline_at)
+    WHERE deadline_at IS NOT NULL;
+
+-- The logs of runs. A place is the number of the run << 32 | the number of the last event in the row.
+CREATE TABLE IF NOT EXISTS run_events (
+    place INTEGER PRIMARY KEY,
+    at    INTEGER NOT NULL,
+    body  BLOB NOT NULL     -- for each event its type, its payload, and the id of its step
+);
+
+CREATE TABLE IF NOT EXISTS run_labels (
+    id     TEXT PRIMARY KEY,
+    run_id TEXT NOT NULL,
+    name   TEXT NOT NULL,
+    value  TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS labels_by_run ON run_labels (run_id);
+CREATE INDEX IF NOT EXISTS labels_by_value ON run_labels (name, value, run_id);
+
+CREATE TABLE IF NOT EXISTS step_runs (
+    id           TEXT NOT NULL UNIQUE,
+    run_id       TEXT NOT NULL,
+    task_id      TEXT NOT NULL,
+    name         TEXT NOT NULL,
+    type         TEXT NOT NULL,
+    status       TEXT NOT NULL,
+    superstep    INTEGER NOT NULL,
+    position     INTEGER NOT NULL,
+    attempt      INTEGER NOT NULL,
+    wait_until   INTEGER,
+    signal_type  TEXT,
+    started_at   INTEGER,
+    completed_at INTEGER,
+    error        BLOB,
+    output       BLOB
+);
+CREATE INDEX IF NOT EXISTS steps_by_run ON step_runs (run_id);
+
+CREATE TABLE IF NOT EXISTS model_calls (
+    id            TEXT NOT NULL UNIQUE,
+    run_id        TEXT NOT NULL,
+    workspace_id  TEXT NOT NULL,
+    step_id       TEXT,
+    step_name     TEXT,
+    model         TEXT NOT NULL,
+    input_tokens  INTEGER NOT NULL,
+    output_tokens INTEGER NOT NULL,
+    cost          REAL NOT NULL,
+    created_at    INTEGER NOT NULL,
+    details       BLOB
+);
+CREATE INDEX IF NOT EXISTS model_calls_by_run ON model_calls (run_id);
+CREATE INDEX IF NOT EXISTS model_calls_by_workspace ON model_calls (workspace_id, created_at);
+
+CREATE TABLE IF NOT EXISTS step_logs (
+    id         TEXT NOT NULL UNIQUE,
+    run_id     TEXT NOT NULL,
+    step_id    TEXT NOT NULL,
+    step_name  TEXT NOT NULL,
+    attempt    INTEGER NOT NULL,
+    number     INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    lines      BLOB
+);
+CREATE INDEX IF NOT EXISTS step_logs_by_run ON step_logs (run_id);
+
+CREATE TABLE IF NOT EXISTS waits (
+    id           TEXT NOT NULL UNIQUE,
+    run_id       TEXT NOT NULL,
+    interrupt_id TEXT NOT NULL,
+    workspace_id TEXT NOT NULL,
+    step_id      TEXT NOT NULL,
+    step_name    TEXT NOT NULL,
+    kind         TEXT NOT NULL,
+    event        TEXT,
+    due_at       INTEGER,
+    created_at   INTEGER NOT NULL,
+    schema       BLOB,
+    value        BLOB
+);
+CREATE INDEX IF NOT EXISTS waits_by_run ON waits (run_id);
+CREATE INDEX IF NOT EXISTS waits_by_workspace ON waits (workspace_id, created_at);
+
+CREATE TABLE IF NOT EXISTS signals (
+    id           TEXT NOT NULL UNIQUE,
+    run_id       TEXT NOT NULL,
+    type         TEXT NOT NULL,
+    interrupt_id TEXT,
+    key          TEXT,
+    taken        INTEGER NOT NULL,
+    created_at   INTEGER NOT NULL,
+    payload      BLOB
+);
+CREATE UNIQUE INDEX IF NOT EXISTS signals_by_run ON signals (run_id, key);
+
+CREATE TABLE IF NOT EXISTS approval_requests (
+    id             TEXT NOT NULL UNIQUE,
+    run_id         TEXT NOT NULL,
+    workspace_id   TEXT NOT NULL,
+    step_id        TEXT NOT NULL,
+    step_name      TEXT NOT NULL,
+    content_key    TEXT,
+    prompt         TEXT NOT NULL,
+    decision       TEXT,
+    decided_by     TEXT,
+    decided_at     INTEGER,
+    expires_at     INTEGER,
+    created_at     INTEGER NOT NULL,
+    content        BLOB,
+    edited_content BLOB
+);
+CREATE INDEX IF NOT EXISTS approvals_by_run ON approval_requests (run_id);
+CREATE INDEX IF NOT EXISTS approvals_by_workspace ON approval_requests (workspace_id, created_at);
+CREATE INDEX IF NOT EXISTS approvals_undecided ON approval_requests (workspace_id, created_at)
+    WHERE decision IS NULL;
+
+CREATE TABLE IF NOT EXISTS definitions (
+    id           TEXT NOT NULL UNIQUE,
+    workspace_id TEXT NOT NULL,
+    name         TEXT NOT NULL,
+    version      TEXT NOT NULL,
+    kind         TEXT NOT NULL,
+    description  TEXT NOT NULL,
+    digest       TEXT NOT NULL,
+    created_at   INTEGER NOT NULL,
+    body         BLOB,
+    UNIQUE (workspace_id, name, version)
+);
+
+CREATE TABLE IF NOT EXISTS workers (
+    id              TEXT PRIMARY KEY,
+    place           TEXT NOT NULL,
+    pid             INTEGER NOT NULL,
+    process_started TEXT NOT NULL,
+    capacity        INTEGER NOT NULL,
+    until           INTEGER NOT NULL,
+    started_at      INTEGER NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE IF NOT EXISTS webhooks (
+    id              TEXT NOT NULL UNIQUE,
+    workspace_id    TEXT NOT NULL,
+    url             TEXT NOT NULL,
+    description     TEXT NOT NULL,
+    active          INTEGER NOT NULL,
+    failures        INTEGER NOT NULL,
+    disabled_reason TEXT,
+    created_at      INTEGER NOT NULL,
+    events          BLOB,
+    secret          BLOB
+);
+CREATE INDEX IF NOT EXISTS webhooks_by_workspace ON webhooks (workspace_id);
+
+CREATE TABLE IF NOT EXISTS webhook_deliveries (
+    id              TEXT NOT NULL UNIQUE,
+    webhook_id      TEXT NOT NULL,
+    workspace_id    TEXT NOT NULL,
+    run_id          TEXT,
+    event_type      TEXT NOT NULL,
+    status          TEXT NOT NULL,
+    attempts        INTEGER NOT NULL,
+    response_status INTEGER,
+    error           TEXT,
+    claim           TEXT,
+    due_at          INTEGER,
+    created_at      INTEGER NOT NULL,
+    delivered_at    INTEGER,
+    body            BLOB
+);
+CREATE INDEX IF NOT EXISTS deliveries_by_webhook ON webhook_deliveries (webhook_id, created_at);
+CREATE INDEX IF NOT EXISTS deliveries_due ON webhook_deliveries (due_at)
+    WHERE due_at IS NOT NULL;
+
+CREATE TABLE IF NOT EXISTS schedules (
+    id            TEXT NOT NULL UNIQUE,
+    workspace_id  TEXT NOT NULL,
+    name          TEXT NOT NULL,
+    graph         TEXT NOT NULL,
+    definition_id TEXT,
+    cron          TEXT NOT NULL,
+    timezone      TEXT NOT NULL,
+    overlap       TEXT NOT NULL,
+    catch_up      TEXT NOT NULL,
+    paused        INTEGER NOT NULL,
+    next_at       INTEGER,
+    last_at       INTEGER,
+    last_run_id   TEXT,
+    created_at    INTEGER NOT NULL,
+    version       INTEGER NOT NULL,
+    input         BLOB,
+    tags          BLOB,
+    metadata      BLOB,
+    UNIQUE (workspace_id, name)
+);
+CREATE INDEX IF NOT EXISTS schedules_due ON schedules (next_at)
+    WHERE next_at IS NOT NULL;
+
+CREATE TABLE IF NOT EXISTS triggers (
+    id            TEXT NOT NULL UNIQUE,
+    workspace_id  TEXT NOT NULL,
+    event         TEXT NOT NULL,
+    graph         TEXT NOT NULL,
+    definition_id TEXT,
+    active        INTEGER NOT NULL,
+    created_at    INTEGER NOT NULL,
+    match         BLOB
+);
+CREATE INDEX IF NOT EXISTS triggers_by_event ON triggers (workspace_id, event);
+
+CREATE TABLE IF NOT EXISTS received_events (
+    id           TEXT NOT NULL UNIQUE,
+    workspace_id TEXT NOT NULL,
+    name         TEXT NOT NULL,
+    key          TEXT,
+    created_at   INTEGER NOT NULL,
+    payload      BLOB,
+    started      BLOB,
+    woken        BLOB
+);
+CREATE UNIQUE INDEX IF NOT EXISTS received_events_by_key ON received_events (workspace_id, key)
+    WHERE key IS NOT NULL;
+
+CREATE TABLE IF NOT EXISTS workspaces (
+    id                TEXT PRIMARY KEY,
+    slug              TEXT NOT NULL UNIQUE,
+    name              TEXT NOT NULL,
+    max_running       INTEGER,
+    starts_per_minute INTEGER,
+    retention_days    INTEGER,
+    created_at        INTEGER NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE IF NOT EXISTS api_keys (
+    id                  TEXT NOT NULL UNIQUE,
+    workspace_id        TEXT NOT NULL,
+    name                TEXT NOT NULL,
+    digest              TEXT NOT NULL UNIQUE,
+    prefix              TEXT NOT NULL,
+    requests_per_minute INTEGER,
+    expires_at          INTEGER,
+    revoked_at          INTEGER,
+    created_at          INTEGER NOT NULL,
+    scopes              BLOB
+);

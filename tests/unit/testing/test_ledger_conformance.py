@@ -1,0 +1,655 @@
+"""The suite for ledgers: each of its tests finds ledgers that break a promise, in the way in which one might."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from copy import deepcopy
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from statewright import InMemorySaver
+from statewright.checkpoint import Commit
+from statewright.errors import DuplicateRecord, RecordConflict, StatewrightError
+from statewright.runs import (
+    Advance,
+    Among,
+    Announce,
+    Change,
+    Condition,
+    Delete,
+    Delivery,
+    Forget,
+    Group,
+    InMemoryLedger,
+    Insert,
+    Order,
+    Plus,
+    Run,
+    RunEvent,
+    RunLabel,
+    Update,
+    UpdateAll,
+    Wait,
+    Webhook,
+    Workspace,
+    where,
+)
+from statewright.testing import LedgerConformance
+
+Make = Callable[[], Any]
+
+
+class Suite(LedgerConformance):
+    """The suite for what a function makes."""
+
+    def __init__(self, make: Make) -> None:
+        self._make = make
+
+    def make_ledger(self) -> Any:
+        return self._make()
+
+    def make_saver(self, ledger: Any) -> Any:
+        return getattr(ledger, "saver", InMemorySaver)()
+
+
+def is_broken(make: Make, promise: str) -> bool:
+    try:
+        getattr(Suite(make), promise)()
+    except (AssertionError, KeyError, TypeError, AttributeError, StatewrightError):
+        return True
+    return False
+
+
+class Rewrites(InMemoryLedger):
+    """Makes other changes than it is told."""
+
+    def other(self, change: Change) -> Sequence[Change]:
+        return [change]
+
+    def write(self, changes: Sequence[Change]) -> None:
+        super().write([other for change in changes for other in self.other(change)])
+
+
+class Refinds(InMemoryLedger):
+    """Finds something else than it is asked for."""
+
+    def other_where(self, kind: Any, where: Any) -> Any:
+        return where
+
+    def find(self, kind: Any, where: Any = (), **options: Any) -> Any:
+        return super().find(kind, self.other_where(kind, where), **options)
+
+
+# -- records
+
+
+class NeverEmpty(InMemoryLedger):
+    def count(self, kind: Any, where: Any = ()) -> int:
+        return max(1, super().count(kind, where))
+
+
+class ForgetsFields(Rewrites):
+    def other(self, change: Change) -> Sequence[Change]:
+        if isinstance(change, Insert) and isinstance(change.record, Wait):
+            return [Insert(replace(change.record, schema=None))]
+        return [change]
+
+
+class KeepsNoBigNumbers(Rewrites):
+    def other(self, change: Change) -> Sequence[Change]:
+        if isinstance(change, Insert) and isinstance(change.record, Run):
+            return [Insert(replace(change.record, output=_with_floats(change.record.output)))]
+        return [change]
+
+
+def _with_floats(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_with_floats(one) for one in value]
+    return float(value) if isinstance(value, int) and abs(value) > 2**53 else value
+
+
+class TakesNanForNone(InMemoryLedger):
+    def get(self, kind: Any, id: str) -> Any:  # noqa: A002
+        found = super().get(kind, id)
+        if isinstance(found, Run) and isinstance(found.output, list):
+            found.output = [None if math.isnan(one) else one for one in found.output]
+        return found
+
+
+class KeepsWhatItIsGiven(InMemoryLedger):
+    def write(self, changes: Sequence[Change]) -> None:
+        super().write(changes)
+        for change in changes:
+            if isinstance(change, Insert):
+                self._tables[type(change.record)][change.record.id] = change.record
+
+
+class SharesJson(InMemoryLedger):
+    def __init__(self) -> None:
+        super().__init__()
+        self._shared: dict[str, Any] = {}
+
+    def get(self, kind: Any, id: str) -> Any:  # noqa: A002
+        found = super().get(kind, id)
+        if isinstance(found, Run):
+            found.output = self._shared.setdefault(id, found.output)
+        return found
+
+
+class Replaces(Rewrites):
+    def other(self, change: Change) -> Sequence[Change]:
+        if isinstance(change, Insert):
+            return [Delete(type(change.record), where(id=change.record.id)), change]
+        return [change]
+
+
+class TakesNamesTwice(InMemoryLedger):
+    def write(self, changes: Sequence[Change]) -> None:
+        with suppress(DuplicateRecord):
+            super().write(changes)
+
+
+class TakesNoneForAValue(InMemoryLedger):
+    """As a unique index does where None is the empty text."""
+
+    def write(self, changes: Sequence[Change]) -> None:
+        for change in changes:
+            if isinstance(change, Insert):
+                for columns in change.record.UNIQUE:
+                    same = {name: getattr(change.record, name) for name in columns}
+                    if self.count(type(change.record), where(**same)):
+                        raise DuplicateRecord(change.record.TABLE, columns, list(same.values()))
+            super().write([change])
+
+
+class UpdatesEverything(Rewrites):
+    def other(self, change: Change) -> Sequence[Change]:
+        return [UpdateAll(change.kind, (), change.values)] if isinstance(change, Update) else [change]
+
+
+class NeverSetsNone(Rewrites):
+    def other(self, change: Change) -> Sequence[Change]:
+        if isinstance(change, Update):
+            values = {name: one for name, one in change.values.items() if one is not None}
+            return [replace(change, values=values)]
+        return [change]
+
+
+class UpdatesNobodyQuietly(InMemoryLedger):
+    def write(self, changes: Sequence[Change]) -> None:
+        try:
+            super().write(changes)
+        except RecordConflict as error:
+            if "is not there." not in str(error):
+                raise
+
+
+class ExpectsNothing(Rewrites):
+    def other(self, change: Change) -> Sequence[Change]:
+        return [replace(change, expect=())] if isinstance(change, (Update, Advance)) else [change]
+
+
+class AddsTwice(Rewrites):
+    def other(self, change: Change) -> Sequence[Change]:
+        if isinstance(change, Update) and any(isinstance(one, Plus) for one in change.values.values()):
+            return [change, change]
+        return [change]
+
+
+class UpdatesTheFirst(Rewrites):
+    def other(self, change: Change) -> Sequence[Change]:
+        if isinstance(change, UpdateAll):
+            return [Update(change.kind, one.id, change.values) for one in self.find(change.kind, change.where)[:1]]
+        return [change]
+
+
+class CountsNoVersions(InMemoryLedger):
+    def write(self, changes: Sequence[Change]) -> None:
+        before = {run.id: run.version for run in self.find(Run)}
+        super().write(changes)
+        for run in self._tables[Run].values():
+            run.version = before.get(run.id, run.version)
+
+
+class DeletesEverything(Rewrites):
+    def other(self, change: Change) -> Sequence[Change]:
+        return [Delete(change.kind, ())] if isinstance(change, Delete) else [change]
+
+
+class InsertsFirst(InMemoryLedger):
+    def write(self, changes: Sequence[Change]) -> None:
+        super().write(sorted(changes, key=lambda change: not isinstance(change, Insert)))
+
+
+class WritesOneByOne(InMemoryLedger):
+    def write(self, changes: Sequence[Change]) -> None:
+        for change in changes:
+            super().write([change])
+
+
+class NeedsChanges(InMemoryLedger):
+    def write(self, changes: Sequence[Change]) -> None:
+        if not changes:
+            self._tables[Run].clear()
+        super().write(changes)
+
+
+class ReadsBeforeItLocks(InMemoryLedger):
+    """Of several that add at the same time, some add to what was there before the others."""
+
+    def write(self, changes: Sequence[Change]) -> None:
+        if any(isinstance(one, Advance) for one in changes) and len(changes) == 1:
+            before = deepcopy(dict(self._tables[Run]))
+            threading.Event().wait(0.002)
+            self._tables[Run] = before
+        super().write(changes)
+
+
+class ChecksBeforeItLocks(InMemoryLedger):
+    """Of several that expect the same at the same time, all see the same."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._looked = threading.Barrier(8, timeout=5.0)
+
+    def write(self, changes: Sequence[Change]) -> None:
+        if any(isinstance(one, Advance) for one in changes):
+            self._looked.wait()
+            changes = [replace(one, expect=()) if isinstance(one, Advance) else one for one in changes]
+        super().write(changes)
+
+
+# -- questions
+
+
+class ComparesNone(Refinds):
+    """Takes None for the smallest value, as sorting does."""
+
+    def find(self, kind: Any, where: Any = (), **options: Any) -> Any:
+        least = [one for one in where if one.operator in ("<", "<=") and one.value is not None]
+        found = super().find(kind, where, **options)
+        for one in least:
+            found = super().find(kind, [Condition(one.column, "=", None)]) + found
+        return found
+
+
+class IgnoresTime(Refinds):
+    def other_where(self, kind: Any, where: Any) -> Any:
+        return [one for one in where if not isinstance(one.value, datetime)]
+
+
+class SeesNoCase(Refinds):
+    def other_where(self, kind: Any, where: Any) -> Any:
+        for one in where:
+            if one.column == "value" and isinstance(one.value, str):
+                same = [label.value for label in self.find(RunLabel) if label.value.lower() == one.value.lower()]
+                return [Condition("value", "in", same)]
+        return where
+
+
+class LooksAtTheFirst(Refinds):
+    def other_where(self, kind: Any, where: Any) -> Any:
+        return where[:1]
+
+
+class KnowsNoNoneInLists(Refinds):
+    def other_where(self, kind: Any, where: Any) -> Any:
+        return [
+            one._replace(value=[value for value in one.value if value is not None])
+            if one.operator == "in" and not isinstance(one.value, Among)
+            else one
+            for one in where
+        ]
+
+
+class FindsAmongAll(Refinds):
+    def other_where(self, kind: Any, where: Any) -> Any:
+        return [
+            one._replace(value=replace(one.value, where=())) if isinstance(one.value, Among) else one for one in where
+        ]
+
+
+class NoneComesLast(InMemoryLedger):
+    def find(self, kind: Any, where: Any = (), *, order: Any = None, **options: Any) -> Any:
+        found = super().find(kind, where, order=order, **options)
+        return sorted(found, key=lambda one: getattr(one, order.column) is None) if order is not None else found
+
+
+class SkipsAfterTheLimit(InMemoryLedger):
+    def find(self, kind: Any, where: Any = (), *, limit: Any = None, offset: int = 0, **options: Any) -> Any:
+        return super().find(kind, where, **options)[:limit][offset:]
+
+
+class CountsAll(InMemoryLedger):
+    def count(self, kind: Any, where: Any = ()) -> int:
+        return super().count(kind)
+
+
+class GroupsTexts(InMemoryLedger):
+    def groups(self, kind: Any, by: Any, **options: Any) -> Any:
+        found = super().groups(kind, by, **options)
+        return [one._replace(key=tuple(None if part is None else str(part) for part in one.key)) for one in found]
+
+
+class SumsNone(InMemoryLedger):
+    def groups(self, kind: Any, by: Any, *, where: Any = (), sums: Any = ()) -> Any:
+        found: list[Group] = []
+        for one in super().groups(kind, by, where=where):
+            members = super().find(kind, [*where, *(Condition(n, "=", k) for n, k in zip(by, one.key, strict=True))])
+            found.append(one._replace(sums=tuple(sum(getattr(each, name) for each in members) for name in sums)))
+        return found
+
+
+# -- logs
+
+
+class NumbersAnew(InMemoryLedger):
+    def events(self, run_id: str, *, after: int = 0, limit: int | None = None) -> list[RunEvent]:
+        found = super().events(run_id, after=after, limit=limit)
+        return [one._replace(seq=place) for place, one in enumerate(found, 1)]
+
+
+class TellsWholeBatches(InMemoryLedger):
+    def events(self, run_id: str, *, after: int = 0, limit: int | None = None) -> list[RunEvent]:
+        found = super().events(run_id)
+        at = [one.at for one in found if one.seq > after][:1]
+        return [one for one in found if one.seq > after or one.at in at][:limit]
+
+
+class ForgetsPayloads(InMemoryLedger):
+    def events(self, run_id: str, **options: Any) -> list[RunEvent]:
+        return [one._replace(payload={}) for one in super().events(run_id, **options)]
+
+
+class LeavesTheTime(Rewrites):
+    def other(self, change: Change) -> Sequence[Change]:
+        if isinstance(change, Advance):
+            return [change, UpdateAll(Run, where(id=change.run_id), {"updated_at": change.at - timedelta(seconds=1)})]
+        return [change]
+
+
+class LogsWhatItRefuses(InMemoryLedger):
+    def write(self, changes: Sequence[Change]) -> None:
+        try:
+            super().write(changes)
+        except RecordConflict:
+            super().write([replace(one, expect=(), values={}) for one in changes if isinstance(one, Advance)])
+            raise
+
+
+class NumbersByTransaction(InMemoryLedger):
+    """Counts on from where the run stood when the transaction began."""
+
+    def write(self, changes: Sequence[Change]) -> None:
+        before = {run.id: run.last_event for run in self.find(Run)}
+        super().write(changes)
+        for change in changes:
+            if isinstance(change, Advance):
+                first = before.get(change.run_id, 0) + 1
+                change.written = [one._replace(seq=first + n) for n, one in enumerate(change.written)]
+
+
+class TellsEverybody(Rewrites):
+    def other(self, change: Change) -> Sequence[Change]:
+        if isinstance(change, Announce):
+            return [UpdateAll(Webhook, where(workspace_id=change.workspace_id), {"events": []}), change]
+        return [change]
+
+
+class AnnouncesLast(InMemoryLedger):
+    def write(self, changes: Sequence[Change]) -> None:
+        super().write(sorted(changes, key=lambda change: isinstance(change, Announce)))
+
+
+class ForgetsOnlyTheRun(Rewrites):
+    def other(self, change: Change) -> Sequence[Change]:
+        return [Delete(Run, where(id=change.run_id))] if isinstance(change, Forget) else [change]
+
+
+class ForgetsDeliveries(Rewrites):
+    def other(self, change: Change) -> Sequence[Change]:
+        return [change, Delete(Delivery, where(run_id=change.run_id))] if isinstance(change, Forget) else [change]
+
+
+class ForgetsLast(InMemoryLedger):
+    def write(self, changes: Sequence[Change]) -> None:
+        super().write(changes)
+        for change in changes:
+            if isinstance(change, Forget):
+                self._logs.pop(change.run_id, None)
+
+
+# -- claims
+
+
+class Claims(InMemoryLedger):
+    """Shares out runs as they would be if something were different."""
+
+    def different(self, run: Run) -> Run:
+        return run
+
+    def claim(self, worker_id: str, now: datetime, limit: int) -> list[Run]:
+        runs = self._tables[Run]
+        kept, changed = dict(runs), {one.id: self.different(one) for one in runs.values()}
+        self._tables[Run] = dict(changed)
+        taken = super().claim(worker_id, now, limit)
+        self._tables[Run] = kept
+        for one in taken:
+            before = kept[one.id]
+            kept[one.id] = replace(
+                before, claim=one.claim, worker_id=worker_id, due_at=None, version=before.version + 1
+            )
+        return [replace(kept[one.id]) for one in taken]
+
+
+class TakesByIds(InMemoryLedger):
+    def claim(self, worker_id: str, now: datetime, limit: int) -> list[Run]:
+        for run in self._tables[Run].values():
+            run.due_at = now if run.due_at is not None and run.due_at <= now else run.due_at
+        return super().claim(worker_id, now, limit)
+
+
+class TakesWithOneClaim(InMemoryLedger):
+    def claim(self, worker_id: str, now: datetime, limit: int) -> list[Run]:
+        taken = super().claim(worker_id, now, limit)
+        for one in taken:
+            self._tables[Run][one.id].claim = one.claim = worker_id
+        return taken
+
+
+class TakesOneMore(InMemoryLedger):
+    def claim(self, worker_id: str, now: datetime, limit: int) -> list[Run]:
+        return super().claim(worker_id, now, limit + 1)
+
+
+class KnowsNoThreads(Claims):
+    def different(self, run: Run) -> Run:
+        return replace(run, thread_id=run.id)
+
+
+class KnowsNoKeys(Claims):
+    def different(self, run: Run) -> Run:
+        return replace(run, concurrency_key=None)
+
+
+class KeysOfAllWorkspaces(Claims):
+    def different(self, run: Run) -> Run:
+        return replace(run, workspace_id="one")
+
+
+class KnowsNoLimits(InMemoryLedger):
+    def claim(self, worker_id: str, now: datetime, limit: int) -> list[Run]:
+        kept, self._tables[Workspace] = self._tables[Workspace], {}
+        taken = super().claim(worker_id, now, limit)
+        self._tables[Workspace] = kept
+        return taken
+
+
+class LooksAtAFew(InMemoryLedger):
+    """Looks only at the first that are due, whether there is room for them or not."""
+
+    def claim(self, worker_id: str, now: datetime, limit: int) -> list[Run]:
+        due = [one for one in self.find(Run, order=Order("due_at")) if one.due_at is not None and one.due_at <= now]
+        rest = {one.id for one in due[limit + 20 :]}
+        kept = self._tables[Run]
+        self._tables[Run] = {name: one for name, one in kept.items() if name not in rest}
+        taken = super().claim(worker_id, now, limit)
+        self._tables[Run] = {**kept, **self._tables[Run]}
+        return taken
+
+
+class LooksBeforeItTakes(InMemoryLedger):
+    """Two workers that look at the same time see the same."""
+
+    def claim(self, worker_id: str, now: datetime, limit: int) -> list[Run]:
+        seen = self.find(Run, [Condition("due_at", "<=", now), *where(claim=None)], limit=limit)
+        threading.Event().wait(0.01)
+        super().write([UpdateAll(Run, where(id=one.id), {"claim": worker_id, "due_at": None}) for one in seen])
+        return [one for one in self.find(Run) if one.id in {each.id for each in seen}]
+
+
+# -- commits
+
+
+class AlsoNothing(InMemorySaver):
+    def commit(self, commit: Commit, *, also: Any = ()) -> Any:
+        return super().commit(commit)
+
+    def save_results(self, *given: Any, also: Any = (), **options: Any) -> None:
+        super().save_results(*given, **options)
+
+
+class AlsoFirst(InMemorySaver):
+    """Does what comes along whether the commit is right or not."""
+
+    def commit(self, commit: Commit, *, also: Any = ()) -> Any:
+        for one in also:
+            one()
+        return super().commit(commit)
+
+    def save_results(self, *given: Any, also: Any = (), **options: Any) -> None:
+        for one in also:
+            one()
+        super().save_results(*given, **options)
+
+
+class AlsoLast(InMemorySaver):
+    """Saves what comes along to be refused."""
+
+    def commit(self, commit: Commit, *, also: Any = ()) -> Any:
+        identity = super().commit(commit)
+        for one in also:
+            one()
+        return identity
+
+    def save_results(self, *given: Any, also: Any = (), **options: Any) -> None:
+        super().save_results(*given, **options)
+        for one in also:
+            one()
+
+
+class BesideNothing(InMemoryLedger):
+    saver = AlsoNothing
+
+
+class BesideFirst(InMemoryLedger):
+    saver = AlsoFirst
+
+
+class BesideLast(InMemoryLedger):
+    saver = AlsoLast
+
+
+BROKEN: dict[Make, str] = {
+    NeverEmpty: "test_nothing_is_there_at_first",
+    ForgetsFields: "test_records_of_every_class_come_back_as_they_were",
+    KeepsNoBigNumbers: "test_json_comes_back_as_it_was",
+    TakesNanForNone: "test_numbers_that_are_none_survive_or_are_refused",
+    KeepsWhatItIsGiven: "test_records_belong_to_whoever_has_them",
+    SharesJson: "test_json_belongs_to_whoever_has_it",
+    Replaces: "test_an_id_is_taken_once",
+    TakesNamesTwice: "test_what_tells_records_apart_is_taken_once",
+    TakesNoneForAValue: "test_what_is_none_tells_records_apart",
+    UpdatesEverything: "test_an_update_changes_what_it_names",
+    UpdatesNobodyQuietly: "test_what_is_not_there_cannot_be_changed",
+    ExpectsNothing: "test_an_update_expects_something",
+    AddsTwice: "test_an_update_may_add_to_what_is_there",
+    UpdatesTheFirst: "test_all_that_fit_are_updated",
+    CountsNoVersions: "test_the_version_of_a_run_grows_with_every_change",
+    DeletesEverything: "test_those_that_fit_are_deleted",
+    InsertsFirst: "test_changes_are_made_in_their_order",
+    WritesOneByOne: "test_if_one_change_fails_none_is_made",
+    NeedsChanges: "test_nothing_to_be_written_is_nothing",
+    ReadsBeforeItLocks: "test_several_threads_may_write_at_once",
+    ChecksBeforeItLocks: "test_of_many_that_expect_the_same_one_wins",
+    ComparesNone: "test_every_comparison_finds_what_fits",
+    IgnoresTime: "test_every_kind_of_column_can_be_looked_for",
+    SeesNoCase: "test_texts_are_taken_at_their_word",
+    LooksAtTheFirst: "test_all_conditions_have_to_be_met",
+    KnowsNoNoneInLists: "test_one_of_several_values_is_found",
+    FindsAmongAll: "test_values_that_other_records_have_are_found",
+    NoneComesLast: "test_records_are_sorted_by_a_column_and_by_their_ids",
+    SkipsAfterTheLimit: "test_a_part_of_what_is_found_is_returned",
+    CountsAll: "test_records_are_counted",
+    GroupsTexts: "test_records_are_grouped_and_their_columns_summed",
+    SumsNone: "test_what_has_no_number_adds_nothing_to_a_sum",
+    NumbersAnew: "test_events_are_read_in_parts",
+    TellsWholeBatches: "test_events_are_read_in_parts",
+    ForgetsPayloads: "test_events_come_back_as_they_were",
+    LeavesTheTime: "test_an_advance_changes_the_run",
+    LogsWhatItRefuses: "test_whoever_lost_the_run_adds_nothing_to_its_log",
+    NumbersByTransaction: "test_one_transaction_may_advance_several_times",
+    TellsEverybody: "test_webhooks_that_want_to_hear_get_a_delivery",
+    AnnouncesLast: "test_a_webhook_hears_from_its_transaction_on",
+    ForgetsOnlyTheRun: "test_a_run_is_forgotten_with_all_that_is_its_own",
+    ForgetsDeliveries: "test_a_run_is_forgotten_with_all_that_is_its_own",
+    ForgetsLast: "test_a_run_may_be_forgotten_and_made_anew_at_once",
+    TakesByIds: "test_what_is_due_is_taken_the_longest_due_first",
+    TakesWithOneClaim: "test_what_is_taken_says_so",
+    TakesOneMore: "test_no_more_is_taken_than_asked_for",
+    KnowsNoThreads: "test_runs_of_a_thread_follow_each_other",
+    KnowsNoKeys: "test_so_many_runs_with_a_key_are_at_work",
+    KeysOfAllWorkspaces: "test_so_many_runs_with_a_key_are_at_work",
+    KnowsNoLimits: "test_so_many_runs_of_a_workspace_are_at_work",
+    LooksAtAFew: "test_runs_without_room_hold_nobody_up",
+    LooksBeforeItTakes: "test_no_two_workers_get_the_same_run",
+    BesideNothing: "test_a_job_is_done_with_a_commit",
+    BesideFirst: "test_a_job_is_not_done_without_its_commit",
+    BesideLast: "test_a_commit_is_not_made_without_its_job",
+}
+ALSO: dict[Make, str] = {
+    NeverSetsNone: "test_an_update_changes_what_it_names",
+    TakesNamesTwice: "test_an_update_makes_no_two_records_the_same",
+    ForgetsPayloads: "test_events_are_numbered_without_gaps",
+    BesideLast: "test_a_job_shares_the_fate_of_results",
+}
+"""Broken ledgers whose other promises are above."""
+CASES = [*BROKEN.items(), *ALSO.items()]
+
+
+@pytest.mark.parametrize(("ledger", "promise"), CASES, ids=[kind.__name__ for kind, _ in CASES])
+def test_a_ledger_that_breaks_a_promise_fails_the_test_of_that_promise(ledger: Make, promise: str) -> None:
+    assert is_broken(ledger, promise)
+
+
+def test_every_test_of_the_suite_finds_a_broken_ledger() -> None:
+    tests = {name for name in dir(LedgerConformance) if name.startswith("test_")}
+    assert tests == {promise for _, promise in CASES}
+
+
+def test_a_ledger_has_to_be_made_by_those_who_derive_the_suite() -> None:
+    with pytest.raises(NotImplementedError):
+        LedgerConformance().make_ledger()
+    with pytest.raises(NotImplementedError):
+        LedgerConformance().make_saver(InMemoryLedger())
+
+
+def test_what_a_broken_ledger_leaves_alone_is_not_broken() -> None:
+    for broken, promise in ((ForgetsFields, "test_an_id_is_taken_once"), (KnowsNoKeys, "test_records_are_counted")):
+        assert not is_broken(broken, promise)
