@@ -1,7 +1,29 @@
-"""Workflows as steps in JSON."""
+"""Workflows as steps in JSON: read, checked, and compiled to graphs."""
 
+from statewright.workflow.steps.compile import compile_steps
+from statewright.workflow.steps.context import StepContext
+from statewright.workflow.steps.failure import StepFailed
+from statewright.workflow.steps.handlers import Handlers, registered, task_handler
+from statewright.workflow.steps.llm.checks import CheckedAnswer, post_check
 from statewright.workflow.steps.model import Definition
+from statewright.workflow.steps.program import StepsGraph
 from statewright.workflow.steps.read import read_definition
+from statewright.workflow.steps.result import StepFailure, StepResult
 from statewright.workflow.steps.template import render
 
-__all__ = ["Definition", "read_definition", "render"]
+__all__ = [
+    "CheckedAnswer",
+    "Definition",
+    "Handlers",
+    "StepContext",
+    "StepFailed",
+    "StepFailure",
+    "StepResult",
+    "StepsGraph",
+    "compile_steps",
+    "post_check",
+    "read_definition",
+    "registered",
+    "render",
+    "task_handler",
+]

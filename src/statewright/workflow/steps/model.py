@@ -11,10 +11,23 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict
 from pydantic.alias_generators import to_camel
 
-Milliseconds = Annotated[int, Field(ge=0)]
+Whole = Annotated[int, Strict()]
+Number = Annotated[float, Strict()]
+Flag = Annotated[bool, Strict()]
+
+
+def _as_written(value: Any) -> Any:
+    """The text of an instant: a number could be seconds or milliseconds."""
+    if isinstance(value, str | datetime):
+        return value
+    raise ValueError("should be an instant, written as 2026-01-31T09:00:00Z")
+
+
+Instant = Annotated[datetime, BeforeValidator(_as_written)]
+Milliseconds = Annotated[Whole, Field(ge=0)]
 StepName = Annotated[str, Field(min_length=1, max_length=100)]
 
 
@@ -29,12 +42,12 @@ class _Part(BaseModel):
 class Retry(_Part):
     """How often a step is tried."""
 
-    max_attempts: int = Field(default=3, ge=1, le=20)
+    max_attempts: Whole = Field(default=3, ge=1, le=20)
     """Tries in all, the first one too."""
-    backoff_ms: int = Field(default=1000, ge=100)
+    backoff_ms: Whole = Field(default=1000, ge=100)
     """Before the second attempt; jitter makes it shorter, by a half at most."""
-    backoff_multiplier: float = Field(default=2.0, ge=1, le=10)
-    max_backoff_ms: int = Field(default=300_000, ge=100)
+    backoff_multiplier: Number = Field(default=2.0, ge=1, le=10)
+    max_backoff_ms: Whole = Field(default=300_000, ge=100)
 
 
 class _Step(_Part):
@@ -44,7 +57,7 @@ class _Step(_Part):
     retry: Retry = Retry()
     next: StepName | None = None
     """The step that follows, if it is not the one that is written next."""
-    end: bool = False
+    end: Flag = False
     """Whether the run ends after it."""
 
 
@@ -75,8 +88,11 @@ class LlmTool(_Part):
 class Guardrails(_Part):
     """What the answer of a model is held to."""
 
-    post_checks: tuple[Literal["content_safety", "schema_validation", "confidence_threshold"], ...] = ()
+    post_checks: tuple[str, ...] = ()
+    """Names of checks: `content_safety`, `schema_validation`, `confidence_threshold`, or one that was registered."""
     on_failure: Literal["block", "warn", "retry_with_feedback"] = "warn"
+    confidence_threshold: Number = Field(default=0.7, ge=0, le=1)
+    """The least confidence with which the check of that name lets an answer pass."""
 
 
 class LlmStep(_Step):
@@ -87,15 +103,15 @@ class LlmStep(_Step):
     fallback_models: tuple[str, ...] = ()
     system_prompt: str = ""
     messages: tuple[PromptMessage, ...] = Field(min_length=1)
-    temperature: float | None = Field(default=None, ge=0, le=2)
-    max_tokens: int | None = Field(default=None, ge=1)
+    temperature: Number | None = Field(default=None, ge=0, le=2)
+    max_tokens: Whole | None = Field(default=None, ge=1)
     response_format: Literal["json", "text"] = "text"
     output_schema: dict[str, Any] | None = None
     output_key: str | None = None
-    """The field of the state that gets a text; the name of the step if there is none."""
+    """The field of the state that gets the answer. Without one a text gets the name of the step, and JSON is merged."""
     tools: tuple[LlmTool, ...] = ()
     guardrails: Guardrails = Guardrails()
-    max_tool_rounds: int = Field(default=10, ge=1, le=20)
+    max_tool_rounds: Whole = Field(default=10, ge=1, le=20)
 
 
 class WaitStep(_Step):
@@ -103,7 +119,7 @@ class WaitStep(_Step):
 
     type: Literal["wait"]
     duration_ms: Milliseconds | None = None
-    until_timestamp: datetime | None = None
+    until_timestamp: Instant | None = None
 
 
 class ConditionStep(_Step):

@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from pydantic import BaseModel, ValidationError
 
 from statewright.errors import Problem, WorkflowError, suggestion
+from statewright.graph.command import RESERVED
 from statewright.workflow.steps.model import STEP_KINDS, ConditionStep, Definition, Step, WaitStep
+
+_SEPARATORS: Final = (":", "|")
+"""Signs that stand between the parts of names that the engine makes."""
 
 
 def read_definition(document: str | bytes | Mapping[str, Any], *, source: str = "the workflow") -> Definition:
@@ -86,6 +90,11 @@ def _shown(value: Any) -> str:
 def _names(definition: Definition) -> Iterator[Problem]:
     counts = Counter(step.name for step in definition.steps)
     for place, step in enumerate(definition.steps):
+        if step.name in RESERVED or any(sign in step.name for sign in _SEPARATORS):
+            said = f"A step cannot be called {step.name!r}."
+            yield Problem(
+                f"steps[{place}].name", 0, 0, said, "Choose a name without ':' and '|', and none of the engine."
+            )
         if counts[step.name] > 1 and definition.step(step.name) is not step:
             yield Problem(f"steps[{place}].name", 0, 0, f"Another step is called {step.name!r} too.", "Rename one.")
 

@@ -1,0 +1,1 @@
+"""What steps do, one module a kind that needs no model."""

@@ -1,0 +1,349 @@
+"""Steps that ask a model: what is asked, what becomes of the answer, tools, models that stand in, and checks."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from statewright import InMemorySaver
+from statewright.agents import tool
+from statewright.errors import ModelUnavailable, WorkflowError
+from statewright.messages import Message, ToolCall
+from statewright.models import ModelResponse, ScriptedModel, Usage
+from statewright.testing import FakeClock
+from statewright.workflow.steps import CheckedAnswer, StepContext, StepFailed, StepResult, compile_steps
+
+THREAD = {"thread_id": "1"}
+USER = [{"role": "user", "content": "Go."}]
+
+
+def app_of(step: dict[str, Any], models: Any, **options: Any) -> Any:
+    once = {"retry": {"maxAttempts": 1}}
+    step = {"type": "llm", "name": "ask", "model": "main", "messages": USER, **once, **step}
+    document = {"name": "flow", "version": "1", "steps": [step]}
+    options = {"checkpointer": InMemorySaver(), "clock": FakeClock(jumps=True), **options}
+    return compile_steps(document, models=models, **options)
+
+
+def told(app: Any, kind: str) -> list[Any]:
+    """The payloads of the events of a kind that steps have told."""
+    events = [event.data.get("event") for event in app.get_events(THREAD) if event.kind == "step_reported"]
+    return [event["payload"] for event in events if event and event["type"] == kind]
+
+
+def outputs(app: Any) -> list[Any]:
+    reported = [event.data for event in app.get_events(THREAD) if event.kind == "step_reported"]
+    return [data["output"] for data in reported if "output" in data]
+
+
+# -- what is asked
+
+
+def test_the_request_is_what_the_definition_says(driver: Any) -> None:
+    model = ScriptedModel(["done"])
+    step = {
+        "systemPrompt": "You are {{input.who}}.",
+        "messages": [
+            {"role": "system", "content": "Be short, {{input.who}}."},
+            {"role": "user", "content": "Hello"},
+            {"role": "assistant", "content": "{{input.who}}:"},
+        ],
+        "temperature": 0.5,
+        "maxTokens": 100,
+    }
+    driver.invoke(app_of(step, model), {"who": "Ann"}, **THREAD)
+    (request,) = model.requests
+    assert request.system == "You are Ann.\n\nBe short, Ann."
+    assert [(one.role, one.text) for one in request.messages] == [("user", "Hello"), ("assistant", "Ann:")]
+    assert (request.temperature, request.max_tokens, request.output, request.tools) == (0.5, 100, None, [])
+
+
+# -- what becomes of the answer
+
+
+@pytest.mark.parametrize(("key", "field"), [(None, "ask"), ("draft", "draft")])
+def test_text_becomes_one_field(driver: Any, key: str | None, field: str) -> None:
+    app = app_of({"outputKey": key} if key else {}, ScriptedModel(["Hello"]))
+    assert driver.invoke(app, {}, **THREAD) == {field: "Hello"}
+    assert outputs(app) == [{field: "Hello"}]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        '{"subject": "Hi", "n": 1}',
+        'Here:\n```json\n{"subject": "Hi", "n": 1}\n```',
+        'Sure! {"subject": "Hi", "n": 1} Ok?',
+    ],
+)
+def test_json_becomes_fields(driver: Any, answer: str) -> None:
+    schema = {"type": "object", "properties": {"subject": {"type": "string"}}}
+    model = ScriptedModel([answer])
+    app = app_of({"responseFormat": "json", "outputSchema": schema}, model)
+    assert driver.invoke(app, {}, **THREAD) == {"subject": "Hi", "n": 1}
+    assert outputs(app) == [{"subject": "Hi", "n": 1}]
+    assert model.requests[0].output is not None
+    assert model.requests[0].output.schema == schema
+
+
+def test_json_may_be_put_under_a_key_and_need_be_no_map_then(driver: Any) -> None:
+    app = app_of({"responseFormat": "json", "outputKey": "list"}, ScriptedModel(["[1, 2]"]))
+    assert driver.invoke(app, {}, **THREAD) == {"list": [1, 2]}
+
+
+@pytest.mark.parametrize("answer", ["no", "[1]", "{broken"])
+def test_what_is_no_json_map_fails_and_is_asked_again_by_the_retries(driver: Any, answer: str) -> None:
+    step = {"responseFormat": "json", "retry": {"maxAttempts": 2, "backoffMs": 100}}
+    assert driver.invoke(app_of(step, ScriptedModel([answer, '{"a": 1}'])), {}, **THREAD) == {"a": 1}
+    with pytest.raises(StepFailed) as failed:
+        driver.invoke(app_of(step, ScriptedModel([answer], repeat_last=True)), {}, **THREAD)
+    assert failed.value.code == "LLM_OUTPUT_INVALID"
+    assert failed.value.details == {"text": answer}
+
+
+def test_a_model_may_name_the_next_step(driver: Any) -> None:
+    document = {
+        "name": "flow",
+        "version": "1",
+        "steps": [
+            {"type": "llm", "name": "route", "model": "m", "responseFormat": "json", "messages": USER},
+            {"type": "task", "name": "a", "handler": "h", "end": True},
+            {"type": "task", "name": "b", "handler": "h"},
+        ],
+    }
+    handlers = {"h": lambda ctx: StepResult(state_updates={"ran": ctx.step_name})}
+    app = compile_steps(document, models=ScriptedModel(['{"__nextStep": "b"}']), handlers=handlers)
+    assert driver.invoke(app, {}) == {"ran": "b"}
+
+
+def test_calls_are_counted(driver: Any) -> None:
+    answer = ModelResponse(Message("x", role="assistant"), Usage(10, 5, 0.25), "gpt-5")
+    app = app_of({}, ScriptedModel([answer]))
+    driver.invoke(app, {}, **THREAD)
+    (call,) = [event.data for event in app.get_events(THREAD) if event.kind == "model_called"]
+    assert (call["model"], call["input_tokens"], call["output_tokens"], call["cost"]) == ("gpt-5", 10, 5, 0.25)
+
+
+# -- tools
+
+
+@tool
+def weather(city: str) -> str:
+    """The weather in a city."""
+    return f"sun in {city}"
+
+
+def test_the_model_calls_tools_until_it_has_what_it_wants(driver: Any) -> None:
+    model = ScriptedModel(
+        [ToolCall("1", "weather", {"city": "Rome"}), [ToolCall("2", "weather", {"city": "Bonn"})], "Sun."]
+    )
+    app = app_of({"tools": [{"name": "weather"}]}, model, tools=[weather])
+    assert driver.invoke(app, {}, **THREAD) == {"ask": "Sun."}
+    last = model.requests[-1]
+    assert [one.text for one in last.messages if one.role == "tool"] == ["sun in Rome", "sun in Bonn"]
+    assert [(one.name, one.description) for one in last.tools] == [("weather", "The weather in a city.")]
+    assert dict(last.tools[0].parameters["properties"]).keys() == {"city"}
+    assert len([event for event in app.get_events(THREAD) if event.kind == "tool_called"]) == 2
+
+
+def test_the_definition_may_describe_a_tool_in_its_own_words(driver: Any) -> None:
+    parameters = {"type": "object", "properties": {"city": {"type": "string", "enum": ["Rome"]}}}
+    model = ScriptedModel(["done"])
+    declared = {"name": "weather", "description": "Of Rome", "parameters": parameters}
+    driver.invoke(app_of({"tools": [declared]}, model, tools={"weather": weather}), {}, **THREAD)
+    (spec,) = model.requests[0].tools
+    assert (spec.description, spec.parameters) == ("Of Rome", parameters)
+
+
+def test_handlers_of_tasks_are_tools_too(driver: Any) -> None:
+    contexts: list[StepContext] = []
+
+    async def lookup(ctx: StepContext, step: Any) -> StepResult:
+        """Finds a customer."""
+        contexts.append(ctx)
+        if ctx.config["id"] == 0:
+            return StepResult("failed", state_updates={"no": 1})
+        return StepResult(output={"name": "Ann"}, state_updates={"never": 1})
+
+    model = ScriptedModel([[ToolCall("1", "lookup", {"id": 7}), ToolCall("2", "lookup", {"id": 0})], "Ann"])
+    app = app_of({"tools": [{"name": "lookup"}]}, model, handlers={"lookup": lookup})
+    assert driver.invoke(app, {"in": 1}, run_id="run_1", **THREAD) == {"ask": "Ann"}
+    answers = [one.text for one in model.requests[-1].messages if one.role == "tool"]
+    assert answers == ['{"name": "Ann"}', "Error: lookup failed."]
+    first, second = contexts
+    assert first.idempotency_key.startswith("run_1:ask:lookup:")
+    assert first.idempotency_key != second.idempotency_key
+    assert first.workflow_input == {"in": 1}
+    assert model.requests[0].tools[0].description == "Finds a customer."
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (ToolCall("1", "wether", {}), "There is no tool 'wether'. Did you mean 'weather'?"),
+        (ToolCall("1", "weather", {"town": "Rome"}), "there is no argument 'town'"),
+    ],
+)
+def test_a_wrong_call_is_told_to_the_model(driver: Any, call: ToolCall, said: str) -> None:
+    model = ScriptedModel([call, "done"])
+    driver.invoke(app_of({"tools": [{"name": "weather"}]}, model, tools=[weather]), {}, **THREAD)
+    assert said in model.requests[-1].messages[-1].text
+
+
+def test_a_model_that_wants_tools_for_ever_is_stopped(driver: Any) -> None:
+    model = ScriptedModel([ToolCall("1", "weather", {"city": "Rome"})], repeat_last=True)
+    with pytest.raises(StepFailed) as failed:
+        driver.invoke(
+            app_of({"tools": [{"name": "weather"}], "maxToolRounds": 2}, model, tools=[weather]), {}, **THREAD
+        )
+    assert failed.value.code == "TOOL_ROUNDS_EXCEEDED"
+    assert len(model.requests) == 3
+
+
+# -- models that stand in
+
+
+def down(reason: str = "busy", **more: Any) -> ScriptedModel:
+    return ScriptedModel([ModelUnavailable(reason, **more)], repeat_last=True)
+
+
+def test_other_models_stand_in_for_one_that_fails(driver: Any) -> None:
+    models = {"main": down(), "second": ScriptedModel([RuntimeError("odd")]), "third": ScriptedModel(["Hello"])}
+    app = app_of({"fallbackModels": ["nowhere", "second", "third"]}, models)
+    assert driver.invoke(app, {}, **THREAD) == {"ask": "Hello"}
+    failures = told(app, "LLM_CALL_FAILED")
+    assert [(one["model"], one["fallback"]) for one in failures] == [
+        ("main", "nowhere"), ("nowhere", "second"), ("second", "third"),
+    ]  # fmt: skip
+    assert "ModelUnavailable: busy" in failures[0]["error"]
+    assert "Nobody knows the model 'nowhere'" in failures[1]["error"]
+
+
+def test_a_model_that_stands_in_stays_for_the_conversation(driver: Any) -> None:
+    main, second = down(), ScriptedModel([ToolCall("1", "weather", {"city": "Rome"}), "Sun."])
+    app = app_of(
+        {"fallbackModels": ["second"], "tools": [{"name": "weather"}]},
+        {"main": main, "second": second},
+        tools=[weather],
+    )
+    assert driver.invoke(app, {}, **THREAD) == {"ask": "Sun."}
+    assert (len(main.requests), len(second.requests)) == (1, 2)
+
+
+def test_no_model_answers(driver: Any) -> None:
+    models = {"main": down(retry_after=7.0), "second": down("gone")}
+    with pytest.raises(StepFailed) as failed:
+        driver.invoke(app_of({"fallbackModels": ["second"]}, models), {}, **THREAD)
+    assert failed.value.code == "LLM_FAILED"
+    assert [one.partition(":")[0] for one in failed.value.details["failures"]] == ["main", "second"]
+    assert failed.value.retry_after == 7.0
+    assert not failed.value.is_final
+
+
+def test_a_model_that_is_nowhere_is_not_looked_for_again(driver: Any) -> None:
+    app = app_of({"retry": {"maxAttempts": 3}}, {})
+    with pytest.raises(StepFailed, match="Nobody knows the model 'main'"):
+        driver.invoke(app, {}, **THREAD)
+    assert len(told(app, "LLM_CALL_FAILED")) == 1
+
+
+# -- checks
+
+SCHEMA = {"type": "object", "required": ["subject"], "properties": {"subject": {}, "body": {}}}
+
+
+def guarded(on_failure: str, *checks: str, **more: Any) -> dict[str, Any]:
+    guardrails = {"postChecks": list(checks), "onFailure": on_failure}
+    return {"responseFormat": "json", "outputSchema": SCHEMA, "guardrails": guardrails, **more}
+
+
+def test_an_answer_that_passes_is_told_nothing_about(driver: Any) -> None:
+    step = guarded("block", "schema_validation", "content_safety", "confidence_threshold")
+    app = app_of(step, ScriptedModel(['{"subject": "Hi", "confidence": 0.7}']))
+    assert driver.invoke(app, {}, **THREAD) == {"subject": "Hi", "confidence": 0.7}
+    assert told(app, "GUARDRAIL_FAILED") == []
+
+
+def test_a_warning_lets_the_answer_pass(driver: Any) -> None:
+    app = app_of(guarded("warn", "schema_validation", "confidence_threshold"), ScriptedModel(['{"body": "x"}']))
+    assert driver.invoke(app, {}, **THREAD) == {"body": "x"}
+    assert [(one["check"], one["onFailure"]) for one in told(app, "GUARDRAIL_FAILED")] == [
+        ("schema_validation", "warn"), ("confidence_threshold", "warn"),
+    ]  # fmt: skip
+
+
+def test_a_block_fails_the_step(driver: Any) -> None:
+    app = app_of(guarded("block", "schema_validation"), ScriptedModel(['{"body": "x"}']))
+    with pytest.raises(StepFailed, match="lacks 'subject'") as failed:
+        driver.invoke(app, {}, **THREAD)
+    assert failed.value.code == "GUARDRAIL_FAILED"
+    assert failed.value.details["checks"][0]["check"] == "schema_validation"
+    assert len(told(app, "GUARDRAIL_FAILED")) == 1
+
+
+def test_the_model_is_told_what_is_wrong_and_asked_again(driver: Any) -> None:
+    model = ScriptedModel(["nothing", '{"body": "x"}', '{"subject": "Hi"}'])
+    app = app_of(guarded("retry_with_feedback", "schema_validation"), model)
+    assert driver.invoke(app, {}, **THREAD) == {"subject": "Hi"}
+    last = [(one.role, one.text) for one in model.requests[-1].messages]
+    assert last[1:3] == [
+        ("assistant", "nothing"),
+        ("user", "Your answer was not accepted.\nThe answer is no JSON. Answer with nothing but the JSON."),
+    ]
+    assert len(told(app, "GUARDRAIL_FAILED")) == 2
+
+
+def test_the_model_is_told_twice_at_most(driver: Any) -> None:
+    model = ScriptedModel(['{"body": "x"}'], repeat_last=True)
+    with pytest.raises(StepFailed):
+        driver.invoke(app_of(guarded("retry_with_feedback", "schema_validation"), model), {}, **THREAD)
+    assert len(model.requests) == 3
+
+
+def test_checks_of_ones_own(driver: Any) -> None:
+    async def polite(answer: CheckedAnswer) -> str | None:
+        return None if "please" in answer.text else "Say please."
+
+    step = {"guardrails": {"postChecks": ["polite"], "onFailure": "retry_with_feedback"}}
+    app = app_of(step, ScriptedModel(["Go.", "Go, please."]), checks={"polite": polite})
+    assert driver.invoke(app, {}, **THREAD) == {"ask": "Go, please."}
+
+
+# -- what is nowhere is told at once
+
+
+def test_everything_that_is_nowhere_is_told_before_anything_runs() -> None:
+    @tool(approve=True)
+    def pay() -> None:
+        """Pays."""
+
+    document = {
+        "name": "flow",
+        "version": "1",
+        "steps": [
+            {"type": "task", "name": "a", "handler": "enrch"},
+            {"type": "task", "name": "b", "handler": "os:system"},
+            {
+                "type": "llm",
+                "name": "c",
+                "model": "m",
+                "messages": USER,
+                "tools": [{"name": "wether"}, {"name": "pay"}],
+                "guardrails": {"postChecks": ["content_safty"]},
+            },
+        ],
+    }
+    with pytest.raises(WorkflowError) as refused:
+        compile_steps(json.dumps(document), handlers={"enrich": lambda ctx: None}, tools=[weather, pay])
+    found = [str(problem).partition(" Checks:")[0] for problem in refused.value.problems]
+    assert found == [
+        "In 'steps[0].handler': There is no handler 'enrch'. Did you mean 'enrich'? Handlers: enrich.",
+        "In 'steps[1].handler': Handlers may not come from module 'os'. Allowed modules: none. Handlers: enrich.",
+        "In 'steps[2].tools[0].name': Nobody registered a tool 'wether'. Did you mean 'weather'? "
+        "Tools and handlers: enrich, pay, weather.",
+        "In 'steps[2].tools[1].name': The tool 'pay' wants to be approved, which a step cannot wait for. "
+        "Put an approval step before it.",
+        "In 'steps[2].guardrails.postChecks[0]': There is no check 'content_safty'. Did you mean 'content_safety'?",
+    ]

@@ -1,0 +1,53 @@
+"""The JSON in an answer."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from statewright.workflow.steps.llm.answer import json_in
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('{"a": 1}', {"a": 1}),
+        (" [1] ", [1]),
+        ("3", 3),
+        ('"x"', "x"),
+        ('```json\n{"a": 1}\n```', {"a": 1}),
+        ('Sure:\n```\n{"a": [1, 2]}\n```\nDone.', {"a": [1, 2]}),
+        ('```python\nx = {}\n```\n```json\n{"a": 1}\n```', {"a": 1}),
+        ('It is {"a": {"b": "}"}} I think', {"a": {"b": "}"}}),
+        ("{not} but [1, 2]", [1, 2]),
+        ('{{"a": 1}', {"a": 1}),
+    ],
+)
+def test_json_is_found(text: str, expected: Any) -> None:
+    assert json_in(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "no", "{", "{a: 1}", "```json\nno\n```"])
+def test_there_is_none(text: str) -> None:
+    with pytest.raises(ValueError, match="there is no JSON in it"):
+        json_in(text)
+
+
+@pytest.mark.parametrize("text", ["[" * 200_000, "{" * 200_000, "```json\n" * 20_000, '{"a":' * 50_000])
+def test_hostile_text_takes_no_time(text: str) -> None:
+    began = time.perf_counter()
+    with pytest.raises(ValueError, match="no JSON"):
+        json_in(text)
+    assert time.perf_counter() - began < 5
+
+
+@given(
+    st.dictionaries(st.text(), st.integers() | st.text()), st.text(alphabet="abc .:\n"), st.text(alphabet="abc .:\n")
+)
+def test_words_around_a_map_do_not_matter(value: dict[str, Any], before: str, after: str) -> None:
+    assert json_in(f"{before}{json.dumps(value)}{after}") == value

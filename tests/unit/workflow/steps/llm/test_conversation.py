@@ -1,0 +1,39 @@
+"""What no other model would mend."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from statewright.errors import InternalError, InvalidConfig, MissingKey
+from statewright.models import ScriptedModel
+from statewright.workflow.steps import StepFailed, compile_steps
+
+
+def run(*models: ScriptedModel, **retry: Any) -> Any:
+    names = [f"m{number}" for number in range(len(models))]
+    messages = [{"role": "user", "content": "x"}]
+    step = {"type": "llm", "name": "a", "model": names[0], "fallbackModels": names[1:], "messages": messages}
+    document = {"name": "n", "version": "1", "steps": [{**step, "retry": {"maxAttempts": 1, **retry}}]}
+    return compile_steps(document, models=dict(zip(names, models, strict=True))).invoke({})
+
+
+def test_an_error_of_the_run_is_not_the_models() -> None:
+    other = ScriptedModel(["x"])
+    with pytest.raises(InternalError):
+        run(ScriptedModel([InternalError("ours")]), other)
+    assert other.requests == []
+
+
+@pytest.mark.parametrize("error", [InvalidConfig("no library"), MissingKey("no key"), ValueError("odd")])
+def test_other_errors_are(error: Exception) -> None:
+    assert run(ScriptedModel([error]), ScriptedModel(["x"])) == {"a": "x"}
+
+
+def test_a_missing_key_is_not_found_by_trying_again() -> None:
+    model = ScriptedModel([MissingKey("no key")], repeat_last=True)
+    with pytest.raises(StepFailed) as failed:
+        run(model, maxAttempts=3)
+    assert failed.value.is_final
+    assert len(model.requests) == 1

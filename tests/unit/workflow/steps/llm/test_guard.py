@@ -1,0 +1,45 @@
+"""What becomes of an answer that did not pass."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from statewright.errors import InvalidConfig
+from statewright.messages import Message
+from statewright.models import ModelResponse
+from statewright.workflow.steps import CheckedAnswer, StepFailed
+from statewright.workflow.steps.llm.guard import FEEDBACK_ROUNDS, Failed, Guard
+from statewright.workflow.steps.model import Guardrails, LlmStep, PromptMessage
+
+
+def guard(on_failure: Any, check: Any = lambda answer: "bad") -> Guard:
+    guardrails = Guardrails(post_checks=("c",), on_failure=on_failure)
+    messages = (PromptMessage(role="user", content="x"),)
+    return Guard(LlmStep(type="llm", name="a", model="m", messages=messages, guardrails=guardrails), {"c": check})
+
+
+FAILED = [Failed("c", "bad"), Failed("d", "worse")]
+
+
+def test_feedback() -> None:
+    assert guard("warn").feedback(FAILED, 0) is None
+    assert guard("block").feedback([], 0) is None
+    assert guard("retry_with_feedback").feedback(FAILED, 0) == "Your answer was not accepted.\nbad\nworse"
+    for one, told in ((guard("block"), 0), (guard("retry_with_feedback"), FEEDBACK_ROUNDS)):
+        with pytest.raises(StepFailed, match="c: bad d: worse") as failed:
+            one.feedback(FAILED, told)
+        assert failed.value.details == {"checks": [{"check": "c", "reason": "bad"}, {"check": "d", "reason": "worse"}]}
+
+
+def test_each_failure_is_told() -> None:
+    told: list[Any] = []
+    execution = cast(Any, SimpleNamespace(report_event=lambda kind, **payload: told.append((kind, payload))))
+    answer = CheckedAnswer(ModelResponse(Message("x", role="assistant")), cast(Any, None))
+    assert asyncio.run(guard("warn").failed(answer, execution)) == [Failed("c", "bad")]
+    assert told == [("GUARDRAIL_FAILED", {"check": "c", "reason": "bad", "onFailure": "warn"})]
+    with pytest.raises(InvalidConfig, match="The check 'c' answered True"):
+        asyncio.run(guard("warn", lambda answer: True).failed(answer, execution))

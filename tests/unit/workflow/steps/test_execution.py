@@ -1,0 +1,52 @@
+"""One execution of a step: its keys."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from statewright.workflow.steps import read_definition
+from statewright.workflow.steps.execution import Execution
+
+STEP = read_definition({"name": "n", "version": "1", "steps": [{"type": "task", "name": "a", "handler": "h"}]}).step(
+    "a"
+)
+
+
+def execution(values: dict[str, Any] | None = None, **configurable: Any) -> Execution:
+    recorded: list[Any] = []
+    info = SimpleNamespace(attempt=2, run_id="run_1")
+    runtime = SimpleNamespace(
+        execution_info=info, is_recorded=True, record=lambda *one: recorded.append(one), told=recorded
+    )
+    return Execution(STEP, values or {}, cast(Any, runtime), {"configurable": configurable})
+
+
+@pytest.mark.parametrize(("visits", "key"), [({}, "o:a"), ({"a": 0}, "o:a"), ({"a": 1}, "o:a:2"), ({"b": 3}, "o:a")])
+def test_each_visit_has_its_own_idempotency_key(visits: dict[str, int], key: str) -> None:
+    assert execution({"visits": visits, "origin": "o"}).idempotency_key == key
+
+
+def test_each_attempt_asks_its_own_questions() -> None:
+    assert execution().question_key == "0/2"
+    assert execution(retry=3).question_key == "3/2"
+
+
+def test_the_context_of_a_handler() -> None:
+    found = execution({"input": {"i": 1}, "state": {"s": 1}, "origin": "o"}, workspace_id="ws_1").context({"c": 1})
+    assert (found.step_name, found.run_id, found.workspace_id, found.attempt) == ("a", "run_1", "ws_1", 2)
+    assert (found.workflow_input, found.workflow_state, found.config) == ({"i": 1}, {"s": 1}, {"c": 1})
+    assert found.idempotency_key == "o:a"
+
+
+def test_what_it_tells() -> None:
+    one = execution()
+    one.report()
+    one.report(output={"a": 1})
+    one.report_event("GUARDRAIL_FAILED", check="c")
+    assert cast(Any, one.runtime).told == [
+        ("step_reported", {"output": {"a": 1}}),
+        ("step_reported", {"event": {"type": "GUARDRAIL_FAILED", "payload": {"check": "c"}}}),
+    ]

@@ -1,0 +1,21 @@
+"""The failure of a step as an error."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+from statewright.errors import RunError
+from statewright.workflow.steps import StepFailed
+
+
+def test_it_says_what_programs_want_to_know() -> None:
+    error = StepFailed("no", code="E1", details={"a": 1}, is_final=True, retry_after=2.0)
+    assert isinstance(error, RunError)
+    for one in (error, copy.copy(error), pickle.loads(pickle.dumps(error))):
+        assert (str(one), one.code, one.details, one.is_final, one.retry_after) == ("no", "E1", {"a": 1}, True, 2.0)
+
+
+def test_the_usual_failure() -> None:
+    error = StepFailed("no")
+    assert (error.code, error.details, error.is_final, error.retry_after) == ("STEP_FAILED", None, False, None)

@@ -1,0 +1,132 @@
+"""Handlers by name, and that no name reaches what nobody allowed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from statewright.errors import InvalidConfig
+from statewright.workflow.steps import Handlers, registered, task_handler
+from statewright.workflow.steps.handlers import UnknownHandler, as_handlers, takes_step
+
+
+def one(ctx: Any) -> None: ...
+
+
+def two(ctx: Any, step: Any) -> None: ...
+
+
+def test_the_decorator_registers_and_gives_the_function_back() -> None:
+    handlers = Handlers()
+    assert handlers.task_handler("one")(one) is one
+    assert handlers.find("one") is one
+    assert handlers.names == ("one",)
+
+
+def test_the_global_registry_is_what_nobody_else_gives() -> None:
+    @task_handler("tests.only")
+    def handler(ctx: Any) -> None: ...
+
+    assert as_handlers(None) is registered
+    assert registered.find("tests.only") is handler
+    assert not Handlers().has("tests.only")
+    assert as_handlers({"a": one}).find("a") is one
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [(one, False), (two, True), (lambda ctx, step=None: None, True), (lambda *args: None, True), (print, True)],
+)
+def test_whether_a_handler_wants_the_step(function: Any, expected: bool) -> None:
+    assert takes_step(function) is expected
+
+
+@pytest.mark.parametrize("function", ["text", None, lambda: None, lambda a, b, c: None, lambda *, ctx: None])
+def test_what_cannot_be_called_with_a_context_is_no_handler(function: Any) -> None:
+    with pytest.raises(InvalidConfig, match="Give a function"):
+        Handlers({"a": function})
+
+
+def test_a_name_belongs_to_one_function() -> None:
+    handlers = Handlers({"a": one})
+    handlers.register("a", one)
+    with pytest.raises(InvalidConfig, match="Two functions want to be the handler 'a'"):
+        handlers.register("a", two)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("enrch", "There is no handler 'enrch'. Did you mean 'enrich'? Handlers: enrich."),
+        ("os:system", "Handlers may not come from module 'os'."),
+        ("builtins:eval", "Handlers may not come from module 'builtins'."),
+        (":x", "Handlers may not come from module ''."),
+        ("", "There is no handler ''. Handlers: enrich."),
+    ],
+)
+def test_a_name_that_is_nowhere(name: str, said: str) -> None:
+    with pytest.raises(UnknownHandler) as refused:
+        Handlers({"enrich": one}).find(name)
+    assert said in f"{refused.value} {refused.value.hint}"
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    code = """
+from os import system
+from functools import partial
+def send(ctx): return None
+def _private(ctx): return None
+def wrong(): return None
+class Thing:
+    def __init__(self, ctx): pass
+"""
+    (tmp_path / "mails_of_a_test.py").write_text(code, encoding="utf-8")
+    (tmp_path / "broken_mails_of_a_test.py").write_text("1 / 0", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    yield "mails_of_a_test"
+    sys.modules.pop("mails_of_a_test", None)
+
+
+def test_functions_of_allowed_modules_have_names(module: str) -> None:
+    found = Handlers(modules=[module]).find(f"{module}:send")
+    assert (found.__name__, found.__module__) == ("send", module)
+
+
+@pytest.mark.parametrize(
+    "attribute", ["system", "_private", "wrong", "Thing", "partial", "send.__globals__", "", "x:y"]
+)
+def test_only_what_a_module_defines_for_others_can_be_named(module: str, attribute: str) -> None:
+    with pytest.raises(UnknownHandler, match="defines no function"):
+        Handlers(modules=[module]).find(f"{module}:{attribute}")
+
+
+@pytest.mark.parametrize("other", ["mails_of_a_test.os", "mails_of_a_test ", "Mails_of_a_test"])
+def test_a_module_is_allowed_by_its_whole_name(module: str, other: str) -> None:
+    with pytest.raises(UnknownHandler, match="may not come from"):
+        Handlers(modules=[module]).find(f"{other}:send")
+
+
+def test_nothing_is_imported_that_is_not_allowed(module: str) -> None:
+    with pytest.raises(UnknownHandler):
+        Handlers().find(f"{module}:send")
+    assert module not in sys.modules
+
+
+def test_a_module_that_cannot_be_imported(module: str) -> None:
+    with pytest.raises(UnknownHandler, match="cannot be imported: ZeroDivisionError"):
+        Handlers(modules=[f"broken_{module}"]).find(f"broken_{module}:send")
+
+
+def test_more_modules_may_be_allowed_over_the_same_registrations(module: str) -> None:
+    handlers = Handlers({"a": one})
+    more = handlers.allowing(module)
+    handlers.register("b", two)
+    assert more.find("b") is two
+    assert more.find(f"{module}:send")
+    with pytest.raises(UnknownHandler):
+        handlers.find(f"{module}:send")

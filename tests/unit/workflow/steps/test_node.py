@@ -1,0 +1,36 @@
+"""What the result of a step means for the run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from statewright.errors import InvalidUpdateError
+from statewright.workflow.steps import StepFailed, StepFailure, StepResult, read_definition
+from statewright.workflow.steps.node import failure_of
+
+STEP = read_definition({"name": "n", "version": "1", "steps": [{"type": "task", "name": "a", "handler": "h"}]}).step(
+    "a"
+)
+
+
+@pytest.mark.parametrize(
+    ("error", "said", "code"),
+    [
+        (None, "Step 'a' failed, and its handler did not say why.", "STEP_FAILED"),
+        (StepFailure(""), "Step 'a' failed.", "STEP_FAILED"),
+        (StepFailure("no", "E1", (1, 2)), "no", "E1"),
+    ],
+)
+def test_a_failed_result_is_an_error(error: StepFailure | None, said: str, code: str) -> None:
+    failure = failure_of(StepResult("failed", error=error), STEP)
+    assert isinstance(failure, StepFailed)
+    assert (str(failure), failure.code) == (said, code)
+    assert failure.details == ([1, 2] if error is not None and error.details else None)
+
+
+def test_details_are_json() -> None:
+    details: Any = object()
+    with pytest.raises(InvalidUpdateError, match="The error of step 'a'"):
+        failure_of(StepResult("failed", error=StepFailure("no", details=details)), STEP)

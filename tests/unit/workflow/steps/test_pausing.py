@@ -1,0 +1,34 @@
+"""Questions, as the runtime asks them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from statewright.errors import InternalError
+from statewright.workflow.steps.pausing import Question, asked_before, named_run
+
+
+@pytest.mark.parametrize(
+    ("question", "kind", "event"),
+    [
+        (Question(1), "question", None),
+        (Question(1, signal="paid"), "event", "paid"),
+        (Question(1, signal="paid", until=datetime(2026, 1, 1, tzinfo=UTC)), "event", "paid"),
+        (Question(1, is_timer=True, delay=1), "timer", None),
+    ],
+)
+def test_what_a_question_waits_for(question: Question, kind: str, event: str | None) -> None:
+    described = question.described()
+    assert described["value"] == 1
+    assert (described.get("kind", "question"), described.get("event")) == (kind, event)
+    assert ("schema" in described) is (kind != "timer")
+
+
+def test_outside_a_node_nothing_was_asked() -> None:
+    nobody: Any = None
+    with pytest.raises(InternalError):
+        asked_before("key", nobody)
+    assert named_run() is None

@@ -1,0 +1,62 @@
+"""How often a step is tried, and how long it waits."""
+
+from __future__ import annotations
+
+import pytest
+
+from statewright.errors import (
+    BudgetExceeded,
+    InternalError,
+    InvalidUpdateError,
+    ModelUnavailable,
+    NodeTimeoutError,
+    StorageUnavailable,
+    ToolError,
+)
+from statewright.workflow.steps import StepFailed
+from statewright.workflow.steps.model import Retry
+from statewright.workflow.steps.retries import StepRetry, is_tried_again, retry_policy
+
+
+def test_the_policy_is_that_of_the_definition() -> None:
+    policy = retry_policy(Retry(max_attempts=5, backoff_ms=200, backoff_multiplier=3, max_backoff_ms=1500))
+    assert isinstance(policy, StepRetry)
+    assert policy.max_attempts == 5
+    for attempt, most in enumerate([0.2, 0.6, 1.5, 1.5], 1):
+        assert policy.delay(attempt, 1.0) == pytest.approx(most)
+        assert policy.delay(attempt, 0.0) == pytest.approx(most / 2)
+        assert policy.delay(attempt, 0.5) == pytest.approx(most * 0.75)
+
+
+def test_the_usual_policy() -> None:
+    policy = retry_policy(Retry())
+    assert policy is not None
+    assert (policy.max_attempts, policy.delay(1, 1.0), policy.delay(2, 1.0), policy.delay(19, 1.0)) == (3, 1, 2, 300)
+
+
+def test_one_attempt_needs_no_policy() -> None:
+    assert retry_policy(Retry(max_attempts=1)) is None
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (StepFailed("no"), True),
+        (StepFailed("no", is_final=True), False),
+        (ValueError(), True),
+        (KeyError(), True),
+        (ModelUnavailable("busy"), True),
+        (ToolError("broken"), True),
+        (NodeTimeoutError("a", "run", 1.0), True),
+        (InvalidUpdateError("wrong"), False),
+        (InternalError("ours"), False),
+        (StorageUnavailable("disk"), False),
+        (KeyboardInterrupt(), False),
+    ],
+)
+def test_what_is_tried_again(error: BaseException, expected: bool) -> None:
+    assert is_tried_again(error) is expected
+
+
+def test_what_ends_the_run_is_not_tried_again() -> None:
+    assert not is_tried_again(BudgetExceeded.__new__(BudgetExceeded))

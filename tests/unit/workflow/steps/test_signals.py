@@ -1,0 +1,28 @@
+"""What a signal may carry."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from statewright.workflow.steps.signals import unfit_payload
+
+
+@pytest.mark.parametrize("payload", [{}, {"a": None}, {"_a": 1, "a__": 2}])
+def test_maps_are_payloads(payload: Any) -> None:
+    assert unfit_payload(payload) is None
+
+
+@pytest.mark.parametrize(
+    ("payload", "said"),
+    [
+        ("text", "is a str"),
+        ([], "is a list"),
+        ({"__nextStep": "a"}, "the key '__nextStep'"),
+        ({"a": 1, "__": 2}, "the key '__'"),
+        ({0: 1}, "the key 0"),
+    ],
+)
+def test_other_things_are_not(payload: Any, said: str) -> None:
+    assert said in (unfit_payload(payload) or "")
