@@ -1,0 +1,98 @@
+"""Approvals: what runs want somebody to agree to, and what was decided."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from statewright.errors import DuplicateRecord, InvalidRequest, InvalidTransition, RecordConflict, suggestion
+from statewright.runs import (
+    Advance,
+    Approval,
+    Condition,
+    Insert,
+    Json,
+    NewEvent,
+    RunStatus,
+    Update,
+    Wait,
+    where,
+)
+from statewright.runtime.awaiting import answered
+from statewright.service.desk import Desk
+from statewright.service.endings import Ending
+from statewright.service.records import Page
+from statewright.service.signals import answer_to
+from statewright.service.starting import size_of
+
+DECISIONS: Final = ("approved", "rejected", "edited")
+
+
+class Approvals:
+    """Shows approvals and takes decisions."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    async def page(self, workspace_id: str, *, pending: bool | None, page: int, page_size: int) -> Page[Approval]:
+        """The approvals of a workspace, the newest first; those that are open, or not, if that is said."""
+        conditions = where(workspace_id=workspace_id)
+        if pending is not None:
+            conditions.append(Condition("decision", "=" if pending else "!=", None))
+        return await self._desk.records.page(Approval, conditions, page=page, page_size=page_size)
+
+    async def get(self, workspace_id: str, approval_id: str) -> Approval:
+        return await self._desk.records.own(Approval, workspace_id, approval_id, "approval request")
+
+    async def decide(
+        self,
+        workspace_id: str,
+        approval_id: str,
+        decision: str,
+        *,
+        edited_content: Json = None,
+        decided_by: str | None = None,
+    ) -> Approval:
+        """Decide, once and for all; the run goes on.
+
+        Raises InvalidRequest for a decision there is not, and `edited` without content; InvalidTransition if it was
+        decided, or the run does not wait for it any more.
+        """
+        self._check(decision, edited_content)
+        desk = self._desk
+        approval = await self.get(workspace_id, approval_id)
+        wait = await answered(desk.ledger.get(Wait, approval_id))
+        if approval.decision is not None or wait is None:
+            raise InvalidTransition(f"Approval {approval_id}", approval.decision or "closed", decision, [])
+        run = await desk.records.run(workspace_id, approval.run_id)
+        now = desk.now()
+        content = edited_content if decision == "edited" else approval.content
+        answer = {"decision": decision, "content": content, "decidedBy": decided_by}
+        decided = {
+            "decision": decision,
+            "decided_by": decided_by,
+            "decided_at": now,
+            "edited_content": edited_content,
+        }
+        told = {"approvalId": approval.id, "decision": decision, "decidedBy": decided_by}
+        event = NewEvent("APPROVAL_DECIDED", {"stepName": approval.step_name, **told}, approval.step_id)
+        changes = [
+            Update(Approval, approval.id, decided, where(decision=None)),
+            Insert(answer_to(wait, answer, now)),
+            Advance(run.id, now, {"due_at": now}, [event], [Condition("status", "=", RunStatus.WAITING)]),
+            Ending.announced(run, "approval.decided", told, now),
+        ]
+        try:
+            await desk.write(changes)
+        except (DuplicateRecord, RecordConflict):
+            raise InvalidTransition(f"Approval {approval_id}", "closed", decision, []) from None
+        desk.ring()
+        return await self.get(workspace_id, approval_id)
+
+    def _check(self, decision: str, edited_content: Json) -> None:
+        if decision not in DECISIONS:
+            raise InvalidRequest(f"The decision is {decision!r}. " + suggestion(decision, DECISIONS, noun="Decisions"))
+        if decision == "edited" and edited_content is None:
+            raise InvalidRequest("The decision is 'edited', and there is no editedContent. Give what it is to be.")
+        most = self._desk.settings.max_payload
+        if edited_content is not None and size_of(edited_content) > most:
+            raise InvalidRequest(f"editedContent has more than {most} bytes.")

@@ -1,0 +1,280 @@
+"""One worker's attempt to advance one run to rest."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any, Final, cast
+
+from statewright.checkpoint import Checkpointer, Hold
+from statewright.clock import Clock
+from statewright.errors import Fenced, RecordConflict, StatewrightError, StorageUnavailable, ThreadBusy
+from statewright.graph import Command, RunStarter
+from statewright.runs import (
+    Condition,
+    Ledger,
+    Order,
+    Run,
+    RunStatus,
+    Signal,
+    StepRun,
+    StepStatus,
+    Update,
+    Wait,
+    where,
+)
+from statewright.runtime import CompiledGraph, RunControl
+from statewright.runtime.awaiting import answered
+from statewright.runtime.thread_calls import call_in_thread
+from statewright.service.hub import Hub
+from statewright.service.progress import OnEnd, Progress, Stopping
+from statewright.service.questions import Arrived, arrived, next_due
+from statewright.service.recorder import LogSource, RunRecorder
+
+logger = logging.getLogger("statewright.service")
+_OPEN: Final = (StepStatus.PENDING, StepStatus.RUNNING, StepStatus.WAITING)
+_LATER: Final = timedelta(seconds=0.5)
+"""After how long a run is tried again that could not be begun with."""
+AppOf = Callable[[Run], Awaitable[CompiledGraph]]
+
+
+class Surroundings:
+    """What the attempts of a worker have in common."""
+
+    def __init__(
+        self,
+        *,
+        saver: Checkpointer,
+        ledger: Ledger,
+        clock: Clock,
+        app_of: AppOf,
+        hub: Hub,
+        durability: str,
+        max_steps: int,
+        parts: Mapping[str, Any] | None = None,
+        starter_of: Callable[[Run, Progress], RunStarter] | None = None,
+        on_end: OnEnd | None = None,
+        logs: LogSource | None = None,
+    ) -> None:
+        self.saver = saver
+        self.ledger = ledger
+        self.clock = clock
+        self.app_of = app_of
+        self.hub = hub
+        self.durability = durability
+        self.max_steps = max_steps
+        self.parts = parts or {}
+        self.starter_of = starter_of
+        self.on_end = on_end
+        self.logs = logs
+
+
+class RunAttempt:
+    """Advances a run that was claimed."""
+
+    def __init__(self, run: Run, around: Surroundings) -> None:
+        self.run_id = run.id
+        self._run = run
+        self._around = around
+        self._control = RunControl()
+        self._progress: Progress | None = None
+        self._stopping: Stopping | None = None
+        if run.settings.get("pause"):  # somebody asked for it before the run came here
+            self.pause()
+
+    # -- being stopped; from any thread
+
+    def pause(self) -> None:
+        """Stop before the next superstep; the run is paused then."""
+        self._stop("pause")
+
+    def release(self) -> None:
+        """Stop before the next superstep; the run is for another worker then."""
+        self._stop("release")
+
+    def abandon(self) -> None:
+        """Stop at once; the run is for another worker then."""
+        self._stop("release")
+        self._control.request_cancel("the service stops")
+
+    def cancel(self) -> None:
+        """Stop at once: the run is not this worker's any more."""
+        self._control.request_cancel("the run was cancelled")
+
+    def _stop(self, why: Stopping) -> None:
+        self._stopping = self._stopping or why
+        if self._progress is not None:
+            self._progress.stopping = self._stopping
+        self._control.request_drain(why)
+
+    def compare(self, found: Run | None) -> None:
+        """See what others have made of the run."""
+        if found is None or found.claim != self._run.claim:
+            self.cancel()
+        elif found.settings.get("pause"):
+            self.pause()
+
+    # -- advancing
+
+    async def advance(self) -> None:
+        """Advance the run until it rests; what came of it is in the ledger."""
+        try:
+            await self._advance()
+        except (RecordConflict, Fenced):
+            # The run is not this worker's any more: somebody cancelled it, or took it over. Nothing was written.
+            logger.info("Run %s was taken over or cancelled.", self.run_id)
+        except ThreadBusy:
+            await self._put_off(self._around.clock.now() + _LATER)
+        except StorageUnavailable:
+            logger.exception("Run %s cannot be saved now. It will be tried again.", self.run_id)
+            await self._put_off(self._around.clock.now() + _LATER)
+
+    async def _put_off(self, until: Any) -> None:
+        progress = self._progress or Progress(self._run, _NO_GRAPH)
+        try:
+            await answered(self._around.ledger.write(progress.put_off(until, self._around.clock.now())))
+        except StatewrightError:
+            logger.exception("Run %s could not be put off. It is taken over when its worker is gone.", self.run_id)
+
+    async def _advance(self) -> None:
+        around, run = self._around, self._run
+        try:
+            app = await around.app_of(run)
+        except Exception as error:
+            await self._fail(Progress(run, _NO_GRAPH), error)
+            return
+        given, progress = await self._begun(app)
+        if progress is None:
+            return
+        progress.on_end = around.on_end
+        self._progress, progress.stopping = progress, self._stopping
+        if run.deadline_at is not None and run.deadline_at <= around.clock.now():
+            progress.stopping = "timeout"
+            await self._fail(progress, TimeoutError())
+            return
+        recorder = RunRecorder(around.saver, around.ledger, progress, around.clock, around.hub, around.logs)
+        starter = around.starter_of(run, progress) if around.starter_of is not None else None
+        await self._drive(recorder.graph(app, starter=starter, **around.parts), given, progress)
+
+    async def _begun(self, app: CompiledGraph) -> tuple[Any, Progress | None]:
+        """What the graph is given, and where the run stands; no progress if there is nothing to do now."""
+        run = self._run
+        if not run.begun:
+            await self._take_thread(app)
+            return run.input if run.input is not None else {}, Progress(run, app.graph)
+        steps = await answered(
+            self._around.ledger.find(StepRun, [*where(run_id=run.id), Condition("status", "in", _OPEN)])
+        )
+        waits = await answered(self._around.ledger.find(Wait, where(run_id=run.id)))
+        if run.status is RunStatus.WAITING:
+            return await self._answered(app, steps, waits)
+        await self._free_thread([run.id])
+        return None, Progress(run, app.graph, steps=steps, waits=waits)
+
+    async def _answered(
+        self, app: CompiledGraph, steps: Sequence[StepRun], waits: Sequence[Wait]
+    ) -> tuple[Any, Progress | None]:
+        """What has come for a waiting run. If that is nothing yet, it goes on waiting."""
+        around, run, now = self._around, self._run, self._around.clock.now()
+        inbox = await answered(around.ledger.find(Signal, where(run_id=run.id, taken=False), order=Order("created_at")))
+        come: Arrived = arrived(waits, inbox, now)
+        out_of_time = run.deadline_at is not None and run.deadline_at <= now
+        if not come.ended and not out_of_time:
+            values = {"claim": None, "worker_id": None, "due_at": next_due(waits, run.deadline_at)}
+            await self._still_waiting(values)
+            return None, None
+        answers = cast("Any", Command)(resume=come.answers)
+        return answers, Progress(run, app.graph, steps=steps, waits=waits, arrived=come)
+
+    async def _still_waiting(self, values: Mapping[str, Any]) -> None:
+        guard = [Condition("claim", "=", self._run.claim), Condition("version", "=", self._run.version)]
+        try:
+            await answered(self._around.ledger.write([Update(Run, self.run_id, values, guard)]))
+        except RecordConflict:  # something came while this was decided: it is looked at again
+            values = {**values, "due_at": self._around.clock.now()}
+            await answered(self._around.ledger.write([Update(Run, self.run_id, values, guard[:1])]))
+
+    async def _take_thread(self, app: CompiledGraph) -> None:
+        """Take the thread over from runs that were cancelled for this one, as if they had not been if it says so."""
+        before: Sequence[str] = self._run.settings.get("takesOver", ())
+        if not before:
+            return
+        await self._free_thread(before)
+        around = self._around
+        saved = await answered(around.saver.load(self._run.thread_id))
+        if self._run.settings.get("rollsBack") and saved is not None and saved.run_id in before:
+            mine = app.surrounded_by(checkpointer=around.saver, clock=around.clock)
+            await call_in_thread(mine.roll_back, thread_id=self._run.thread_id)
+
+    async def _free_thread(self, run_ids: Sequence[str]) -> None:
+        """Take the thread from whoever had it for these runs before: their claims are void."""
+        saver, thread = self._around.saver, self._run.thread_id
+        lease = await answered(saver.lease(thread))
+        if lease is not None and lease.owner.partition("/")[0] in run_ids:
+            await answered(saver.renew(thread, Hold(lease.owner, self._around.clock.now(), None)))
+
+    async def _drive(self, app: CompiledGraph, given: Any, progress: Progress) -> None:
+        timer = self._deadline(progress)
+        try:
+            await app.ainvoke(given, self._config(), **self._options())
+        except (RecordConflict, Fenced, ThreadBusy, StorageUnavailable):
+            raise
+        except Exception as error:
+            if not progress.rests:
+                await self._fail(progress, error)
+        finally:
+            if timer is not None:
+                timer.cancel()
+        if not progress.rests:
+            await self._fail(progress, StatewrightError("The graph came to rest without a word. Please report this."))
+
+    def _deadline(self, progress: Progress) -> Any:
+        until = self._run.deadline_at
+        if until is None:
+            return None
+
+        def over() -> None:
+            progress.stopping = "timeout"
+            self._control.request_cancel("its time is over")
+
+        return self._around.clock.call_later((until - self._around.clock.now()).total_seconds(), over)
+
+    def _config(self) -> dict[str, Any]:
+        """What nodes find in their config: whose run it is, and how often somebody has told it to try again."""
+        retries = self._run.settings.get("retries", 0)
+        return {"configurable": {"workspace_id": self._run.workspace_id, "retry": retries}}
+
+    def _options(self) -> dict[str, Any]:
+        settings: Mapping[str, Any] = self._run.settings or {}
+        options = {
+            "thread_id": self._run.thread_id,
+            "run_id": self.run_id,
+            "control": self._control,
+            # What is open on the thread was asked by runs that have ended.
+            "on_unfinished": "discard",
+            "durability": settings.get("durability") or self._around.durability,
+            "recursion_limit": settings.get("recursionLimit") or self._around.max_steps,
+            "max_concurrency": settings.get("maxConcurrency"),
+            "context": settings.get("context"),
+            "interrupt_before": settings.get("interruptBefore"),
+            "interrupt_after": settings.get("interruptAfter"),
+        }
+        return {name: value for name, value in options.items() if value is not None}
+
+    async def _fail(self, progress: Progress, error: BaseException) -> None:
+        """Write how a run ended that could not save it itself."""
+        progress.on_end = self._around.on_end
+        changes = progress.failed(error, self._around.clock.now())
+        await answered(self._around.ledger.write(changes))
+        written = getattr(changes[0], "written", ())
+        self._around.hub.publish(written)
+
+
+class _NoGraph:
+    """In place of a graph that is not there."""
+
+    nodes: Mapping[str, Any] = {}
+
+
+_NO_GRAPH: Any = _NoGraph()

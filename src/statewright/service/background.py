@@ -1,0 +1,89 @@
+"""What a service does beside advancing runs: messages to webhooks, schedules, forgetting; each swept when it is due."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import datetime
+from typing import Final, Protocol
+
+from statewright.clock import Clock
+
+logger = logging.getLogger("statewright.service")
+LONGEST_REST: Final = 5.0
+"""Seconds after which everything is looked at, whoever has or has not rung: another process may have made work."""
+AFTER_FAILURE: Final = 5.0
+
+
+class Part(Protocol):
+    """Something that is to be done again and again. One that has a coroutine method `close` is told of the end."""
+
+    async def sweep(self, now: datetime) -> datetime | None:
+        """Do all that is due; when it is to be called next at the latest, None if only a change makes it due."""
+        ...
+
+
+class Background:
+    """Sweeps its parts, each on a task of its own, until it is stopped."""
+
+    def __init__(self, parts: Sequence[Part], clock: Clock) -> None:
+        self._parts = parts
+        self._clock = clock
+        self._bells: list[asyncio.Event] = []
+        self._tasks: list[asyncio.Task[None]] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def start(self) -> None:
+        """Begin, on the running event loop."""
+        self._loop = asyncio.get_running_loop()
+        for part in self._parts:
+            bell = asyncio.Event()
+            self._bells.append(bell)
+            self._tasks.append(asyncio.create_task(self._keep_sweeping(part, bell)))
+
+    def ring(self) -> None:
+        """Let every part look for work now. Called from any thread."""
+        loop = self._loop
+        if loop is None:
+            return
+        with suppress(RuntimeError):  # it has stopped
+            for bell in self._bells:
+                loop.call_soon_threadsafe(bell.set)
+
+    async def stop(self) -> None:
+        """Let go of what is under way: whatever it was is done again later."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for part in self._parts:
+            close = getattr(part, "close", None)
+            if close is not None:
+                await close()
+        self._tasks, self._bells, self._loop = [], [], None
+
+    async def _keep_sweeping(self, part: Part, bell: asyncio.Event) -> None:
+        while True:
+            bell.clear()
+            seconds = LONGEST_REST
+            try:
+                now = self._clock.now()
+                due = await part.sweep(now)
+                if due is not None:
+                    seconds = min(seconds, max((due - self._clock.now()).total_seconds(), 0.0))
+            except Exception:
+                logger.exception("%s has failed, and is tried again.", type(part).__name__)
+                seconds = AFTER_FAILURE
+            timer = self._clock.call_later(seconds, self._ringing(bell))
+            await bell.wait()
+            timer.cancel()
+
+    def _ringing(self, bell: asyncio.Event) -> Callable[[], None]:
+        loop = asyncio.get_running_loop()
+
+        def ring() -> None:
+            with suppress(RuntimeError):  # it has stopped
+                loop.call_soon_threadsafe(bell.set)
+
+        return ring

@@ -1,0 +1,188 @@
+"""What a service can run: the graphs of its project, and the definitions that came over the API.
+
+Everything has a version: the digest of its content. A run keeps to the version it began with, which a definition in
+JSON or YAML carries with it. The code of a Python graph is only there as it is today: what an older version has saved
+goes on with it if it fits, and is told apart if it does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+
+from statewright.agents import Agent, Network
+from statewright.errors import InvalidConfig, NotFound, suggestion
+from statewright.ids import digest
+from statewright.models import ChatModel
+from statewright.runs import Json, StoredDefinition
+from statewright.runtime import CompiledGraph, StateGraph
+from statewright.workflow.steps import Definition, Handlers, compile_steps, read_definition
+
+Kind = Literal["graph", "states", "steps"]
+PROJECT: str = ""
+"""In place of a workspace: what the project serves is seen in all."""
+Models = Callable[[str], ChatModel] | Mapping[str, ChatModel]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """Something that the project serves under a name."""
+
+    name: str
+    kind: Kind
+    app: CompiledGraph
+    version: str
+    description: str = ""
+    body: Json = None
+    """What it is compiled from; None for a graph of a Python module."""
+    on_failure: str | None = None
+    """The graph that is started when a run of this one has failed."""
+
+    @property
+    def definition_id(self) -> str:
+        return definition_id(PROJECT, self.name, self.version)
+
+
+def definition_id(workspace_id: str, name: str, version: str) -> str:
+    """The id of a version of a workflow, which is the same wherever it is stored."""
+    return f"def_{digest('definition', workspace_id, name, version)}"
+
+
+@dataclass
+class Catalog:
+    """The graphs that can be run, by name, and by definition once they are compiled."""
+
+    handlers: Handlers | None = None
+    """What the task steps of definitions may call; those of `@task_handler` if none are given."""
+    models: Models | None = None
+    """What their llm steps may ask."""
+    project: Any = None
+    """The `statewright.project.Project` of YAML workflows, if there is one."""
+    _served: dict[str, Served] = field(default_factory=dict[str, Served])
+    _compiled: dict[str, CompiledGraph] = field(default_factory=dict[str, CompiledGraph])
+
+    def serve(
+        self,
+        name: str,
+        found: CompiledGraph | StateGraph | Network[Any] | Agent,
+        *,
+        description: str = "",
+        version: str | None = None,
+        on_failure: str | None = None,
+    ) -> Served:
+        """Offer a graph, an agent or a network under a name. Raises InvalidConfig for a name that is taken."""
+        app = _as_graph(found)
+        drawn = app.get_graph().draw_mermaid()
+        known = version or app.graph.version or digest("topology", drawn)[:12]
+        served = Served(name=name, kind="graph", app=app, version=known, description=description, on_failure=on_failure)
+        return self._add(served)
+
+    def serve_steps(self, document: Any, *, name: str | None = None, on_failure: str | None = None) -> Served:
+        """Offer a workflow in JSON. Raises WorkflowError with everything wrong."""
+        definition = document if isinstance(document, Definition) else read_definition(document)
+        app = self.compile_steps(definition)
+        return self._add(
+            Served(
+                name=name or definition.name,
+                kind="steps",
+                app=app,
+                version=f"{definition.version}+{definition.digest[:12]}",
+                description=definition.description,
+                body=definition.to_json(),
+                on_failure=on_failure,
+            )
+        )
+
+    def serve_states(self, text: str, *, name: str, description: str = "", on_failure: str | None = None) -> Served:
+        """Offer a workflow in YAML, given as its text. Raises WorkflowError with everything wrong."""
+        app = self._compile_states(text)
+        version = digest("states", text)[:12]
+        return self._add(
+            Served(
+                name=name,
+                kind="states",
+                app=app,
+                version=version,
+                description=description,
+                body={"yaml": text},
+                on_failure=on_failure,
+            )
+        )
+
+    def _add(self, served: Served) -> Served:
+        if served.name in self._served:
+            raise InvalidConfig(f"Two graphs are to be served as {served.name!r}. Give one of them another name.")
+        self._served[served.name] = served
+        self._compiled[served.definition_id] = served.app
+        return served
+
+    # -- looking
+
+    def __iter__(self) -> Iterable[Served]:
+        return iter(self._served.values())
+
+    @property
+    def served(self) -> tuple[Served, ...]:
+        """What the project serves, by name."""
+        return tuple(self._served[name] for name in sorted(self._served))
+
+    def get(self, name: str) -> Served | None:
+        return self._served.get(name)
+
+    def named(self, name: str) -> Served:
+        """What is served under a name. Raises NotFound, which knows near misses."""
+        found = self._served.get(name)
+        if found is None:
+            raise NotFound(f"There is no graph {name!r}. " + suggestion(name, self._served, noun="Graphs"))
+        return found
+
+    def stored(self, now: datetime) -> list[StoredDefinition]:
+        """The versions that are served, as records."""
+        return [
+            StoredDefinition(
+                id=served.definition_id,
+                workspace_id=PROJECT,
+                name=served.name,
+                version=served.version,
+                kind=served.kind,
+                description=served.description,
+                digest=served.version,
+                body=served.body,
+                created_at=now,
+            )
+            for served in self.served
+        ]
+
+    # -- compiling
+
+    def app_of(self, definition: StoredDefinition) -> CompiledGraph:
+        """The graph of a stored version. Raises NotFound for code that is not served any more."""
+        app = self._compiled.get(definition.id)
+        if app is None:
+            app = self._compiled[definition.id] = self._made(definition)
+        return app
+
+    def _made(self, definition: StoredDefinition) -> CompiledGraph:
+        body = definition.body
+        if definition.kind == "steps":
+            return self.compile_steps(read_definition(body))
+        if definition.kind == "states":
+            return self._compile_states(body["yaml"])
+        return self.named(definition.name).app
+
+    def compile_steps(self, definition: Definition) -> CompiledGraph:
+        """A workflow in JSON as a graph. Raises WorkflowError for handlers, tools and models that there are not."""
+        return compile_steps(definition, handlers=self.handlers, models=self.models)
+
+    def _compile_states(self, text: str) -> CompiledGraph:
+        from statewright.workflow.states import load_workflow
+
+        return load_workflow(text).compile(project=self.project)
+
+
+def _as_graph(found: CompiledGraph | StateGraph | Network[Any] | Agent) -> CompiledGraph:
+    if isinstance(found, Agent):
+        found = found.alone()
+    return found if isinstance(found, CompiledGraph) else found.compile()

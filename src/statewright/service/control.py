@@ -1,0 +1,205 @@
+"""Runs stopped, halted, and set going again from outside. Each change is guarded by the version of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Final
+
+from statewright.errors import InvalidTransition, RecordConflict, RequestConflict
+from statewright.runs import (
+    ENDED,
+    Advance,
+    Approval,
+    Change,
+    Condition,
+    Delete,
+    NewEvent,
+    Order,
+    Run,
+    RunStatus,
+    StepRun,
+    StepStatus,
+    UpdateAll,
+    Wait,
+    check_transition,
+    where,
+)
+from statewright.runtime.awaiting import answered
+from statewright.service.desk import Desk
+from statewright.service.endings import Ending, ended_changes
+from statewright.service.records import conditions_of
+from statewright.service.request import RunFilter
+
+_TRIES: Final = 20
+"""How often a change is tried on a run that others change at the same time."""
+_UNFINISHED: Final = [StepStatus.PENDING, StepStatus.RUNNING, StepStatus.WAITING]
+_BULK: Final = 1000
+"""How many runs one request changes; the next request does the others."""
+Changes = Callable[[Run, datetime], Sequence[Change]]
+
+
+class Control:
+    """Stops runs and sets them going."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    async def cancel(self, workspace_id: str, run_id: str, reason: str | None = None) -> Run:
+        """End a run, and those that it has started; nothing happens to one that has ended."""
+        run = await self._changed(workspace_id, run_id, lambda run, now: _cancelled(run, reason, now))
+        attempt = self._desk.attempt_at(run_id)
+        if attempt is not None:
+            attempt.cancel()
+        self._desk.ring()
+        await self._cancel_children(run)
+        return run
+
+    async def _cancel_children(self, run: Run) -> None:
+        conditions = [*where(parent_id=run.id), Condition("status", "in", _GOING)]
+        for child in await answered(self._desk.ledger.find(Run, conditions)):
+            await self.cancel(child.workspace_id, child.id, f"its parent {run.id} was cancelled")
+
+    async def pause(self, workspace_id: str, run_id: str) -> Run:
+        """Halt a run before its next step. One that is at work goes on until that is done. Raises InvalidTransition."""
+
+        def wish(run: Run, now: datetime) -> Sequence[Change]:
+            if run.status is RunStatus.PAUSED or run.settings.get("pause"):
+                return ()
+            check_transition(f"Run {run.id}", run.status, RunStatus.PAUSED)
+            if run.claim is None:  # nobody has it in hand: it is halted at once
+                return [_halted(run, now)]
+            return [Advance(run.id, now, {"settings": {**run.settings, "pause": True}}, (), _unchanged(run))]
+
+        run = await self._changed(workspace_id, run_id, wish)
+        attempt = self._desk.attempt_at(run_id)
+        if attempt is not None:
+            attempt.pause()
+        return run
+
+    async def resume(self, workspace_id: str, run_id: str) -> Run:
+        """Let a paused run go on. Raises InvalidTransition for one that is not paused."""
+
+        def go_on(run: Run, now: datetime) -> Sequence[Change]:
+            if run.status is not RunStatus.PAUSED:
+                raise InvalidTransition(f"Run {run.id}", run.status, "resumed", ["paused"])
+            return [_set_going(run, now, NewEvent("WORKFLOW_RESUMED", {"reason": "resumed"}))]
+
+        run = await self._changed(workspace_id, run_id, go_on)
+        self._desk.ring()
+        return run
+
+    async def retry(self, workspace_id: str, run_id: str) -> Run:
+        """Let a failed run go on from the step that failed, from its first attempt; what was done is kept.
+
+        Raises InvalidTransition for one that has not failed, RequestConflict if its thread has gone on without it.
+        """
+        failed = await self._desk.records.run(workspace_id, run_id)
+        await self._check_thread(failed)
+
+        def again(run: Run, now: datetime) -> Sequence[Change]:
+            if run.status is not RunStatus.FAILED:
+                raise InvalidTransition(f"Run {run.id}", run.status, "retried", ["failed"])
+            if run.claim is not None:  # see retention.py
+                raise RequestConflict(f"Run {run.id} is too old, and is being forgotten. Start a new run.")
+            steps = [*where(run_id=run.id, status=StepStatus.FAILED)]
+            values = {"status": StepStatus.RUNNING, "attempt": 1, "error": None, "completed_at": None}
+            return [
+                _set_going(_retried(run), now, NewEvent("WORKFLOW_RETRIED", {}), **_AS_BEFORE),
+                UpdateAll(StepRun, steps, values),
+            ]
+
+        run = await self._changed(workspace_id, run_id, again)
+        self._desk.ring()
+        return run
+
+    async def _check_thread(self, run: Run) -> None:
+        conditions = [*where(thread_id=run.thread_id, begun=True), Condition("id", ">", run.id)]
+        later = await answered(self._desk.ledger.find(Run, conditions, limit=1))
+        if later:
+            raise RequestConflict(
+                f"Run {run.id} cannot be tried again: its thread {run.thread_id!r} has gone on with run {later[0].id}. "
+                f"Start a new run."
+            )
+
+    # -- many at once
+
+    async def cancel_all(self, workspace_id: str, wanted: RunFilter) -> list[str]:
+        """Cancel the runs that fit and have not ended, 1000 at most; their ids."""
+        return await self._all(workspace_id, wanted, _GOING, self.cancel)
+
+    async def retry_all(self, workspace_id: str, wanted: RunFilter) -> list[str]:
+        """Try the runs again that fit and have failed, 1000 at most; their ids."""
+        return await self._all(workspace_id, wanted, [RunStatus.FAILED], self.retry)
+
+    async def _all(self, workspace_id: str, wanted: RunFilter, among: Sequence[RunStatus], act: Any) -> list[str]:
+        status = [one for one in among if not wanted.status or one in wanted.status]
+        conditions = conditions_of(workspace_id, replace(wanted, status=tuple(status)))
+        if not status:
+            return []
+        done: list[str] = []
+        for run in await answered(self._desk.ledger.find(Run, conditions, order=Order("created_at"), limit=_BULK)):
+            try:
+                await act(workspace_id, run.id)
+            except RequestConflict:  # it has gone another way meanwhile
+                continue
+            done.append(run.id)
+        return done
+
+    # -- one change
+
+    async def _changed(self, workspace_id: str, run_id: str, changes_of: Changes) -> Run:
+        """The run after changes that are worked out of it as it is, tried again if others were quicker."""
+        desk = self._desk
+        for _ in range(_TRIES):
+            run = await desk.records.run(workspace_id, run_id)
+            changes = changes_of(run, desk.now())
+            if not changes:
+                return run
+            try:
+                await desk.write(changes)
+            except RecordConflict:
+                continue
+            return await desk.records.run(workspace_id, run_id)
+        raise RequestConflict(f"Run {run_id!r} changes all the time. Try again.")
+
+
+_GOING: Final = [status for status in RunStatus if status not in ENDED]
+
+
+def _unchanged(run: Run) -> list[Condition]:
+    return [Condition("version", "=", run.version)]
+
+
+def _cancelled(run: Run, reason: str | None, now: datetime) -> Sequence[Change]:
+    if run.status in ENDED:
+        return ()
+    ending = Ending.cancelled(reason)
+    unfinished = [*where(run_id=run.id), Condition("status", "in", _UNFINISHED)]
+    undecided = where(run_id=run.id, decision=None)
+    return [
+        Advance(run.id, now, ending.values(now), [NewEvent(ending.event, ending.payload)], _unchanged(run)),
+        UpdateAll(StepRun, unfinished, {"status": StepStatus.CANCELLED, "completed_at": now}),
+        UpdateAll(Approval, undecided, {"decision": "cancelled", "decided_at": now}),
+        Delete(Wait, where(run_id=run.id)),
+        *ended_changes(replace(run, status=RunStatus.CANCELLED), ending, now),
+    ]
+
+
+def _halted(run: Run, now: datetime) -> Advance:
+    values = {"status": RunStatus.PAUSED, "due_at": None}
+    return Advance(run.id, now, values, [NewEvent("WORKFLOW_PAUSED", {"reason": "paused"})], _unchanged(run))
+
+
+def _retried(run: Run) -> Run:
+    return replace(run, settings={**run.settings, "retries": run.settings.get("retries", 0) + 1})
+
+
+_AS_BEFORE: Final = {"error": None, "failed_at": None, "deadline_at": None}
+
+
+def _set_going(run: Run, now: datetime, event: NewEvent, **more: Any) -> Advance:
+    settings = {name: value for name, value in run.settings.items() if name != "pause"}
+    values = {"status": RunStatus.RUNNING, "due_at": now, "settings": settings, **more}
+    return Advance(run.id, now, values, [event], _unchanged(run))

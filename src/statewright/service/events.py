@@ -1,0 +1,95 @@
+"""Events sent to a workspace: they start the runs that triggers name, and wake the runs that wait for them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from statewright.errors import DuplicateRecord, InvalidRequest
+from statewright.ids import draw_checkpoint_id
+from statewright.runs import (
+    Change,
+    Insert,
+    Json,
+    ReceivedEvent,
+    Signal,
+    Trigger,
+    Wait,
+    where,
+)
+from statewright.runtime.awaiting import answered
+from statewright.service.desk import Desk
+from statewright.service.signals import check_payload, woken
+from statewright.service.starting import Starter
+from statewright.service.triggers import runs_of_event
+
+
+class Events:
+    """Takes events."""
+
+    def __init__(self, desk: Desk, starter: Starter) -> None:
+        self._desk = desk
+        self._starter = starter
+
+    async def send(self, workspace_id: str, name: str, payload: Json, *, key: str | None = None) -> ReceivedEvent:
+        """Take an event, and everything that it does, in one transaction; what that was.
+
+        With a `key` that was sent before nothing happens again. Raises InvalidRequest for an empty name or a payload
+        that is no map, NotFound if a trigger names a graph that is not there.
+        """
+        desk = self._desk
+        if not 1 <= len(name) <= 255 or name.startswith("__"):
+            raise InvalidRequest(f"An event is named {name!r:.80}. Give 1 to 255 signs, and no two underscores first.")
+        check_payload(payload, desk.settings.max_payload)
+        known = await self._known(workspace_id, key)
+        if known is not None:
+            return known
+        now = desk.now()
+        event = ReceivedEvent(
+            id=f"evt_{draw_checkpoint_id()}",
+            workspace_id=workspace_id,
+            name=name,
+            payload=payload,
+            key=key,
+            created_at=now,
+        )
+        changes = [*await self._starts(event, now), *await self._wakes(event, now)]
+        try:
+            await desk.write([Insert(event), *changes])
+        except DuplicateRecord:
+            return await self._known(workspace_id, key) or event
+        desk.ring()
+        return event
+
+    async def _known(self, workspace_id: str, key: str | None) -> ReceivedEvent | None:
+        if key is None:
+            return None
+        found = await answered(self._desk.ledger.find(ReceivedEvent, where(workspace_id=workspace_id, key=key)))
+        return found[0] if found else None
+
+    async def _starts(self, event: ReceivedEvent, now: datetime) -> list[Change]:
+        """What starts the runs that triggers name."""
+        named = where(workspace_id=event.workspace_id, event=event.name, active=True)
+        triggers = await answered(self._desk.ledger.find(Trigger, named))
+        changes: list[Change] = []
+        for wanted in runs_of_event(triggers, event.id, event.name, event.payload):
+            run, starting = await self._starter.prepare(event.workspace_id, wanted, now)
+            event.started = [*event.started, run.id]
+            changes += starting
+        return changes
+
+    async def _wakes(self, event: ReceivedEvent, now: datetime) -> list[Change]:
+        """What gives the event to the runs that wait for it."""
+        waits = await answered(self._desk.ledger.find(Wait, where(workspace_id=event.workspace_id, event=event.name)))
+        event.woken = list(dict.fromkeys(wait.run_id for wait in waits))
+        changes: list[Change] = []
+        for run_id in event.woken:
+            kept = Signal(
+                id=f"sig_{draw_checkpoint_id()}",
+                run_id=run_id,
+                type=event.name,
+                payload=event.payload,
+                key=event.id,
+                created_at=now,
+            )
+            changes += [Insert(kept), *woken(run_id, now)]
+        return changes

@@ -1,0 +1,95 @@
+"""Runs followed: their events as they come, and the instant in which they rest."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime
+from typing import Final
+
+from statewright.runs import ENDED, Run, RunEvent, RunStatus
+from statewright.runtime.awaiting import answered
+from statewright.service.desk import Desk
+from statewright.service.hub import Hub, Listener, LiveEvent, Told
+
+PATIENCE: Final = 1.0
+"""Seconds after which a log is read again of which nobody has told: another process may advance the run."""
+PART: Final = 500
+"""How many events are read at once."""
+_ENDS: Final = frozenset({"WORKFLOW_COMPLETED", "WORKFLOW_FAILED", "WORKFLOW_CANCELLED"})
+_RESTS: Final = frozenset({*_ENDS, "WORKFLOW_PAUSED"})
+
+
+async def follow(desk: Desk, run_id: str, after: int, *, live: bool = False) -> AsyncIterator[Told]:
+    """The events of a run from the one after a number, until it has ended. It may fail, be tried again, and go on.
+
+    With `live` what happens meanwhile and is not kept comes between them.
+    """
+    last = after
+    with desk.hub.listening(run_id) as listener:
+        events: Sequence[Told] = await _read(desk, run_id, last)
+        while True:
+            for event in events:
+                if isinstance(event, LiveEvent):
+                    if live:
+                        yield event
+                elif event.seq > last:  # what was read and what is told overlap
+                    last = event.seq
+                    yield event
+            if (not events or events[-1].type in _ENDS) and await _has_ended(desk, run_id, last):
+                return
+            events = await _next(desk, run_id, last, listener)
+
+
+async def _next(desk: Desk, run_id: str, last: int, listener: Listener) -> Sequence[Told]:
+    """The next events: as they were told, or read where some were missed."""
+    news = desk.hub.news(listener)
+    if not news:
+        await listener.arrival(PATIENCE)
+        news = desk.hub.news(listener)
+    fresh = next((event.seq for event in news if isinstance(event, RunEvent) and event.seq > last), last + 1)
+    if news and fresh == last + 1:
+        return news
+    return await _read(desk, run_id, last)
+
+
+async def _read(desk: Desk, run_id: str, after: int) -> Sequence[RunEvent]:
+    return await answered(desk.ledger.events(run_id, after=after, limit=PART))
+
+
+async def _has_ended(desk: Desk, run_id: str, last: int) -> bool:
+    run = await answered(desk.ledger.get(Run, run_id))
+    return run is None or (run.status in ENDED and run.last_event <= last)
+
+
+async def settled(desk: Desk, workspace_id: str, run_id: str, seconds: float) -> Run:
+    """The run once it has ended, waits or is paused; after so many seconds as it is.
+
+    These are seconds of whoever waits, and not of the clock of the service, which may stand still in a test.
+    """
+    loop = asyncio.get_running_loop()
+    until = loop.time() + seconds
+    with desk.hub.listening(run_id) as listener:
+        while True:
+            run = await desk.records.run(workspace_id, run_id)
+            left = until - loop.time()
+            if _is_at_rest(run, desk.now()) or left <= 0:
+                return run
+            await until_rest(desk.hub, listener, min(left, PATIENCE))
+
+
+def _is_at_rest(run: Run, now: datetime) -> bool:
+    """Whether nothing will happen with a run by itself. One that waits and has what it waited for is about to go on."""
+    if run.status is RunStatus.WAITING:
+        return run.claim is None and (run.due_at is None or run.due_at > now)
+    return run.status in ENDED or run.status is RunStatus.PAUSED
+
+
+async def until_rest(hub: Hub, listener: Listener, seconds: float) -> None:
+    """Wait until it is told that the run rests, for so many seconds at most."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + seconds
+    while (left := until - loop.time()) > 0:
+        await listener.arrival(left)
+        if any(event.type in _RESTS for event in hub.news(listener)):
+            return

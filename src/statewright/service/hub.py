@@ -1,0 +1,113 @@
+"""Who in this process waits for news of a run: they are told as soon as it is saved.
+
+It is a shortcut and keeps nothing. Whoever follows a run reads its log, and asks the hub only when to look again; so
+what another process writes is found too, a little later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import defaultdict
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from typing import Final, NamedTuple
+
+from statewright.runs import Json, RunEvent
+
+MOST_WAITING: Final = 5000
+"""How many events wait for one listener; kept ones that it misses are in the log."""
+
+
+class LiveEvent(NamedTuple):
+    """Something that those who follow a run see as it happens, and that is not kept: a piece of a message, say."""
+
+    run_id: str
+    type: str
+    """`message`, or `custom` for what a node has written to the stream."""
+    payload: Json
+    step: str | None
+
+
+Told = RunEvent | LiveEvent
+
+
+class Listener:
+    """One that waits for news of one run, on one event loop."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._news = asyncio.Event()
+        self._events: list[Told] = []
+        self._rung = False
+
+    def tell(self, events: Sequence[Told]) -> None:
+        """Add news. Called from any thread, with the lock of the hub. Who is far behind misses what is not kept."""
+        if len(self._events) >= MOST_WAITING:
+            self._events = [one for one in self._events[-MOST_WAITING // 2 :] if isinstance(one, RunEvent)]
+        self._events.extend(events)
+        if self._rung:
+            return
+        self._rung = True
+        try:
+            self._loop.call_soon_threadsafe(self._news.set)
+        except RuntimeError:  # the loop was closed: nobody listens any more
+            self._events.clear()
+
+    def take(self) -> list[Told]:
+        """The news so far. Called with the lock of the hub."""
+        taken, self._events, self._rung = self._events, [], False
+        self._news.clear()
+        return taken
+
+    async def arrival(self, seconds: float) -> None:
+        """Wait for news, for so many seconds at most."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._news.wait()
+        except TimeoutError:
+            pass
+
+
+class Hub:
+    """Tells those who listen of what was saved. Safe to use from any thread."""
+
+    def __init__(self) -> None:
+        self._listeners: defaultdict[str, list[Listener]] = defaultdict(list)
+        self._lock = threading.Lock()
+
+    def is_heard(self, run_id: str) -> bool:
+        """Whether somebody listens to a run."""
+        return run_id in self._listeners
+
+    def publish(self, events: Sequence[Told]) -> None:
+        """Tell those who listen to the run of its next events."""
+        if not events or events[0].run_id not in self._listeners:
+            return
+        with self._lock:
+            for listener in self._listeners.get(events[0].run_id, ()):
+                listener.tell(events)
+
+    def news(self, listener: Listener) -> list[Told]:
+        """What a listener was told since it asked last."""
+        with self._lock:
+            return listener.take()
+
+    @contextmanager
+    def listening(self, run_id: str) -> Generator[Listener]:
+        """Listen to a run for as long as the block lasts."""
+        listener = Listener()
+        with self._lock:
+            self._listeners[run_id].append(listener)
+        try:
+            yield listener
+        finally:
+            with self._lock:
+                self._listeners[run_id].remove(listener)
+                if not self._listeners[run_id]:
+                    del self._listeners[run_id]
+
+    @property
+    def listeners(self) -> int:
+        """How many listen now."""
+        return sum(map(len, self._listeners.values()))

@@ -1,0 +1,17 @@
+"""Keys to workspaces: what they allow, how they are made and found again."""
+
+from statewright.service.keys.book import count_keys, create_key, find_key, list_keys, revoke_key
+from statewright.service.keys.ring import KeyRing
+from statewright.service.keys.scope import ADMIN, SCOPES, check_scope
+
+__all__ = [
+    "ADMIN",
+    "SCOPES",
+    "KeyRing",
+    "check_scope",
+    "count_keys",
+    "create_key",
+    "find_key",
+    "list_keys",
+    "revoke_key",
+]

@@ -1,0 +1,60 @@
+"""What runs keep and answer, as JSON: values of states, errors, instants."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from pydantic_core import to_jsonable_python
+
+from statewright.errors import StatewrightError
+from statewright.runs import Json
+
+LONGEST_MESSAGE: Final = 4000
+"""Signs of an error's text that a record keeps."""
+
+
+def as_json(value: Any) -> Json:
+    """A value as JSON: what JSON has no form for becomes the dict that it says it is, or text."""
+    return to_jsonable_python(value, fallback=_written, inf_nan_mode="strings", bytes_mode="base64")
+
+
+def _written(value: Any) -> Any:
+    to_dict = getattr(value, "to_dict", None)
+    return to_dict() if callable(to_dict) else str(value)
+
+
+def error_json(error: BaseException, *, step: str | None = None) -> dict[str, Json]:
+    """What a record keeps of an error: its text, the code by which programs tell it, and where it was."""
+    message = f"{error}" if isinstance(error, StatewrightError) else f"{type(error).__name__}: {error}"
+    told: dict[str, Any] = {"message": message[:LONGEST_MESSAGE], "code": code_of(error)}
+    if step is not None:
+        told["step"] = step
+    details = getattr(error, "details", None)
+    return {**told, "details": as_json(details)} if details is not None else told
+
+
+def code_of(error: BaseException) -> str:
+    """The code of an error: its own if it has one, else the name of its class."""
+    code = getattr(error, "code", None)
+    return code if isinstance(code, str) and code else type(error).__name__
+
+
+def error_from_text(text: str) -> dict[str, Json]:
+    """The same of an error of which only `Class: message` is known."""
+    name, _, message = text.partition(": ")
+    return {"message": (message or text)[:LONGEST_MESSAGE], "code": name if message else "ERROR"}
+
+
+def iso(instant: datetime) -> str:
+    """An instant as the API writes it."""
+    return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def entries_as_text(values: Mapping[str, Any]) -> dict[str, str]:
+    """Entries of a map for which one can look: values that are no texts as JSON."""
+    return {
+        key: value if isinstance(value, str) else json.dumps(value, sort_keys=True) for key, value in values.items()
+    }

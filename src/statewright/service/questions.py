@@ -1,0 +1,107 @@
+"""What a task waits for, as the ledger keeps it, and what has come for it, as the graph takes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final, cast
+
+from statewright.checkpoint import Interrupt
+from statewright.ids import digest
+from statewright.runs import Approval, Json, Run, Signal, StepRun, Wait
+from statewright.runtime import TIMED_OUT
+from statewright.service.plain import as_json
+from statewright.state import hint_json_schema
+
+APPROVAL: Final = "approval"
+"""The type by which the question of an approval is known."""
+
+
+def wait_id(run_id: str, interrupt_id: str) -> str:
+    """The id of a wait: two runs may ask the same where one goes on from a fork of the other."""
+    return digest("wait", run_id, interrupt_id)
+
+
+def wait_of(run: Run, step: StepRun, interrupt: Interrupt, now: datetime) -> Wait:
+    """The record of a question."""
+    return Wait(
+        id=wait_id(run.id, interrupt.id),
+        run_id=run.id,
+        interrupt_id=interrupt.id,
+        workspace_id=run.workspace_id,
+        step_id=step.id,
+        step_name=step.name,
+        kind=interrupt.kind,
+        event=interrupt.event,
+        value=as_json(interrupt.value),
+        schema=hint_json_schema(interrupt.schema) if interrupt.schema is not None else None,
+        due_at=interrupt.due_at,
+        created_at=now,
+    )
+
+
+def approval_of(wait: Wait) -> Approval | None:
+    """The request that a question is, if it asks for an approval."""
+    asked: Any = wait.value
+    if not isinstance(asked, Mapping) or cast("Mapping[str, Any]", asked).get("type") != APPROVAL:
+        return None
+    told = cast("Mapping[str, Any]", asked)
+    return Approval(
+        id=wait.id,
+        run_id=wait.run_id,
+        workspace_id=wait.workspace_id,
+        step_id=wait.step_id,
+        step_name=wait.step_name,
+        content_key=told.get("contentKey"),
+        content=told.get("content"),
+        prompt=told.get("prompt") or "",
+        expires_at=wait.due_at,
+        created_at=wait.created_at,
+    )
+
+
+@dataclass(slots=True)
+class Arrived:
+    """What has come for the open waits of a run."""
+
+    answers: dict[str, Json] = field(default_factory=dict[str, Json])
+    """By interrupt."""
+    ended: list[Wait] = field(default_factory=list[Wait])
+    """The waits that have what they waited for."""
+    signals: dict[str, Signal] = field(default_factory=dict[str, Signal])
+    """By wait, what came for it; not of those whose time is over."""
+    lapsed: list[Wait] = field(default_factory=list[Wait])
+    """The waits whose time is over."""
+
+
+def arrived(waits: Sequence[Wait], inbox: Iterable[Signal], now: datetime) -> Arrived:
+    """What the signals in an inbox, oldest first, and the passing of time mean for waits.
+
+    One signal goes to every wait for its type, since they are one question to the world; where a signal and the end of
+    a wait have both come, the signal wins.
+    """
+    found, signals = Arrived(), list(inbox)
+    for wait in waits:
+        signal = next((one for one in signals if _is_for(one, wait)), None)
+        if signal is not None:
+            found.answers[wait.interrupt_id] = signal.payload
+            found.signals[wait.id] = signal
+            found.ended.append(wait)
+        elif wait.due_at is not None and wait.due_at <= now:
+            found.answers[wait.interrupt_id] = TIMED_OUT
+            found.lapsed.append(wait)
+            found.ended.append(wait)
+    return found
+
+
+def _is_for(signal: Signal, wait: Wait) -> bool:
+    if signal.interrupt_id is not None:
+        return signal.interrupt_id == wait.interrupt_id
+    return wait.event is not None and signal.type == wait.event
+
+
+def next_due(waits: Iterable[Wait], deadline: datetime | None) -> datetime | None:
+    """When a waiting run goes on by itself."""
+    instants = [wait.due_at for wait in waits if wait.due_at is not None]
+    return min([*instants, *([deadline] if deadline is not None else [])], default=None)

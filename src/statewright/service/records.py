@@ -1,0 +1,77 @@
+"""Records of a workspace read: what is not its own is not there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
+
+from statewright.errors import InvalidRequest, NotFound
+from statewright.runs import Among, Condition, Ledger, Order, Record, Run, RunLabel, Where, where
+from statewright.runtime.awaiting import answered
+from statewright.service.plain import entries_as_text
+from statewright.service.request import RunFilter
+
+R = TypeVar("R", bound=Record)
+LARGEST_PAGE: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[R]):
+    """Some of many records."""
+
+    items: Sequence[R]
+    page: int
+    """From 1."""
+    page_size: int
+    total: int
+
+
+class Records:
+    """Reads the ledger for workspaces."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    async def own(self, kind: type[R], workspace_id: str, identity: str, noun: str) -> R:
+        """A record of a workspace. Raises NotFound if there is none, or it is somebody else's."""
+        found: Any = await answered(self._ledger.get(kind, identity))
+        if found is None or found.workspace_id != workspace_id:
+            raise NotFound(f"There is no {noun} {identity!r}.")
+        return found
+
+    async def run(self, workspace_id: str, run_id: str) -> Run:
+        return await self.own(Run, workspace_id, run_id, "run")
+
+    async def page(
+        self, kind: type[R], conditions: Where, *, page: int, page_size: int, order: Order | None = None
+    ) -> Page[R]:
+        """A page of the records that fit, the newest first if no order is given. Raises InvalidRequest."""
+        if page < 1 or not 1 <= page_size <= LARGEST_PAGE:
+            raise InvalidRequest(f"page {page} of {page_size} cannot be: give a page from 1, of 1 to {LARGEST_PAGE}.")
+        sorted_by = order or Order("created_at", descending=True)
+        offset = (page - 1) * page_size
+        found = await answered(self._ledger.find(kind, conditions, order=sorted_by, limit=page_size, offset=offset))
+        total = await answered(self._ledger.count(kind, conditions))
+        return Page(found, page, page_size, total)
+
+    async def all_of_run(self, kind: type[R], run: Run, *, order: str = "created_at") -> Sequence[R]:
+        """The records of a kind that belong to a run, the oldest first."""
+        return await answered(self._ledger.find(kind, where(run_id=run.id), order=Order(order)))
+
+
+def conditions_of(workspace_id: str, wanted: RunFilter) -> list[Condition]:
+    """The conditions that runs must meet."""
+    names = ("graph", "definition_id", "thread_id", "idempotency_key", "parent_id")
+    given = {name: getattr(wanted, name) for name in names if getattr(wanted, name) is not None}
+    conditions = where(workspace_id=workspace_id, **given)
+    if wanted.status:
+        conditions.append(Condition("status", "in", list(wanted.status)))
+    if wanted.created_from is not None:
+        conditions.append(Condition("created_at", ">=", wanted.created_from))
+    if wanted.created_to is not None:
+        conditions.append(Condition("created_at", "<", wanted.created_to))
+    labels = [("", tag) for tag in wanted.tags] + list(entries_as_text(wanted.metadata).items())
+    for name, value in labels:
+        conditions.append(Condition("id", "in", Among(RunLabel, "run_id", where(name=name, value=value))))
+    return conditions

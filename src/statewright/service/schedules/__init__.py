@@ -1,0 +1,33 @@
+"""Runs that the clock starts: schedules, when they are due, and what starts their runs."""
+
+from statewright.service.schedules.book import (
+    add_schedule,
+    change_schedule,
+    count_schedules,
+    get_schedule,
+    list_schedules,
+    pause_schedule,
+    preview,
+    remove_schedule,
+    resume_schedule,
+)
+from statewright.service.schedules.cron import next_time
+from statewright.service.schedules.request import CATCH_UPS, OVERLAPS, NewSchedule
+from statewright.service.schedules.scheduler import Scheduler
+
+__all__ = [
+    "CATCH_UPS",
+    "OVERLAPS",
+    "NewSchedule",
+    "Scheduler",
+    "add_schedule",
+    "change_schedule",
+    "count_schedules",
+    "get_schedule",
+    "list_schedules",
+    "next_time",
+    "pause_schedule",
+    "preview",
+    "remove_schedule",
+    "resume_schedule",
+]

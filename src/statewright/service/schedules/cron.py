@@ -1,0 +1,117 @@
+"""When a cron expression is due.
+
+The library cronsim reads expressions and finds times, daylight saving as Debian's cron has it: a job at certain hours
+runs once on each day, and one whose minute or hour begins with a star follows the clock as it goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta, tzinfo
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any, Final
+
+from statewright.errors import InvalidConfig, InvalidRequest, nearest
+from statewright.service.form import text
+
+if TYPE_CHECKING:
+    from cronsim import CronSim
+
+LONGEST_CRON: Final = 200
+"""Signs."""
+FIELDS: Final = (
+    ("minute", "minute", "0 to 59"),
+    ("hour", "hour", "0 to 23"),
+    ("day-of-month", "day of the month", "1 to 31, L or LW, and in a month that has such a day"),
+    ("month", "month", "1 to 12, or JAN to DEC"),
+    ("day-of-week", "day of the week", "0 to 7, or SUN to SAT"),
+)
+"""What the library calls them, what people do, and what they may be."""
+WINDOW: Final = timedelta(days=1)
+"""How much of the past is looked through at once."""
+
+
+def next_time(cron: str, timezone: str, after: datetime) -> datetime | None:
+    """The first time after an instant at which the expression is due, in UTC; None if there is none in 50 years."""
+    zone = zone_of(timezone)
+    for found in _simulated(cron, after.astimezone(zone)):
+        if found > after:  # in an hour that the clock shows twice the library may begin with what has passed
+            return found.astimezone(UTC)
+    return None
+
+
+def times(cron: str, timezone: str, after: datetime) -> Iterator[datetime]:
+    """All times after an instant at which the expression is due, in UTC."""
+    while (found := next_time(cron, timezone, after)) is not None:
+        yield found
+        after = found
+
+
+def last_times(cron: str, timezone: str, *, since: datetime, until: datetime, most: int) -> list[datetime]:
+    """The last times that are due after `since` and not after `until`, the oldest first.
+
+    They are looked for from the end, so that a long time away does not cost a long search.
+    """
+    found: list[datetime] = []
+    end = until
+    while end > since and len(found) < most:
+        start = max(since, end - WINDOW)
+        found[:0] = _between(cron, timezone, start, end)
+        end = start
+    return found[-most:]
+
+
+def _between(cron: str, timezone: str, start: datetime, end: datetime) -> list[datetime]:
+    return list(takewhile(lambda one: one <= end, times(cron, timezone, start)))
+
+
+def read_cron(cron: Any) -> None:
+    """Refuse what is no cron expression. Raises InvalidRequest, which names the field."""
+    text(cron, "A cron expression", longest=LONGEST_CRON)
+    next(iter(_simulated(cron, datetime(2000, 1, 1, tzinfo=UTC))), None)
+
+
+def zone_of(timezone: Any) -> tzinfo:
+    """The time zone of a name, such as `Europe/Berlin`. Raises InvalidRequest if there is none."""
+    name = text(timezone, "A time zone")
+    if name == "UTC":
+        return UTC
+    from zoneinfo import ZoneInfo, available_timezones
+
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        guess = nearest(name, available_timezones())
+        hint = f"Did you mean {guess!r}?" if guess else "Names are those of the IANA database, such as 'Europe/Berlin'."
+        raise InvalidRequest(f"There is no time zone {name!r}. {hint}") from None
+
+
+def _simulated(cron: str, start: datetime) -> CronSim:
+    fields = cron.split()
+    if len(fields) != len(FIELDS):
+        raise InvalidRequest(
+            f"The cron expression {cron!r} has {len(fields)} fields. "
+            "It needs five: minute, hour, day of the month, month, day of the week, such as '30 7 * * MON-FRI'."
+        )
+    cron_sim, cron_error = _library()
+    try:
+        return cron_sim(cron, start)
+    except cron_error as error:
+        raise InvalidRequest(_explained(cron, fields, str(error))) from None
+
+
+def _library() -> tuple[type[CronSim], type[Exception]]:
+    try:
+        from cronsim import CronSim, CronSimError
+    except ImportError:
+        raise InvalidConfig("Schedules need the package cronsim: pip install 'statewright[server]'.") from None
+    return CronSim, CronSimError
+
+
+def _explained(cron: str, fields: list[str], reason: str) -> str:
+    """What is wrong with an expression, in whole sentences; the library names the field."""
+    told = f"The cron expression {cron!r} cannot be read: "
+    for (key, name, allowed), found in zip(FIELDS, fields, strict=True):
+        if reason == f"Bad {key}":
+            return f"{told}its {name} is {found!r}, and may be {allowed}, or * for all."
+    return f"{told}{reason}."

@@ -1,0 +1,170 @@
+"""Starts the runs of schedules when they are due, each of them once.
+
+The run and the next time of its schedule are written in one transaction, which is refused if the schedule has changed
+since it was read. So several processes may look at the same schedules, and any of them may die at any moment.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from statewright.errors import DuplicateRecord, NotFound, RecordConflict, RequestConflict, StorageUnavailable
+from statewright.runs import ENDED, Change, Condition, Ledger, Order, Plus, Run, Schedule, Update, where
+from statewright.runtime.awaiting import answered
+from statewright.service.plain import iso
+from statewright.service.request import StartRun
+from statewright.service.schedules.turns import Turn, turns_of
+
+Prepare = Callable[[str, StartRun, datetime], Awaitable[tuple[Run, Sequence[Change]]]]
+"""For a workspace and a run to be started: the run, and the changes that start it; no changes if it runs already."""
+Cancel = Callable[[str, str], Awaitable[object]]
+"""Cancels a run of a workspace."""
+AT_ONCE: Final = 100
+"""How many schedules are read at a time."""
+TRIES: Final = 3
+"""How often one run is tried to be started, where what it depends on changes meanwhile."""
+LATER: Final = timedelta(hours=1)
+"""When a schedule is looked at again that cannot be read any more."""
+logger = logging.getLogger("statewright.service")
+
+
+class Scheduler:
+    """Looks after the schedules of a ledger."""
+
+    def __init__(
+        self, ledger: Ledger, prepare: Prepare, cancel: Cancel, *, on_started: Callable[[Run], object] | None = None
+    ) -> None:
+        self._ledger = ledger
+        self._prepare = prepare
+        self._cancel = cancel
+        self._on_started = on_started
+        """Told of each run once it is written, so that a worker looks at once."""
+
+    async def sweep(self, now: datetime) -> datetime | None:
+        """Start what is due; the time that is due next, None if there is none.
+
+        A run that cannot start is told to the log, and its schedule goes on with its next time.
+        """
+        due = [Condition("paused", "=", False), Condition("next_at", "<=", now)]
+        found = await answered(self._ledger.find(Schedule, due, order=Order("next_at"), limit=AT_ONCE))
+        for schedule in found:
+            await self._serve(schedule, now)
+        return await self._due_next()
+
+    async def _due_next(self) -> datetime | None:
+        waiting = [Condition("paused", "=", False), Condition("next_at", "!=", None)]
+        found: Sequence[Schedule] = await answered(
+            self._ledger.find(Schedule, waiting, order=Order("next_at"), limit=1)
+        )
+        return found[0].next_at if found else None
+
+    async def _serve(self, schedule: Schedule, now: datetime) -> None:
+        """Do what is due of one schedule; somebody else who does the same meanwhile leaves less of it."""
+        current: Schedule | None = schedule
+        for turn in _turns(schedule, now):
+            current = await self._take(current, turn, now)
+            if current is None:
+                return
+
+    async def _take(self, schedule: Schedule, turn: Turn, now: datetime) -> Schedule | None:
+        """The schedule after a turn; None if somebody else has changed it."""
+        for left in reversed(range(TRIES)):
+            try:
+                return await self._start(schedule, turn, now)
+            except StorageUnavailable:
+                raise
+            except Exception as error:
+                if await self._has_changed(schedule):
+                    return None
+                if not (left and _may_pass(error)):
+                    _tell(schedule, turn.at, error)
+                    break
+        try:
+            return await self._write(schedule, Turn(None, turn.next_at))
+        except RecordConflict:
+            return None
+
+    async def _has_changed(self, schedule: Schedule) -> bool:
+        found: Schedule | None = await answered(self._ledger.get(Schedule, schedule.id))
+        return found is None or found.version != schedule.version
+
+    async def _start(self, schedule: Schedule, turn: Turn, now: datetime) -> Schedule:
+        if turn.at is None or not await self._may_start(schedule):
+            return await self._write(schedule, turn)
+        run, changes = await self._prepare(schedule.workspace_id, _wanted(schedule, turn.at), now)
+        after = await self._write(schedule, turn, run, changes)
+        if self._on_started is not None:
+            self._on_started(run)
+        return after
+
+    async def _may_start(self, schedule: Schedule) -> bool:
+        """Whether another run may be started beside the last one, which is cancelled if the schedule wants that."""
+        if schedule.last_run_id is None or schedule.overlap in ("allow", "enqueue"):
+            return True
+        last: Run | None = await answered(self._ledger.get(Run, schedule.last_run_id))
+        if last is None or last.status in ENDED:
+            return True
+        if schedule.overlap == "cancel":
+            with suppress(NotFound, RequestConflict):  # it ended meanwhile
+                await self._cancel(schedule.workspace_id, last.id)
+        return schedule.overlap == "cancel"
+
+    async def _write(
+        self, schedule: Schedule, turn: Turn, run: Run | None = None, changes: Sequence[Change] = ()
+    ) -> Schedule:
+        values: dict[str, Any] = {"next_at": turn.next_at}
+        if run is not None:
+            values.update(last_at=turn.at, last_run_id=run.id)
+        guarded = Update(Schedule, schedule.id, {**values, "version": Plus(1)}, where(version=schedule.version))
+        # The guard comes first: whoever was too late is refused before anything is written.
+        await answered(self._ledger.write([guarded, *changes]))
+        return replace(schedule, **values, version=schedule.version + 1)
+
+
+def _turns(schedule: Schedule, now: datetime) -> list[Turn]:
+    try:
+        return turns_of(schedule, now)
+    except Exception as error:
+        # Its time zone is not known on this machine, say. It is neither lost, nor looked at again and again.
+        _tell(schedule, schedule.next_at, error)
+        return [Turn(None, now + LATER)]
+
+
+def _wanted(schedule: Schedule, at: datetime) -> StartRun:
+    """The run of a schedule for one time."""
+    origin = f"schedule:{schedule.id}"
+    queued = schedule.overlap == "enqueue"
+    return StartRun(
+        graph=schedule.graph if schedule.definition_id is None else None,
+        definition_id=schedule.definition_id,
+        input=schedule.input,
+        idempotency_key=f"{origin}:{iso(at)}",
+        tags=schedule.tags,
+        metadata={**schedule.metadata, "scheduledFor": iso(at)},
+        source=origin,
+        concurrency_key=origin if queued else None,
+        concurrency_limit=1 if queued else None,
+    )
+
+
+def _may_pass(error: Exception) -> bool:
+    """Whether another try may succeed: something on which the start depends was changed meanwhile."""
+    return isinstance(error, RecordConflict) and not isinstance(error, DuplicateRecord)
+
+
+def _tell(schedule: Schedule, at: datetime | None, error: Exception) -> None:
+    """Log that a run could not be started; that it was started before, under the same key, is as it should be."""
+    if isinstance(error, DuplicateRecord) and "idempotency_key" in error.columns:
+        return
+    logger.warning(
+        "The schedule %r could not start its run for %s: %s",
+        schedule.name,
+        at and iso(at),
+        error,
+        extra={"workspace_id": schedule.workspace_id, "schedule_id": schedule.id, "graph": schedule.graph},
+    )

@@ -1,0 +1,428 @@
+"""The service: runs started, followed, stopped, answered and looked at.
+
+HTTP, the command line and tests all come through here. Every method that concerns a workspace takes its id first, and
+knows nothing of what belongs to others. Raises the errors under ServiceError.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Final, Self
+
+from statewright.checkpoint import Checkpointer, InMemorySaver
+from statewright.clock import Clock, SystemClock
+from statewright.errors import DuplicateRecord, NotFound
+from statewright.runs import (
+    Approval,
+    Change,
+    InMemoryLedger,
+    Insert,
+    Json,
+    Ledger,
+    ModelCall,
+    Order,
+    ReceivedEvent,
+    Run,
+    RunEvent,
+    RunStatus,
+    StepLog,
+    StepRun,
+    StoredDefinition,
+    Wait,
+    where,
+)
+from statewright.runtime import CompiledGraph, Instrument
+from statewright.runtime.awaiting import answered
+from statewright.service.approvals import Approvals
+from statewright.service.attempt import RunAttempt, Surroundings
+from statewright.service.background import Background, Part
+from statewright.service.catalog import Catalog
+from statewright.service.children import ChildStarter
+from statewright.service.control import Control
+from statewright.service.costs import Cost, Costs, CostSummary
+from statewright.service.definitions import Added, Definitions, GraphDescription, ServedGraph
+from statewright.service.desk import Desk
+from statewright.service.endings import Ending
+from statewright.service.events import Events
+from statewright.service.following import follow, settled, until_rest
+from statewright.service.hub import Hub, Told
+from statewright.service.loops import LoopThread
+from statewright.service.plain import as_json
+from statewright.service.recorder import LogSource
+from statewright.service.records import Page, conditions_of
+from statewright.service.request import RunFilter, StartRun
+from statewright.service.retention import Retention
+from statewright.service.schedules import Scheduler
+from statewright.service.settings import ServiceSettings
+from statewright.service.signals import Signals
+from statewright.service.starting import Started, Starter, claimed
+from statewright.service.threads import Threads
+from statewright.service.versions import asked, asked_here
+from statewright.service.webhooks import Deliverer, WebhookSettings
+from statewright.service.worker import RunWorker
+from statewright.store import Store
+
+logger = logging.getLogger("statewright.service")
+NEWEST: Final = Order("created_at", descending=True)
+
+
+class Service:
+    """Keeps runs going. `start` begins to work, `stop` lets it end in good order; `async with` does both."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        *,
+        ledger: Ledger | None = None,
+        saver: Checkpointer | None = None,
+        store: Store | None = None,
+        clock: Clock | None = None,
+        settings: ServiceSettings | None = None,
+        webhooks: WebhookSettings | None = None,
+        instruments: Sequence[Instrument] = (),
+        logs: LogSource | None = None,
+    ) -> None:
+        if (ledger is None) != (saver is None):
+            raise ValueError("A ledger and a saver are views of one database: give both, or neither.")
+        self.desk = Desk(
+            ledger or InMemoryLedger(),
+            saver or InMemorySaver(),
+            catalog,
+            clock or SystemClock(),
+            settings or ServiceSettings(),
+        )
+        desk = self.desk
+        self._parts: dict[str, Any] = {"store": store, "instruments": tuple(instruments)}
+        self._logs = logs
+        self.starter = Starter(desk.ledger, catalog, desk.clock, desk.settings)
+        self._control = Control(desk)
+        self._signals = Signals(desk)
+        self._approvals = Approvals(desk)
+        self._events = Events(desk, self.starter)
+        self._definitions = Definitions(desk, self.starter.versions)
+        self._costs = Costs(desk)
+        self.threads = Threads(desk, self.starter.versions)
+        self._worker: RunWorker | None = None
+        self._working: Any = None
+        self.webhooks = webhooks or WebhookSettings()
+        """Which addresses webhooks may have, and how they are told."""
+        self._background = Background(self._background_parts(), desk.clock)
+        self._thread: LoopThread | None = None
+
+    def _background_parts(self) -> list[Part]:
+        desk = self.desk
+        return [
+            Deliverer(desk.ledger, desk.clock, self.webhooks),
+            Scheduler(desk.ledger, self.starter.prepare, self.cancel, on_started=lambda _: self.ring()),
+            Retention(desk.ledger, desk.saver),
+        ]
+
+    # -- working
+
+    @property
+    def clock(self) -> Clock:
+        return self.desk.clock
+
+    @property
+    def hub(self) -> Hub:
+        return self.desk.hub
+
+    @property
+    def worker(self) -> RunWorker | None:
+        """Who advances runs in this process; None while nobody does."""
+        return self._worker
+
+    async def start_working(self) -> None:
+        """Make known what is served, and begin to advance runs, on a thread of its own."""
+        await self._make_known()
+        desk = self.desk
+        around = Surroundings(
+            saver=desk.saver,
+            ledger=desk.ledger,
+            clock=desk.clock,
+            app_of=self._app_of,
+            hub=desk.hub,
+            durability=desk.settings.durability,
+            max_steps=desk.settings.max_steps,
+            parts={name: part for name, part in self._parts.items() if part},
+            starter_of=lambda run, progress: ChildStarter(run, progress, desk, self.starter),
+            on_end=self._on_end,
+            logs=self._logs,
+        )
+        self._worker = RunWorker(desk.ledger, desk.clock, desk.settings, lambda run: RunAttempt(run, around))
+        desk.ring, desk.attempt_at = self.ring, self._worker.attempt_at
+        self._thread = LoopThread("statewright-worker")
+        self._thread.start()
+        self._working = self._thread.submit(self._worker.work())
+        self._thread.submit(self._start_background()).result()
+
+    async def _start_background(self) -> None:
+        self._background.start()
+
+    def ring(self) -> None:
+        """Look for work now: something is due."""
+        if self._worker is not None:
+            self._worker.ring()
+        self._background.ring()
+
+    async def stop(self, seconds: float | None = None) -> None:
+        """Take no more work, let steps under way end, and leave the rest for later, within so many seconds."""
+        worker, thread = self._worker, self._thread
+        if worker is None or thread is None:
+            return
+        self._worker = None
+        await asyncio.wrap_future(thread.submit(self._background.stop()))
+        await asyncio.wrap_future(thread.submit(worker.drain(seconds)))
+        with suppress(Exception):
+            await asyncio.wrap_future(self._working)
+        await asyncio.to_thread(thread.stop)
+        self._thread = None
+
+    async def __aenter__(self) -> Self:
+        await self.start_working()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    async def _make_known(self) -> None:
+        for stored in self.desk.catalog.stored(self.desk.now()):
+            with suppress(DuplicateRecord):
+                await answered(self.desk.ledger.write([Insert(stored)]))
+
+    def _on_end(self, run: Run, ending: Ending, now: datetime) -> Sequence[Change]:
+        """What starts with the end of a run: on failure, what its graph or its start names for that."""
+        served = self.desk.catalog.get(run.graph)
+        graph = run.settings.get("onFailure") or (served.on_failure if served is not None else None)
+        if ending.status is not RunStatus.FAILED or graph is None or run.source.startswith("failure:"):
+            return ()
+        try:
+            definition = asked_here(self.starter.versions.newest(run.workspace_id, graph))
+        except NotFound:
+            logger.exception("Run %s has failed, and its on_failure cannot be started.", run.id)
+            return ()
+        told = {"runId": run.id, "graph": run.graph, "input": run.input, "error": ending.error}
+        wanted = StartRun(graph=graph, input=told, source=f"failure:{run.id}", metadata={"failedRun": run.id})
+        return self.starter.made(run.workspace_id, wanted, definition, now)[1]
+
+    async def _app_of(self, run: Run) -> CompiledGraph:
+        definition = await asked(self.starter.versions.stored(run.workspace_id, run.definition_id or ""))
+        return self.desk.catalog.app_of(definition)
+
+    # -- starting and looking
+
+    async def start(self, workspace_id: str, wanted: StartRun) -> Started:
+        """Start a run, or find the one that the same idempotency key gave before.
+
+        Raises InvalidRequest, NotFound for a graph or definition there is not, RequestConflict for a busy thread,
+        PayloadTooLarge.
+        """
+        known = await self._known(workspace_id, wanted)
+        if known is not None:
+            return Started(known, created=False)
+        wanted = await self.starter.make_room(workspace_id, wanted, self.cancel)
+        run, changes = await self.starter.prepare(workspace_id, wanted, self.desk.now())
+        worker = self._worker
+        mine = worker is not None and worker.has_room and await self._may_begin(run)
+        if mine and worker is not None:
+            run = claimed(run, worker.id)
+            changes = [Insert(run), *changes[1:]]
+        try:
+            await answered(self.desk.ledger.write(changes))
+        except DuplicateRecord:
+            return Started(await self._known(workspace_id, wanted) or run, created=False)
+        if mine and worker is not None:
+            worker.take(run)
+        else:
+            self.ring()
+        return Started(run, created=True)
+
+    async def _known(self, workspace_id: str, wanted: StartRun) -> Run | None:
+        key = wanted.idempotency_key
+        return await self.starter.known(workspace_id, key) if key is not None else None
+
+    async def _may_begin(self, run: Run) -> bool:
+        """Whether a new run can be begun with at once: no limit, no other run and no time stands in its way."""
+        if run.due_at is None or run.due_at > self.desk.now() or run.thread_id != run.id:
+            return False
+        return run.concurrency_key is None and not await self.starter.is_limited(run.workspace_id)
+
+    async def start_and_wait(self, workspace_id: str, wanted: StartRun, seconds: float) -> Started:
+        """Start a run, and wait until it has ended, waits or is paused; for so many seconds at most."""
+        identity = wanted.run_id or self.starter.new_id()
+        with self.hub.listening(identity) as listener:
+            started = await self.start(workspace_id, replace(wanted, run_id=identity))
+            if not started.created:
+                return Started(await self.wait(workspace_id, started.run.id, seconds), created=False)
+            await until_rest(self.hub, listener, seconds)
+        return Started(await self.wait(workspace_id, identity, 0), created=True)
+
+    async def run(self, workspace_id: str, run_id: str) -> Run:
+        return await self.desk.records.run(workspace_id, run_id)
+
+    async def runs(
+        self, workspace_id: str, wanted: RunFilter, *, page: int = 1, page_size: int = 20, order: Order = NEWEST
+    ) -> Page[Run]:
+        conditions = conditions_of(workspace_id, wanted)
+        return await self.desk.records.page(Run, conditions, page=page, page_size=page_size, order=order)
+
+    async def wait(self, workspace_id: str, run_id: str, seconds: float) -> Run:
+        """The run once it has ended, waits or is paused; after so many seconds as it is then."""
+        return await settled(self.desk, workspace_id, run_id, seconds)
+
+    async def steps(self, workspace_id: str, run_id: str) -> Sequence[StepRun]:
+        """The steps of a run so far, in the order in which they became due."""
+        run = await self.run(workspace_id, run_id)
+        found = await self.desk.records.all_of_run(StepRun, run, order="superstep")
+        return sorted(found, key=lambda step: (step.superstep, step.position, step.started_at is None))
+
+    async def state(self, workspace_id: str, run_id: str) -> dict[str, Json]:
+        """The state of a run: what its graph shows of it. Empty before it has begun."""
+        run = await self.run(workspace_id, run_id)
+        if run.output is not None:
+            return run.output
+        if not run.begun:
+            return {}
+        app = await self._app_of(run)
+        saved = await answered(self.desk.saver.load(run.thread_id))
+        return as_json(app.program.output(saved.checkpoint.values)) if saved is not None else {}
+
+    async def model_calls(self, workspace_id: str, run_id: str) -> Sequence[ModelCall]:
+        return await self.desk.records.all_of_run(ModelCall, await self.run(workspace_id, run_id))
+
+    async def logs(self, workspace_id: str, run_id: str, *, step: str | None = None) -> Sequence[StepLog]:
+        """What the steps of a run have logged and printed, in order; of the steps of one name if it is given."""
+        run = await self.run(workspace_id, run_id)
+        conditions = where(run_id=run.id, **({"step_name": step} if step is not None else {}))
+        return await answered(self.desk.ledger.find(StepLog, conditions, order=Order("created_at")))
+
+    async def events(self, workspace_id: str, run_id: str, *, after: int = 0, limit: int = 100) -> Sequence[RunEvent]:
+        """The log of a run after an event, the oldest first."""
+        run = await self.run(workspace_id, run_id)
+        return await answered(self.desk.ledger.events(run.id, after=after, limit=limit))
+
+    async def follow(
+        self, workspace_id: str, run_id: str, *, after: int = 0, live: bool = False
+    ) -> AsyncIterator[Told]:
+        """The log of a run after an event, and what is added, until the run has ended.
+
+        With `live` pieces of messages and what nodes write to the stream come too, as `LiveEvent`.
+        """
+        run = await self.run(workspace_id, run_id)
+        async for event in follow(self.desk, run.id, after, live=live):
+            yield event
+
+    # -- from outside
+
+    async def signal(
+        self,
+        workspace_id: str,
+        run_id: str,
+        type: str,  # noqa: A002  # what it is called everywhere
+        payload: Json,
+        *,
+        key: str | None = None,
+        must_wait: bool = False,
+    ) -> Run:
+        """See `Signals.send`."""
+        return await self._signals.send(workspace_id, run_id, type, payload, key=key, must_wait=must_wait)
+
+    async def answer(self, workspace_id: str, run_id: str, answers: Mapping[str, Json]) -> Run:
+        """See `Signals.answer`."""
+        return await self._signals.answer(workspace_id, run_id, answers)
+
+    async def cancel(self, workspace_id: str, run_id: str, reason: str | None = None) -> Run:
+        """See `Control.cancel`."""
+        return await self._control.cancel(workspace_id, run_id, reason)
+
+    async def pause(self, workspace_id: str, run_id: str) -> Run:
+        """See `Control.pause`."""
+        return await self._control.pause(workspace_id, run_id)
+
+    async def resume(self, workspace_id: str, run_id: str) -> Run:
+        """See `Control.resume`."""
+        return await self._control.resume(workspace_id, run_id)
+
+    async def retry(self, workspace_id: str, run_id: str) -> Run:
+        """See `Control.retry`."""
+        return await self._control.retry(workspace_id, run_id)
+
+    async def cancel_all(self, workspace_id: str, wanted: RunFilter) -> list[str]:
+        """See `Control.cancel_all`."""
+        return await self._control.cancel_all(workspace_id, wanted)
+
+    async def retry_all(self, workspace_id: str, wanted: RunFilter) -> list[str]:
+        """See `Control.retry_all`."""
+        return await self._control.retry_all(workspace_id, wanted)
+
+    async def waits(self, workspace_id: str, *, page: int = 1, page_size: int = 20) -> Page[Wait]:
+        """What the runs of a workspace wait for, the newest first."""
+        return await self.desk.records.page(Wait, where(workspace_id=workspace_id), page=page, page_size=page_size)
+
+    async def approvals(
+        self, workspace_id: str, *, pending: bool | None = None, page: int = 1, page_size: int = 20
+    ) -> Page[Approval]:
+        """See `Approvals.page`."""
+        return await self._approvals.page(workspace_id, pending=pending, page=page, page_size=page_size)
+
+    async def approval(self, workspace_id: str, approval_id: str) -> Approval:
+        return await self._approvals.get(workspace_id, approval_id)
+
+    async def decide(
+        self,
+        workspace_id: str,
+        approval_id: str,
+        decision: str,
+        *,
+        edited_content: Json = None,
+        decided_by: str | None = None,
+    ) -> Approval:
+        """See `Approvals.decide`."""
+        return await self._approvals.decide(
+            workspace_id, approval_id, decision, edited_content=edited_content, decided_by=decided_by
+        )
+
+    async def send_event(self, workspace_id: str, name: str, payload: Json, *, key: str | None = None) -> ReceivedEvent:
+        """See `Events.send`."""
+        return await self._events.send(workspace_id, name, payload, key=key)
+
+    # -- what can be run, and what it has cost
+
+    async def add_definition(self, workspace_id: str, body: Mapping[str, Any]) -> Added:
+        """See `Definitions.add`."""
+        return await self._definitions.add(workspace_id, body)
+
+    async def definitions(self, workspace_id: str, *, page: int = 1, page_size: int = 20) -> Page[StoredDefinition]:
+        """See `Definitions.page`."""
+        return await self._definitions.page(workspace_id, page=page, page_size=page_size)
+
+    async def definition(self, workspace_id: str, identity: str) -> StoredDefinition:
+        """See `Definitions.get`."""
+        return await self._definitions.get(workspace_id, identity)
+
+    async def graphs(self, workspace_id: str) -> list[ServedGraph]:
+        """See `Definitions.graphs`."""
+        return await self._definitions.graphs(workspace_id)
+
+    async def graph(self, workspace_id: str, name: str) -> GraphDescription:
+        """See `Definitions.graph`."""
+        return await self._definitions.graph(workspace_id, name)
+
+    async def cost(self, workspace_id: str, run_id: str) -> Cost:
+        """See `Costs.of_run`."""
+        return await self._costs.of_run(workspace_id, run_id)
+
+    async def cost_summary(
+        self, workspace_id: str, start: datetime | None = None, end: datetime | None = None
+    ) -> CostSummary:
+        """See `Costs.summary`."""
+        return await self._costs.summary(workspace_id, start, end)
+
+    async def check(self) -> None:
+        """Raise StorageError if the ledger cannot be read."""
+        await answered(self.desk.ledger.find(Run, limit=1))

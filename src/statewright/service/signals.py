@@ -1,0 +1,140 @@
+"""Signals and answers for runs. The inbox keeps what comes early; what a run waits for makes it due."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, cast
+
+from statewright.errors import (
+    DuplicateRecord,
+    InvalidRequest,
+    InvalidTransition,
+    NotFound,
+    PayloadTooLarge,
+    SignalMismatch,
+    suggestion,
+)
+from statewright.ids import draw_checkpoint_id
+from statewright.runs import ENDED, Change, Condition, Insert, Json, Run, RunStatus, Signal, UpdateAll, Wait, where
+from statewright.runtime.awaiting import answered
+from statewright.service.desk import Desk
+from statewright.service.starting import size_of
+
+
+class Signals:
+    """Takes what comes for runs from outside."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    async def send(
+        self,
+        workspace_id: str,
+        run_id: str,
+        kind: str,
+        payload: Json,
+        *,
+        key: str | None = None,
+        must_wait: bool = False,
+    ) -> Run:
+        """Give a run a signal. One that it does not wait for yet is kept until it does.
+
+        With `must_wait` that is refused: SignalMismatch if the run waits for other types, InvalidTransition if it does
+        not wait. Raises InvalidRequest for a payload that is no map, or has keys that begin with two underscores;
+        InvalidTransition for a run that has ended. A signal whose `key` was sent before changes nothing.
+        """
+        desk = self._desk
+        self._check(kind, payload)
+        run = await desk.records.run(workspace_id, run_id)
+        if key is not None and await answered(desk.ledger.count(Signal, where(run_id=run_id, key=key))):
+            return run
+        if run.status in ENDED:
+            raise InvalidTransition(f"Run {run.id}", run.status, "signalled", [])
+        if must_wait:
+            await self._check_waits(run, kind)
+        now = desk.now()
+        signal = Signal(
+            id=f"sig_{draw_checkpoint_id()}", run_id=run.id, type=kind, payload=payload, key=key, created_at=now
+        )
+        try:
+            await desk.write([Insert(signal), *woken(run.id, now)])
+        except DuplicateRecord:  # the same one came at the same time
+            return run
+        desk.ring()
+        return await desk.records.run(workspace_id, run_id)
+
+    async def answer(self, workspace_id: str, run_id: str, answers: Mapping[str, Json]) -> Run:
+        """Answer questions of a run, by the ids of its waits or interrupts; all of them or none.
+
+        Raises NotFound for a question that is not open, InvalidTransition for a run that does not wait.
+        """
+        desk = self._desk
+        run = await desk.records.run(workspace_id, run_id)
+        if run.status is not RunStatus.WAITING:
+            raise InvalidTransition(f"Run {run.id}", run.status, "answered", ["waiting"])
+        waits = await answered(desk.ledger.find(Wait, where(run_id=run.id)))
+        by_name = {name: wait for wait in waits for name in (wait.id, wait.interrupt_id)}
+        unknown = next((name for name in answers if name not in by_name), None)
+        if unknown is not None:
+            known = [wait.id for wait in waits]
+            raise NotFound(f"Run {run.id} has no open question {unknown!r}. " + suggestion(unknown, known, noun="Open"))
+        if size_of(answers) > desk.settings.max_payload:
+            raise PayloadTooLarge(f"The answers have more than {desk.settings.max_payload} bytes.")
+        now = desk.now()
+        kept: list[Change] = [Insert(answer_to(by_name[name], value, now)) for name, value in answers.items()]
+        try:
+            await desk.write([*kept, *woken(run.id, now)])
+        except DuplicateRecord:
+            raise InvalidTransition(f"A question of run {run.id}", "answered", "answered again", []) from None
+        desk.ring()
+        return await desk.records.run(workspace_id, run_id)
+
+    def _check(self, kind: str, payload: Json) -> None:
+        if not 1 <= len(kind) <= 255:
+            raise InvalidRequest(f"The type of a signal has {len(kind)} signs. Give 1 to 255.")
+        if kind.startswith("__"):
+            raise InvalidRequest(f"The type {kind!r} begins with two underscores: these are not for signals.")
+        check_payload(payload, self._desk.settings.max_payload)
+
+    async def _check_waits(self, run: Run, kind: str) -> None:
+        if run.status is not RunStatus.WAITING:
+            raise InvalidTransition(f"Run {run.id}", run.status, "resumed", ["waiting", "paused"])
+        waits: Sequence[Wait] = await answered(self._desk.ledger.find(Wait, where(run_id=run.id)))
+        types = sorted({wait.event for wait in waits if wait.event is not None})
+        if kind not in types:
+            raise SignalMismatch(
+                f"Run {run.id} does not wait for a signal {kind!r}. " + suggestion(kind, types, noun="It waits for"),
+                details={"waitsFor": types},
+            )
+
+
+def check_payload(payload: Json, largest: int) -> None:
+    """Raise InvalidRequest for what cannot become part of a state, PayloadTooLarge for too much of it."""
+    if not isinstance(payload, Mapping):
+        raise InvalidRequest(f"The payload is {payload!r:.80}. Give an object.")
+    hidden = next((key for key in cast("Mapping[str, Any]", payload) if key.startswith("__")), None)
+    if hidden is not None:
+        raise InvalidRequest(f"The payload has a key {hidden!r}. Keys with two underscores are the engine's own.")
+    size = size_of(payload)
+    if size > largest:
+        raise PayloadTooLarge(f"The payload has {size} bytes, and {largest} are taken at most.")
+
+
+def answer_to(wait: Wait, value: Json, now: datetime) -> Signal:
+    """The answer to a question, as the inbox keeps it; a second one to the same question is refused."""
+    return Signal(
+        id=f"sig_{draw_checkpoint_id()}",
+        run_id=wait.run_id,
+        type="",
+        interrupt_id=wait.interrupt_id,
+        payload=value,
+        key=f"answer:{wait.interrupt_id}",
+        created_at=now,
+    )
+
+
+def woken(run_id: str, now: datetime) -> list[Change]:
+    """The change that makes a run due if it waits."""
+    waiting = [Condition("id", "=", run_id), Condition("status", "=", RunStatus.WAITING)]
+    return [UpdateAll(Run, waiting, {"due_at": now})]

@@ -1,0 +1,185 @@
+"""Runs made: what is asked for checked, and turned into the changes that begin it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from pydantic_core import to_json
+
+from statewright.clock import Clock
+from statewright.errors import InvalidRequest, NotFound, PayloadTooLarge, RequestConflict, suggestion
+from statewright.ids import draw_checkpoint_id, draw_run_id
+from statewright.runs import (
+    ENDED,
+    Change,
+    Condition,
+    Insert,
+    Ledger,
+    Run,
+    RunLabel,
+    RunStatus,
+    StoredDefinition,
+    Workspace,
+    where,
+)
+from statewright.runtime.awaiting import answered
+from statewright.service.catalog import Catalog
+from statewright.service.plain import entries_as_text
+from statewright.service.request import StartRun
+from statewright.service.settings import ServiceSettings
+from statewright.service.versions import Versions, asked
+
+ON_BUSY: Final = ("reject", "enqueue", "interrupt", "rollback")
+_ACTIVE: Final = [status for status in RunStatus if status not in ENDED]
+_LONGEST_KEY: Final = 255
+_LONGEST_TAG: Final = 200
+_KNOWN_FOR: Final = 2.0
+"""Seconds for which the limits of a workspace are not read again."""
+Cancel = Callable[[str, str, str], Awaitable[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A run that was asked for."""
+
+    run: Run
+    created: bool
+    """False if the same key was given before: then this is the run that it gave."""
+
+
+class Starter:
+    """Makes the records of new runs."""
+
+    def __init__(self, ledger: Ledger, catalog: Catalog, clock: Clock, settings: ServiceSettings) -> None:
+        self._ledger = ledger
+        self._clock = clock
+        self._settings = settings
+        self.versions = Versions(ledger, catalog)
+        self._limited: dict[str, tuple[float | None, bool]] = {}
+        """By workspace, when it was read, and whether it has a limit."""
+
+    async def prepare(self, workspace_id: str, wanted: StartRun, now: datetime) -> tuple[Run, list[Change]]:
+        """A new run, and the changes that begin it. Raises InvalidRequest, NotFound, PayloadTooLarge."""
+        check_start(wanted, self._settings)
+        return self.made(workspace_id, wanted, await asked(self.versions.meant(workspace_id, wanted)), now)
+
+    def made(
+        self, workspace_id: str, wanted: StartRun, definition: StoredDefinition, now: datetime
+    ) -> tuple[Run, list[Change]]:
+        """A new run of a version, and the changes that begin it."""
+        identity = wanted.run_id or self.new_id()
+        run = Run(
+            id=identity,
+            workspace_id=workspace_id,
+            graph=definition.name,
+            definition_id=definition.id,
+            thread_id=wanted.thread_id or identity,
+            due_at=max(wanted.after, now) if wanted.after is not None else now,
+            input=wanted.input,
+            settings=dict(wanted.settings),
+            idempotency_key=wanted.idempotency_key,
+            on_busy=wanted.on_busy,
+            concurrency_key=wanted.concurrency_key,
+            concurrency_limit=wanted.concurrency_limit,
+            deadline_at=now + timedelta(seconds=wanted.timeout) if wanted.timeout is not None else None,
+            source=wanted.source,
+            parent_id=wanted.parent_id,
+            parent_waits=wanted.parent_waits,
+            tags=list(wanted.tags),
+            metadata=dict(wanted.metadata),
+            created_at=now,
+            updated_at=now,
+        )
+        return run, [Insert(run), *_labels(run)]
+
+    def new_id(self) -> str:
+        """An id for a run: later ones sort behind it."""
+        return f"run_{draw_checkpoint_id()}"
+
+    async def is_limited(self, workspace_id: str) -> bool:
+        """Whether only so many runs of a workspace may be at work at once."""
+        read, limited = self._limited.get(workspace_id, (None, False))
+        now = self._clock.monotonic()
+        if read is None or now - read > _KNOWN_FOR:
+            workspace = await answered(self._ledger.get(Workspace, workspace_id))
+            limited = workspace is not None and workspace.max_running is not None
+            self._limited[workspace_id] = (now, limited)
+        return limited
+
+    # -- of what was asked for before
+
+    async def known(self, workspace_id: str, key: str) -> Run | None:
+        """The run that an idempotency key gave before."""
+        found = await answered(self._ledger.find(Run, where(workspace_id=workspace_id, idempotency_key=key)))
+        return found[0] if found else None
+
+    async def make_room(self, workspace_id: str, wanted: StartRun, cancel: Cancel) -> StartRun:
+        """See to it that the thread is free, as `on_busy` says; what is to be started then.
+
+        Raises RequestConflict if another run has the thread, and nothing else was said.
+        """
+        if wanted.thread_id is None:
+            return wanted
+        named = where(thread_id=wanted.thread_id)
+        foreign = [*named, Condition("workspace_id", "!=", workspace_id)]
+        if await answered(self._ledger.find(Run, foreign, limit=1)):
+            raise NotFound(f"There is no thread {wanted.thread_id!r}.")
+        busy = await answered(self._ledger.find(Run, [*named, Condition("status", "in", _ACTIVE)]))
+        if not busy or wanted.on_busy == "enqueue":
+            return wanted
+        if wanted.on_busy == "reject":
+            raise RequestConflict(
+                f"Thread {wanted.thread_id!r} is busy with run {busy[0].id}, which is {busy[0].status}. Wait for its "
+                f"end, or say with onBusy what is to be done: enqueue, interrupt or rollback.",
+                details={"runs": [run.id for run in busy]},
+            )
+        for run in busy:
+            await cancel(workspace_id, run.id, f"run on_busy={wanted.on_busy!r} took its thread")
+        taken = {"takesOver": [run.id for run in busy], "rollsBack": wanted.on_busy == "rollback"}
+        return replace(wanted, settings={**wanted.settings, **taken})
+
+
+def claimed(run: Run, worker_id: str) -> Run:
+    """The run, as a worker has it that begins with it at once."""
+    return replace(run, claim=draw_run_id(), worker_id=worker_id, due_at=None)
+
+
+def _labels(run: Run) -> list[Insert]:
+    """The tags and metadata of a run, to be found by."""
+    pairs = [*(("", tag) for tag in run.tags), *entries_as_text(run.metadata).items()]
+    return [
+        Insert(RunLabel(id=f"{run.id}/{place}", run_id=run.id, name=name, value=value[:_LONGEST_TAG]))
+        for place, (name, value) in enumerate(dict.fromkeys(pairs))
+    ]
+
+
+def size_of(value: Any) -> int:
+    """Bytes of a value as JSON. Raises InvalidRequest for what has no form there."""
+    try:
+        return len(to_json(value))
+    except ValueError as error:
+        raise InvalidRequest(f"What was given is no JSON: {error}.") from None
+
+
+def check_start(wanted: StartRun, settings: ServiceSettings) -> None:
+    """Raise InvalidRequest or PayloadTooLarge for what cannot be started, wherever it is."""
+    if wanted.on_busy not in ON_BUSY:
+        raise InvalidRequest(f"onBusy is {wanted.on_busy!r}. " + suggestion(wanted.on_busy, ON_BUSY, noun="Choices"))
+    for name, value in (("idempotencyKey", wanted.idempotency_key), ("threadId", wanted.thread_id)):
+        if value is not None and not 1 <= len(value) <= _LONGEST_KEY:
+            raise InvalidRequest(f"{name} has {len(value)} signs. Give 1 to {_LONGEST_KEY}.")
+    for tag in wanted.tags:
+        if not 1 <= len(tag) <= _LONGEST_TAG:
+            raise InvalidRequest(f"A tag has {len(tag)} signs. Give 1 to {_LONGEST_TAG}.")
+    if wanted.timeout is not None and not 0 < wanted.timeout <= 10 * 365 * 86400:
+        raise InvalidRequest(f"The timeout is {wanted.timeout} seconds. Give more than 0, and at most ten years.")
+    if wanted.concurrency_limit is not None and (wanted.concurrency_limit < 1 or wanted.concurrency_key is None):
+        raise InvalidRequest("A concurrencyLimit is at least 1, and goes with a concurrencyKey.")
+    size = size_of(wanted.input)
+    if size > settings.max_input:
+        raise PayloadTooLarge(f"The input has {size} bytes, and a run takes {settings.max_input} at most.")
+    if size_of([wanted.metadata, wanted.settings]) > settings.max_payload:
+        raise PayloadTooLarge(f"Metadata and settings have more than {settings.max_payload} bytes together.")

@@ -1,0 +1,159 @@
+"""Threads of runs looked at and changed: their state, their history as a tree, forks and repairs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from statewright.errors import (
+    CheckpointNotFound,
+    InvalidRequest,
+    NotFound,
+    RequestConflict,
+    StatewrightError,
+    StorageError,
+)
+from statewright.runs import Condition, Order, Run, RunStatus, where
+from statewright.runtime import CompiledGraph, StateSnapshot
+from statewright.runtime.awaiting import answered
+from statewright.runtime.thread_calls import call_in_thread
+from statewright.service.desk import Desk
+from statewright.service.plain import as_json, iso
+from statewright.service.versions import Versions, asked
+
+_AT_WORK = [RunStatus.PENDING, RunStatus.RUNNING]
+
+
+class Threads:
+    """Shows threads and changes them. A thread belongs to the workspace of the runs on it."""
+
+    def __init__(self, desk: Desk, versions: Versions) -> None:
+        self._desk = desk
+        self._versions = versions
+
+    async def state(self, workspace_id: str, thread_id: str, checkpoint_id: str | None = None) -> dict[str, Any]:
+        """Where a thread stands, or stood at a checkpoint. Raises NotFound."""
+        app = await self._app(workspace_id, thread_id)
+        return _shown(await self._snapshot(app, thread_id, checkpoint_id))
+
+    async def history(
+        self, workspace_id: str, thread_id: str, *, branch: str | None = None, limit: int = 100
+    ) -> list[dict[str, Any]]:
+        """The checkpoints of a thread, the newest first, each with its parent: a tree of all branches, or one."""
+        app = await self._app(workspace_id, thread_id)
+        found = await answered(self._desk.saver.history(thread_id, branch=branch, limit=limit))
+        from statewright.runtime.snapshot import snapshot_of
+
+        return [_shown(snapshot_of(app.program, one)) for one in found]
+
+    async def diff(self, workspace_id: str, thread_id: str, before: str, after: str) -> dict[str, Any]:
+        """For each field that differs between two checkpoints, its value in both."""
+        app = await self._app(workspace_id, thread_id)
+        first = (await self._snapshot(app, thread_id, before)).values
+        second = (await self._snapshot(app, thread_id, after)).values
+        from statewright.runtime import diff
+
+        found = diff(_fields(first), _fields(second))
+        return {name: {"before": as_json(one), "after": as_json(other)} for name, (one, other) in found.items()}
+
+    async def fork(
+        self, workspace_id: str, thread_id: str, checkpoint_id: str, branch: str | None = None
+    ) -> dict[str, Any]:
+        """Make a checkpoint the head of a new branch, or of its own again; where the thread stands then."""
+        app = await self._idle(workspace_id, thread_id)
+        config = {"configurable": {"thread_id": thread_id, "checkpoint_id": checkpoint_id}}
+        head = await self._called(app.fork, config, branch=branch)
+        return _shown(await self._called(app.get_state, head))
+
+    async def update(
+        self,
+        workspace_id: str,
+        thread_id: str,
+        values: Any,
+        *,
+        as_node: str | None = None,
+        checkpoint_id: str | None = None,
+    ) -> dict[str, Any]:
+        """Change the state as if a node had answered; where the thread stands then.
+
+        Raises RequestConflict while a run is at work on the thread.
+        """
+        app = await self._idle(workspace_id, thread_id)
+        named = {"thread_id": thread_id, "checkpoint_id": checkpoint_id}
+        config = {"configurable": {name: value for name, value in named.items() if value is not None}}
+        head = await self._called(app.update_state, config, values, as_node)
+        return _shown(await self._called(app.get_state, head))
+
+    async def runs(self, workspace_id: str, thread_id: str) -> list[Run]:
+        """The runs on a thread, the newest first. Raises NotFound if the workspace has none."""
+        conditions = where(workspace_id=workspace_id, thread_id=thread_id)
+        newest = Order("created_at", descending=True)
+        found = await answered(self._desk.ledger.find(Run, conditions, order=newest, limit=100))
+        if not found:
+            raise NotFound(f"There is no thread {thread_id!r}.")
+        return list(found)
+
+    async def _app(self, workspace_id: str, thread_id: str) -> CompiledGraph:
+        """The graph of the run that had the thread last, as one that reads the saver."""
+        newest = (await self.runs(workspace_id, thread_id))[0]
+        definition = await asked(self._versions.stored(workspace_id, newest.definition_id or ""))
+        return self._desk.catalog.app_of(definition).surrounded_by(
+            checkpointer=self._desk.saver, clock=self._desk.clock
+        )
+
+    async def _idle(self, workspace_id: str, thread_id: str) -> CompiledGraph:
+        app = await self._app(workspace_id, thread_id)
+        conditions = [*where(thread_id=thread_id), Condition("status", "in", _AT_WORK)]
+        busy = await answered(self._desk.ledger.find(Run, conditions))
+        if busy:
+            raise RequestConflict(
+                f"Thread {thread_id!r} is being advanced by run {busy[0].id}. Pause it, or wait until it rests.",
+                details={"runs": [run.id for run in busy]},
+            )
+        return app
+
+    async def _snapshot(self, app: CompiledGraph, thread_id: str, checkpoint_id: str | None) -> StateSnapshot:
+        return await self._called(app.get_state, thread_id=thread_id, checkpoint_id=checkpoint_id)
+
+    async def _called(self, function: Any, *args: Any, **options: Any) -> Any:
+        try:
+            return await call_in_thread(function, *args, **options)
+        except CheckpointNotFound as error:
+            raise NotFound(str(error)) from error
+        except StatewrightError as error:
+            if isinstance(error, StorageError):
+                raise
+            raise InvalidRequest(str(error)) from error
+        except Exception as error:  # of a reducer, which does not take what was given
+            raise InvalidRequest(f"The graph does not take this: {type(error).__name__}: {error}") from error
+
+
+def _fields(values: Any) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", values) if isinstance(values, Mapping) else {"value": as_json(values)}
+
+
+def _shown(snapshot: StateSnapshot) -> dict[str, Any]:
+    """A checkpoint as the API shows it."""
+    named: Mapping[str, Any] = snapshot.config.get("configurable", {})
+    parent: Mapping[str, Any] = (snapshot.parent_config or {}).get("configurable", {})
+    return {
+        "threadId": named.get("thread_id"),
+        "checkpointId": named.get("checkpoint_id"),
+        "parentCheckpointId": parent.get("checkpoint_id"),
+        "branch": named.get("branch", "main"),
+        "values": as_json(snapshot.values),
+        "next": list(snapshot.next),
+        "metadata": as_json(snapshot.metadata),
+        "createdAt": iso(snapshot.created_at) if snapshot.created_at is not None else None,
+        "tasks": [_task(task) for task in snapshot.tasks],
+    }
+
+
+def _task(task: Any) -> dict[str, Any]:
+    return {
+        "id": task.id,
+        "name": task.name,
+        "error": task.error,
+        "result": as_json(task.result),
+        "interrupts": [{"id": one.id, "kind": one.kind, "value": as_json(one.value)} for one in task.interrupts],
+    }

@@ -1,0 +1,41 @@
+"""Webhooks: addresses outside that are told, in signed messages, of what happens to runs."""
+
+from statewright.service.webhooks.deliverer import Deliverer
+from statewright.service.webhooks.event_types import EVENT_TYPES, TEST_EVENT
+from statewright.service.webhooks.post import Answer, HttpPost, Post
+from statewright.service.webhooks.registry import (
+    WithSecret,
+    add_webhook,
+    change_webhook,
+    deliveries_of,
+    get_webhook,
+    list_webhooks,
+    remove_webhook,
+    send_test,
+)
+from statewright.service.webhooks.settings import DEFAULT_SETTINGS, Resolve, WebhookSettings
+from statewright.service.webhooks.signature import SIGNATURE_HEADER, draw_secret, sign, verify
+
+__all__ = [
+    "DEFAULT_SETTINGS",
+    "EVENT_TYPES",
+    "SIGNATURE_HEADER",
+    "TEST_EVENT",
+    "Answer",
+    "Deliverer",
+    "HttpPost",
+    "Post",
+    "Resolve",
+    "WebhookSettings",
+    "WithSecret",
+    "add_webhook",
+    "change_webhook",
+    "deliveries_of",
+    "draw_secret",
+    "get_webhook",
+    "list_webhooks",
+    "remove_webhook",
+    "send_test",
+    "sign",
+    "verify",
+]

@@ -1,0 +1,138 @@
+"""Sends what is due to webhooks, as one of several processes that may do so.
+
+Each webhook has a lane: a task that takes some of its deliveries, sends them side by side, keeps how it went, and ends
+when nothing is due. So a receiver that is slow delays nobody but itself. A sweep starts the lanes that are missing, and
+does not wait long for those that take their time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from statewright.clock import Clock
+from statewright.errors import RecordConflict
+from statewright.runs import Change, Condition, Delivery, Ledger, Order, Run, Webhook, where
+from statewright.runtime.awaiting import answered
+from statewright.service.webhooks.deliver import (
+    Outcome,
+    body_of,
+    dropping,
+    headers_of,
+    outcome_of,
+    recording,
+    taking,
+    telling,
+)
+from statewright.service.webhooks.post import HttpPost, Post
+from statewright.service.webhooks.settings import DEFAULT_SETTINGS, WebhookSettings
+
+_PATIENCE: Final = 1.0
+"""Seconds for which a sweep waits for lanes, and after which it wants to look at them again."""
+_PENDING: Final = Condition("status", "=", "pending")
+_BY_TIME: Final = Order("due_at")
+
+
+class Deliverer:
+    """Takes deliveries that are due, and sends them."""
+
+    def __init__(
+        self, ledger: Ledger, clock: Clock, settings: WebhookSettings = DEFAULT_SETTINGS, *, post: Post | None = None
+    ) -> None:
+        self._ledger = ledger
+        self._clock = clock
+        self._settings = settings
+        self._http = HttpPost(settings)
+        self._post: Post = post or self._http
+        self._lanes: dict[str, asyncio.Task[None]] = {}
+        self._places = asyncio.Semaphore(settings.at_once)
+        self._closing = False
+
+    async def sweep(self, now: datetime) -> datetime | None:
+        """Send what is due, and say when to come again; None if nothing is pending.
+
+        It raises what the ledger has refused to write. What was sent then is sent again, when its time is up.
+        """
+        due = [_PENDING, Condition("due_at", "<=", now)]
+        for (webhook_id,), _, _ in await answered(self._ledger.groups(Delivery, ["webhook_id"], where=due)):
+            if webhook_id not in self._lanes:
+                self._lanes[webhook_id] = asyncio.create_task(self._lane(webhook_id), name=f"webhook {webhook_id}")
+        await self._settle(_PATIENCE)
+        if self._lanes:
+            return self._clock.now() + timedelta(seconds=_PATIENCE)
+        return await self._next_due()
+
+    async def close(self) -> None:
+        """Let what is on its way arrive, and take nothing more. What is cut off is sent again by others."""
+        self._closing = True
+        try:
+            await self._settle(self._settings.timeout + _PATIENCE)
+        finally:
+            for lane in self._lanes.values():
+                lane.cancel()
+            await asyncio.gather(*self._lanes.values(), return_exceptions=True)
+            self._lanes.clear()
+            self._closing = False
+            await self._http.close()
+
+    async def _settle(self, seconds: float) -> None:
+        """Wait for lanes to end. Raises what one of them has raised."""
+        if self._lanes:
+            await asyncio.wait(self._lanes.values(), timeout=seconds)
+        ended = [(webhook_id, lane) for webhook_id, lane in self._lanes.items() if lane.done()]
+        for webhook_id, _ in ended:
+            del self._lanes[webhook_id]
+        errors = [lane.exception() for _, lane in ended if not lane.cancelled()]
+        for error in filter(None, errors):
+            raise error
+
+    async def _next_due(self) -> datetime | None:
+        pending = [_PENDING, Condition("due_at", "!=", None)]
+        first = await answered(self._ledger.find(Delivery, pending, order=_BY_TIME, limit=1))
+        return first[0].due_at if first else None
+
+    async def _lane(self, webhook_id: str) -> None:
+        """Send the messages to one webhook until none is due."""
+        while not self._closing and (batch := await self._due_to(webhook_id)):
+            webhook = await answered(self._ledger.get(Webhook, webhook_id))
+            done = await asyncio.gather(*(self._deliver(one, webhook) for one in batch), return_exceptions=True)
+            for error in done:
+                if error is not None:
+                    raise error
+
+    async def _due_to(self, webhook_id: str) -> Sequence[Delivery]:
+        due = [*where(webhook_id=webhook_id), _PENDING, Condition("due_at", "<=", self._clock.now())]
+        limit = self._settings.at_once_per_webhook
+        return await answered(self._ledger.find(Delivery, due, order=_BY_TIME, limit=limit))
+
+    async def _deliver(self, delivery: Delivery, webhook: Webhook | None) -> None:
+        if webhook is None or not webhook.active:
+            reason = "The webhook was removed." if webhook is None else "The webhook is not active."
+            await self._refused([dropping(delivery, reason)])
+            return
+        async with self._places:
+            take = taking(delivery, self._clock.now(), self._settings)
+            if await self._refused([take]) is None:  # else another process has it
+                await self._send(delivery, webhook, take.values["claim"])
+
+    async def _send(self, delivery: Delivery, webhook: Webhook, claim: str) -> None:
+        body = body_of(delivery)
+        answer = await self._post(webhook.url, body, headers_of(delivery, webhook, body, self._clock.now()))
+        await self._keep(delivery, claim, outcome_of(delivery, answer, self._clock.now(), self._settings))
+
+    async def _keep(self, delivery: Delivery, claim: str, outcome: Outcome) -> None:
+        now = self._clock.now()
+        kept = recording(delivery, claim, outcome, now, self._settings)
+        # A run may be gone before its messages. A delivery that is refused belongs to another process, or was removed.
+        if await self._refused([*kept, *telling(delivery, outcome, now)]) == Run.TABLE:
+            await self._refused(kept)
+
+    async def _refused(self, changes: Sequence[Change]) -> str | None:
+        """Make changes; the table that was not as they expect it, in which case none was made."""
+        try:
+            await answered(self._ledger.write(changes))
+        except RecordConflict as conflict:
+            return conflict.table
+        return None

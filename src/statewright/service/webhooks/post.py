@@ -1,0 +1,139 @@
+"""One message on its way to a webhook: a POST to an address that was checked, and the status that came back.
+
+Redirects are not followed: they would lead past the check. What the receiver says beside its status is thrown away, and
+no more of it is read than a polite receiver needs to send it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from statewright.errors import InvalidConfig, InvalidRequest
+from statewright.service.webhooks.address import Target, find_addresses, read_url, written
+from statewright.service.webhooks.settings import WebhookSettings
+
+if TYPE_CHECKING:
+    import httpx
+
+_READ: Final = 65536
+"""Bytes of an answer after which nobody listens any more."""
+_READ_SECONDS: Final = 1.0
+
+
+class Answer(NamedTuple):
+    """How one try has ended."""
+
+    status: int | None
+    """None if there was no answer."""
+    error: str | None = None
+    """What went wrong; None if the message has arrived."""
+
+
+Post = Callable[[str, bytes, Mapping[str, str]], Awaitable[Answer]]
+"""Sends a body with headers to a URL. It answers whatever happens."""
+
+
+class HttpPost:
+    """Sends messages over HTTP, each on a connection of its own."""
+
+    def __init__(self, settings: WebhookSettings) -> None:
+        self._settings = settings
+        self._opened: httpx.AsyncHTTPTransport | None = None
+
+    async def __call__(self, url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
+        """How the receiver has answered. A host that may not be called gets nothing."""
+        try:
+            async with asyncio.timeout(self._settings.timeout):
+                target = read_url(url, self._settings)
+                addresses = await find_addresses(target, self._settings)
+                response = await self._send(target, addresses, body, headers)
+        except TimeoutError:
+            return Answer(None, f"There was no answer within {self._settings.timeout:g} s.")
+        except InvalidRequest as error:
+            return Answer(None, str(error))
+        if isinstance(response, Answer):
+            return response
+        await _read_some(response)  # after the limit: a status that has come is not lost to it
+        return _answer(response.status_code)
+
+    async def close(self) -> None:
+        """Give back what was opened. It can be used again."""
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            await opened.aclose()
+
+    async def _send(
+        self, target: Target, addresses: Sequence[str], body: bytes, headers: Mapping[str, str]
+    ) -> httpx.Response | Answer:
+        httpx = _httpx()
+        error: Exception | None = None
+        for address in addresses:
+            request = _request(target, address, body, headers, self._settings.timeout / len(addresses))
+            try:
+                return await self._transport().handle_async_request(request)
+            except (httpx.ConnectError, httpx.ConnectTimeout) as refused:
+                error = refused  # nothing was sent: another address may do
+            except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as broken:
+                return Answer(None, _told(target, broken))
+        return Answer(None, _told(target, error))
+
+    def _transport(self) -> httpx.AsyncHTTPTransport:
+        opened = self._opened
+        if opened is None:
+            httpx = _httpx()
+            # No connection is used twice: those to one address may belong to two names.
+            limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
+            certificates: ssl.SSLContext = self._settings.ssl_context or httpx.create_ssl_context()
+            opened = self._opened = httpx.AsyncHTTPTransport(verify=certificates, limits=limits)
+        return opened
+
+
+def _request(
+    target: Target, address: str, body: bytes, headers: Mapping[str, str], connect_timeout: float
+) -> httpx.Request:
+    return _httpx().Request(
+        "POST",
+        f"{target.scheme}://{written(address)}:{target.port}{target.rest}",
+        headers={**headers, "host": target.authority, "connection": "close"},
+        content=body,
+        # Certificates are checked for the name, though the connection goes to an address.
+        extensions={"sni_hostname": target.host, "timeout": {"connect": connect_timeout}},
+    )
+
+
+def _httpx() -> Any:
+    try:
+        import httpx
+    except ImportError:
+        raise InvalidConfig("Webhooks need the package httpx: pip install 'statewright[server]'.") from None
+    return httpx
+
+
+async def _read_some(response: httpx.Response) -> None:
+    """Let the receiver finish what it says, within bounds. The status is known: nothing that happens now matters."""
+    size = 0
+    with suppress(TimeoutError, OSError, _httpx().TransportError):
+        try:
+            async with asyncio.timeout(_READ_SECONDS):
+                async for part in response.aiter_raw():
+                    size += len(part)
+                    if size > _READ:
+                        return
+        finally:
+            await response.aclose()
+
+
+def _answer(status: int) -> Answer:
+    if 200 <= status < 300:
+        return Answer(status)
+    if 300 <= status < 400:
+        return Answer(status, f"The receiver answered {status}, and redirects are not followed. Change the URL.")
+    return Answer(status, f"The receiver answered {status}.")
+
+
+def _told(target: Target, error: Exception | None) -> str:
+    return f"{target.authority} could not be reached: {type(error).__name__}{f': {error}' if str(error) else ''}"[:500]

@@ -1,0 +1,180 @@
+"""The webhooks of a workspace: made, listed, changed, removed, tried out.
+
+Who asks sees the webhooks of one workspace only; those of others are not found. Secrets are shown when they are drawn,
+and never again: records that are returned hold none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+from statewright.errors import InvalidRequest, NotFound, RecordConflict, RequestConflict
+from statewright.ids import draw_checkpoint_id
+from statewright.runs import Delete, Delivery, Insert, Ledger, Order, Update, Webhook, where
+from statewright.runtime.awaiting import answered
+from statewright.service.webhooks.address import check_url
+from statewright.service.webhooks.event_types import TEST_EVENT, read_event_types
+from statewright.service.webhooks.secret import rotated_secret, without_secret
+from statewright.service.webhooks.settings import DEFAULT_SETTINGS, WebhookSettings
+from statewright.service.webhooks.signature import draw_secret
+
+_MAX_DESCRIPTION: Final = 1000
+_NEWEST_FIRST: Final = Order("created_at", descending=True)
+
+
+class WithSecret(NamedTuple):
+    """A webhook, and its secret if it has a new one: this is the only time that it is shown."""
+
+    webhook: Webhook
+    secret: str | None
+
+
+async def add_webhook(
+    ledger: Ledger,
+    workspace_id: str,
+    url: str,
+    events: Sequence[str] = (),
+    description: str = "",
+    *,
+    now: datetime,
+    settings: WebhookSettings = DEFAULT_SETTINGS,
+) -> WithSecret:
+    """A new webhook, told of events of some types, or of all if none is given.
+
+    Raises InvalidRequest for a URL that may not be called or a type that is not known, RequestConflict if there are too
+    many already.
+    """
+    types = read_event_types(events)
+    _check_description(description)
+    await check_url(url, settings)
+    if await answered(ledger.count(Webhook, where(workspace_id=workspace_id))) >= settings.max_per_workspace:
+        raise RequestConflict(f"The workspace has {settings.max_per_workspace} webhooks already. Remove one first.")
+    secret = draw_secret()
+    webhook = Webhook(
+        id=f"whk_{draw_checkpoint_id()}",
+        workspace_id=workspace_id,
+        url=url,
+        events=types,
+        description=description,
+        secret={"current": secret},
+        created_at=now,
+    )
+    await answered(ledger.write([Insert(webhook)]))
+    return WithSecret(without_secret(webhook), secret)
+
+
+async def list_webhooks(
+    ledger: Ledger, workspace_id: str, *, limit: int | None = None, offset: int = 0
+) -> tuple[list[Webhook], int]:
+    """Webhooks of a workspace, the newest first, and how many there are in all."""
+    mine = where(workspace_id=workspace_id)
+    found = await answered(ledger.find(Webhook, mine, order=_NEWEST_FIRST, limit=limit, offset=offset))
+    return [without_secret(one) for one in found], await answered(ledger.count(Webhook, mine))
+
+
+async def get_webhook(ledger: Ledger, workspace_id: str, webhook_id: str) -> Webhook:
+    """One webhook. Raises NotFound."""
+    return without_secret(await _webhook(ledger, workspace_id, webhook_id))
+
+
+async def change_webhook(
+    ledger: Ledger,
+    workspace_id: str,
+    webhook_id: str,
+    *,
+    url: str | None = None,
+    events: Sequence[str] | None = None,
+    description: str | None = None,
+    active: bool | None = None,
+    rotate_secret: bool = False,
+    now: datetime,
+    settings: WebhookSettings = DEFAULT_SETTINGS,
+) -> WithSecret:
+    """The webhook with what was given changed. Activated again it has a clean record.
+
+    With a new secret, messages are signed with the former one too for a while, so that receivers can change over.
+    """
+    before = await _webhook(ledger, workspace_id, webhook_id)
+    values: dict[str, Any] = {}
+    if url is not None:
+        await check_url(url, settings)
+        values["url"] = url
+    if events is not None:
+        values["events"] = read_event_types(events)
+    if description is not None:
+        _check_description(description)
+        values["description"] = description
+    if active is not None:
+        values.update({"active": active, "failures": 0, "disabled_reason": None} if active else {"active": False})
+    secret = None
+    if rotate_secret:
+        values["secret"], secret = rotated_secret(before, now, settings)
+    if values:
+        await _update(ledger, before, values)
+    return WithSecret(await get_webhook(ledger, workspace_id, webhook_id), secret)
+
+
+async def remove_webhook(ledger: Ledger, workspace_id: str, webhook_id: str) -> None:
+    """Forget a webhook, what was sent to it and what was to be sent. Raises NotFound."""
+    webhook = await _webhook(ledger, workspace_id, webhook_id)
+    gone = [Delete(Webhook, where(id=webhook.id)), Delete(Delivery, where(webhook_id=webhook.id))]
+    await answered(ledger.write(gone))
+
+
+async def deliveries_of(
+    ledger: Ledger, workspace_id: str, webhook_id: str, *, limit: int | None = None, offset: int = 0
+) -> tuple[list[Delivery], int]:
+    """What was sent to a webhook, or is to be, the newest first, and how much that is in all. Raises NotFound."""
+    webhook = await _webhook(ledger, workspace_id, webhook_id)
+    its = where(webhook_id=webhook.id)
+    found = await answered(ledger.find(Delivery, its, order=_NEWEST_FIRST, limit=limit, offset=offset))
+    return list(found), await answered(ledger.count(Delivery, its))
+
+
+async def send_test(ledger: Ledger, workspace_id: str, webhook_id: str, *, now: datetime) -> Delivery:
+    """A message that says nothing, on its way to a webhook; it is sent once. Raises RequestConflict if that is off."""
+    webhook = await _webhook(ledger, workspace_id, webhook_id)
+    if not webhook.active:
+        raise RequestConflict(f"Webhook {webhook.id!r} is not active, so nothing is sent to it. Activate it first.")
+    identity = f"dlv_{draw_checkpoint_id()}"
+    created = now.isoformat().replace("+00:00", "Z")
+    body = {"id": identity, "type": TEST_EVENT, "createdAt": created, "data": {"webhookId": webhook.id}}
+    delivery = Delivery(
+        id=identity,
+        webhook_id=webhook.id,
+        workspace_id=workspace_id,
+        event_type=TEST_EVENT,
+        body=body,
+        due_at=now,
+        created_at=now,
+    )
+    await answered(ledger.write([Insert(delivery)]))
+    return delivery
+
+
+async def _webhook(ledger: Ledger, workspace_id: str, webhook_id: str) -> Webhook:
+    found = await answered(ledger.get(Webhook, webhook_id))
+    if found is None or found.workspace_id != workspace_id:
+        raise _not_found(webhook_id)
+    return found
+
+
+async def _update(ledger: Ledger, before: Webhook, values: dict[str, Any]) -> None:
+    try:
+        await answered(ledger.write([Update(Webhook, before.id, values)]))
+    except RecordConflict:
+        raise _not_found(before.id) from None
+
+
+def _not_found(webhook_id: str) -> NotFound:
+    return NotFound(f"There is no webhook {webhook_id!r} in this workspace.")
+
+
+def _check_description(description: str) -> None:
+    if len(description) > _MAX_DESCRIPTION:
+        raise InvalidRequest(
+            f"The description of the webhook has {len(description)} signs; {_MAX_DESCRIPTION} are allowed.",
+            details={"field": "description"},
+        )

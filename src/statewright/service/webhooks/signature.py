@@ -1,0 +1,103 @@
+"""Signatures, by which a receiver knows that a message is ours, whole, and of now.
+
+The header `statewright-signature` is `t=<seconds since 1970>,v1=<hex>`: HMAC-SHA256 with the whole secret, `whsec_`
+included, of the time, a full stop and the body as it was received. While a secret is replaced by another one there are
+two `v1`; a message is good if one of them is. The time is signed too, so an old message cannot be sent again later.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from base64 import urlsafe_b64encode
+from collections.abc import Sequence
+from datetime import datetime
+from secrets import token_bytes
+from typing import Final, NamedTuple
+
+from statewright.clock import SystemClock
+from statewright.errors import InvalidConfig, Unauthorized
+
+SIGNATURE_HEADER: Final = "statewright-signature"
+SECRET_PREFIX: Final = "whsec_"
+_MAX_HEADER: Final = 4096
+
+
+def draw_secret() -> str:
+    """A new secret: 32 random bytes."""
+    return SECRET_PREFIX + urlsafe_b64encode(token_bytes(32)).decode().rstrip("=")
+
+
+def sign(secrets: str | Sequence[str], body: bytes | str, *, at: datetime) -> str:
+    """The header of a message: one signature for each secret."""
+    time = int(at.timestamp())
+    signatures = (f"v1={_signature(secret, time, body)}" for secret in _several(secrets))
+    return ",".join([f"t={time}", *signatures])
+
+
+def verify(
+    secrets: str | Sequence[str],
+    header: str | None,
+    body: bytes | str,
+    *,
+    tolerance: float = 300,
+    now: datetime | None = None,
+) -> None:
+    """Raise Unauthorized unless a message was signed with one of the secrets, at most `tolerance` seconds ago.
+
+    The body must be the bytes that were received: read and written again as JSON it may be another text. Within the
+    tolerance a message can come twice; its `id` tells.
+    """
+    found = _read(header)
+    # Each signature is compared with each secret, so that the time tells nothing.
+    good = [
+        hmac.compare_digest(_signature(secret, found.time, body).encode(), one.encode())
+        for secret in _several(secrets)
+        for one in found.signatures
+    ]
+    if not any(good):
+        raise Unauthorized(
+            "The message was not signed with this secret, or was changed on the way. Check the secret of the webhook, "
+            "and that the body is given as it was received."
+        )
+    _check_age(found.time, (now or SystemClock().now()).timestamp(), tolerance)
+
+
+class _Signed(NamedTuple):
+    time: int
+    signatures: Sequence[str]
+
+
+def _signature(secret: str, time: int, body: bytes | str) -> str:
+    data = body.encode() if isinstance(body, str) else body
+    return hmac.new(secret.encode(), b"%d." % time + data, hashlib.sha256).hexdigest()
+
+
+def _several(secrets: str | Sequence[str]) -> list[str]:
+    found = [secrets] if isinstance(secrets, str) else list(secrets)
+    if not found or not all(found):
+        raise InvalidConfig("There is no secret, or an empty one, with which anybody could sign. Give the webhook's.")
+    return found
+
+
+def _read(header: str | None) -> _Signed:
+    if not header:
+        raise Unauthorized(f"The message has no header {SIGNATURE_HEADER!r}, so nobody knows who has sent it.")
+    pairs = [part.strip().partition("=") for part in header[:_MAX_HEADER].split(",")]
+    times = [value for name, _, value in pairs if name == "t"]
+    signatures = [value for name, _, value in pairs if name == "v1"]
+    if len(times) != 1 or not (times[0].isascii() and times[0].isdigit()) or len(times[0]) > 12 or not signatures:
+        raise Unauthorized(
+            f"The header {SIGNATURE_HEADER!r} is {header[:200]!r}, which is not of the form t=<seconds>,v1=<hex>."
+        )
+    return _Signed(int(times[0]), signatures)
+
+
+def _check_age(time: int, now: float, tolerance: float) -> None:
+    age = now - time
+    if abs(age) > tolerance:
+        told = f"{age:.0f} s ago" if age > 0 else f"{-age:.0f} s in the future"
+        raise Unauthorized(
+            f"The message was signed {told}, and {tolerance:g} s are tolerated. It was sent again by somebody, or one "
+            f"of the clocks is wrong."
+        )

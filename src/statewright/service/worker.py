@@ -1,0 +1,260 @@
+"""Takes runs that are due, and advances them until they rest.
+
+A worker works on one event loop. What it has at work is bounded; what it may write is guarded by the claim that it has
+on each run. It tells the ledger again and again that it lives. The runs of a worker that has gone are anybody's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from statewright.clock import Clock
+from statewright.errors import RecordConflict
+from statewright.ids import draw_run_id
+from statewright.runs import (
+    Advance,
+    Condition,
+    Delete,
+    Insert,
+    Ledger,
+    NewEvent,
+    Order,
+    Run,
+    RunStatus,
+    Update,
+    Worker,
+    where,
+)
+from statewright.runtime.awaiting import answered
+from statewright.service.attempt import RunAttempt
+from statewright.service.places import is_gone, started_of, this_place
+from statewright.service.settings import ServiceSettings
+
+logger = logging.getLogger("statewright.service")
+_AT_WORK: Final = (RunStatus.PENDING, RunStatus.RUNNING, RunStatus.WAITING)
+Attempting = Callable[[Run], RunAttempt]
+
+
+class RunWorker:
+    """Advances runs on the event loop that `work` is called on."""
+
+    def __init__(self, ledger: Ledger, clock: Clock, settings: ServiceSettings, attempting: Attempting) -> None:
+        self.id = f"wrk_{draw_run_id()}"
+        self._ledger = ledger
+        self._clock = clock
+        self._settings = settings
+        self._attempting = attempting
+        self._at_work: dict[asyncio.Task[None], RunAttempt] = {}
+        self._by_run: dict[str, RunAttempt] = {}
+        """The newest attempt at each run: one may begin while the one before comes to its end."""
+        self._given: list[Run] = []
+        self._bell = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._draining = False
+        self._some_wait = False
+        """Whether runs are due that must wait until others have ended."""
+
+    # -- from any thread
+
+    @property
+    def has_room(self) -> bool:
+        """Whether it could begin with one more run now."""
+        room = self._settings.capacity - len(self._at_work) - len(self._given)
+        return self._loop is not None and not self._draining and room > 0
+
+    def take(self, run: Run) -> None:
+        """Begin with a run that was claimed for this worker."""
+        self._given.append(run)
+        self.ring()
+
+    def ring(self) -> None:
+        """Look for work now."""
+        loop = self._loop
+        if loop is None:
+            return
+        with suppress(RuntimeError):  # it has stopped: others will look
+            loop.call_soon_threadsafe(self._bell.set)
+
+    def attempt_at(self, run_id: str) -> RunAttempt | None:
+        """What this worker does with a run at this moment."""
+        return self._by_run.get(run_id)
+
+    @property
+    def at_work(self) -> int:
+        """How many runs it has at work."""
+        return len(self._at_work)
+
+    # -- working
+
+    async def work(self) -> None:
+        """Take runs and advance them until `drain` is called."""
+        self._loop = asyncio.get_running_loop()
+        await self._register()
+        beat = asyncio.create_task(self._beat())
+        try:
+            while not self._draining:
+                self._bell.clear()
+                self._begin_given()
+                await self._take_due()
+                await self._rest()
+        finally:
+            beat.cancel()
+            await asyncio.gather(beat, return_exceptions=True)
+
+    def _begin_given(self) -> None:
+        given, self._given = self._given, []
+        for run in given:
+            self._begin(run)
+
+    async def _take_due(self) -> None:
+        while (room := self._settings.capacity - len(self._at_work)) > 0 and not self._draining:
+            runs = await self._claimed(min(room, 50))
+            for run in runs:
+                self._begin(run)
+            if not runs:
+                return
+
+    async def _claimed(self, limit: int) -> Sequence[Run]:
+        try:
+            return await answered(self._ledger.claim(self.id, self._clock.now(), limit))
+        except Exception:
+            logger.exception("The ledger could not be asked for work. It will be asked again.")
+            return ()
+
+    def _begin(self, run: Run) -> None:
+        attempt = self._attempting(run)
+        task = asyncio.create_task(attempt.advance(), name=f"run {run.id}")
+        self._at_work[task] = self._by_run[run.id] = attempt
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        attempt = self._at_work.pop(task)
+        if self._by_run.get(attempt.run_id) is attempt:
+            del self._by_run[attempt.run_id]
+        if not task.cancelled() and task.exception() is not None:
+            logger.error("Run %s could not be advanced.", attempt.run_id, exc_info=task.exception())
+        if self._some_wait or len(self._at_work) + 1 >= self._settings.capacity:
+            self._bell.set()
+
+    async def _rest(self) -> None:
+        """Wait until the bell rings, the next run is due, or it is time for a look."""
+        seconds = min(await self._until_due(), self._settings.look_every)
+        if seconds <= 0 or self._given:
+            return
+        timer = self._clock.call_later(seconds, self.ring)
+        await self._bell.wait()
+        timer.cancel()
+
+    async def _until_due(self) -> float:
+        unclaimed = [Condition("claim", "=", None), Condition("due_at", "!=", None)]
+        try:
+            found = await answered(self._ledger.find(Run, unclaimed, order=Order("due_at"), limit=1))
+        except Exception:
+            return self._settings.look_every
+        now = self._clock.now()
+        due = found[0].due_at if found else None
+        self._some_wait = due is not None and due <= now
+        if due is None or self._some_wait:
+            return self._settings.look_every
+        return (due - now).total_seconds()
+
+    # -- living
+
+    async def _register(self) -> None:
+        now, pid = self._clock.now(), os.getpid()
+        record = Worker(
+            id=self.id,
+            place=this_place(),
+            pid=pid,
+            process_started=started_of(pid) or "",
+            capacity=self._settings.capacity,
+            until=now + timedelta(seconds=self._settings.lease),
+            started_at=now,
+        )
+        await answered(self._ledger.write([Insert(record)]))
+        await self._inherit(now)
+
+    async def _beat(self) -> None:
+        """Say that the worker lives, take over from those that do not, and see what others want of its runs."""
+        while True:
+            await self._pause(self._settings.lease / 3)
+            try:
+                now = self._clock.now()
+                until = now + timedelta(seconds=self._settings.lease)
+                await answered(self._ledger.write([Update(Worker, self.id, {"until": until})]))
+                await self._inherit(now)
+                await self._look_after_own()
+            except RecordConflict:  # it was held for gone: its runs have other claims, and it is a new worker now
+                await self._register()
+            except Exception:
+                logger.exception("The worker could not say that it lives. It tries again.")
+
+    async def _pause(self, seconds: float) -> None:
+        passed = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        timer = self._clock.call_later(seconds, lambda: loop.call_soon_threadsafe(passed.set))
+        try:
+            await passed.wait()
+        finally:
+            timer.cancel()
+
+    async def _inherit(self, now: datetime) -> None:
+        """Give the runs of workers that have gone to whoever has room."""
+        for worker in await answered(self._ledger.find(Worker)):
+            if worker.id != self.id and (worker.until <= now or is_gone(worker)):
+                await self._release_all(worker, now)
+
+    async def _release_all(self, worker: Worker, now: datetime) -> None:
+        orphans = await answered(
+            self._ledger.find(Run, [Condition("worker_id", "=", worker.id), Condition("claim", "!=", None)])
+        )
+        for run in orphans:
+            values: dict[str, Any] = {"claim": None, "worker_id": None, "due_at": now}
+            events = [NewEvent("WORKFLOW_RESUMED", {"reason": "worker lost"})] if run.begun else []
+            guard = [Condition("version", "=", run.version)]
+            try:
+                await answered(self._ledger.write([Advance(run.id, now, values, events, guard)]))
+            except RecordConflict:  # it has written meanwhile: then it was not gone, or somebody else was quicker
+                continue
+        left = await answered(
+            self._ledger.count(Run, [Condition("worker_id", "=", worker.id), Condition("claim", "!=", None)])
+        )
+        if not left:
+            silent = [*where(id=worker.id), Condition("until", "<=", worker.until)]
+            await answered(self._ledger.write([Delete(Worker, silent)]))
+        if orphans:
+            logger.warning("Worker %s has gone: %d of its runs go on elsewhere.", worker.id, len(orphans))
+            self._bell.set()
+
+    async def _look_after_own(self) -> None:
+        """Stop what this worker does with runs that are not its any more, and pause those that are to pause."""
+        attempts = list(self._at_work.values())
+        for start in range(0, len(attempts), 200):
+            ids = [one.run_id for one in attempts[start : start + 200]]
+            found = {run.id: run for run in await answered(self._ledger.find(Run, [Condition("id", "in", ids)]))}
+            for one in attempts[start : start + 200]:
+                one.compare(found.get(one.run_id))
+
+    # -- ending
+
+    async def drain(self, seconds: float | None = None) -> None:
+        """Take no more runs, let steps under way end, and release the rest for others."""
+        self._draining = True
+        self._bell.set()
+        self._begin_given()
+        for attempt in list(self._at_work.values()):
+            attempt.release()
+        if self._at_work:
+            patience = self._settings.drain if seconds is None else seconds
+            _, late = await asyncio.wait(list(self._at_work), timeout=patience)
+            for task in late:
+                self._at_work[task].abandon()
+            if late:
+                await asyncio.wait(late, timeout=5)
+        await answered(self._ledger.write([Delete(Worker, where(id=self.id))]))

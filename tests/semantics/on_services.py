@@ -1,0 +1,81 @@
+"""A service for tests: in memory or on SQLite, with graphs of a few lines."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from statewright.checkpoint import InMemorySaver
+from statewright.runs import DEFAULT_WORKSPACE, InMemoryLedger, Run, RunEvent
+from statewright.service import Catalog, Service, StartRun
+from statewright.storage.sqlite import SqliteDatabase, SqliteLedger, SqliteSaver
+
+WS = DEFAULT_WORKSPACE
+PATIENCE = 20.0
+"""Seconds after which a test gives up."""
+
+
+class Places:
+    """Where runs are kept, for as long as a test lasts: a service may be started on it again and again."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self._memory = (InMemoryLedger(), InMemorySaver())
+        self.databases: list[SqliteDatabase] = []
+
+    def views(self) -> dict[str, Any]:
+        if self.path is None:
+            return {"ledger": self._memory[0], "saver": self._memory[1]}
+        database = SqliteDatabase(self.path)
+        self.databases.append(database)
+        return {"ledger": SqliteLedger(database), "saver": SqliteSaver(database)}
+
+    def close(self) -> None:
+        for database in self.databases:
+            database.close()
+
+
+@asynccontextmanager
+async def serving(place: Places, *graphs: Any, **options: Any) -> AsyncIterator[Service]:
+    """A service that works, with graphs under their names; dicts among them are workflows in JSON."""
+    catalog = Catalog(**{name: options.pop(name) for name in ("handlers", "models") if name in options})
+    for graph in graphs:
+        if isinstance(graph, dict):
+            catalog.serve_steps(graph)
+        else:
+            catalog.serve(graph.name or "graph", graph)
+    async with Service(catalog, **{**place.views(), **options}) as service:
+        yield service
+
+
+async def run_to_rest(service: Service, graph: str, given: Any = None, **options: Any) -> Run:
+    """A run, once it rests."""
+    started = await service.start_and_wait(WS, StartRun(graph=graph, input=given, **options), PATIENCE)
+    return started.run
+
+
+async def rested(service: Service, run: Run) -> Run:
+    return await service.wait(WS, run.id, PATIENCE)
+
+
+async def types_of(service: Service, run: Run) -> list[str]:
+    """The types of a run's events; their numbers have no gaps."""
+    events = await service.events(WS, run.id, limit=1000)
+    assert [event.seq for event in events] == list(range(1, len(events) + 1))
+    return [event.type for event in events]
+
+
+async def events_of(service: Service, run: Run, kind: str) -> list[RunEvent]:
+    return [event for event in await service.events(WS, run.id, limit=1000) if event.type == kind]
+
+
+async def until(true: Callable[[], Awaitable[Any]]) -> Any:
+    """Wait until a question is answered with something that is true; the answer."""
+    for _ in range(int(PATIENCE / 0.005)):
+        if found := await true():
+            return found
+        await asyncio.sleep(0.005)
+    raise AssertionError("It did not come to that.")

@@ -1,0 +1,662 @@
+"""Runs of a service: from their input to their end, stopped, answered, tried again, and kept apart."""
+
+from __future__ import annotations
+
+import asyncio
+import operator
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
+
+import pytest
+from tests.semantics.on_services import PATIENCE, WS, Places, events_of, rested, run_to_rest, serving, types_of, until
+
+from statewright import END, START, Command, RetryPolicy, Runtime, StateGraph, interrupt, sleep, wait_for_event
+from statewright.checkpoint import Hold
+from statewright.errors import (
+    InvalidRequest,
+    InvalidTransition,
+    NotFound,
+    PayloadTooLarge,
+    RecordConflict,
+    RequestConflict,
+    SignalMismatch,
+)
+from statewright.runs import Advance, Condition, NewEvent, RunStatus, StepStatus
+from statewright.service import RunFilter, ServiceSettings, StartRun
+from statewright.testing import FakeClock
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Places]:
+    places = Places(tmp_path / "runs.db" if request.param == "sqlite" else None)
+    yield places
+    places.close()
+
+
+class State(TypedDict, total=False):
+    n: int
+    log: Annotated[list[Any], operator.add]
+
+
+def chain(name: str, *nodes: Any, **options: Any) -> StateGraph:
+    """A graph of nodes after each other."""
+    graph = StateGraph(State, name=name)
+    before = START
+    for node in nodes:
+        graph.add_node(node.__name__, node, **options)
+        graph.add_edge(before, node.__name__)
+        before = node.__name__
+    graph.add_edge(before, END)
+    return graph
+
+
+def first(state: State) -> State:
+    return {"n": state.get("n", 0) + 1, "log": ["first"]}
+
+
+def second(state: State) -> State:
+    return {"log": ["second"]}
+
+
+def third(state: State) -> State:
+    return {"log": ["third"]}
+
+
+def asks(state: State) -> State:
+    return {"log": [interrupt({"question": "go on?"})]}
+
+
+def waits_for_payment(state: State) -> State:
+    return {"log": [wait_for_event("payment_confirmed")]}
+
+
+def sleeps(state: State) -> State:
+    sleep(timedelta(hours=1))
+    return {"log": ["slept"]}
+
+
+# -- from the input to the end
+
+
+async def test_a_run_goes_from_its_input_to_its_output_and_tells_each_step(place: Places) -> None:
+    async with serving(place, chain("three", first, second, third)) as service:
+        run = await run_to_rest(service, "three", {"n": 1})
+        assert (run.status, run.output) == (RunStatus.COMPLETED, {"n": 2, "log": ["first", "second", "third"]})
+        assert (run.input, run.claim, run.due_at) == ({"n": 1}, None, None)
+        assert run.completed_at is not None
+        assert await types_of(service, run) == [
+            "WORKFLOW_STARTED",
+            *["STEP_STARTED", "STEP_COMPLETED"] * 3,
+            "WORKFLOW_COMPLETED",
+        ]
+        steps = await service.steps(WS, run.id)
+        assert [(step.name, step.status, step.attempt) for step in steps] == [
+            (name, StepStatus.COMPLETED, 1) for name in ("first", "second", "third")
+        ]
+
+
+async def test_a_failed_run_says_where_and_goes_on_from_there_when_it_is_tried_again(place: Places) -> None:
+    healthy, calls = threading.Event(), list[str]()
+
+    def before(state: State) -> State:
+        calls.append("before")
+        return {"log": ["before"]}
+
+    def breaks(state: State) -> State:
+        if not healthy.is_set():
+            raise ValueError("not yet")
+        return {"log": ["mended"]}
+
+    async with serving(place, chain("fragile", before, breaks)) as service:
+        run = await run_to_rest(service, "fragile")
+        assert run.status is RunStatus.FAILED
+        assert run.error == {"message": "ValueError: not yet", "code": "ValueError", "step": "breaks"}
+        [_, step] = await service.steps(WS, run.id)
+        assert (step.name, step.status, step.error["message"]) == ("breaks", StepStatus.FAILED, "ValueError: not yet")
+        healthy.set()
+        await service.retry(WS, run.id)
+        again = await rested(service, run)
+        assert (again.status, again.output, again.error) == (
+            RunStatus.COMPLETED,
+            {"log": ["before", "mended"]},
+            None,
+        )
+        assert calls == ["before"]
+        assert (await types_of(service, run))[-4:] == [
+            "WORKFLOW_FAILED",
+            "WORKFLOW_RETRIED",
+            "STEP_COMPLETED",
+            "WORKFLOW_COMPLETED",
+        ]
+
+
+async def test_attempts_are_counted_and_told(place: Places) -> None:
+    tries: list[int] = []
+
+    def flaky(state: State) -> State:
+        tries.append(1)
+        if len(tries) < 3:
+            raise ConnectionError("again")
+        return {"log": ["through"]}
+
+    policy = RetryPolicy(max_attempts=3, initial_interval=0.01, jitter=False)
+    async with serving(place, chain("flaky", flaky, retry_policy=policy)) as service:
+        run = await run_to_rest(service, "flaky")
+        assert run.status is RunStatus.COMPLETED
+        scheduled = await events_of(service, run, "STEP_RETRY_SCHEDULED")
+        assert [event.payload["attempt"] for event in scheduled] == [2, 3]
+        failed = await events_of(service, run, "STEP_FAILED")
+        assert [event.payload["error"]["message"] for event in failed] == ["ConnectionError: again"] * 2
+        [step] = await service.steps(WS, run.id)
+        assert (step.attempt, step.status, step.error) == (3, StepStatus.COMPLETED, None)
+
+
+async def test_input_that_the_graph_refuses_fails_the_run_and_says_why(place: Places) -> None:
+    async with serving(place, chain("three", first)) as service:
+        run = await run_to_rest(service, "three", {"n": "many"})
+        assert run.status is RunStatus.FAILED
+        assert "'n'" in run.error["message"] or "n" in run.error["message"]
+        assert await types_of(service, run) == ["WORKFLOW_STARTED", "WORKFLOW_FAILED"]
+
+
+# -- waiting
+
+
+async def test_a_question_is_kept_and_its_answer_goes_on(place: Places) -> None:
+    async with serving(place, chain("asks", asks, second)) as service:
+        run = await run_to_rest(service, "asks")
+        assert (run.status, run.claim, run.due_at) == (RunStatus.WAITING, None, None)
+        [wait] = (await service.waits(WS)).items
+        assert (wait.run_id, wait.kind, wait.value) == (run.id, "question", {"question": "go on?"})
+        with pytest.raises(NotFound, match="no open question"):
+            await service.answer(WS, run.id, {"nobody": 1})
+        await service.answer(WS, run.id, {wait.id: "yes"})
+        assert (await rested(service, run)).output == {"log": ["yes", "second"]}
+        assert (await service.waits(WS)).total == 0
+
+
+async def test_a_wrong_signal_is_refused_and_the_right_one_goes_on(place: Places) -> None:
+    async with serving(place, chain("pays", waits_for_payment)) as service:
+        run = await run_to_rest(service, "pays")
+        with pytest.raises(SignalMismatch, match="payment_confirmed"):
+            await service.signal(WS, run.id, "payment_failed", {}, must_wait=True)
+        assert (await service.run(WS, run.id)).status is RunStatus.WAITING
+        await service.signal(WS, run.id, "payment_confirmed", {"amount": 3}, must_wait=True)
+        done = await rested(service, run)
+        assert (done.status, done.output) == (RunStatus.COMPLETED, {"log": [{"amount": 3}]})
+        assert len(await events_of(service, run, "SIGNAL_RECEIVED")) == 1
+
+
+async def test_an_early_signal_waits_for_the_step_that_wants_it(place: Places) -> None:
+    holds, begun = threading.Event(), threading.Event()
+
+    def slow(state: State) -> State:
+        begun.set()
+        holds.wait(PATIENCE)
+        return {"log": ["slow"]}
+
+    async with serving(place, chain("early", slow, waits_for_payment)) as service:
+        started = await service.start(WS, StartRun(graph="early"))
+        await asyncio.to_thread(begun.wait, PATIENCE)
+        await service.signal(WS, started.run.id, "payment_confirmed", {"amount": 1}, key="once")
+        await service.signal(WS, started.run.id, "payment_confirmed", {"amount": 2}, key="once")
+        holds.set()
+        run = await until(lambda: _ended(service, started.run.id))
+        assert run.output == {"log": ["slow", {"amount": 1}]}
+
+
+async def _ended(service: Any, run_id: str) -> Any:
+    run = await service.run(WS, run_id)
+    return run if run.status in (RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED) else None
+
+
+async def test_a_timer_goes_off_when_its_time_has_come_and_a_restart_does_not_matter(place: Places) -> None:
+    clock = FakeClock()
+    async with serving(place, chain("sleepy", sleeps), clock=clock) as service:
+        run = await run_to_rest(service, "sleepy")
+        assert (run.status, run.due_at) == (RunStatus.WAITING, clock.now() + timedelta(hours=1))
+    async with serving(place, chain("sleepy", sleeps), clock=clock) as service:
+        assert (await service.run(WS, run.id)).status is RunStatus.WAITING
+        clock.advance(timedelta(minutes=59))
+        service.ring()  # the clock may have gone on before anybody set an alarm
+        await asyncio.sleep(0.05)
+        assert (await service.run(WS, run.id)).status is RunStatus.WAITING
+        clock.advance(timedelta(minutes=1))
+        service.ring()
+        done = await until(lambda: _ended(service, run.id))
+        assert done.output == {"log": ["slept"]}
+        assert [event.type for event in await events_of(service, run, "TIMER_FIRED")] == ["TIMER_FIRED"]
+
+
+@pytest.mark.parametrize("payload", [None, 1, "text", ["list"], {"__nextStep": "x"}])
+async def test_a_signal_is_a_map_without_hidden_keys(place: Places, payload: Any) -> None:
+    async with serving(place, chain("pays", waits_for_payment)) as service:
+        run = await run_to_rest(service, "pays")
+        with pytest.raises(InvalidRequest):
+            await service.signal(WS, run.id, "payment_confirmed", payload)
+        assert (await service.run(WS, run.id)).status is RunStatus.WAITING
+
+
+async def test_payloads_have_limits(place: Places) -> None:
+    settings = ServiceSettings(max_input=100, max_payload=100)
+    async with serving(place, chain("pays", waits_for_payment), settings=settings) as service:
+        with pytest.raises(PayloadTooLarge):
+            await service.start(WS, StartRun(graph="pays", input={"text": "x" * 100}))
+        run = await run_to_rest(service, "pays")
+        with pytest.raises(PayloadTooLarge):
+            await service.signal(WS, run.id, "payment_confirmed", {"text": "x" * 100})
+
+
+# -- stopped
+
+
+async def test_a_cancelled_run_ends_at_once_and_what_it_does_then_has_no_effect(place: Places) -> None:
+    holds, begun = threading.Event(), threading.Event()
+
+    def slow(state: State) -> State:
+        begun.set()
+        holds.wait(PATIENCE)
+        return {"log": ["too late"]}
+
+    async with serving(place, chain("slow", slow, second)) as service:
+        started = await service.start(WS, StartRun(graph="slow"))
+        await asyncio.to_thread(begun.wait, PATIENCE)
+        run = await service.cancel(WS, started.run.id, "enough")
+        assert (run.status, run.claim) == (RunStatus.CANCELLED, None)
+        holds.set()
+        assert service.worker is not None
+        await until(lambda: _idle(service))
+        run = await service.run(WS, started.run.id)
+        assert (run.status, run.output) == (RunStatus.CANCELLED, None)
+        assert (await types_of(service, run))[-1] == "WORKFLOW_CANCELLED"
+        assert [step.status for step in await service.steps(WS, run.id)] == [StepStatus.CANCELLED]
+        assert (await service.cancel(WS, run.id)).version == run.version  # once more changes nothing
+
+
+async def _idle(service: Any) -> bool:
+    return service.worker.at_work == 0
+
+
+async def test_a_waiting_run_is_cancelled_and_takes_no_answer(place: Places) -> None:
+    async with serving(place, chain("asks", asks)) as service:
+        run = await run_to_rest(service, "asks")
+        [wait] = (await service.waits(WS)).items
+        await service.cancel(WS, run.id)
+        with pytest.raises(InvalidTransition):
+            await service.answer(WS, run.id, {wait.id: "late"})
+        with pytest.raises(InvalidTransition):
+            await service.signal(WS, run.id, "anything", {})
+        assert (await service.waits(WS)).total == 0
+
+
+async def test_a_paused_run_stands_between_two_steps_until_it_is_resumed(place: Places) -> None:
+    holds, begun = threading.Event(), threading.Event()
+
+    def slow(state: State) -> State:
+        begun.set()
+        holds.wait(PATIENCE)
+        return {"log": ["slow"]}
+
+    async with serving(place, chain("slow", slow, second)) as service:
+        started = await service.start(WS, StartRun(graph="slow"))
+        await asyncio.to_thread(begun.wait, PATIENCE)
+        await service.pause(WS, started.run.id)
+        holds.set()
+        run = await rested(service, started.run)
+        assert (run.status, run.claim) == (RunStatus.PAUSED, None)
+        assert [step.status for step in await service.steps(WS, run.id)] == [StepStatus.COMPLETED, StepStatus.PENDING]
+        with pytest.raises(InvalidTransition):
+            await service.retry(WS, run.id)
+        await service.resume(WS, run.id)
+        done = await until(lambda: _ended(service, run.id))
+        assert done.output == {"log": ["slow", "second"]}
+        assert (await types_of(service, run))[-5:] == [
+            "WORKFLOW_PAUSED",
+            "WORKFLOW_RESUMED",
+            "STEP_STARTED",
+            "STEP_COMPLETED",
+            "WORKFLOW_COMPLETED",
+        ]
+
+
+@pytest.mark.parametrize("act", ["pause", "resume", "retry"])
+async def test_what_does_not_fit_a_completed_run_is_refused(place: Places, act: str) -> None:
+    async with serving(place, chain("three", first)) as service:
+        run = await run_to_rest(service, "three")
+        with pytest.raises(InvalidTransition, match="completed"):
+            await getattr(service, act)(WS, run.id)
+        assert (await service.run(WS, run.id)).version == run.version
+
+
+async def test_a_run_that_has_no_more_time_has_failed(place: Places) -> None:
+    clock = FakeClock()
+    async with serving(place, chain("asks", asks), clock=clock) as service:
+        run = await run_to_rest(service, "asks", timeout=60)
+        clock.advance(61)
+        service.ring()
+        done = await until(lambda: _ended(service, run.id))
+        assert (done.status, done.error["code"]) == (RunStatus.FAILED, "RUN_TIMEOUT")
+        assert (await service.waits(WS)).total == 0
+
+
+# -- once
+
+
+async def test_the_same_key_gives_the_same_run(place: Places) -> None:
+    async with serving(place, chain("three", first)) as service:
+        wanted = StartRun(graph="three", idempotency_key="k-1")
+        one, two = await service.start(WS, wanted), await service.start(WS, wanted)
+        assert (one.created, two.created, one.run.id) == (True, False, two.run.id)
+        starts = await asyncio.gather(
+            *(service.start(WS, StartRun(graph="three", idempotency_key="k-2")) for _ in range(20))
+        )
+        assert sum(start.created for start in starts) == 1
+        assert len({start.run.id for start in starts}) == 1
+
+
+async def test_of_two_workers_with_one_run_only_the_one_whose_claim_counts_changes_anything(place: Places) -> None:
+    holds, begun = threading.Event(), threading.Event()
+
+    def slow(state: State) -> State:
+        begun.set()
+        holds.wait(PATIENCE)
+        return {"log": ["slow"]}
+
+    async with serving(place, chain("slow", slow, second)) as service:
+        started = await service.start(WS, StartRun(graph="slow"))
+        await asyncio.to_thread(begun.wait, PATIENCE)
+        run = await service.run(WS, started.run.id)
+        # Another worker holds the first one for gone, and takes the run over: as `RunWorker` does it.
+        taken = Advance(run.id, service.clock.now(), {"claim": "other", "worker_id": "other"}, (), [])
+        await service.desk.write([taken])
+        before = await service.run(WS, run.id)
+        events = len(await service.events(WS, run.id))
+        holds.set()
+        await until(lambda: _idle(service))
+        after = await service.run(WS, run.id)
+        assert (after.version, after.status, after.claim) == (before.version, before.status, "other")
+        assert len(await service.events(WS, run.id)) == events
+        stale = Advance(run.id, service.clock.now(), {}, [NewEvent("X", {})], [Condition("version", "=", run.version)])
+        with pytest.raises(RecordConflict):
+            await service.desk.write([stale])
+
+
+async def test_many_runs_at_once_end_once_each(place: Places) -> None:
+    async with serving(place, chain("three", first, second, third)) as service:
+        runs = await asyncio.gather(*(run_to_rest(service, "three", {"n": n}) for n in range(60)))
+        assert [run.output["n"] for run in runs] == list(range(1, 61))
+        for run in runs[::10]:
+            assert (await types_of(service, run)).count("WORKFLOW_COMPLETED") == 1
+
+
+# -- who may
+
+
+async def test_what_belongs_to_others_is_not_there(place: Places) -> None:
+    async with serving(place, chain("asks", asks)) as service:
+        run = await run_to_rest(service, "asks")
+        for act in (service.run, service.cancel, service.pause, service.retry, service.steps, service.cost):
+            with pytest.raises(NotFound):
+                await act("other", run.id)
+        with pytest.raises(NotFound):
+            await service.signal("other", run.id, "x", {})
+        assert (await service.runs("other", RunFilter())).total == 0
+        assert (await service.waits("other")).total == 0
+        with pytest.raises(NotFound):
+            await service.threads.state("other", run.thread_id)
+        with pytest.raises(NotFound):
+            await service.start("other", StartRun(graph="asks", thread_id=run.thread_id))
+
+
+async def test_runs_are_found_by_what_they_are(place: Places) -> None:
+    async with serving(place, chain("three", first), chain("asks", asks)) as service:
+        one = await run_to_rest(service, "three", tags=["red", "big"], metadata={"customer": "ann", "n": 1})
+        two = await run_to_rest(service, "asks", tags=["red"], metadata={"customer": "bob"})
+
+        async def found(**wanted: Any) -> list[str]:
+            return [run.id for run in (await service.runs(WS, RunFilter(**wanted))).items]
+
+        assert await found() == [two.id, one.id]
+        assert await found(tags=["red"]) == [two.id, one.id]
+        assert await found(tags=["red", "big"]) == [one.id]
+        assert await found(metadata={"customer": "bob"}) == [two.id]
+        assert await found(metadata={"n": "1"}) == [one.id]
+        assert await found(status=[RunStatus.WAITING]) == [two.id]
+        assert await found(graph="three") == [one.id]
+        assert await found(created_to=one.created_at) == []
+        assert await service.cancel_all(WS, RunFilter(tags=["red"])) == [two.id]
+
+
+async def test_an_unknown_graph_is_named_with_the_nearest(place: Places) -> None:
+    async with serving(place, chain("three", first)) as service:
+        with pytest.raises(NotFound, match="Did you mean 'three'"):
+            await service.start(WS, StartRun(graph="thre"))
+        with pytest.raises(InvalidRequest, match="graph or definitionId"):
+            await service.start(WS, StartRun())
+
+
+# -- threads that runs share
+
+
+async def test_a_second_run_on_a_thread_is_refused_or_waits_its_turn(place: Places) -> None:
+    async with serving(place, chain("asks", asks)) as service:
+        one = await run_to_rest(service, "asks", thread_id="shared")
+        with pytest.raises(RequestConflict, match="busy"):
+            await service.start(WS, StartRun(graph="asks", thread_id="shared"))
+        two = (await service.start(WS, StartRun(graph="asks", thread_id="shared", on_busy="enqueue"))).run
+        await asyncio.sleep(0.05)
+        assert (await service.run(WS, two.id)).status is RunStatus.PENDING
+        [wait] = (await service.waits(WS)).items
+        await service.answer(WS, one.id, {wait.id: "first"})
+        await rested(service, one)
+        waiting = await until(lambda: _waiting(service, two.id))
+        [wait] = (await service.waits(WS)).items
+        await service.answer(WS, waiting.id, {wait.id: "second"})
+        done = await until(lambda: _ended(service, two.id))
+        assert done.output == {"log": ["first", "second"]}
+
+
+async def _waiting(service: Any, run_id: str) -> Any:
+    run = await service.run(WS, run_id)
+    return run if run.status is RunStatus.WAITING else None
+
+
+@pytest.mark.parametrize(("on_busy", "log"), [("interrupt", ["first", "again"]), ("rollback", ["again"])])
+async def test_a_run_takes_a_thread_over(place: Places, on_busy: str, log: list[str]) -> None:
+    def again(state: State) -> State:
+        return {"log": ["again"]}
+
+    def routed(state: State) -> Command[Any]:
+        return Command(goto="again" if state.get("n") == 5 else "first")
+
+    graph = StateGraph(State, name="over")
+    graph.add_node("routed", routed, destinations=["first", "again"])
+    graph.add_node("first", first)
+    graph.add_node("asks", asks)
+    graph.add_node("again", again)
+    graph.add_edge(START, "routed")
+    graph.add_edge("first", "asks")
+    graph.add_edge("asks", END)
+    graph.add_edge("again", END)
+    async with serving(place, graph) as service:
+        one = await run_to_rest(service, "over", thread_id="shared")
+        assert one.status is RunStatus.WAITING
+        two = await run_to_rest(service, "over", {"n": 5}, thread_id="shared", on_busy=on_busy)
+        assert (two.status, two.output["log"]) == (RunStatus.COMPLETED, log)
+        assert (await service.run(WS, one.id)).status is RunStatus.CANCELLED
+
+
+# -- runs that start runs
+
+
+async def test_a_run_waits_for_a_run_that_it_has_started(place: Places) -> None:
+    def parent(state: State, runtime: Runtime[Any]) -> State:
+        return {"log": [runtime.start_run("three", {"n": 41})["n"]]}
+
+    async with serving(place, chain("parent", parent), chain("three", first, second)) as service:
+        run = await run_to_rest(service, "parent")
+        done = await until(lambda: _ended(service, run.id))
+        assert done.output == {"log": [42]}
+        [child] = (await service.runs(WS, RunFilter(parent_id=run.id))).items
+        assert (child.status, child.source) == (RunStatus.COMPLETED, f"run:{run.id}")
+
+
+async def test_a_failed_child_fails_its_parent_with_a_word_of_why(place: Places) -> None:
+    def parent(state: State, runtime: Runtime[Any]) -> State:
+        return {"log": [runtime.start_run("breaks")]}
+
+    def breaks(state: State) -> State:
+        raise ValueError("no luck")
+
+    async with serving(place, chain("parent", parent), chain("breaks", breaks)) as service:
+        run = await run_to_rest(service, "parent")
+        done = await until(lambda: _ended(service, run.id))
+        assert done.status is RunStatus.FAILED
+        assert "no luck" in done.error["message"]
+
+
+async def test_children_that_nobody_waits_for_start_once_and_are_cancelled_with_their_parent(place: Places) -> None:
+    def parent(state: State, runtime: Runtime[Any]) -> State:
+        child = runtime.start_run("asks", wait=False)
+        return {"log": [child, interrupt("and now?")]}
+
+    async with serving(place, chain("parent", parent), chain("asks", asks)) as service:
+        run = await run_to_rest(service, "parent")
+        child = await until(lambda: _child_waiting(service, run.id))
+        await service.cancel(WS, run.id)
+        assert (await service.run(WS, child.id)).status is RunStatus.CANCELLED
+        assert (await service.runs(WS, RunFilter(parent_id=run.id))).total == 1
+
+
+async def _child_waiting(service: Any, parent_id: str) -> Any:
+    found = (await service.runs(WS, RunFilter(parent_id=parent_id))).items
+    return found[0] if found and found[0].status is RunStatus.WAITING else None
+
+
+async def test_what_is_to_be_done_on_failure_is_started(place: Places) -> None:
+    def breaks(state: State) -> State:
+        raise ValueError("no luck")
+
+    class Told(TypedDict, total=False):
+        runId: str
+        graph: str
+        input: Any
+        error: Any
+
+    def tells(state: Told) -> None: ...
+
+    after = StateGraph(Told, name="tells")
+    after.add_node("tells", tells)
+    after.add_edge(START, "tells")
+    after.add_edge("tells", END)
+    async with serving(place, chain("breaks", breaks), after) as service:
+        run = await run_to_rest(service, "breaks", {"n": 1}, settings={"onFailure": "tells"})
+        told = await until(lambda: _of_graph(service, "tells"))
+        assert (told.input["runId"], told.input["error"]["code"]) == (run.id, "ValueError")
+
+
+async def _of_graph(service: Any, graph: str) -> Any:
+    found = (await service.runs(WS, RunFilter(graph=graph, status=[RunStatus.COMPLETED]))).items
+    return found[0] if found else None
+
+
+# -- many, few, later
+
+
+async def test_only_so_many_runs_with_a_key_are_at_work_at_once(place: Places) -> None:
+    at_work, most = [0], [0]
+    lock = threading.Lock()
+
+    def counts(state: State) -> State:
+        with lock:
+            at_work[0] += 1
+            most[0] = max(most[0], at_work[0])
+        threading.Event().wait(0.01)
+        with lock:
+            at_work[0] -= 1
+        return {"log": ["done"]}
+
+    async with serving(place, chain("counts", counts)) as service:
+        await asyncio.gather(
+            *(run_to_rest(service, "counts", concurrency_key="k", concurrency_limit=2) for _ in range(10))
+        )
+        assert most[0] == 2
+
+
+async def test_a_run_that_is_for_later_begins_then(place: Places) -> None:
+    clock = FakeClock()
+    async with serving(place, chain("three", first), clock=clock) as service:
+        started = await service.start(WS, StartRun(graph="three", after=clock.now() + timedelta(days=30)))
+        await asyncio.sleep(0.05)
+        assert (await service.run(WS, started.run.id)).status is RunStatus.PENDING
+        clock.advance(timedelta(days=30))
+        service.ring()
+        assert (await until(lambda: _ended(service, started.run.id))).status is RunStatus.COMPLETED
+
+
+async def test_events_are_followed_as_they_come_and_from_any_place(place: Places) -> None:
+    async with serving(place, chain("asks", first, asks, third)) as service:
+        started = await service.start(WS, StartRun(graph="asks"))
+
+        async def followed(after: int) -> list[int]:
+            return [event.seq async for event in service.follow(WS, started.run.id, after=after)]
+
+        following = [asyncio.create_task(followed(after)) for after in (0, 2)]
+        await rested(service, started.run)
+        [wait] = (await service.waits(WS)).items
+        await service.answer(WS, started.run.id, {wait.id: "yes"})
+        whole, part = await asyncio.gather(*following)
+        assert whole == list(range(1, whole[-1] + 1))
+        assert part == whole[2:]
+        assert await followed(0) == whole
+
+
+async def test_the_runs_of_a_worker_that_has_gone_go_on_elsewhere(place: Places) -> None:
+    async with serving(place, chain("three", first, second)) as service:
+        run = await run_to_rest(service, "three", thread_id="mine")
+        thread = "left"
+        started = await service.start(
+            WS, StartRun(graph="three", thread_id=thread, after=service.clock.now() + timedelta(days=1))
+        )
+        # As a process leaves it that was killed after its first superstep.
+        app = service.desk.catalog.named("three").app.surrounded_by(checkpointer=service.desk.saver)
+        await app.ainvoke({"n": 1}, thread_id=thread, run_id=started.run.id, interrupt_after="first")
+        lease = Hold(
+            f"{started.run.id}/gone", service.clock.now(), service.clock.now() + timedelta(hours=1), claims=True
+        )
+        answer: Any = service.desk.saver.renew(thread, lease)
+        if hasattr(answer, "result"):
+            await asyncio.to_thread(answer.result)
+        values = {
+            "status": RunStatus.RUNNING,
+            "begun": True,
+            "claim": "gone",
+            "worker_id": "gone",
+            "due_at": None,
+            "started_at": service.clock.now(),
+        }
+        await service.desk.write([Advance(started.run.id, service.clock.now(), values)])
+        assert run.status is RunStatus.COMPLETED
+    from statewright.runs import Insert, Worker
+
+    views = place.views()
+    dead = Worker(
+        id="gone", place="elsewhere", pid=1, process_started="", capacity=1,
+        until=service.clock.now() - timedelta(seconds=1), started_at=service.clock.now(),
+    )  # fmt: skip
+    answer = views["ledger"].write([Insert(dead)])
+    if hasattr(answer, "result"):
+        await asyncio.to_thread(answer.result)
+    async with serving(place, chain("three", first, second)) as service:
+        done = await until(lambda: _ended(service, started.run.id))
+        assert (done.status, done.output) == (RunStatus.COMPLETED, {"n": 2, "log": ["first", "second"]})

@@ -1,0 +1,71 @@
+"""What the tests of the service share: ledgers, and runs that are made by hand."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from statewright.checkpoint import Checkpointer, InMemorySaver
+from statewright.ids import draw_checkpoint_id
+from statewright.runs import InMemoryLedger, Ledger, Run
+from statewright.runtime.awaiting import answered
+from statewright.storage.sqlite import SqliteDatabase, SqliteLedger, SqliteSaver
+
+NOW = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
+"""A Monday."""
+
+
+@pytest.fixture
+def now() -> datetime:
+    return NOW
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Ledger, Checkpointer]]:
+    """A ledger with the saver that goes with it."""
+    if request.param == "memory":
+        yield InMemoryLedger(), InMemorySaver()
+        return
+    with SqliteDatabase(tmp_path / "runs.db") as database:
+        yield SqliteLedger(database), SqliteSaver(database)
+
+
+@pytest.fixture
+def ledger(storage: tuple[Ledger, Checkpointer]) -> Ledger:
+    return storage[0]
+
+
+@pytest.fixture
+def saver(storage: tuple[Ledger, Checkpointer]) -> Checkpointer:
+    return storage[1]
+
+
+@pytest.fixture
+def ask() -> Callable[[Callable[[], Any]], Any]:
+    """Calls a method of a ledger or a saver on an event loop, and waits for what it answers."""
+
+    def asked(call: Callable[[], Any]) -> Any:
+        async def answer() -> Any:
+            return await answered(call())
+
+        return asyncio.run(answer())
+
+    return asked
+
+
+@pytest.fixture
+def new_run() -> Callable[..., Run]:
+    """Makes records of runs, each with an id of its own."""
+
+    def made(**values: Any) -> Run:
+        identity = values.pop("id", f"run_{draw_checkpoint_id()}")
+        given = {"workspace_id": "default", "graph": "report", "thread_id": identity, **values}
+        given.setdefault("created_at", NOW)
+        return Run(id=identity, updated_at=given["created_at"], **given)
+
+    return made

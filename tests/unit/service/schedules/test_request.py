@@ -1,0 +1,45 @@
+"""Schedules that are asked for: what none can be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from statewright.errors import InvalidRequest
+from statewright.service.schedules.request import NewSchedule, check_schedule
+
+GOOD = NewSchedule(name="nightly", cron="0 2 * * *", graph="report", timezone="Europe/Berlin", tags=["a"])
+
+
+@pytest.mark.parametrize("overlap", ["skip", "enqueue", "allow", "cancel"])
+@pytest.mark.parametrize("catch_up", ["none", "last", "all"])
+def test_every_policy_can_be_asked_for(overlap: str, catch_up: str) -> None:
+    check_schedule(replace(GOOD, overlap=overlap, catch_up=catch_up))
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "told"),
+    [
+        ("name", "", "1 to 200 signs"),
+        ("name", "x" * 201, "1 to 200 signs"),
+        ("name", "a\nb", "cannot be printed"),
+        ("name", None, "must be a text"),
+        ("cron", "x", "fields"),
+        ("timezone", "Berlin", "no time zone 'Berlin'"),
+        ("overlap", "skipp", "Did you mean 'skip'"),
+        ("catch_up", "latest", "Did you mean 'last'"),
+        ("catch_up", None, "cannot be None"),
+        ("paused", 1, "true or false"),
+        ("tags", "abc", "list of texts"),
+        ("tags", [1], "tags of a schedule[0]"),
+        ("metadata", [], "must be a map"),
+        ("metadata", {1: 2}, "must be a text"),
+        ("metadata", {"scheduledFor": "x"}, "cannot hold 'scheduledFor'"),
+    ],
+)
+def test_what_no_schedule_can_be(field: str, value: Any, told: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        check_schedule(replace(GOOD, **{field: value}))
+    assert told in str(caught.value)

@@ -1,0 +1,73 @@
+"""Which runs of a schedule are due, by what was missed and what is to be caught up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from statewright.runs import Schedule
+from statewright.service.schedules.turns import Turn, turns_of
+
+NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
+HOURLY = Schedule(
+    id="sch_1", workspace_id="default", name="h", graph="g", cron="0 * * * *", next_at=NOON, created_at=NOON
+)
+
+
+def starts(schedule: Schedule, now: datetime) -> list[str]:
+    return [f"{one.at:%H:%M}" for one in turns_of(schedule, now) if one.at is not None]
+
+
+def hours(count: float) -> timedelta:
+    return timedelta(hours=count)
+
+
+def test_nothing_is_due_before_its_time() -> None:
+    assert turns_of(HOURLY, NOON - timedelta(microseconds=1)) == []
+
+
+def test_at_its_time_one_run_is_due() -> None:
+    assert turns_of(HOURLY, NOON) == [Turn(NOON, NOON + hours(1))]
+
+
+@pytest.mark.parametrize("schedule", [replace(HOURLY, paused=True), replace(HOURLY, next_at=None)])
+def test_what_is_paused_or_over_is_not_due(schedule: Schedule) -> None:
+    assert turns_of(schedule, NOON + hours(5)) == []
+
+
+@pytest.mark.parametrize(
+    ("catch_up", "late", "expected"),
+    [
+        ("none", hours(0), ["12:00"]),
+        ("none", timedelta(seconds=59), ["12:00"]),
+        ("none", timedelta(minutes=2), []),
+        ("none", hours(3), ["15:00"]),
+        ("none", hours(3.5), []),
+        ("last", timedelta(minutes=2), ["12:00"]),
+        ("last", hours(3.5), ["15:00"]),
+        ("all", timedelta(minutes=2), ["12:00"]),
+        ("all", hours(3.5), ["12:00", "13:00", "14:00", "15:00"]),
+    ],
+)
+def test_what_was_missed_is_caught_up_as_asked(catch_up: str, late: timedelta, expected: list[str]) -> None:
+    schedule = replace(HOURLY, catch_up=catch_up)
+    assert starts(schedule, NOON + late) == expected
+    assert turns_of(schedule, NOON + late)[-1].next_at == NOON + hours(late // hours(1) + 1)
+
+
+def test_of_many_missed_the_last_hundred_are_caught_up() -> None:
+    turns = turns_of(replace(HOURLY, catch_up="all"), NOON + hours(1000.5))
+    assert [one.at for one in turns] == [NOON + hours(count) for count in range(901, 1001)]
+
+
+def test_each_turn_leads_to_the_next() -> None:
+    turns = turns_of(replace(HOURLY, catch_up="all"), NOON + hours(2.5))
+    assert [one.next_at for one in turns] == [NOON + hours(1), NOON + hours(2), NOON + hours(3)]
+
+
+def test_a_time_that_is_none_any_more_is_passed_over() -> None:
+    """The rules of its time zone have changed since it was noted."""
+    moved = replace(HOURLY, next_at=NOON + timedelta(minutes=30))
+    assert turns_of(moved, NOON + timedelta(minutes=31)) == [Turn(None, NOON + hours(1))]

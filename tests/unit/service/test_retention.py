@@ -1,0 +1,323 @@
+"""What is old is forgotten: whole runs with their threads, whoever dies meanwhile, and none that has not ended."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from statewright import START, StateGraph
+from statewright.checkpoint import Checkpointer, InMemorySaver
+from statewright.errors import RecordConflict
+from statewright.runs import (
+    Advance,
+    Change,
+    Delivery,
+    InMemoryLedger,
+    Insert,
+    Ledger,
+    NewEvent,
+    ReceivedEvent,
+    Run,
+    RunLabel,
+    RunStatus,
+    StepRun,
+    Update,
+    Workspace,
+    where,
+)
+from statewright.runtime.awaiting import answered
+from statewright.service.retention import AT_ONCE, EVERY, Retention
+
+DAY = timedelta(days=1)
+Runs = Callable[..., Run]
+ENDED_AT = {
+    RunStatus.COMPLETED: "completed_at",
+    RunStatus.FAILED: "failed_at",
+    RunStatus.CANCELLED: "cancelled_at",
+}
+
+
+class Crash(BaseException):
+    """The process is gone."""
+
+
+class Archive:
+    """A workspace that keeps its runs for ten days, and threads that are written by a graph."""
+
+    def __init__(
+        self, ledger: Ledger, saver: Checkpointer, new_run: Runs, ask: Callable[..., Any], now: datetime
+    ) -> None:
+        self.ledger, self.saver, self.new_run, self.ask, self.now = ledger, saver, new_run, ask, now
+        self.retention = Retention(ledger, saver)
+        graph = StateGraph(dict).add_node("note", lambda state: {"noted": True}).add_edge(START, "note")
+        self.app = graph.compile(saver)
+        self.workspace("default", 10)
+
+    def workspace(self, name: str, days: int | None) -> None:
+        self.write(Insert(Workspace(id=name, slug=name, retention_days=days, created_at=self.now)))
+
+    def write(self, *changes: Change) -> None:
+        self.ask(lambda: self.ledger.write(changes))
+
+    def run(self, age: float, status: RunStatus = RunStatus.COMPLETED, **values: Any) -> Run:
+        """A run that ended so many days ago, with a thread."""
+        ended = {ENDED_AT[status]: self.now - age * DAY} if status in ENDED_AT else {}
+        run = self.new_run(status=status, created_at=self.now - (age + 1) * DAY, **{**ended, **values})
+        self.write(Insert(run))
+        self.app.invoke({"noted": False}, thread_id=run.thread_id)
+        return run
+
+    def sweep(self) -> datetime | None:
+        return asyncio.run(self.retention.sweep(self.now))
+
+    def has_run(self, run: Run) -> bool:
+        return self.ask(lambda: self.ledger.get(Run, run.id)) is not None
+
+    def has_thread(self, run: Run) -> bool:
+        return self.ask(lambda: self.saver.load(run.thread_id)) is not None
+
+    def count(self, kind: Any) -> int:
+        return self.ask(lambda: self.ledger.count(kind))
+
+
+@pytest.fixture
+def archive(ledger: Ledger, saver: Checkpointer, new_run: Runs, ask: Callable[..., Any], now: datetime) -> Archive:
+    return Archive(ledger, saver, new_run, ask, now)
+
+
+# -- what goes, and what stays
+
+
+@pytest.mark.parametrize("status", list(RunStatus))
+@pytest.mark.parametrize("age", [9.99, 10.01, 1000])
+def test_runs_go_when_they_have_ended_long_enough_ago(archive: Archive, status: RunStatus, age: float) -> None:
+    run = archive.run(age, status)
+    archive.sweep()
+    stays = age < 10 or status not in ENDED_AT
+    assert (archive.has_run(run), archive.has_thread(run)) == (stays, stays)
+
+
+def test_a_run_goes_with_all_that_belongs_to_it(archive: Archive) -> None:
+    run = archive.run(11)
+    archive.write(
+        Insert(RunLabel(id="l", run_id=run.id, name="", value="a")),
+        Insert(StepRun(id="s", run_id=run.id, task_id="t", name="note", type="node")),
+        Advance(run.id, archive.now, {}, [NewEvent("WORKFLOW_STARTED", {})]),
+    )
+    archive.sweep()
+    assert [archive.count(kind) for kind in (Run, RunLabel, StepRun)] == [0, 0, 0]
+    assert list(archive.ask(lambda: archive.ledger.events(run.id))) == []
+
+
+def test_workspaces_without_a_limit_keep_everything(archive: Archive) -> None:
+    archive.workspace("keeper", None)
+    archive.workspace("year", 365)
+    kept = [archive.run(300, workspace_id="keeper"), archive.run(300, workspace_id="year")]
+    gone = archive.run(300)
+    archive.sweep()
+    assert [archive.has_run(run) for run in [*kept, gone]] == [True, True, False]
+
+
+def test_a_thread_that_another_run_has_stays(archive: Archive) -> None:
+    old = archive.run(20, thread_id="shared")
+    young = archive.run(1, thread_id="shared")
+    archive.sweep()
+    assert (archive.has_run(old), archive.has_run(young), archive.has_thread(old)) == (False, True, True)
+
+
+@pytest.mark.parametrize("status", [RunStatus.WAITING, RunStatus.PENDING])
+def test_a_thread_on_which_a_run_still_waits_stays(archive: Archive, status: RunStatus) -> None:
+    old = archive.run(20, thread_id="shared")
+    archive.run(20, status, thread_id="shared", workspace_id="other")
+    archive.sweep()
+    assert (archive.has_run(old), archive.has_thread(old)) == (False, True)
+
+
+def test_a_thread_goes_with_the_last_of_its_runs(archive: Archive) -> None:
+    runs = [archive.run(20 + age, thread_id="shared") for age in range(3)]
+    archive.sweep()
+    assert not any(archive.has_run(run) for run in runs)
+    assert not archive.has_thread(runs[0])
+
+
+def test_what_was_told_goes_too(archive: Archive) -> None:
+    for place, (age, status) in enumerate([(11, "delivered"), (11, "failed"), (11, "pending"), (9, "delivered")]):
+        at = archive.now - age * DAY
+        archive.write(
+            Insert(
+                Delivery(
+                    id=f"d{place}", webhook_id="w", workspace_id="default", event_type="x", status=status, created_at=at
+                )
+            ),
+            Insert(ReceivedEvent(id=f"e{place}", workspace_id="default", name="paid", created_at=at)),
+        )
+    archive.sweep()
+    left = archive.ask(lambda: archive.ledger.find(Delivery))
+    assert [one.id for one in left] == ["d2", "d3"]
+    assert [one.id for one in archive.ask(lambda: archive.ledger.find(ReceivedEvent))] == ["e3"]
+
+
+# -- when
+
+
+def test_it_comes_again_every_hour_and_not_on_every_ring(archive: Archive) -> None:
+    assert archive.sweep() == archive.now + EVERY
+    run = archive.run(11)
+    archive.now += EVERY / 2
+    assert archive.sweep() == archive.now + EVERY / 2
+    assert archive.has_run(run)
+    archive.now += EVERY / 2
+    archive.sweep()
+    assert not archive.has_run(run)
+
+
+def test_much_is_done_in_parts(archive: Archive) -> None:
+    runs = [
+        archive.new_run(status=RunStatus.COMPLETED, completed_at=archive.now - 11 * DAY) for _ in range(AT_ONCE + 5)
+    ]
+    archive.write(*map(Insert, runs))
+    assert archive.sweep() == archive.now
+    assert archive.count(Run) == 5
+    assert archive.sweep() == archive.now + EVERY
+    assert archive.count(Run) == 0
+
+
+# -- what goes wrong
+
+
+def test_a_run_that_is_set_going_again_meanwhile_stays(archive: Archive) -> None:
+    """It was read as failed, and retried before it was marked."""
+    run = archive.run(11, RunStatus.FAILED)
+    ledger = archive.ledger
+
+    class Late(Retention):
+        async def _forget_marked(self, run: Run, mark: str) -> None:
+            again = Advance(run.id, archive.now, {"status": RunStatus.RUNNING}, (), where(version=run.version))
+            await answered(ledger.write([again]))
+            await super()._forget_marked(run, mark)
+
+    archive.retention = Late(ledger, archive.saver)
+    archive.sweep()
+    assert (archive.has_run(run), archive.has_thread(run)) == (True, True)
+
+
+def test_one_that_cannot_be_forgotten_holds_up_no_other(archive: Archive, caplog: pytest.LogCaptureFixture) -> None:
+    first, second = archive.run(12), archive.run(11)
+    saver = archive.saver
+
+    class Broken(InMemorySaver):
+        def delete_thread(self, thread_id: str) -> Any:
+            if thread_id == first.thread_id:
+                raise OSError("the disk is broken")
+            return saver.delete_thread(thread_id)
+
+    archive.retention = Retention(archive.ledger, Broken())
+    with caplog.at_level(logging.ERROR, logger="statewright.service"):
+        archive.sweep()
+    assert (archive.has_run(first), archive.has_run(second)) == (True, False)
+    assert first.id in caplog.text
+    archive.retention = Retention(archive.ledger, saver)
+    archive.sweep()
+    assert (archive.has_run(first), archive.has_thread(first)) == (False, False)
+
+
+def test_a_run_that_changes_while_its_thread_goes_is_let_go(archive: Archive) -> None:
+    """Its mark was taken off, as by another process that forgets it too: then that one does it."""
+    run = archive.run(11)
+    saver, ledger, ask = archive.saver, archive.ledger, archive.ask
+
+    class Meddling(InMemorySaver):
+        def delete_thread(self, thread_id: str) -> Any:
+            return ledger.write([Update(Run, run.id, {"claim": "somebody else"})])
+
+    archive.retention = Retention(ledger, Meddling())
+    archive.sweep()
+    assert ask(lambda: ledger.get(Run, run.id)).claim == "somebody else"
+    archive.retention = Retention(ledger, saver)
+    archive.sweep()
+    assert (archive.has_run(run), archive.has_thread(run)) == (False, False)
+
+
+def test_two_at_once_forget_everything(archive: Archive) -> None:
+    runs = [archive.run(20, thread_id=f"shared-{number // 2}") for number in range(8)]
+    others = [Retention(archive.ledger, archive.saver) for _ in range(3)]
+
+    async def together() -> None:
+        await asyncio.gather(*(one.sweep(archive.now) for one in others))
+
+    asyncio.run(together())
+    archive.sweep()
+    assert not any(archive.has_run(run) or archive.has_thread(run) for run in runs)
+
+
+class MortalLedger(InMemoryLedger):
+    """A ledger whose process dies before or after one of its writes, and cannot clear up then."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left: int | None = None
+        self.after = False
+
+    def write(self, changes: Sequence[Change]) -> None:
+        if self.left is None:
+            return super().write(changes)
+        self.left -= 1
+        if self.left < 0 and not self.after:
+            raise Crash
+        if self.left >= 0 or self.after:
+            super().write(changes)
+        if self.left < 0:
+            self.after = False
+            raise Crash
+        return None
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("survived", range(5))
+def test_a_crash_at_any_write_leaves_nothing_behind(
+    new_run: Runs, ask: Callable[..., Any], now: datetime, survived: int, after: bool
+) -> None:
+    ledger = MortalLedger()
+    archive = Archive(ledger, InMemorySaver(), new_run, ask, now)
+    runs = [archive.run(20 + age) for age in range(3)]
+    young = archive.run(1)
+    ledger.left, ledger.after = survived, after
+    with suppress(Crash):
+        archive.sweep()
+    ledger.left = None
+    for run in runs:
+        assert archive.has_run(run) or not archive.has_thread(run)
+    archive.retention = Retention(ledger, archive.saver)
+    archive.sweep()
+    assert not any(archive.has_run(run) or archive.has_thread(run) for run in runs)
+    assert archive.has_run(young)
+    assert archive.has_thread(young)
+
+
+def test_what_was_marked_is_closed_to_those_who_read_it_before(archive: Archive) -> None:
+    """A retry that is on its way is refused: the mark is a change of the run."""
+    run = archive.run(11, RunStatus.FAILED)
+    seen: list[Exception] = []
+    saver, ledger = archive.saver, archive.ledger
+
+    class Retrying(InMemorySaver):
+        def delete_thread(self, thread_id: str) -> Any:
+            retry = Advance(run.id, archive.now, {"status": RunStatus.RUNNING}, (), where(version=run.version))
+            try:
+                written = ledger.write([retry])
+                if written is not None:
+                    written.result()
+            except RecordConflict as error:
+                seen.append(error)
+            return saver.delete_thread(thread_id)
+
+    archive.retention = Retention(ledger, Retrying())
+    archive.sweep()
+    assert len(seen) == 1
+    assert not archive.has_run(run)
