@@ -33,9 +33,10 @@ bench: ## measure speed beside the peers, and write benchmarks/RESULTS.md
 	@sh scripts/setup run
 	@$(PYTHON) -m benchmarks
 
-chaos: ## kill runs with SIGKILL and see that nothing is lost: make chaos KILLS=200 SEED=1
+chaos: ## kill runs and a server with SIGKILL, and see that nothing is lost: make chaos KILLS=300 SEED=1
 	@sh scripts/setup dev
-	@$(PYTHON) -m tests.durability.chaos --kills $(or $(KILLS),200) --seed $(or $(SEED),1)
+	@$(PYTHON) -m tests.durability.chaos --kills $(or $(KILLS),300) --seed $(or $(SEED),1)
+	@$(PYTHON) -m tests.durability.siege --kills $(or $(KILLS),300) --seed $(or $(SEED),1)
 
 fuzz: ## throw mutations of workflow files at the parser: make fuzz EXAMPLES=10000
 	@sh scripts/setup dev

@@ -1,0 +1,99 @@
+"""The composition root of HTTP: a service, its routes, and what stands before them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, nullcontext
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+from fastapi import FastAPI
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+
+from statewright.server.api import (
+    access,
+    costs,
+    definitions,
+    health,
+    runs,
+    schedules,
+    threads,
+    triggers,
+    views,
+    waiting,
+    webhooks,
+)
+from statewright.server.errors import add_error_handlers
+from statewright.server.limits import Alias, BodyLimit, Frame, Names
+from statewright.server.offer import Offer
+from statewright.server.openapi import add_document
+from statewright.server.settings import ServerSettings
+from statewright.service.webhooks import WebhookSettings
+from statewright.service.workspaces import ensure_default_workspace
+
+if TYPE_CHECKING:
+    from statewright.observe import Metrics
+    from statewright.service import Service
+
+_RESOURCES = (runs, views, waiting, definitions, threads, costs, schedules, triggers, webhooks, access, health)
+"""Those first that are asked for most: routes are tried one after the other."""
+_EXPOSED = ("content-location", "location", "retry-after", "x-ratelimit-limit", "x-ratelimit-remaining", "x-request-id")
+
+
+def create_app(
+    service: Service,
+    *,
+    settings: ServerSettings | None = None,
+    metrics: Metrics | None = None,
+    webhooks: WebhookSettings | None = None,
+) -> FastAPI:
+    """The application that serves a service; it starts the service with itself, and drains it at its end."""
+    settings = settings or ServerSettings()
+    offer = Offer(service, settings, metrics, webhooks or service.webhooks)
+    app = FastAPI(
+        title=settings.title,
+        version=version("statewright"),
+        lifespan=_lifespan,
+        middleware=_middleware(settings, metrics),
+        redirect_slashes=False,
+        docs_url=None,
+        redoc_url=None,
+    )
+    app.state.offer = offer
+    for resource in _RESOURCES:
+        app.include_router(resource.router)
+    app.include_router(health.router, prefix="/api/v1", include_in_schema=False)
+    add_error_handlers(app)
+    add_document(app)
+    return app
+
+
+def _middleware(settings: ServerSettings, metrics: Metrics | None) -> list[Middleware]:
+    """From the outside in."""
+    found = [Middleware(Frame, metrics=metrics)]
+    if settings.auth == "none":
+        found.append(Middleware(Names, allowed_hosts=settings.allowed_hosts, origins=settings.cors_origins))
+    if settings.cors_origins:
+        found.append(
+            Middleware(
+                CORSMiddleware,
+                allow_origins=list(settings.cors_origins),
+                allow_methods=["GET", "POST", "PATCH", "DELETE"],
+                allow_headers=["authorization", "content-type", "last-event-id", "x-api-key", "x-request-id"],
+                expose_headers=list(_EXPOSED),
+            )
+        )
+    return [*found, Middleware(BodyLimit, most=settings.max_body), Middleware(Alias)]
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncGenerator[None]:
+    offer: Offer = app.state.offer
+    service = offer.service
+    await ensure_default_workspace(service.desk.ledger, service.clock.now())
+    async with service if service.worker is None else nullcontext():
+        try:
+            yield
+        finally:
+            offer.closing.begin()

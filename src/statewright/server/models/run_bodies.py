@@ -1,0 +1,134 @@
+"""What is sent about runs: to start, find, answer and cancel them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, cast
+
+from pydantic import Field, field_validator, model_validator
+
+from statewright.runs import RunStatus
+from statewright.server.models.base import Body, Instant, JsonMap, Name, Tag
+from statewright.service import RunFilter, StartRun
+
+LONGEST_TIMEOUT = 10 * 366 * 86_400
+"""Seconds."""
+StatusName = Literal["pending", "running", "waiting", "paused", "completed", "failed", "cancelled"]
+
+ThreadName = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^/\x00-\x1f\x7f]+$")]
+"""What can stand in a path."""
+
+
+class RunSettings(Body):
+    """What the calls of the run are given."""
+
+    recursion_limit: int | None = Field(default=None, ge=1, le=1_000_000)
+    max_concurrency: int | None = Field(default=None, ge=1, le=10_000)
+    durability: Literal["sync", "async"] | None = None
+    context: JsonMap | None = None
+
+
+class StartRunBody(Body):
+    """A run to be started: of a stored definition, or of a graph that is served."""
+
+    definition_id: Name | None = None
+    graph: Name | None = None
+    """The name under which a graph is served; its newest version is taken."""
+    input: Any = None
+    """Kept as it is, and never changed. Nothing is the same as an empty map."""
+    thread_id: ThreadName | None = None
+    """The thread to advance; one of its own if none is given."""
+    idempotency_key: Annotated[str, Field(min_length=1, max_length=255)] | None = None
+    """Sent again with the same key, the request gives the run that it gave before, and status 200."""
+    on_busy: Literal["reject", "enqueue", "interrupt", "rollback"] = "reject"
+    """What happens if another run has the thread."""
+    after: Instant | None = None
+    """The run does not begin before this instant."""
+    timeout: float | None = Field(default=None, gt=0, le=LONGEST_TIMEOUT)
+    """Seconds after which the run has failed."""
+    tags: list[Tag] = Field(default_factory=list[str], max_length=50)
+    metadata: JsonMap = Field(default_factory=dict, max_length=50)
+    concurrency_key: Name | None = None
+    concurrency_limit: int | None = Field(default=None, ge=1, le=100_000)
+    """How many runs with the same key may be at work at once."""
+    settings: RunSettings = RunSettings()
+
+    @model_validator(mode="after")
+    def _one_subject(self) -> StartRunBody:
+        if (self.definition_id is None) == (self.graph is None):
+            raise ValueError("give either definitionId or graph: what is to be run")
+        if self.concurrency_limit is not None and self.concurrency_key is None:
+            raise ValueError("concurrencyLimit goes with a concurrencyKey")
+        return self
+
+    def request(self) -> StartRun:
+        """The same for the service."""
+        values = {name: getattr(self, name) for name in StartRunBody.model_fields if name not in ("settings", "input")}
+        settings = self.settings.model_dump(by_alias=True, exclude_none=True)
+        return StartRun(**values, settings=settings, input={} if self.input is None else self.input)
+
+
+class FilterBody(Body):
+    """Which runs are meant: those that fit everything that is given. At least one thing must be."""
+
+    status: list[StatusName] = Field(default_factory=list[StatusName], max_length=7)
+    graph: Name | None = None
+    definition_id: Name | None = None
+    thread_id: Name | None = None
+    idempotency_key: Name | None = None
+    parent_id: Name | None = None
+    tags: list[Tag] = Field(default_factory=list[str], max_length=50)
+    metadata: dict[str, str] = Field(default_factory=dict[str, str], max_length=50)
+    created_from: Instant | None = None
+    created_to: Instant | None = None
+
+    @field_validator("status", mode="before")
+    @classmethod
+    def _in_lower_case(cls, value: Any) -> Any:
+        if not isinstance(value, list):
+            return value
+        return [one.lower() if isinstance(one, str) else one for one in cast("list[Any]", value)]
+
+    @model_validator(mode="after")
+    def _not_all(self) -> FilterBody:
+        if not self.model_dump(exclude_defaults=True):
+            raise ValueError("say which runs are meant: an empty filter would mean all")
+        return self
+
+    def filter(self) -> RunFilter:
+        """The same for the service."""
+        values = {name: getattr(self, name) for name in FilterBody.model_fields if name != "status"}
+        return RunFilter(**values, status=[RunStatus(one) for one in self.status])
+
+
+class ResumeBody(Body):
+    """How a run goes on: a signal that it waits for, answers to its questions, or nothing if it is paused."""
+
+    signal_type: Name | None = None
+    payload: JsonMap | None = None
+    """Becomes part of the state; names that begin with two underscores are refused."""
+    answers: JsonMap | None = Field(default=None, min_length=1)
+    """By the ids of `GET /interrupts`."""
+    signal_id: Annotated[str, Field(min_length=1, max_length=255)] | None = None
+    """The sender's id for the signal: sent twice it counts once."""
+
+    @model_validator(mode="after")
+    def _one_thing(self) -> ResumeBody:
+        if self.answers is not None and self.signal_type is not None:
+            raise ValueError("give either signalType or answers")
+        if self.signal_type is None and (self.payload is not None or self.signal_id is not None):
+            raise ValueError("payload and signalId go with a signalType")
+        return self
+
+
+class SignalBody(Body):
+    """A signal for a run, which is kept until a step waits for it."""
+
+    signal_type: Name
+    payload: JsonMap = Field(default_factory=dict)
+    signal_id: Annotated[str, Field(min_length=1, max_length=255)] | None = None
+
+
+class CancelBody(Body):
+    """Why a run is cancelled."""
+
+    reason: Annotated[str, Field(max_length=1000)] | None = None

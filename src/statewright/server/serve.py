@@ -1,0 +1,79 @@
+"""The application on a port, until it is told to stop; and then in good order.
+
+SIGTERM or SIGINT: no new connections are taken, streams and long waits end so that their readers come back elsewhere,
+requests under way are answered, and the service is drained. A second SIGINT does not wait for requests.
+"""
+
+from __future__ import annotations
+
+import signal
+import socket
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import uvicorn
+
+from statewright.server.offer import Offer
+from statewright.server.settings import ServerSettings
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+
+class _Server(uvicorn.Server):
+    """Tells those who wait for long before it waits for them."""
+
+    def __init__(self, config: uvicorn.Config, offer: Offer) -> None:
+        super().__init__(config)
+        self._offer = offer
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._offer.closing.begin()
+        await super().shutdown(sockets)
+
+
+def server_of(app: FastAPI, settings: ServerSettings | None = None) -> uvicorn.Server:
+    """A server for the application, not yet running: `await server.serve()` on a loop of one's own."""
+    offer: Offer = app.state.offer
+    chosen = settings or offer.settings
+    config = uvicorn.Config(
+        app,
+        host=chosen.host,
+        port=chosen.port,
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=max(1, round(chosen.drain_timeout)),
+    )
+    return _Server(config, offer)
+
+
+def serve(app: FastAPI, *, settings: ServerSettings | None = None) -> None:
+    """Serve until SIGTERM or SIGINT; then whoever called goes on, and may close what the service worked with.
+
+    Raises SystemExit if the port cannot be had.
+    """
+    with _surviving_signals():
+        server_of(app, settings).run()
+
+
+def _survive(number: int, frame: FrameType | None) -> None:
+    """Do nothing: the server has ended already."""
+
+
+@contextmanager
+def _surviving_signals() -> Generator[None]:
+    """The server gives signals back when it has ended, and they would end the process before anything is closed."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, _survive) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,71 @@
+"""How the service is offered: where, to whom, and how much of it at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Final, Literal, get_args
+
+from statewright.errors import InvalidConfig, suggestion
+
+Auth = Literal["keys", "none"]
+MIB: Final = 1024 * 1024
+"""Bytes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSettings:
+    """What the operator decides. Raises InvalidConfig where it would let strangers in."""
+
+    host: str = "127.0.0.1"
+    port: int = 8123
+    auth: Auth = "keys"
+    """With `none` every caller owns the default workspace; that is refused unless the host is loopback."""
+    admin_token: str | None = None
+    """What `x-admin-token` must be to manage workspaces; nobody can over HTTP if there is none."""
+    cors_origins: Sequence[str] = ()
+    """Web pages that may call from elsewhere, as `https://example.org`."""
+    allowed_hosts: Sequence[str] = ()
+    """Names beside those of loopback by which the server may be called while it asks for no keys."""
+    max_body: int = 2 * MIB
+    """The largest body of a request, in bytes."""
+    title: str = "Statewright"
+    heartbeat: float = 15.0
+    """After so many seconds without an event, a stream says that it is alive."""
+    drain_timeout: float = 30.0
+    """Seconds that requests have to end when the server stops."""
+
+    def __post_init__(self) -> None:
+        if self.auth not in get_args(Auth):
+            raise InvalidConfig(f"auth={self.auth!r}: " + suggestion(str(self.auth), get_args(Auth), noun="Known"))
+        if self.auth == "none" and not is_loopback(self.host):
+            raise InvalidConfig(
+                f"auth='none' on host {self.host!r} would let everybody in who can reach it. "
+                f"Bind to 127.0.0.1, or ask for keys: auth='keys'."
+            )
+        self._check_origins()
+        if self.max_body < 1 or self.heartbeat <= 0 or self.drain_timeout < 0:
+            raise InvalidConfig("max_body and heartbeat must be above zero, and drain_timeout not below it.")
+        if self.admin_token is not None and len(self.admin_token) < 16:
+            raise InvalidConfig("admin_token has fewer than 16 signs, and could be guessed. Draw a longer one.")
+
+    def _check_origins(self) -> None:
+        for origin in self.cors_origins:
+            scheme, _, rest = origin.partition("://")
+            if scheme not in ("http", "https") or not rest or set(rest) & set("/*?#@ "):
+                raise InvalidConfig(
+                    f"cors_origins has {origin!r}, which is no origin. Write scheme, host and port as browsers do, "
+                    f"e.g. 'https://app.example.org'; there are no wildcards, since calls carry keys."
+                )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host can only be reached from its own machine."""
+    name = host.strip("[]").rstrip(".").lower()
+    if name == "localhost":
+        return True
+    try:
+        return ip_address(name.partition("%")[0]).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,127 @@
+"""The server that `siege.py` kills: a few graphs and definitions on one file, until somebody ends it."""
+
+from __future__ import annotations
+
+import operator
+import sys
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
+
+from statewright import END, START, Runtime, StateGraph, sleep, wait_for_event
+from statewright.server import ServerSettings, create_app, serve
+from statewright.service import Catalog, Service, ServiceSettings
+from statewright.service.webhooks import WebhookSettings
+from statewright.storage.sqlite import SqliteDatabase, SqliteLedger, SqliteSaver
+from statewright.workflow.steps import StepContext, StepResult, task_handler
+
+
+class State(TypedDict, total=False):
+    n: int
+    log: Annotated[list[Any], operator.add]
+
+
+def chain(name: str, *nodes: Any) -> StateGraph:
+    graph = StateGraph(State, name=name)
+    before = START
+    for node in nodes:
+        graph.add_node(node.__name__, node)
+        graph.add_edge(before, node.__name__)
+        before = node.__name__
+    graph.add_edge(before, END)
+    return graph
+
+
+def one(state: State) -> State:
+    return {"log": ["one"]}
+
+
+async def two(state: State) -> State:
+    return {"log": ["two"]}
+
+
+def three(state: State) -> State:
+    return {"log": ["three"]}
+
+
+def naps(state: State) -> State:
+    sleep(timedelta(milliseconds=20 + 10 * (state.get("n", 0) % 20)))
+    return {"log": ["slept"]}
+
+
+def listens(state: State) -> State:
+    return {"log": [wait_for_event("go")["n"]]}
+
+
+def starts(state: State, runtime: Runtime[Any]) -> State:
+    told = runtime.start_run("steps", {"n": state.get("n", 0)})
+    return {"log": told["log"]}
+
+
+async def fans(state: State) -> dict[str, Any]:
+    return {}
+
+
+def graphs() -> list[StateGraph]:
+    """All but the definitions in JSON."""
+    wide = StateGraph(State, name="wide")
+    wide.add_node("fans", fans)
+    wide.add_edge(START, "fans")
+    for name, node in (("one", one), ("two", two), ("three", three)):
+        wide.add_node(name, node)
+        wide.add_edge("fans", name)
+        wide.add_edge(name, END)
+    return [
+        chain("steps", one, two, three),
+        chain("timer", one, naps, three),
+        chain("signal", one, listens, three),
+        chain("parent", one, starts),
+        wide,
+    ]
+
+
+@task_handler("siege-count")
+def count(context: StepContext) -> StepResult:
+    seen = context.workflow_state.get("log", [])
+    return StepResult(state_updates={"log": [*seen, context.step_name]})
+
+
+DEFINITION = {
+    "name": "json",
+    "version": "1",
+    "steps": [
+        {"type": "task", "name": "one", "handler": "siege-count"},
+        {"type": "wait", "name": "rest", "durationMs": 40},
+        {"type": "external_event", "name": "ear", "signalType": "go"},
+        {"type": "task", "name": "three", "handler": "siege-count"},
+    ],
+}
+EXPECTED: dict[str, list[Any]] = {
+    "steps": ["one", "two", "three"],
+    "timer": ["one", "slept", "three"],
+    "parent": ["one", "one", "two", "three"],
+    "wide": ["one", "two", "three"],
+    "json": ["one", "three"],
+}
+"""The logs of completed runs; that of `signal` has what it was told between the first and the last."""
+
+
+def main(path: str, port: int) -> None:
+    catalog = Catalog()
+    for graph in graphs():
+        catalog.serve(graph.name or "", graph)
+    catalog.serve_steps(DEFINITION)
+    database = SqliteDatabase(Path(path))
+    service = Service(
+        catalog,
+        ledger=SqliteLedger(database),
+        saver=SqliteSaver(database),
+        settings=ServiceSettings(capacity=20, look_every=0.2),
+        webhooks=WebhookSettings(allow_hosts=("127.0.0.1",), allow_http=True, retry_after=(0.2,) * 20),
+    )
+    settings = ServerSettings(port=port, auth="none")
+    serve(create_app(service, settings=settings))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))

@@ -1,0 +1,12 @@
+"""A short siege of the server: `make chaos` plays a longer one."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tests.durability.siege import besiege
+
+
+def test_every_run_that_a_killed_server_has_accepted_ends_exactly_once() -> None:
+    siege = asyncio.run(besiege(kills=6, seed=7))
+    assert len(siege.books.accepted) > 20

@@ -1,0 +1,229 @@
+"""The server as a process on loopback: streams, rude clients, and leaving in good order."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from tests.unit.server.serving import LEAD, PAYMENT
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = """
+import sys
+from statewright.server import ServerSettings, create_app, serve
+from statewright.service import Service
+from statewright.storage.sqlite import SqliteDatabase, SqliteLedger, SqliteSaver
+from tests.unit.server.serving import catalog
+
+with SqliteDatabase(sys.argv[2]) as database:
+    service = Service(catalog(), ledger=SqliteLedger(database), saver=SqliteSaver(database))
+    settings = ServerSettings(auth="none", port=int(sys.argv[1]), max_body=100_000, heartbeat=0.2, drain_timeout=5)
+    serve(create_app(service, settings=settings))
+print("closed", flush=True)
+"""
+
+
+END = b"0\r\n\r\n"
+"""The last chunk of an answer that is whole."""
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Server:
+    """A server in a process of its own."""
+
+    def __init__(self, port: int, database: Path) -> None:
+        self.port = port
+        command = [sys.executable, "-c", PROGRAM, str(port), str(database)]
+        self.process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.client = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=20)
+        self._wait_until_ready()
+
+    def _wait_until_ready(self) -> None:
+        for _ in range(300):
+            assert self.process.poll() is None, self.process.communicate()[1]
+            try:
+                if self.client.get("/ready").status_code == 200:
+                    return
+            except httpx.TransportError:
+                time.sleep(0.05)
+        raise AssertionError("The server was not ready in time.")
+
+    def post(self, path: str, body: Any, status: int = 200) -> Any:
+        response = self.client.post(f"/api/v1{path}", json=body)
+        assert response.status_code == status, response.text
+        return response.json()["data"]
+
+    def start(self, definition: dict[str, Any]) -> Any:
+        identity = self.client.post("/api/v1/workflow-definitions", json=definition).json()["data"]["id"]
+        return self.post("/workflow-runs?wait=10", {"definitionId": identity}, 201)
+
+    def connect(self) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", self.port), timeout=20)
+
+    def stop(self) -> str:
+        """What it wrote: to its log, and when everything was closed."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        self.client.close()
+        written, logged = self.process.communicate(timeout=20)
+        return logged + written
+
+
+@contextmanager
+def serving(database: Path) -> Iterator[Server]:
+    server = Server(free_port(), database)
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with serving(tmp_path_factory.mktemp("server") / "runs.db") as found:
+        yield found
+
+
+def get(path: str, *headers: str) -> bytes:
+    return "\r\n".join([f"GET {path} HTTP/1.1", "host: 127.0.0.1", *headers, "", ""]).encode()
+
+
+def read_until(connection: socket.socket, end: bytes) -> bytes:
+    found = b""
+    while end not in found:
+        piece = connection.recv(65536)
+        if not piece:
+            break
+        found += piece
+    return found
+
+
+def test_events_come_as_they_happen(server: Server):
+    run = server.start(PAYMENT)
+    with server.connect() as connection:
+        connection.sendall(get(f"/v1/workflow-runs/{run['id']}/stream"))
+        begun = read_until(connection, b"event: STEP_WAITING")
+        assert b"content-type: text/event-stream" in begun
+        assert b": still here" in read_until(connection, b": still here")
+        sent = time.monotonic()
+        body = {"signalType": "payment_confirmed", "payload": {"amount": 5}}
+        server.post(f"/workflow-runs/{run['id']}/resume", body)
+        rest = read_until(connection, END)
+        assert time.monotonic() - sent < 2
+        assert b"event: WORKFLOW_COMPLETED" in rest
+        assert rest.endswith(END)
+
+
+def test_a_reader_that_comes_back_misses_nothing(server: Server):
+    run = server.start(LEAD)
+    path = f"/api/v1/workflow-runs/{run['id']}/stream"
+    whole = server.client.get(path).text.split("\n\n")[:-1]
+    for seen in range(len(whole) + 1):
+        rest = server.client.get(path, headers={"last-event-id": str(seen)}).text.split("\n\n")[:-1]
+        assert rest == whole[seen:]
+
+
+RUDE = {
+    "no HTTP": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\x00" * 50,
+    "no version": b"GET /health\r\n\r\n",
+    "half a head": b"GET /health HTTP/1.1\r\nhost: 127",
+    "half a body": b"POST /v1/events HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 100\r\n\r\n{",
+    "a length below zero": b"POST /v1/events HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: -5\r\n\r\n",
+    "two lengths": b"POST /v1/events HTTP/1.1\r\nhost: a\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nab",
+    "a broken chunk": b"POST /v1/events HTTP/1.1\r\nhost: 127.0.0.1\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
+    "a huge head": b"GET /health HTTP/1.1\r\nhost: 127.0.0.1\r\nx: " + b"y" * 200_000 + b"\r\n\r\n",
+    "many heads": b"GET /health HTTP/1.1\r\n" + b"x: y\r\n" * 20_000 + b"\r\n",
+}
+
+
+@pytest.mark.parametrize("name", RUDE)
+def test_rude_clients_harm_nobody(server: Server, name: str):
+    with server.connect() as connection:
+        connection.sendall(RUDE[name])
+        connection.settimeout(0.3)
+        try:
+            answer = connection.recv(65536)
+        except (TimeoutError, ConnectionResetError):
+            answer = b""
+    assert b" 500 " not in answer.partition(b"\r\n")[0]
+    assert server.client.get("/health").json()["status"] == "ok"
+
+
+def chunk(size: int) -> bytes:
+    return b"%x\r\n%b\r\n" % (size, b" " * size)
+
+
+def test_an_endless_body_is_cut_off(server: Server):
+    head = ["POST /v1/events HTTP/1.1", "host: 127.0.0.1", "content-type: application/json"]
+    with server.connect() as connection:
+        connection.sendall("\r\n".join([*head, "transfer-encoding: chunked", "", ""]).encode())
+        connection.sendall(chunk(60_000))
+        connection.sendall(chunk(60_000))
+        answer = read_until(connection, b"PAYLOAD_TOO_LARGE")
+    assert answer.startswith(b"HTTP/1.1 413 ")
+
+
+def test_a_body_announced_too_large_is_refused_before_it_comes(server: Server):
+    with server.connect() as connection:
+        connection.sendall(b"POST /v1/events HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 999999999999\r\n\r\n")
+        assert read_until(connection, b"PAYLOAD_TOO_LARGE").startswith(b"HTTP/1.1 413 ")
+
+
+def test_other_names_are_turned_away(server: Server):
+    with server.connect() as connection:
+        connection.sendall(b"GET /v1/workflow-runs HTTP/1.1\r\nhost: evil.example\r\n\r\n")
+        assert read_until(connection, b"FORBIDDEN").startswith(b"HTTP/1.1 403 ")
+
+
+def test_sigterm_ends_streams_and_waits_and_loses_no_run(tmp_path: Path):
+    database = tmp_path / "runs.db"
+    with serving(database) as first:
+        run = first.start(PAYMENT)
+        later = json.dumps({"definitionId": run["definitionId"], "after": "2999-01-01T00:00:00Z"}).encode()
+        head = f"POST /v1/workflow-runs?wait=300 HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: {len(later)}"
+        with first.connect() as stream, first.connect() as wait:
+            stream.sendall(get(f"/v1/workflow-runs/{run['id']}/stream"))
+            read_until(stream, b"STEP_WAITING")
+            wait.sendall(f"{head}\r\ncontent-type: application/json\r\n\r\n".encode() + later)
+            time.sleep(0.3)
+            told = time.monotonic()
+            first.process.send_signal(signal.SIGTERM)
+            assert read_until(stream, END).endswith(END)
+            answer = read_until(wait, b'"created":true')
+            assert answer.startswith(b"HTTP/1.1 201 ")
+            assert first.process.wait(timeout=15) == 0
+            assert time.monotonic() - told < 10
+        written = first.stop()
+        assert "Traceback" not in written
+        assert written.endswith("closed\n")
+    with serving(database) as second:
+        body = {"signalType": "payment_confirmed", "payload": {"amount": 5}}
+        second.post(f"/workflow-runs/{run['id']}/resume", body)
+        for _ in range(100):
+            shown = second.client.get(f"/api/v1/workflow-runs/{run['id']}").json()["data"]
+            if shown["status"] == "completed":
+                break
+            time.sleep(0.05)
+        assert shown["output"]["amount"] == 5
+
+
+def test_a_port_that_is_taken_is_told(server: Server, tmp_path: Path):
+    command = [sys.executable, "-c", PROGRAM, str(server.port), str(tmp_path / "other.db")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode != 0
+    assert "address already in use" in done.stderr

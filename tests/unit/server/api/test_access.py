@@ -1,0 +1,71 @@
+"""Workspaces and keys over HTTP; who may use them is in `test_auth`."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from tests.unit.server.serving import ADMIN_TOKEN, serving
+
+OPERATOR = {"headers": {"x-admin-token": ADMIN_TOKEN}}
+
+
+def test_workspaces_are_listed_and_limited():
+    async def run() -> None:
+        async with serving(admin_token=ADMIN_TOKEN) as api:
+            await api.get("/workspaces", 401)
+            made = await api.post("/workspaces", {"slug": "sales", "name": "Sales", "maxRunning": 5}, 201, **OPERATOR)
+            assert (made["name"], made["maxRunning"], made["retentionDays"]) == ("Sales", 5, None)
+            listed = await api.get("/workspaces", **OPERATOR)
+            assert [one["slug"] for one in listed] == ["default", "sales"]
+            path = f"/workspaces/{made['id']}"
+            response = await api.call("PATCH", path, json={"maxRunning": None, "retentionDays": 30}, **OPERATOR)
+            changed = response.json()["data"]
+            assert (changed["maxRunning"], changed["retentionDays"], changed["name"]) == (None, 30, "Sales")
+            wrong: list[dict[str, Any]] = [
+                {"slug": "other"},
+                {"maxRunning": 0},
+                {"maxRunning": "5"},
+                {"retentionDays": -1},
+            ]
+            for body in wrong:
+                assert (await api.call("PATCH", path, json=body, **OPERATOR)).status_code == 400
+            assert (await api.call("PATCH", "/workspaces/none", json={}, **OPERATOR)).status_code == 404
+
+    asyncio.run(run())
+
+
+def test_slugs():
+    async def run() -> None:
+        async with serving() as api:
+            for slug in ("", "A", "a b", "a/b", "ä", "a" * 64, "a\n", 5, None):
+                await api.post("/workspaces", {"slug": slug}, 400)
+            for slug in ("a", "0", "-", "a" * 63):
+                await api.post("/workspaces", {"slug": slug}, 201)
+
+    asyncio.run(run())
+
+
+def test_keys_are_made_with_scopes_and_an_end():
+    async def run() -> None:
+        async with serving() as api:
+            body = {"name": "ci", "scopes": ["runs:read", "runs:read"], "expiresAt": "2999-01-01T00:00:00+01:00"}
+            made = await api.post("/api-keys", body, 201)
+            assert (made["scopes"], made["expiresAt"]) == (["runs:read"], "2998-12-31T23:00:00Z")
+            assert [one["id"] for one in await api.get("/api-keys")] == [made["id"]]
+            wrong: list[dict[str, Any]] = [
+                {},
+                {"name": ""},
+                {"name": "a", "scopes": []},
+                {"name": "a", "scopes": ["all"]},
+                {"name": "a", "scopes": "admin"},
+                {"name": "a", "expiresAt": "2000-01-01T00:00:00Z"},
+                {"name": "a", "requestsPerMinute": 0},
+                {"name": "a", "key": "stw_mine"},
+                {"name": "a\u0000"},
+            ]
+            for one in wrong:
+                await api.post("/api-keys", one, 400)
+            assert len(await api.get("/api-keys")) == 1
+
+    asyncio.run(run())

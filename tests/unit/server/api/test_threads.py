@@ -1,0 +1,77 @@
+"""Threads over HTTP: seen at any checkpoint, compared, forked, changed."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tests.unit.server.serving import LEAD, PAYMENT, serving
+
+
+def test_state_history_and_differences():
+    async def run() -> None:
+        async with serving() as api:
+            started = await api.start(LEAD)
+            path = f"/threads/{started['threadId']}"
+            head = await api.get(f"{path}/state")
+            assert head["values"] == started["output"]
+            history = await api.get(f"{path}/history")
+            assert history[0]["checkpointId"] == head["checkpointId"]
+            ids = {one["checkpointId"] for one in history}
+            assert all(one["parentCheckpointId"] in ids for one in history[:-1])
+            assert len(await api.get(f"{path}/history?limit=1")) == 1
+            before = history[1]["checkpointId"]
+            then = await api.get(f"{path}/state?checkpointId={before}")
+            assert (then["next"], "messageId" in then["values"]) == (["send-email"], False)
+            found = await api.get(f"{path}/diff", params={"before": before, "after": head["checkpointId"]})
+            assert found["messageId"]["after"] == "msg_789"
+            for wrong in ("/diff", "/history?limit=0", "/history?limit=x"):
+                await api.get(path + wrong, 400)
+            await api.get(f"{path}/state?checkpointId=none", 404)
+            await api.get("/threads/none/state", 404)
+
+    asyncio.run(run())
+
+
+def test_a_branch_begins_at_a_checkpoint():
+    async def run() -> None:
+        async with serving() as api:
+            started = await api.start(LEAD)
+            path = f"/threads/{started['threadId']}"
+            first = (await api.get(f"{path}/history"))[1]["checkpointId"]
+            forked = await api.post(f"{path}/fork", {"checkpointId": first, "branch": "other"}, 201)
+            assert (forked["branch"], forked["next"]) == ("other", ["send-email"])
+            assert await api.get(f"{path}/history?branch=other")
+            await api.post(f"{path}/fork", {"checkpointId": "none"}, 404)
+            for wrong in ({}, {"checkpointId": first, "branch": "a b"}, {"checkpointId": first, "branch": ""}):
+                await api.post(f"{path}/fork", wrong, 400)
+
+    asyncio.run(run())
+
+
+def test_the_state_is_changed_as_if_a_node_had_answered():
+    async def run() -> None:
+        async with serving() as api:
+            started = await api.start(PAYMENT)
+            path = f"/threads/{started['threadId']}/state"
+            before = await api.get(path)
+            await api.post(path, {}, 400)
+            await api.post(path, {"values": 5, "asNode": "enrich-lead"}, 400)
+            await api.post(path, {"values": {}, "asNode": "nobody"}, 400)
+            assert (await api.get(path))["checkpointId"] == before["checkpointId"]
+
+    asyncio.run(run())
+
+
+def test_values_that_a_reducer_does_not_expect_are_a_400():
+    async def run() -> None:
+        async with serving() as api:
+            body = {"graph": "greeter", "input": {"messages": [{"role": "user", "content": "hi"}]}}
+            started = await api.post("/workflow-runs?wait=10", body, 201)
+            path = f"/threads/{started['threadId']}/state"
+            before = await api.get(path)
+            for values in ({"messages": 5}, {"messages": [5]}, {"messages": [{"role": "user"}]}):
+                error = await api.post(path, {"values": values}, 400)
+                assert error["code"] == "VALIDATION_ERROR", values
+            assert (await api.get(path))["checkpointId"] == before["checkpointId"]
+
+    asyncio.run(run())

@@ -1,0 +1,41 @@
+"""Which runs a query means: what is given together must all fit."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from tests.unit.server.serving import serving
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "status=pending&status=RUNNING",
+        "status=pending,waiting",
+        "status= Pending ",
+        "tag=a&tag=b",
+        "metadata.a=1&metadata.b=2",
+        "metadata[a]=",
+        "createdFrom=2026-01-01T00:00:00Z&createdTo=2026-01-02T00:00:00%2B02:00",
+        "idempotencyKey=%F0%9F%98%80",
+        "graph=&threadId=&parentId=&definitionId=",
+        "metadata.%00=%00&tag=%00",
+        "tag=%ED%A0%80",
+    ],
+)
+def test_queries_that_mean_something(query: str):
+    async def run() -> None:
+        async with serving() as api:
+            assert await api.get(f"/workflow-runs?{query}") == []
+
+    asyncio.run(run())
+
+
+def test_a_status_that_there_is_not_is_told():
+    async def run() -> None:
+        async with serving() as api:
+            error = await api.get("/workflow-runs?status=complete", 400)
+            assert "Did you mean 'completed'" in error["message"]
+
+    asyncio.run(run())
