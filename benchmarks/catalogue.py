@@ -15,6 +15,7 @@ from benchmarks.cases import (
     loop,
     messages,
     nesting,
+    service,
     short_runs,
     states,
     task_memory,
@@ -36,6 +37,7 @@ _CASES = (
     durable,
     states,
     agents,
+    service,
     importing,
     compiling,
 )

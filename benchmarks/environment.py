@@ -40,5 +40,5 @@ def _prepare() -> None:
     print(f"Preparing {FOLDER.name} (once)", file=sys.stderr)
     venv.create(FOLDER, with_pip=True, clear=True)
     install = [_PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*install, "-r", PEERS, "-e", f"{ROOT}[states]"], check=True)
+    subprocess.run([*install, "-r", PEERS, "-e", f"{ROOT}[states,server]"], check=True)
     _STAMP.write_text(wanted)

@@ -81,6 +81,9 @@ LADDER = [
     {"agents"},
     {"workflow"},
     {"project"},
+    {"service", "observe"},
+    {"client"},
+    {"server"},
     {"cli"},
 ]
 RUNG = {name: height for height, names in enumerate(LADDER) for name in names}

@@ -1,0 +1,1 @@
+"""Servers that the cases of `service` measure: ours, and what `langgraph dev` serves."""

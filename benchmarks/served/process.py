@@ -1,0 +1,83 @@
+"""A server in a process of its own, for as long as this process lives."""
+
+import atexit
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from benchmarks.environment import ROOT
+
+PATIENCE = 60.0
+"""Seconds that a server has to start."""
+
+
+class Served:
+    """A server that answers, on a port of loopback."""
+
+    def __init__(self, command: Sequence[str], port: int, ready: str, folder: Path) -> None:
+        self.port = port
+        self.folder = folder
+        self._log = (folder / "server.log").open("wb")
+        self.process = subprocess.Popen(command, cwd=folder, stdout=self._log, stderr=subprocess.STDOUT, env=_quiet())
+        atexit.register(self.close)
+        self._await(ready)
+
+    def _await(self, ready: str) -> None:
+        until = time.monotonic() + PATIENCE
+        while time.monotonic() < until and self.process.poll() is None:
+            with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{self.port}{ready}", timeout=2) as answer:
+                if answer.status == 200:
+                    return
+            time.sleep(0.05)
+        raise RuntimeError(f"The server did not start: {(self.folder / 'server.log').read_text()[-2000:]}")
+
+    def close(self) -> None:
+        """End the server, and forget what it has stored."""
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(20)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+        self._log.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def ours() -> Served:
+    """Our server on a file of its own."""
+    folder, port = _place()
+    return Served(
+        [sys.executable, "-m", "benchmarks.served.ours", str(folder / "runs.db"), str(port)], port, "/ready", folder
+    )
+
+
+def theirs() -> Served:
+    """`langgraph dev`, with as many jobs at once as there are clients; it keeps everything in memory."""
+    folder, port = _place()
+    config = folder / "langgraph.json"
+    config.write_text(json.dumps({"graphs": {"three": "benchmarks.served.theirs:graph"}, "dependencies": [str(ROOT)]}))
+    command = [str(Path(sys.executable).with_name("langgraph")), "dev", "--config", str(config), "--port", str(port)]
+    options = ["--no-browser", "--no-reload", "--n-jobs-per-worker", "16", "--server-log-level", "error"]
+    return Served([*command, *options], port, "/ok", folder)
+
+
+def _place() -> tuple[Path, int]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    return Path(tempfile.mkdtemp(prefix="statewright-bench-")), port
+
+
+def _quiet() -> dict[str, str]:
+    switches = ("LANGSMITH_TRACING", "LANGCHAIN_TRACING_V2")
+    quiet = {**dict.fromkeys(switches, "false"), "LANGGRAPH_CLI_NO_ANALYTICS": "1"}
+    return {**os.environ, **quiet, "PYTHONPATH": str(ROOT)}

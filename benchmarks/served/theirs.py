@@ -1,0 +1,6 @@
+"""What `langgraph dev` serves."""
+
+from benchmarks.engines import langgraph
+from benchmarks.served.graph import three_steps
+
+graph = three_steps(langgraph()).compile()
