@@ -62,6 +62,7 @@ _HOMES = {
         "sleep",
         "wait_for_event",
     ),
+    "statewright.runtime.approval": ("request_approval",),
     "statewright.state": ("IsLastStep", "MessagesState", "RemainingSteps", "StateSchema"),
     "statewright.store": ("InMemoryStore",),
 }
@@ -119,6 +120,7 @@ if TYPE_CHECKING:
         sleep,
         wait_for_event,
     )
+    from statewright.runtime.approval import request_approval
     from statewright.runtime.functional import (
         entrypoint,
         task,

@@ -13,7 +13,18 @@ from typing import Annotated, Any, TypedDict
 import pytest
 from tests.semantics.on_services import PATIENCE, WS, Places, events_of, rested, run_to_rest, serving, types_of, until
 
-from statewright import END, START, Command, RetryPolicy, Runtime, StateGraph, interrupt, sleep, wait_for_event
+from statewright import (
+    END,
+    START,
+    Command,
+    RetryPolicy,
+    Runtime,
+    StateGraph,
+    interrupt,
+    request_approval,
+    sleep,
+    wait_for_event,
+)
 from statewright.checkpoint import Hold
 from statewright.errors import (
     InvalidRequest,
@@ -25,8 +36,9 @@ from statewright.errors import (
     SignalMismatch,
 )
 from statewright.runs import Advance, Condition, NewEvent, RunStatus, StepStatus
-from statewright.service import RunFilter, ServiceSettings, StartRun
+from statewright.service import LiveEvent, RunFilter, ServiceSettings, StartRun
 from statewright.testing import FakeClock
+from statewright.workflow.steps import Handlers, StepResult
 
 pytestmark = pytest.mark.anyio
 
@@ -660,3 +672,155 @@ async def test_the_runs_of_a_worker_that_has_gone_go_on_elsewhere(place: Places)
     async with serving(place, chain("three", first, second)) as service:
         done = await until(lambda: _ended(service, started.run.id))
         assert (done.status, done.output) == (RunStatus.COMPLETED, {"n": 2, "log": ["first", "second"]})
+
+
+async def test_an_answer_of_the_wrong_type_changes_nothing(place: Places) -> None:
+    def asks_for_a_number(state: State) -> State:
+        return {"n": interrupt("how many?", schema=int)}
+
+    def waits_for_a_number(state: State) -> State:
+        return {"n": wait_for_event("count", schema=dict[str, int])["n"]}
+
+    async with serving(place, chain("asks", asks_for_a_number), chain("hears", waits_for_a_number)) as service:
+        run = await run_to_rest(service, "asks")
+        [wait] = (await service.waits(WS)).items
+        with pytest.raises(InvalidRequest, match="does not fit"):
+            await service.answer(WS, run.id, {wait.id: "many"})
+        await service.answer(WS, run.id, {wait.id: 3})
+        assert (await rested(service, run)).output["n"] == 3
+        run = await run_to_rest(service, "hears")
+        await service.signal(WS, run.id, "count", {"n": "many"})
+        await until(lambda: events_of(service, run, "SIGNAL_IGNORED"))
+        assert (await rested(service, run)).status is RunStatus.WAITING
+        await service.signal(WS, run.id, "count", {"n": 4})
+        assert (await until(lambda: _ended(service, run.id))).output["n"] == 4
+
+
+async def test_an_approval_is_decided_and_not_answered(place: Places) -> None:
+    def approved(state: State) -> State:
+        return {"log": [request_approval("a letter").verdict]}
+
+    async with serving(place, chain("letter", approved)) as service:
+        run = await run_to_rest(service, "letter", timeout=60)
+        [request] = (await service.approvals(WS, pending=True)).items
+        with pytest.raises(RequestConflict, match="Decide it"):
+            await service.answer(WS, run.id, {request.id: "yes"})
+        decided = await asyncio.gather(
+            *(service.decide(WS, request.id, "approved", decided_by=name) for name in ("ann", "bob")),
+            return_exceptions=True,
+        )
+        assert sum(isinstance(one, InvalidTransition) for one in decided) == 1
+        assert (await rested(service, run)).output == {"log": ["approved"]}
+        assert len(await events_of(service, run, "APPROVAL_DECIDED")) == 1
+
+
+async def test_an_approval_that_its_run_does_not_live_to_see_is_closed(place: Places) -> None:
+    clock = FakeClock()
+
+    def approved(state: State) -> State:
+        return {"log": [request_approval("a letter").verdict]}
+
+    async with serving(place, chain("letter", approved), clock=clock) as service:
+        run = await run_to_rest(service, "letter", timeout=60)
+        clock.advance(61)
+        service.ring()
+        assert (await until(lambda: _ended(service, run.id))).status is RunStatus.FAILED
+        [request] = (await service.approvals(WS)).items
+        assert request.decision == "expired"
+
+
+async def test_a_result_that_is_too_large_fails_the_run(place: Places) -> None:
+    def writes(state: State) -> State:
+        return {"log": ["x" * 500]}
+
+    async with serving(place, chain("large", writes), settings=ServiceSettings(max_output=400)) as service:
+        run = await run_to_rest(service, "large")
+        assert (run.status, run.error["code"], run.output) == (RunStatus.FAILED, "OUTPUT_TOO_LARGE", None)
+
+
+async def test_who_follows_live_sees_what_is_not_kept(place: Places) -> None:
+    def talks(state: State, runtime: Runtime[Any]) -> State:
+        runtime.stream_writer({"half": "way"})
+        return {"log": ["done"]}
+
+    async with serving(place, chain("talks", asks, talks)) as service:
+        run = await run_to_rest(service, "talks")
+        [wait] = (await service.waits(WS)).items
+
+        async def followed(live: bool) -> list[Any]:
+            return [event async for event in service.follow(WS, run.id, live=live)]
+
+        following = [asyncio.create_task(followed(live)) for live in (True, False)]
+        await asyncio.sleep(0.05)
+        await service.answer(WS, run.id, {wait.id: "yes"})
+        live, kept = await asyncio.gather(*following)
+        told = [event for event in live if isinstance(event, LiveEvent)]
+        assert [(event.type, event.payload, event.step) for event in told] == [("custom", {"half": "way"}, "talks")]
+        assert [event for event in live if not isinstance(event, LiveEvent)] == kept
+
+
+# -- versions
+
+
+def steps_of(version: str, last: str) -> dict[str, Any]:
+    return {
+        "name": "order",
+        "version": version,
+        "steps": [
+            {"type": "external_event", "name": "paid", "signalType": "paid"},
+            {"type": "task", "name": last, "handler": last},
+        ],
+    }
+
+
+HANDLERS = Handlers(
+    {name: lambda context: StepResult(state_updates={"by": context.step_name}) for name in ("old", "new")}
+)
+
+
+@pytest.mark.parametrize("stored", [True, False], ids=["by the API", "by the project"])
+async def test_a_run_ends_on_the_version_that_it_began_with(place: Places, stored: bool) -> None:
+    async with serving(place, *([] if stored else [steps_of("1", "old")]), handlers=HANDLERS) as service:
+        if stored:
+            await service.add_definition(WS, steps_of("1", "old"))
+        before = await run_to_rest(service, "order")
+        assert before.status is RunStatus.WAITING
+        if stored:
+            await service.add_definition(WS, steps_of("2", "new"))
+    async with serving(place, *([] if stored else [steps_of("2", "new")]), handlers=HANDLERS) as service:
+        after = await run_to_rest(service, "order")
+        assert before.definition_id != after.definition_id
+        for run, name in ((before, "old"), (after, "new")):
+            await service.signal(WS, run.id, "paid", {"sum": 1})
+            assert (await until(lambda run=run: _ended(service, run.id))).output == {"sum": 1, "by": name}
+
+
+async def test_a_version_never_changes(place: Places) -> None:
+    async with serving(place, handlers=HANDLERS) as service:
+        one = await service.add_definition(WS, steps_of("1", "old"))
+        same = await service.add_definition(WS, steps_of("1", "old"))
+        assert (one.created, same.created, same.definition.id) == (True, False, one.definition.id)
+        with pytest.raises(RequestConflict, match="another version"):
+            await service.add_definition(WS, steps_of("1", "new"))
+        elsewhere = await service.add_definition("other", steps_of("1", "new"))
+        assert elsewhere.definition.id != one.definition.id
+        with pytest.raises(NotFound):
+            await service.start(WS, StartRun(definition_id=elsewhere.definition.id))
+
+
+async def test_a_run_waits_for_its_graph_to_be_served_again(place: Places) -> None:
+    async with serving(place, chain("pays", waits_for_payment)) as service:
+        run = await run_to_rest(service, "pays")
+    clock = FakeClock(run.created_at + timedelta(hours=1))
+    async with serving(place, clock=clock) as service:
+        await service.signal(WS, run.id, "payment_confirmed", {"amount": 1})
+        put_off = await until(lambda: _due_later(service, run.id))
+        assert put_off.status is RunStatus.WAITING
+    clock.advance(60)
+    async with serving(place, chain("pays", waits_for_payment), clock=clock) as service:
+        assert (await until(lambda: _ended(service, run.id))).output == {"log": [{"amount": 1}]}
+
+
+async def _due_later(service: Any, run_id: str) -> Any:
+    run = await service.run(WS, run_id)
+    return run if run.claim is None and run.due_at is not None and run.due_at > service.clock.now() else None

@@ -69,6 +69,7 @@ SURFACE = [
     "append",
     "interrupt",
     "overwrite",
+    "request_approval",
 ]
 LADDER = [
     {"errors", "ids", "clock", "fingerprint", "messages", "events", "promise"},

@@ -10,7 +10,7 @@ from statewright.runtime.interrupt import interrupt, sleep, wait_for_event
 from statewright.runtime.iterate import Step, StepIterator
 from statewright.runtime.program import Validate
 from statewright.runtime.snapshot import StateSnapshot, TaskSnapshot
-from statewright.runtime.start import TIMED_OUT
+from statewright.runtime.start import TIMED_OUT, read_answers
 from statewright.runtime.state_graph import MessagesStateGraph, StateGraph
 from statewright.runtime.stream import StreamMode
 from statewright.runtime.thread_state import diff
@@ -39,6 +39,7 @@ __all__ = [
     "get_store",
     "get_stream_writer",
     "interrupt",
+    "read_answers",
     "sleep",
     "wait_for_event",
 ]

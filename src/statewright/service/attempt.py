@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final, cast
 
 from statewright.checkpoint import Checkpointer, Hold
 from statewright.clock import Clock
-from statewright.errors import Fenced, RecordConflict, StatewrightError, StorageUnavailable, ThreadBusy
+from statewright.errors import Fenced, NotFound, RecordConflict, StatewrightError, StorageUnavailable, ThreadBusy
 from statewright.graph import Command, RunStarter
 from statewright.runs import (
+    Advance,
     Condition,
     Ledger,
     Order,
@@ -29,13 +30,23 @@ from statewright.runtime.awaiting import answered
 from statewright.runtime.thread_calls import call_in_thread
 from statewright.service.hub import Hub
 from statewright.service.progress import OnEnd, Progress, Stopping
-from statewright.service.questions import Arrived, arrived, next_due
+from statewright.service.questions import (
+    Arrived,
+    arrived,
+    due_again,
+    ignored_events,
+    next_due,
+    taken_changes,
+    unfit,
+)
 from statewright.service.recorder import LogSource, RunRecorder
 
 logger = logging.getLogger("statewright.service")
 _OPEN: Final = (StepStatus.PENDING, StepStatus.RUNNING, StepStatus.WAITING)
 _LATER: Final = timedelta(seconds=0.5)
 """After how long a run is tried again that could not be begun with."""
+_MISSING: Final = timedelta(seconds=10)
+"""After how long a run is looked at again whose graph is not served."""
 AppOf = Callable[[Run], Awaitable[CompiledGraph]]
 
 
@@ -52,6 +63,7 @@ class Surroundings:
         hub: Hub,
         durability: str,
         max_steps: int,
+        max_output: int,
         parts: Mapping[str, Any] | None = None,
         starter_of: Callable[[Run, Progress], RunStarter] | None = None,
         on_end: OnEnd | None = None,
@@ -64,6 +76,7 @@ class Surroundings:
         self.hub = hub
         self.durability = durability
         self.max_steps = max_steps
+        self.max_output = max_output
         self.parts = parts or {}
         self.starter_of = starter_of
         self.on_end = on_end
@@ -141,13 +154,18 @@ class RunAttempt:
         around, run = self._around, self._run
         try:
             app = await around.app_of(run)
+        except NotFound as error:
+            # It was served when the run began. Whoever mends that does not want the run to have failed meanwhile.
+            logger.warning("Run %s is put off: %s", run.id, error)
+            await self._put_off(around.clock.now() + _MISSING)
+            return
         except Exception as error:
             await self._fail(Progress(run, _NO_GRAPH), error)
             return
         given, progress = await self._begun(app)
         if progress is None:
             return
-        progress.on_end = around.on_end
+        progress.on_end, progress.max_output = around.on_end, around.max_output
         self._progress, progress.stopping = progress, self._stopping
         if run.deadline_at is not None and run.deadline_at <= around.clock.now():
             progress.stopping = "timeout"
@@ -178,14 +196,38 @@ class RunAttempt:
         """What has come for a waiting run. If that is nothing yet, it goes on waiting."""
         around, run, now = self._around, self._run, self._around.clock.now()
         inbox = await answered(around.ledger.find(Signal, where(run_id=run.id, taken=False), order=Order("created_at")))
-        come: Arrived = arrived(waits, inbox, now)
+        come = arrived(waits, inbox, now)
+        await self._refuse_unfit(come)
         out_of_time = run.deadline_at is not None and run.deadline_at <= now
+        if not come.ended and come.refused:
+            await self._ignore(come, next_due(waits, run.deadline_at))
+            return None, None
         if not come.ended and not out_of_time:
             values = {"claim": None, "worker_id": None, "due_at": next_due(waits, run.deadline_at)}
             await self._still_waiting(values)
             return None, None
         answers = cast("Any", Command)(resume=come.answers)
         return answers, Progress(run, app.graph, steps=steps, waits=waits, arrived=come)
+
+    async def _refuse_unfit(self, come: Arrived) -> None:
+        """Let the waits go on whose answers do not have the type that was asked for."""
+        typed = [wait for wait in come.ended if wait.schema is not None and wait.id in come.signals]
+        if not typed:
+            return
+        saved = await answered(self._around.saver.load(self._run.thread_id))
+        refused = unfit(saved, {wait.interrupt_id: come.answers[wait.interrupt_id] for wait in typed})
+        for wait in typed:
+            if wait.interrupt_id in refused:
+                come.refuse(wait, refused[wait.interrupt_id])
+
+    async def _ignore(self, come: Arrived, due: datetime | None) -> None:
+        """Note that nothing came that fits; the run goes on waiting."""
+        around, run, now = self._around, self._run, self._around.clock.now()
+        values = {"claim": None, "worker_id": None, "due_at": due}
+        guard = [Condition("claim", "=", run.claim)]
+        advance = Advance(run.id, now, values, ignored_events(come), guard)
+        await answered(around.ledger.write([advance, *taken_changes(come), *due_again(run.id, now)]))
+        around.hub.publish(advance.written)
 
     async def _still_waiting(self, values: Mapping[str, Any]) -> None:
         guard = [Condition("claim", "=", self._run.claim), Condition("version", "=", self._run.version)]

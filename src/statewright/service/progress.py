@@ -12,13 +12,15 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final, Literal, Protocol
 
+from pydantic_core import to_json
+
 from statewright.checkpoint import Commit, Interrupt, Pending, Task
 from statewright.events import Entry, Log
 from statewright.graph import START, Graph
 from statewright.ids import digest
 from statewright.runs import (
     Advance,
-    Among,
+    Approval,
     Change,
     Condition,
     Delete,
@@ -29,7 +31,6 @@ from statewright.runs import (
     Plus,
     Run,
     RunStatus,
-    Signal,
     StepLog,
     StepRun,
     StepStatus,
@@ -40,7 +41,15 @@ from statewright.runs import (
 )
 from statewright.service.endings import Ending, ended_changes
 from statewright.service.plain import as_json, error_from_text, error_json, iso
-from statewright.service.questions import Arrived, approval_of, next_due, wait_of
+from statewright.service.questions import (
+    Arrived,
+    approval_of,
+    due_again,
+    ignored_events,
+    next_due,
+    taken_changes,
+    wait_of,
+)
 
 Stopping = Literal["pause", "release", "timeout"]
 """Why a run is being stopped, if it is not its own doing: to pause it, to let another worker have it, or because its
@@ -104,6 +113,8 @@ class Progress:
         self._log_parts = 0
         self.more: list[Change] = []
         """What else goes with the next write: runs that a node has started."""
+        self.max_output = 10_000_000
+        """Bytes of JSON that the result may have."""
         self.on_end: OnEnd | None = None
         """What else happens in the instant in which the run ends."""
 
@@ -198,17 +209,18 @@ class Progress:
 
     def _take(self, moves: Moves, arrived: Arrived, now: datetime) -> None:
         """Note what has come for the run while it waited."""
-        taken: set[str] = set()
+        told: set[str] = set()
         for wait in arrived.ended:
             self._waits.pop(wait.interrupt_id, None)
             signal = arrived.signals.get(wait.id)
             step = self._step_of(wait)
             if signal is None:
                 self._lapse(moves, wait, step, now)
-            elif signal.id not in taken:
-                taken.add(signal.id)
+            elif signal.id not in told:
+                told.add(signal.id)
                 moves.tell("SIGNAL_RECEIVED", {"signalType": signal.type, "signalId": signal.key}, step)
-                moves.changes.append(Update(Signal, signal.id, {"taken": True}))
+        moves.events.extend(ignored_events(arrived))
+        moves.changes.extend(taken_changes(arrived))
         moves.tell("WORKFLOW_RESUMED", {"reason": _reason(arrived)})
         moves.changes.append(Delete(Wait, [Condition("id", "in", [wait.id for wait in arrived.ended])]))
         still = {wait.step_id for wait in self._waits.values()}
@@ -362,7 +374,7 @@ class Progress:
         told: Any = next(entry[4] for entry in log.entries if entry[0] == "run_finished")
         status: str = told["status"]
         if status == "completed":
-            self._end_as(moves, Ending.completed(as_json(self.output_of(values))), now)
+            self._complete_run(moves, as_json(self.output_of(values)), now)
         elif self.stopping == "release":
             moves.values.update(claim=None, worker_id=None, due_at=now)
         elif self.stopping == "timeout":
@@ -378,6 +390,14 @@ class Progress:
         """What the graph shows of its last state; set by the recorder, which knows the program."""
         return dict(values)
 
+    def _complete_run(self, moves: Moves, output: Json, now: datetime) -> None:
+        size = len(to_json(output))
+        if size <= self.max_output:
+            self._end_as(moves, Ending.completed(output), now)
+            return
+        told = f"The result has {size} bytes as JSON, and {self.max_output} are kept. Let the graph show less of it."
+        self._end_as(moves, Ending.failed({"message": told, "code": "OUTPUT_TOO_LARGE"}), now)
+
     def _pause(self, moves: Moves) -> None:
         moves.values.update(status=RunStatus.PAUSED, claim=None, worker_id=None, due_at=None)
         moves.tell("WORKFLOW_PAUSED", {"reason": "paused"})
@@ -388,10 +408,7 @@ class Progress:
         moves.values.update(status=RunStatus.WAITING, claim=None, worker_id=None, due_at=due)
         moves.tell("WORKFLOW_PAUSED", {"reason": _reason_to_wait(waits)})
         # What came while the run was at work has not been looked at: then it is due at once.
-        early = Among(Signal, "run_id", where(run_id=self.run.id, taken=False))
-        moves.ends.append(
-            UpdateAll(Run, [Condition("id", "=", self.run.id), Condition("id", "in", early)], {"due_at": now})
-        )
+        moves.ends.extend(due_again(self.run.id, now))
 
     def _end_as(self, moves: Moves, ending: Ending, now: datetime) -> None:
         moves.values.update(ending.values(now))
@@ -403,7 +420,9 @@ class Progress:
             values = {"status": StepStatus.FAILED, "error": stopped, "completed_at": now}
             moves.ends.append(UpdateAll(StepRun, conditions, values))
         if self._waits:
+            gone = {"decision": "expired" if self.stopping == "timeout" else "cancelled", "decided_at": now}
             moves.ends.append(Delete(Wait, where(run_id=self.run.id)))
+            moves.ends.append(UpdateAll(Approval, where(run_id=self.run.id, decision=None), gone))
         ended = replace(self.run, **ending.values(now))
         moves.ends.extend(ended_changes(ended, ending, now))
         if self.on_end is not None:

@@ -7,10 +7,25 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, cast
 
-from statewright.checkpoint import Interrupt
+from statewright.checkpoint import Interrupt, SavedCheckpoint
+from statewright.errors import InvalidResume
 from statewright.ids import digest
-from statewright.runs import Approval, Json, Run, Signal, StepRun, Wait
-from statewright.runtime import TIMED_OUT
+from statewright.runs import (
+    Among,
+    Approval,
+    Change,
+    Condition,
+    Json,
+    NewEvent,
+    Run,
+    Signal,
+    StepRun,
+    Update,
+    UpdateAll,
+    Wait,
+    where,
+)
+from statewright.runtime import TIMED_OUT, read_answers
 from statewright.service.plain import as_json
 from statewright.state import hint_json_schema
 
@@ -73,6 +88,26 @@ class Arrived:
     """By wait, what came for it; not of those whose time is over."""
     lapsed: list[Wait] = field(default_factory=list[Wait])
     """The waits whose time is over."""
+    refused: list[tuple[Signal, str]] = field(default_factory=list[tuple[Signal, str]])
+    """The signals that do not fit what was asked, and why."""
+
+    def refuse(self, wait: Wait, why: str) -> None:
+        """Let a wait go on, whose answer does not fit."""
+        self.ended.remove(wait)
+        del self.answers[wait.interrupt_id]
+        self.refused.append((self.signals.pop(wait.id), why))
+
+
+def unfit(saved: SavedCheckpoint | None, answers: Mapping[str, Json]) -> dict[str, str]:
+    """The answers that do not have the type that their question asks for, by interrupt, and why."""
+    open_questions = saved.pending.open if saved is not None else ()
+    refused: dict[str, str] = {}
+    for identity, value in answers.items():
+        try:
+            read_answers({identity: value}, open_questions)
+        except InvalidResume as error:
+            refused[identity] = str(error)
+    return refused
 
 
 def arrived(waits: Sequence[Wait], inbox: Iterable[Signal], now: datetime) -> Arrived:
@@ -105,3 +140,23 @@ def next_due(waits: Iterable[Wait], deadline: datetime | None) -> datetime | Non
     """When a waiting run goes on by itself."""
     instants = [wait.due_at for wait in waits if wait.due_at is not None]
     return min([*instants, *([deadline] if deadline is not None else [])], default=None)
+
+
+def ignored_events(come: Arrived) -> list[NewEvent]:
+    """That signals came which do not fit."""
+    return [
+        NewEvent("SIGNAL_IGNORED", {"signalType": signal.type, "signalId": signal.key, "reason": why})
+        for signal, why in come.refused
+    ]
+
+
+def taken_changes(come: Arrived) -> list[Change]:
+    """What takes the signals out of the inbox that have been looked at; another answer may come then."""
+    refused = [Update(Signal, signal.id, {"taken": True, "key": None}) for signal, _ in come.refused]
+    return [*refused, *(Update(Signal, one, {"taken": True}) for one in {each.id for each in come.signals.values()})]
+
+
+def due_again(run_id: str, now: datetime) -> list[Change]:
+    """What makes a run due at once that begins to wait, if something has come that nobody has looked at."""
+    early = Among(Signal, "run_id", where(run_id=run_id, taken=False))
+    return [UpdateAll(Run, [Condition("id", "=", run_id), Condition("id", "in", early)], {"due_at": now})]

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Final, Self
+from typing import Any, Final, Literal, Self, overload
 
 from statewright.checkpoint import Checkpointer, InMemorySaver
 from statewright.clock import Clock, SystemClock
@@ -149,6 +149,7 @@ class Service:
             hub=desk.hub,
             durability=desk.settings.durability,
             max_steps=desk.settings.max_steps,
+            max_output=desk.settings.max_output,
             parts={name: part for name, part in self._parts.items() if part},
             starter_of=lambda run, progress: ChildStarter(run, progress, desk, self.starter),
             on_end=self._on_end,
@@ -306,6 +307,12 @@ class Service:
         run = await self.run(workspace_id, run_id)
         return await answered(self.desk.ledger.events(run.id, after=after, limit=limit))
 
+    @overload
+    def follow(
+        self, workspace_id: str, run_id: str, *, after: int = 0, live: Literal[False] = False
+    ) -> AsyncIterator[RunEvent]: ...
+    @overload
+    def follow(self, workspace_id: str, run_id: str, *, after: int = 0, live: bool) -> AsyncIterator[Told]: ...
     async def follow(
         self, workspace_id: str, run_id: str, *, after: int = 0, live: bool = False
     ) -> AsyncIterator[Told]:

@@ -12,6 +12,7 @@ from statewright.errors import (
     InvalidTransition,
     NotFound,
     PayloadTooLarge,
+    RequestConflict,
     SignalMismatch,
     suggestion,
 )
@@ -19,6 +20,7 @@ from statewright.ids import draw_checkpoint_id
 from statewright.runs import ENDED, Change, Condition, Insert, Json, Run, RunStatus, Signal, UpdateAll, Wait, where
 from statewright.runtime.awaiting import answered
 from statewright.service.desk import Desk
+from statewright.service.questions import approval_of, unfit
 from statewright.service.starting import size_of
 
 
@@ -79,6 +81,7 @@ class Signals:
         if unknown is not None:
             known = [wait.id for wait in waits]
             raise NotFound(f"Run {run.id} has no open question {unknown!r}. " + suggestion(unknown, known, noun="Open"))
+        await self._check_answers(run, {by_name[name].interrupt_id: value for name, value in answers.items()}, waits)
         if size_of(answers) > desk.settings.max_payload:
             raise PayloadTooLarge(f"The answers have more than {desk.settings.max_payload} bytes.")
         now = desk.now()
@@ -89,6 +92,20 @@ class Signals:
             raise InvalidTransition(f"A question of run {run.id}", "answered", "answered again", []) from None
         desk.ring()
         return await desk.records.run(workspace_id, run_id)
+
+    async def _check_answers(self, run: Run, answers: Mapping[str, Json], waits: Sequence[Wait]) -> None:
+        """Raise InvalidRequest for what has not the type that was asked for, RequestConflict for an approval."""
+        asked = [wait for wait in waits if wait.interrupt_id in answers]
+        approval = next((wait for wait in asked if approval_of(wait) is not None), None)
+        if approval is not None:
+            raise RequestConflict(
+                f"What run {run.id} waits for is an approval. Decide it: approval request {approval.id}.",
+                details={"approvalId": approval.id},
+            )
+        if any(wait.schema is not None for wait in asked):
+            saved = await answered(self._desk.saver.load(run.thread_id))
+            for why in unfit(saved, answers).values():
+                raise InvalidRequest(why)
 
     def _check(self, kind: str, payload: Json) -> None:
         if not 1 <= len(kind) <= 255:

@@ -1,0 +1,73 @@
+"""A mailbox in a file, which takes letters as a good mail service does: the same key again is the same letter.
+
+So it does not matter how often a step is executed. A process that was killed after it had sent, and before that was
+saved, sends again, and is told what it would have been told the first time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+import time
+from collections.abc import Generator
+from contextlib import closing, contextmanager
+from datetime import UTC
+from pathlib import Path
+from typing import NamedTuple
+
+from statewright.clock import Clock, SystemClock
+
+_TABLE = """
+    CREATE TABLE IF NOT EXISTS letters
+        (key TEXT PRIMARY KEY, id TEXT, recipient TEXT, text TEXT, sent_at TEXT, requests INTEGER)
+"""
+_SEND = """
+    INSERT INTO letters VALUES (?, ?, ?, ?, ?, 1)
+    ON CONFLICT (key) DO UPDATE SET requests = requests + 1
+    RETURNING key, id, recipient, text, sent_at, requests
+"""
+
+
+class Letter(NamedTuple):
+    """A letter that was sent, once."""
+
+    key: str
+    id: str
+    recipient: str
+    text: str
+    sent_at: str
+    requests: int
+    """How often it was asked for."""
+
+
+class Mailbox:
+    """The letters that were sent. Several processes may use one file."""
+
+    def __init__(self, path: Path, *, pace: float = 0.0, clock: Clock | None = None) -> None:
+        self._path = path
+        self._pace = pace
+        self._clock = clock or SystemClock()
+
+    def send(self, key: str, recipient: str, text: str) -> Letter:
+        """Send a letter, unless one was sent under the key; the letter that was sent.
+
+        The answer takes `pace` seconds, in which the letter is on its way already.
+        """
+        sent_at = f"{self._clock.now().astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+        identity = f"msg_{hashlib.sha256(key.encode()).hexdigest()[:12]}"
+        with self._opened() as connection:
+            row = connection.execute(_SEND, (key, identity, recipient, text, sent_at)).fetchone()
+        time.sleep(self._pace)
+        return Letter(*row)
+
+    def letters(self) -> list[Letter]:
+        """What was sent, in order."""
+        with self._opened() as connection:
+            return [Letter(*row) for row in connection.execute("SELECT * FROM letters ORDER BY rowid")]
+
+    @contextmanager
+    def _opened(self) -> Generator[sqlite3.Connection]:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with closing(sqlite3.connect(self._path, timeout=30)) as connection, connection:
+            connection.execute(_TABLE)
+            yield connection

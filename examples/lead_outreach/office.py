@@ -1,0 +1,66 @@
+"""The world around the workflow, without a network: who people are, where letters go, and who writes them.
+
+`OUTREACH_FOLDER` says where letters are kept, `OUTREACH_PACE` how many seconds each of these services takes.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from mail import Mailbox
+
+from statewright.messages import Message
+from statewright.models import ModelRequest, ModelResponse, ScriptedModel, Usage
+
+KNOWN: Final = {"jane@example.com": ("Jane Smith", "Acme Inc"), "li@example.org": ("Li Wei", "Kite Works")}
+_ASKED: Final = re.compile(r"email to (.+) at (.+)\. The address")
+_PRICE: Final = 0.000002  # US dollars a token
+
+
+def mailbox() -> Mailbox:
+    """Where letters go."""
+    return Mailbox(Path(os.environ.get("OUTREACH_FOLDER", "out/lead_outreach")) / "mailbox.db", pace=_pace())
+
+
+def _pace() -> float:
+    return float(os.environ.get("OUTREACH_PACE", "0"))
+
+
+class Lead(NamedTuple):
+    """Somebody who may want to hear from us."""
+
+    name: str
+    company: str
+
+
+def look_up(email: str) -> Lead:
+    """Who has an address. Raises LookupError for one that cannot be an address."""
+    time.sleep(_pace())
+    person, at, host = email.partition("@")
+    if not (person and at and "." in host):
+        raise LookupError(f"{email!r} is no address of a person. Write it as name@company.com.")
+    return Lead(*KNOWN.get(email.lower(), (person.replace(".", " ").title(), host.partition(".")[0].title())))
+
+
+def prompt(name: str, company: str, email: str) -> str:
+    """What the writer is asked; `outreach.json` says the same."""
+    return f"Write a short email to {name} at {company}. The address is {email}."
+
+
+def _letter(request: ModelRequest) -> ModelResponse:
+    """What the writer answers, and what that costs."""
+    asked = request.messages[-1].text
+    found = _ASKED.search(asked)
+    name, company = found.groups() if found else ("you", "your company")
+    text = f"Hi {name.split()[0]}, we help teams like {company} to spend less time on invoices. May I show you how?"
+    used = Usage(input_tokens=len(request.system + asked) // 4, output_tokens=len(text) // 4)
+    priced = Usage(used.input_tokens, used.output_tokens, round(used.tokens * _PRICE, 6))
+    return ModelResponse(Message(text, role="assistant"), priced, model="offline-writer", finish_reason="stop")
+
+
+writer: Final = ScriptedModel(_letter)
+"""Stands in for a provider: its letters are made of what it is asked."""

@@ -1,0 +1,12 @@
+"""`outreach.json`, compiled with the writer that needs no key: what `statewright dev` serves offline."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import handlers  # noqa: F401  # its functions register themselves
+from office import writer
+
+from statewright.workflow.steps import compile_steps
+
+app = compile_steps((Path(__file__).parent / "outreach.json").read_text(encoding="utf-8"), models=writer)

@@ -1,0 +1,302 @@
+"""The email to a lead: both forms, every decision, killed in the middle, and served."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples/lead_outreach"
+DRAFT = "Hi Jane, we help teams like Acme Inc to spend less time on invoices. May I show you how?"
+PATIENCE = 30.0
+"""Seconds after which a test gives up."""
+FORMS = {
+    "python": ("lead_name", "company", "email_draft", "sent_at", "message_id"),
+    "json": ("leadName", "company", "emailDraft", "sentAt", "messageId"),
+}
+STEPS = ("enrich-lead", "draft-email", "review-draft", "send-email")
+form = pytest.mark.parametrize("form", FORMS)
+
+
+def command(folder: Path, *args: str) -> list[str]:
+    return [sys.executable, str(EXAMPLE / "lead_outreach.py"), "--folder", str(folder / "out"), *args]
+
+
+def example(folder: Path, *args: str, said: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command(folder, *args), input=said, capture_output=True, text=True, cwd=folder, timeout=60, check=False
+    )
+
+
+def output_of(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    found = re.search(r"^Output: (.+)$", done.stdout, re.M)
+    assert found is not None, done.stdout + done.stderr
+    return json.loads(found[1])
+
+
+def run_of(text: str) -> str:
+    found = re.search(r"--run (\S+)", text)
+    assert found is not None
+    return found[1]
+
+
+def changes_of(text: str) -> dict[str, tuple[Any, Any]]:
+    """By step, the state before and after it."""
+    told = re.findall(r"^(\S+)\n  before  (.+)\n  after   (.+)$", text, re.M)
+    return {step.replace("_", "-"): (json.loads(before), json.loads(after)) for step, before, after in told}
+
+
+def types_of(text: str) -> list[str]:
+    """The types of the events, whose numbers have no gaps."""
+    told = re.findall(r"^ *(\d+) ([A-Z_]+)", text, re.M)
+    assert [int(number) for number, _ in told] == list(range(1, len(told) + 1))
+    return [kind for _, kind in told]
+
+
+def letters(folder: Path) -> list[Mapping[str, Any]]:
+    file = folder / "out/mailbox.db"
+    if not file.exists():
+        return []
+    with closing(sqlite3.connect(file)) as connection:
+        connection.row_factory = sqlite3.Row
+        try:
+            return [dict(row) for row in connection.execute("SELECT * FROM letters")]
+        except sqlite3.OperationalError:  # it is just being made
+            return []
+
+
+# -- from the lead to the letter
+
+
+@form
+def test_the_states_are_as_the_steps_promise(tmp_path: Path, form: str) -> None:
+    done = example(tmp_path, "--form", form, "--decide", "approved")
+    assert done.returncode == 0, done.stderr
+    name, company, draft, sent_at, message_id = FORMS[form]
+    changes = changes_of(done.stdout)
+    assert tuple(changes) == STEPS
+    enriched = {name: "Jane Smith", company: "Acme Inc"}
+    drafted = {**enriched, draft: DRAFT}
+    assert changes["enrich-lead"] == ({}, enriched)
+    assert changes["draft-email"] == (enriched, drafted)
+    decision = {"decision": "approved", "approved": True, "decidedBy": "Ann"}
+    reviewed = drafted | ({"review-draft_decision": decision} if form == "json" else {})
+    assert changes["review-draft"] == (drafted, reviewed)
+    [letter] = letters(tmp_path)
+    sent = {sent_at: letter["sent_at"], message_id: letter["id"]}
+    assert changes["send-email"] == (reviewed, reviewed | sent)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", letter["sent_at"])
+    assert (letter["recipient"], letter["text"], letter["requests"]) == ("jane@example.com", DRAFT, 1)
+
+
+@form
+def test_the_output_is_the_final_state_and_nothing_but_the_fields_that_are_promised(tmp_path: Path, form: str) -> None:
+    done = example(tmp_path, "--form", form, "--decide", "approved")
+    output = output_of(done)
+    assert output == changes_of(done.stdout)["send-email"][1]
+    # The approval of a step in JSON keeps in the state what was decided; nothing else may be beside the five fields.
+    assert set(output) - {"review-draft_decision"} == set(FORMS[form])
+    assert re.search(r"^Cost: 1 call, \d+ \+ \d+ tokens, \$0\.000\d+$", done.stdout, re.M)
+
+
+@form
+def test_the_events_tell_of_every_step_and_of_the_approval(tmp_path: Path, form: str) -> None:
+    told = types_of(example(tmp_path, "--form", form, "--decide", "approved").stdout)
+    assert told == [
+        "WORKFLOW_STARTED",
+        *("STEP_STARTED", "STEP_COMPLETED"),
+        *("STEP_STARTED", "LLM_CALL_COMPLETED", "STEP_COMPLETED"),
+        *("STEP_STARTED", "STEP_WAITING", "APPROVAL_REQUESTED", "WORKFLOW_PAUSED"),
+        *("APPROVAL_DECIDED", "SIGNAL_RECEIVED", "WORKFLOW_RESUMED", "STEP_COMPLETED"),
+        *("STEP_STARTED", "STEP_COMPLETED"),
+        "WORKFLOW_COMPLETED",
+    ]
+
+
+# -- decisions
+
+
+@form
+def test_an_edited_email_is_the_one_that_is_sent(tmp_path: Path, form: str) -> None:
+    done = example(tmp_path, "--form", form, "--decide", "edited", "--text", "Hi Jane, shall we talk?")
+    assert done.returncode == 0, done.stderr
+    assert output_of(done)[FORMS[form][2]] == "Hi Jane, shall we talk?"
+    assert [letter["text"] for letter in letters(tmp_path)] == ["Hi Jane, shall we talk?"]
+
+
+@form
+def test_a_rejected_email_is_not_sent_and_the_run_says_why(tmp_path: Path, form: str) -> None:
+    done = example(tmp_path, "--form", form, "--decide", "rejected")
+    assert done.returncode == 1
+    assert types_of(done.stdout)[-1] == "WORKFLOW_FAILED"
+    assert '"code": "APPROVAL_REJECTED"' in done.stdout
+    assert re.search(r"^The run is failed: .*rejected.* by Ann\.$", done.stdout, re.M)
+    assert letters(tmp_path) == []
+
+
+@form
+def test_a_decision_can_be_left_to_another_process(tmp_path: Path, form: str) -> None:
+    first = example(tmp_path, "--form", form, "--decide", "later")
+    assert first.returncode == 3, first.stderr
+    assert "The run is waiting." in first.stdout
+    second = example(tmp_path, "--run", run_of(first.stdout), "--decide", "approved")
+    assert second.returncode == 0, second.stderr
+    assert types_of(second.stdout)[: len(types_of(first.stdout))] == types_of(first.stdout)
+    assert types_of(second.stdout).count("LLM_CALL_COMPLETED") == 1
+    assert len(letters(tmp_path)) == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "code", "text"), [("a\n", 0, DRAFT), ("Hello!\n", 0, "Hello!"), ("\n", 3, None), ("", 3, None)]
+)
+def test_somebody_at_the_terminal_is_asked(tmp_path: Path, said: str, code: int, text: str | None) -> None:
+    done = example(tmp_path, "--form", "json", said=said)
+    assert done.returncode == code, done.stderr
+    assert "Send this to Jane Smith?" in done.stdout
+    assert [letter["text"] for letter in letters(tmp_path)] == ([text] if text is not None else [])
+
+
+# -- what goes wrong
+
+
+@form
+def test_what_is_no_address_fails_the_run_before_a_model_is_asked(tmp_path: Path, form: str) -> None:
+    done = example(tmp_path, "--form", form, "--email", "nobody")
+    assert done.returncode == 1
+    assert "'nobody' is no address of a person." in done.stdout
+    assert "LLM_CALL_COMPLETED" not in types_of(done.stdout)
+    assert types_of(done.stdout).count("STEP_STARTED") == 1
+
+
+def test_a_run_that_is_nowhere_is_one_sentence(tmp_path: Path) -> None:
+    done = example(tmp_path, "--run", "run_nowhere")
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
+    assert "run_nowhere" in done.stderr
+
+
+def test_an_edit_without_a_text_is_wrong_use(tmp_path: Path) -> None:
+    assert example(tmp_path, "--decide", "edited").returncode == 2
+
+
+# -- killed
+
+
+def killed(folder: Path, *args: str, when: Callable[[str], bool]) -> str:
+    """What a process has printed until it was killed, without a warning, at the moment that a function knows."""
+    output = folder / "told.txt"
+    with (
+        output.open("w", encoding="utf-8") as file,
+        subprocess.Popen(command(folder, *args), cwd=folder, stdout=file, text=True) as process,
+    ):
+        until = time.monotonic() + PATIENCE
+        is_over = False
+        while not when(output.read_text(encoding="utf-8")):
+            assert not is_over
+            assert time.monotonic() < until
+            is_over = process.poll() is not None
+            time.sleep(0.005)
+        process.kill()
+    return output.read_text(encoding="utf-8")
+
+
+@form
+def test_a_letter_that_was_on_its_way_when_the_process_was_killed_is_not_sent_again(tmp_path: Path, form: str) -> None:
+    first = killed(
+        tmp_path, "--form", form, "--decide", "approved", "--pace", "0.8", when=lambda _: bool(letters(tmp_path))
+    )
+    assert "WORKFLOW_COMPLETED" not in first
+    [before] = letters(tmp_path)
+    second = example(tmp_path, "--run", run_of(first))
+    assert second.returncode == 0, second.stderr
+    [after] = letters(tmp_path)
+    assert after == {**before, "requests": 2}
+    output = output_of(second)
+    assert [output[name] for name in FORMS[form][3:]] == [before["sent_at"], before["id"]]
+    assert types_of(second.stdout).count("STEP_STARTED") == 4
+    assert types_of(second.stdout).count("WORKFLOW_COMPLETED") == 1
+
+
+@form
+@pytest.mark.parametrize("event", ["STEP_STARTED", "LLM_CALL_COMPLETED", "APPROVAL_REQUESTED"])
+def test_a_killed_run_goes_on_and_repeats_nothing_that_was_saved(tmp_path: Path, form: str, event: str) -> None:
+    first = killed(
+        tmp_path, "--form", form, "--decide", "later", "--pace", "0.3", when=lambda told: event in types_of(told)
+    )
+    second = example(tmp_path, "--run", run_of(first), "--decide", "approved")
+    assert second.returncode == 0, second.stderr
+    told = types_of(second.stdout)
+    assert told[: len(types_of(first))] == types_of(first)
+    assert told.count("LLM_CALL_COMPLETED") == 1
+    assert told.count("STEP_COMPLETED") == 4
+    assert [letter["requests"] for letter in letters(tmp_path)] == [1]
+
+
+# -- served
+
+
+@pytest.mark.parametrize(
+    ("file", "given"),
+    [("graph.py", {"lead_email": "li@example.org"}), ("steps.py", {"leadEmail": "li@example.org"})],
+)
+def test_it_can_be_served_and_approved_on_the_command_line(tmp_path: Path, file: str, given: Any) -> None:
+    output, name = tmp_path / "told.txt", Path(file).stem
+    options = ("--port", "0", "--database", "runs.db", "--no-reload")
+    told = {**os.environ, "OUTREACH_FOLDER": "out"}
+    with (
+        output.open("w", encoding="utf-8") as log,
+        subprocess.Popen(
+            cli("dev", str(EXAMPLE / file), *options), cwd=tmp_path, stdout=log, stderr=log, env=told
+        ) as server,
+    ):
+        try:
+            url = address(output)
+            waits = called("runs", "start", name, "--input", json.dumps(given), "--wait", "--url", url)
+            assert waits.returncode == 3, waits.stdout + waits.stderr
+            run = re.search(r"run_\w+", waits.stdout + waits.stderr)
+            assert run is not None
+            decided = called("runs", "approve", run[0], "--by", "Ann", "--url", url)
+            assert decided.returncode == 0, decided.stdout + decided.stderr
+            assert called("runs", "watch", run[0], "--url", url).returncode == 0
+        finally:
+            server.terminate()
+        assert server.wait(PATIENCE) == 0
+    [letter] = letters(tmp_path)
+    assert (letter["recipient"], letter["requests"]) == ("li@example.org", 1)
+    assert letter["text"].startswith("Hi Li, we help teams like Kite Works")
+
+
+def cli(*args: str) -> list[str]:
+    return [sys.executable, "-m", "statewright", *args]
+
+
+def called(*args: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(cli(*args), capture_output=True, text=True, timeout=60, check=False)
+
+
+def address(output: Path) -> str:
+    """Where the server listens, as it says."""
+    until = time.monotonic() + PATIENCE
+    while (found := re.search(r"http://127\.0\.0\.1:\d+", output.read_text(encoding="utf-8"))) is None:
+        assert time.monotonic() < until, output.read_text(encoding="utf-8")
+        time.sleep(0.02)
+    return found[0]
+
+
+# -- documents
+
+
+def test_the_readme_shows_the_drawing_of_the_graph(tmp_path: Path) -> None:
+    draw = [sys.executable, "-m", "statewright", "draw", str(EXAMPLE / "graph.py"), "--format", "mermaid"]
+    drawn = subprocess.run(draw, capture_output=True, text=True, cwd=tmp_path, timeout=60, check=True)
+    assert f"```mermaid\n{drawn.stdout.strip()}\n```" in (EXAMPLE / "README.md").read_text(encoding="utf-8")
