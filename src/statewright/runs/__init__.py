@@ -16,12 +16,14 @@ from statewright.runs.change import (
     Update,
     UpdateAll,
     Where,
+    delivery_of,
     where,
 )
 from statewright.runs.ledger import Group, Ledger, Order
 from statewright.runs.memory import InMemoryLedger
 from statewright.runs.records import (
     DEFAULT_WORKSPACE,
+    OF_RUNS,
     RECORDS,
     ApiKey,
     Approval,
@@ -58,6 +60,7 @@ from statewright.runs.status import (
 __all__ = [
     "DEFAULT_WORKSPACE",
     "ENDED",
+    "OF_RUNS",
     "RECORDS",
     "RUN_TRANSITIONS",
     "STEP_TRANSITIONS",
@@ -105,5 +108,6 @@ __all__ = [
     "Workspace",
     "check_transition",
     "columns_of",
+    "delivery_of",
     "where",
 ]

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
-from statewright.runs.records import Json, Record
+from statewright.ids import draw_checkpoint_id
+from statewright.runs.records import Delivery, Json, Record
 
 Operator = Literal["=", "!=", "<", "<=", ">", ">=", "in"]
 
@@ -131,3 +132,20 @@ class Forget:
 
 
 Change = Insert | Update | UpdateAll | Delete | Advance | Announce | Forget
+
+
+def delivery_of(change: Announce, webhook_id: str) -> Delivery:
+    """The message that an announcement is for one webhook."""
+    identity = f"dlv_{draw_checkpoint_id()}"
+    created = change.at.isoformat().replace("+00:00", "Z")
+    body = {"id": identity, "type": change.event_type, "createdAt": created, "data": dict(change.data)}
+    return Delivery(
+        id=identity,
+        webhook_id=webhook_id,
+        workspace_id=change.workspace_id,
+        run_id=change.run_id,
+        event_type=change.event_type,
+        body=body,
+        due_at=change.at,
+        created_at=change.at,
+    )

@@ -12,7 +12,7 @@ from operator import attrgetter, eq, ge, gt, le, lt, ne
 from typing import Any, Final, cast
 
 from statewright.errors import DuplicateRecord, RecordConflict
-from statewright.ids import draw_checkpoint_id, draw_run_id
+from statewright.ids import draw_run_id
 from statewright.runs.change import (
     Advance,
     Among,
@@ -27,17 +27,14 @@ from statewright.runs.change import (
     Update,
     UpdateAll,
     Where,
+    delivery_of,
     where,
 )
 from statewright.runs.ledger import Group, Order
-from statewright.runs.records import Delivery, Record, Run, RunLabel, Webhook, Workspace
+from statewright.runs.records import OF_RUNS, Record, Run, Webhook, Workspace
 from statewright.runs.records.record import R, columns_of
-from statewright.runs.records.run import ModelCall, StepLog, StepRun
-from statewright.runs.records.wait import Approval, Signal, Wait
 from statewright.runs.status import ENDED
 
-OF_RUNS: Final[tuple[type[Record], ...]] = (RunLabel, StepRun, ModelCall, StepLog, Wait, Signal, Approval)
-"""What goes with the run that it belongs to."""
 _COMPARED: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
     "=": eq,
     "!=": ne,
@@ -260,23 +257,6 @@ class _Draft:
                 self._changed[kind][record.id] = None
         self._forgotten.append(run_id)
         self._advanced = [one for one in self._advanced if one.run_id != run_id]
-
-
-def delivery_of(change: Announce, webhook_id: str) -> Delivery:
-    """The message that an announcement is for one webhook."""
-    identity = f"dlv_{draw_checkpoint_id()}"
-    created = change.at.isoformat().replace("+00:00", "Z")
-    body = {"id": identity, "type": change.event_type, "createdAt": created, "data": dict(change.data)}
-    return Delivery(
-        id=identity,
-        webhook_id=webhook_id,
-        workspace_id=change.workspace_id,
-        run_id=change.run_id,
-        event_type=change.event_type,
-        body=body,
-        due_at=change.at,
-        created_at=change.at,
-    )
 
 
 def _copied(record: R) -> R:

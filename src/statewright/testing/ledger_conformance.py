@@ -206,6 +206,18 @@ class _Records(_Suite):
         write(ledger, *(Update(Run, f"r{place:02}", {"input": value}) for place, value in enumerate(values)))
         assert [one.input for one in answer(ledger.find(Run))] == values
 
+    def test_a_long_input_comes_back_until_it_is_another_one_or_its_run_is_gone(self) -> None:
+        long = {"text": "x" * 100_000}
+        ledger = self.ledger_of(run("r1", input=long, due_at=NOW), run("r2", input=long), run("r3", input=long))
+        assert got(ledger, Run, "r1").input == long
+        write(ledger, Advance("r1", NOW, {"current_step": "s"}))
+        [taken] = answer(ledger.claim("w", NOW, 1))
+        assert (taken.id, taken.input) == ("r1", long)
+        write(ledger, Update(Run, "r2", {"input": None}), Advance("r3", NOW, {"input": {"n": 1}}))
+        assert [one.input for one in answer(ledger.find(Run))] == [long, None, {"n": 1}]
+        write(ledger, Forget("r1"), Insert(run("r1")))
+        assert got(ledger, Run, "r1").input is None
+
     def test_numbers_that_are_none_survive_or_are_refused(self) -> None:
         ledger = self.make_ledger()
         for place, value in enumerate((math.inf, -math.inf, math.nan)):

@@ -8,8 +8,21 @@ import pytest
 
 from statewright import InMemorySaver
 from statewright.errors import RecordConflict
-from statewright.runs import RECORDS, Advance, Announce, Insert, NewEvent, Run, RunLabel, Update, columns_of, where
-from statewright.runs.memory import OF_RUNS, InMemoryLedger, delivery_of
+from statewright.runs import (
+    OF_RUNS,
+    RECORDS,
+    Advance,
+    Announce,
+    InMemoryLedger,
+    Insert,
+    NewEvent,
+    Run,
+    RunLabel,
+    Update,
+    columns_of,
+    delivery_of,
+    where,
+)
 from statewright.testing.checkpointer_conformance import commit_after
 from statewright.testing.ledger_conformance import label, run
 

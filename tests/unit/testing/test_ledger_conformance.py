@@ -101,6 +101,13 @@ class ForgetsFields(Rewrites):
         return [change]
 
 
+class CutsInputs(Rewrites):
+    def other(self, change: Change) -> Sequence[Change]:
+        if isinstance(change, Insert) and isinstance(change.record, Run) and len(str(change.record.input)) > 1000:
+            return [Insert(replace(change.record, input={}))]
+        return [change]
+
+
 class KeepsNoBigNumbers(Rewrites):
     def other(self, change: Change) -> Sequence[Change]:
         if isinstance(change, Insert) and isinstance(change.record, Run):
@@ -570,6 +577,7 @@ BROKEN: dict[Make, str] = {
     NeverEmpty: "test_nothing_is_there_at_first",
     ForgetsFields: "test_records_of_every_class_come_back_as_they_were",
     KeepsNoBigNumbers: "test_json_comes_back_as_it_was",
+    CutsInputs: "test_a_long_input_comes_back_until_it_is_another_one_or_its_run_is_gone",
     TakesNanForNone: "test_numbers_that_are_none_survive_or_are_refused",
     KeepsWhatItIsGiven: "test_records_belong_to_whoever_has_them",
     SharesJson: "test_json_belongs_to_whoever_has_it",

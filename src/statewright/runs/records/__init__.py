@@ -29,9 +29,12 @@ RECORDS: tuple[type[Record], ...] = (
     ApiKey,
 )
 """Every class of records."""
+OF_RUNS: tuple[type[Record], ...] = (RunLabel, StepRun, ModelCall, StepLog, Wait, Signal, Approval)
+"""What belongs to a run, by its `run_id`, and goes with it."""
 
 __all__ = [
     "DEFAULT_WORKSPACE",
+    "OF_RUNS",
     "RECORDS",
     "ApiKey",
     "Approval",

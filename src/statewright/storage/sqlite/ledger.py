@@ -7,7 +7,6 @@ them, `ledger_claim` shares runs out among workers.
 from __future__ import annotations
 
 import sqlite3
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from itertools import islice
@@ -23,7 +22,7 @@ from statewright.storage.sqlite.ledger_claim import claim_runs
 from statewright.storage.sqlite.ledger_tables import UNREADABLE, Table, Tables, damaged, opened_json
 from statewright.storage.sqlite.ledger_where import conditions, ordered
 from statewright.storage.sqlite.statements import statements
-from statewright.storage.sqlite.view import Given, View
+from statewright.storage.sqlite.view import Given, View, on_event_loop
 
 T = TypeVar("T")
 FORMAT: Final = 1
@@ -62,9 +61,6 @@ class SqliteLedger(View):
     def claim(self, worker_id: str, now: datetime, limit: int) -> Answered[Sequence[Run]]:
         at = microseconds(now)
         return self._written(lambda connection: claim_runs(connection, self._tables, worker_id, at, limit))
-
-    def _written(self, job: Callable[[sqlite3.Connection], T]) -> Answered[T]:
-        return self.database.hand_over(job) if _on_event_loop() else self.database.write(job)
 
     # -- reading
 
@@ -151,7 +147,7 @@ class SqliteLedger(View):
     def _read(self, read: Callable[[sqlite3.Connection], T]) -> Answered[T]:
         """What a function reads; on a thread of its own where an event loop waits for the answer."""
         read = _of_text(read)
-        if _on_event_loop():
+        if on_event_loop():
             return self.database.read_beside(read)
         with self.database.read() as connection:
             return read(connection)
@@ -167,9 +163,3 @@ def _of_text(read: Callable[[sqlite3.Connection], T]) -> Callable[[sqlite3.Conne
             raise SerdeError("what was looked for", str(error)) from error
 
     return careful
-
-
-def _on_event_loop() -> bool:
-    """Whether an event loop runs on this thread: then nothing may wait here."""
-    asyncio = sys.modules.get("asyncio.events")
-    return asyncio is not None and asyncio._get_running_loop() is not None

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from statewright.errors import DuplicateRecord, RecordConflict, SerdeError, StorageError
 from statewright.runs import (
+    OF_RUNS,
     Advance,
     Among,
     Announce,
@@ -28,9 +29,9 @@ from statewright.runs import (
     Update,
     UpdateAll,
     Where,
+    delivery_of,
     where,
 )
-from statewright.runs.memory import OF_RUNS, delivery_of
 from statewright.storage.sqlite.ledger_tables import UNREADABLE, Table, Tables, closed_json, damaged, opened_json
 from statewright.storage.sqlite.ledger_where import conditions
 from statewright.storage.sqlite.statements import statements
@@ -42,6 +43,10 @@ _SQL: Final = statements("ledger_changes")
 _INSERT_EVENTS: Final = _SQL["insert_events"]
 _DELETE_EVENTS: Final = _SQL["delete_events"]
 _WEBHOOKS: Final = _SQL["webhooks"]
+LONG_INPUT: Final = 1000
+"""Bytes from which on the input of a run lies apart from its row."""
+_INSERT_INPUT: Final = _SQL["insert_input"]
+_DELETE_INPUT: Final = _SQL["delete_input"]
 _OF_THE_LEDGER: Final = ("version", "last_event", "updated_at")
 """What nobody but the ledger sets when a run advances."""
 
@@ -122,7 +127,23 @@ def _look(tables: Tables, kind: type[Record], identity: str, expect: Where, conn
 def _insert(tables: Tables, record: Record) -> Job:
     table = tables[type(record)]
     row = table.row(record)
-    return lambda connection: _executed(connection, table.insert, row, table, record)
+    large = _large_input(table, record, row)
+
+    def job(connection: sqlite3.Connection) -> None:
+        _executed(connection, table.insert, row, table, record)
+        if large is not None:
+            connection.execute(_INSERT_INPUT, (record.id, large))
+
+    return job
+
+
+def _large_input(table: Table[Any], record: Record, row: list[Any]) -> bytes | None:
+    """The input of a new run that is to lie apart from its row, which has none then."""
+    place = table.names.index("input") if isinstance(record, Run) else None
+    if place is None or row[place] is None or len(row[place]) <= LONG_INPUT:
+        return None
+    large, row[place] = row[place], None
+    return large
 
 
 def _update(tables: Tables, kind: type[Record], identity: str, values: Mapping[str, Any], expect: Where) -> Job:
@@ -135,6 +156,8 @@ def _update(tables: Tables, kind: type[Record], identity: str, values: Mapping[s
     def job(connection: sqlite3.Connection) -> None:
         if _executed(connection, sql, row, table, values).rowcount != 1:
             raise RecordConflict(table.name, identity, expect)
+        if kind is Run and "input" in values:
+            connection.execute(_DELETE_INPUT, (identity,))
 
     return job
 
@@ -178,6 +201,7 @@ def _delete(tables: Tables, kind: type[Record], fitting: Where) -> Job:
         if kind is Run:
             numbers = _executed(connection, f"SELECT number {condition}", marks, table).fetchall()
             connection.executemany(_DELETE_EVENTS, numbers)
+            _executed(connection, f"DELETE FROM run_inputs WHERE run IN (SELECT id {condition})", marks, table)
         _executed(connection, f"DELETE {condition}", marks, table)
 
     return job
@@ -212,6 +236,8 @@ def _advance(tables: Tables, change: Advance) -> Job:
         if found is None:
             raise RecordConflict(table.name, change.run_id, change.expect)
         number, last = found
+        if "input" in values:
+            connection.execute(_DELETE_INPUT, (change.run_id,))
         if count:
             connection.execute(_INSERT_EVENTS, (number << 32 | last, at, body))
         change.written = _numbered(change, last - count + 1)

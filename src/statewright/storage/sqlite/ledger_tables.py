@@ -15,7 +15,7 @@ from pydantic_core import from_json, to_json
 
 from statewright.checkpoint.forms import instant_of, microseconds
 from statewright.errors import DamagedDatabase, InvalidConfig, SerdeError, suggestion
-from statewright.runs import Column, Record, columns_of
+from statewright.runs import Column, Record, Run, columns_of
 from statewright.runs.records.record import R
 from statewright.storage.seal import Seal
 
@@ -24,6 +24,10 @@ _AS_THEY_ARE: Final = ("text", "integer", "real")
 """Kinds of columns whose values SQLite keeps as they are."""
 UNREADABLE: Final = (TypeError, ValueError, LookupError, AttributeError, OverflowError, RecursionError)
 """What decoding raises for bytes that were changed."""
+
+
+_WHOLE_INPUT: Final = 'ifnull("input", (SELECT body FROM run_inputs WHERE run = "workflow_runs"."id"))'
+"""The input of a run, wherever it is."""
 
 
 class Table(Generic[R]):
@@ -36,9 +40,10 @@ class Table(Generic[R]):
         self.columns: Mapping[str, Column] = {one.name: one for one in columns_of(kind)}
         self.names = tuple(self.columns)
         listed = ", ".join(f'"{name}"' for name in self.names)
-        self.select = f'SELECT {listed} FROM "{self.name}"'
+        read = ", ".join(_WHOLE_INPUT if (kind, name) == (Run, "input") else f'"{name}"' for name in self.names)
+        self.select = f'SELECT {read} FROM "{self.name}"'
         self.insert = f'INSERT INTO "{self.name}" ({listed}) VALUES ({", ".join("?" * len(self.names))})'
-        self.returning = f"RETURNING {listed}"
+        self.returning = f"RETURNING {read}"
         self._values = attrgetter(*self.names)
         self._encoders = {name: self._encoder(one) for name, one in self.columns.items()}
         self._encoded = [(place, one) for place, one in enumerate(self._encoders.values()) if one is not None]

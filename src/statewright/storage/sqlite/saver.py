@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -43,7 +42,7 @@ from statewright.storage.sqlite.places import (
 from statewright.storage.sqlite.prune import Pruner
 from statewright.storage.sqlite.removal import delete_thread
 from statewright.storage.sqlite.statements import statements
-from statewright.storage.sqlite.view import Given, View
+from statewright.storage.sqlite.view import Given, View, on_event_loop
 
 T = TypeVar("T")
 
@@ -140,9 +139,6 @@ class SqliteSaver(View):
             _copy(connection, source.id, to)
 
         return self._written(job)
-
-    def _written(self, job: Callable[[sqlite3.Connection], T]) -> Answered[T]:
-        return self.database.hand_over(job) if _on_event_loop() else self.database.write(job)
 
     def _head_id(self, connection: sqlite3.Connection, thread_id: str) -> CheckpointId | None:
         number = find_line(connection, Line(thread_id))
@@ -269,7 +265,7 @@ class SqliteSaver(View):
         ahead = self._ahead.get(thread_id) if thread_id is not None else None
         if ahead is not None and ahead.done():
             ahead = None
-        if _on_event_loop():
+        if on_event_loop():
             return self.database.read_beside(read, after=ahead)
         if ahead is not None:
             ahead.wait()
@@ -298,12 +294,6 @@ def _looking_for_damage(
 def _events(plain: Sequence[Any], thread_id: str, run_id: str, number: int) -> list[Event]:
     namespace, log = made_log(plain, run_id)
     return log.events(thread_id, namespace, number)
-
-
-def _on_event_loop() -> bool:
-    """Whether an event loop runs on this thread: then nothing may wait here."""
-    asyncio = sys.modules.get("asyncio.events")
-    return asyncio is not None and asyncio._get_running_loop() is not None
 
 
 def _lease(connection: sqlite3.Connection, thread_id: str) -> Lease | None:

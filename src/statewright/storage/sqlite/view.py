@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+import sqlite3
+import sys
+from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from statewright.errors import InvalidConfig
+from statewright.promise import Answered
 from statewright.storage.sqlite.database import SqliteDatabase
 from statewright.storage.sqlite.statements import run_script
 
+T = TypeVar("T")
 Given = SqliteDatabase | str | os.PathLike[str]
 """A database, or the path of one."""
 
@@ -30,6 +35,10 @@ class View:
         if not found:
             self.database.write(lambda connection: run_script(connection, f"{name}_tables"))
 
+    def _written(self, job: Callable[[sqlite3.Connection], T]) -> Answered[T]:
+        """What a job answers that is done in a transaction; later where an event loop runs, which must not wait."""
+        return self.database.hand_over(job) if on_event_loop() else self.database.write(job)
+
     @classmethod
     def from_conn_string(cls, conn_string: str, **options: Any) -> Self:
         """The face of the database at a path, or at a URL such as `sqlite:///runs.db`."""
@@ -48,3 +57,9 @@ class View:
         """Close the database, if this face has opened it."""
         if self._owns:
             self.database.close()
+
+
+def on_event_loop() -> bool:
+    """Whether an event loop runs on this thread: then nothing may wait here."""
+    asyncio = sys.modules.get("asyncio.events")
+    return asyncio is not None and asyncio._get_running_loop() is not None

@@ -61,7 +61,7 @@ def test_the_tables_are_made_once(connection: Any) -> None:
     run_script(connection, "ledger_tables")
     assert connection.execute("SELECT * FROM ledger").fetchall() == [(1,)]
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
-    assert tables == {"ledger", "run_events", *(kind.TABLE for kind in RECORDS)}
+    assert tables == {"ledger", "run_events", "run_inputs", *(kind.TABLE for kind in RECORDS)}
 
 
 @pytest.mark.parametrize("kind", RECORDS, ids=lambda kind: kind.TABLE)

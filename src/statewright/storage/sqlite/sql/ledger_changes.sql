@@ -12,3 +12,11 @@ WHERE place BETWEEN ?1 << 32 AND (?1 << 32) + 0xFFFFFFFF;
 SELECT id, events FROM webhooks
 WHERE workspace_id = ? AND active
 ORDER BY id;
+
+-- insert_input
+INSERT INTO run_inputs (run, body)
+VALUES (?, ?);
+
+-- delete_input
+DELETE FROM run_inputs
+WHERE run = ?;

@@ -45,6 +45,11 @@ CREATE TABLE IF NOT EXISTS workflow_runs (
     output            BLOB,
     input             BLOB
 );
+-- Inputs that are long: the row of a run is written anew with each of its steps, and its input never changes.
+CREATE TABLE IF NOT EXISTS run_inputs (
+    run  TEXT PRIMARY KEY,
+    body BLOB NOT NULL
+) WITHOUT ROWID;
 CREATE UNIQUE INDEX IF NOT EXISTS runs_by_idempotency_key ON workflow_runs (workspace_id, idempotency_key)
     WHERE idempotency_key IS NOT NULL;
 CREATE INDEX IF NOT EXISTS runs_by_workspace ON workflow_runs (workspace_id, created_at);
@@ -230,6 +235,8 @@ CREATE TABLE IF NOT EXISTS webhook_deliveries (
     body            BLOB
 );
 CREATE INDEX IF NOT EXISTS deliveries_by_webhook ON webhook_deliveries (webhook_id, created_at);
+CREATE INDEX IF NOT EXISTS deliveries_due_by_webhook ON webhook_deliveries (webhook_id, due_at)
+    WHERE due_at IS NOT NULL;
 CREATE INDEX IF NOT EXISTS deliveries_due ON webhook_deliveries (due_at)
     WHERE due_at IS NOT NULL;
 
