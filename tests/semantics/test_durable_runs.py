@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import operator
 import threading
 from collections.abc import Iterator
@@ -824,3 +825,17 @@ async def test_a_run_waits_for_its_graph_to_be_served_again(place: Places) -> No
 async def _due_later(service: Any, run_id: str) -> Any:
     run = await service.run(WS, run_id)
     return run if run.claim is None and run.due_at is not None and run.due_at > service.clock.now() else None
+
+
+async def test_secrets_are_taken_out_of_what_is_told_and_not_of_the_work(place: Places) -> None:
+    def breaks(state: State) -> State:
+        raise ValueError("the key sk-123 is wrong")
+
+    def redact(value: Any) -> Any:
+        return json.loads(json.dumps(value).replace("sk-123", "[redacted]"))
+
+    async with serving(place, chain("breaks", breaks), redact=redact) as service:
+        run = await run_to_rest(service, "breaks", {"log": ["sk-123"]})
+        assert run.error["message"] == "ValueError: the key [redacted] is wrong"
+        assert "sk-123" not in str(await service.events(WS, run.id)) + str(await service.steps(WS, run.id))
+        assert (run.input, await service.state(WS, run.id)) == ({"log": ["sk-123"]}, {"log": ["sk-123"]})

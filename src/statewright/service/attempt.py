@@ -68,6 +68,7 @@ class Surroundings:
         starter_of: Callable[[Run, Progress], RunStarter] | None = None,
         on_end: OnEnd | None = None,
         logs: LogSource | None = None,
+        redact: Callable[[Any], Any] | None = None,
     ) -> None:
         self.saver = saver
         self.ledger = ledger
@@ -81,6 +82,11 @@ class Surroundings:
         self.starter_of = starter_of
         self.on_end = on_end
         self.logs = logs
+        self.redact = redact
+
+    def prepare(self, progress: Progress) -> None:
+        """Give what tells of a run its limits, and what else happens at its end."""
+        progress.on_end, progress.max_output, progress.redact = self.on_end, self.max_output, self.redact
 
 
 class RunAttempt:
@@ -165,7 +171,7 @@ class RunAttempt:
         given, progress = await self._begun(app)
         if progress is None:
             return
-        progress.on_end, progress.max_output = around.on_end, around.max_output
+        around.prepare(progress)
         self._progress, progress.stopping = progress, self._stopping
         if run.deadline_at is not None and run.deadline_at <= around.clock.now():
             progress.stopping = "timeout"
@@ -306,7 +312,7 @@ class RunAttempt:
 
     async def _fail(self, progress: Progress, error: BaseException) -> None:
         """Write how a run ended that could not save it itself."""
-        progress.on_end = self._around.on_end
+        self._around.prepare(progress)
         changes = progress.failed(error, self._around.clock.now())
         await answered(self._around.ledger.write(changes))
         written = getattr(changes[0], "written", ())

@@ -20,6 +20,7 @@ from statewright.graph import START, Graph
 from statewright.ids import digest
 from statewright.runs import (
     Advance,
+    Announce,
     Approval,
     Change,
     Condition,
@@ -113,6 +114,8 @@ class Progress:
         self._log_parts = 0
         self.more: list[Change] = []
         """What else goes with the next write: runs that a node has started."""
+        self.redact: Callable[[Any], Any] | None = None
+        """Takes secrets out of JSON."""
         self.max_output = 10_000_000
         """Bytes of JSON that the result may have."""
         self.on_end: OnEnd | None = None
@@ -177,7 +180,30 @@ class Progress:
             return []
         self.run = replace(self.run, **{k: v for k, v in moves.values.items() if not isinstance(v, Plus)})
         guard = [Condition("claim", "=", self.token)]
-        return [Advance(self.run.id, now, moves.values, moves.events, guard), *moves.changes, *moves.ends]
+        advance = Advance(self.run.id, now, moves.values, moves.events, guard)
+        return self._redacted([advance, *moves.changes, *moves.ends])
+
+    def _redacted(self, changes: list[Change]) -> list[Change]:
+        """The changes without secrets in what is told: events, errors, messages to webhooks. Work itself is kept."""
+        if self.redact is None:
+            return changes
+        for change in changes:
+            match change:
+                case Advance():
+                    change.events = [one._replace(payload=self.redact(one.payload)) for one in change.events]
+                    change.values = self._without_secrets(change.values)
+                case Update(values=values):
+                    change.values = self._without_secrets(values)
+                case Announce():
+                    told = {name: change.data[name] for name in ("output",) if name in change.data}
+                    change.data = {**self.redact(change.data), **told}
+                case _:
+                    pass
+        return changes
+
+    def _without_secrets(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        assert self.redact is not None
+        return {**values, "error": self.redact(values["error"])} if values.get("error") is not None else values
 
     # -- beginning
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -86,7 +86,9 @@ class Service:
         webhooks: WebhookSettings | None = None,
         instruments: Sequence[Instrument] = (),
         logs: LogSource | None = None,
+        redact: Callable[[Any], Any] | None = None,
     ) -> None:
+        """`logs` has captured what nodes log and print, and `redact` takes secrets out of what is told of runs."""
         if (ledger is None) != (saver is None):
             raise ValueError("A ledger and a saver are views of one database: give both, or neither.")
         self.desk = Desk(
@@ -98,7 +100,7 @@ class Service:
         )
         desk = self.desk
         self._parts: dict[str, Any] = {"store": store, "instruments": tuple(instruments)}
-        self._logs = logs
+        self._logs, self._redact = logs, redact
         self.starter = Starter(desk.ledger, catalog, desk.clock, desk.settings)
         self._control = Control(desk)
         self._signals = Signals(desk)
@@ -154,6 +156,7 @@ class Service:
             starter_of=lambda run, progress: ChildStarter(run, progress, desk, self.starter),
             on_end=self._on_end,
             logs=self._logs,
+            redact=self._redact,
         )
         self._worker = RunWorker(desk.ledger, desk.clock, desk.settings, lambda run: RunAttempt(run, around))
         desk.ring, desk.attempt_at = self.ring, self._worker.attempt_at
