@@ -25,9 +25,13 @@ LiveKind = Literal[
     "superstep_started",
     "task_started",
     "attempt_failed",
+    "task_ended",
+    "step_started",
+    "step_finished",
     "call_finished",
     "committed",
     "resumed",
+    "run_broken_off",
     "message",
     "custom",
 ]

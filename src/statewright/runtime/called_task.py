@@ -26,7 +26,7 @@ from statewright.graph.policy import as_retries, as_timeout
 from statewright.ids import TaskId
 from statewright.runtime.attempts import Ask, Take, TaskEffect, Try, Wait, admitted, lent, take, time_left, wait
 from statewright.runtime.guards import Guards
-from statewright.runtime.journal import recall, record, wait_for, wait_for_async
+from statewright.runtime.journal import recall, record, told, wait_for, wait_for_async
 from statewright.runtime.saver_calls import resolved
 from statewright.runtime.scope import Attempt, Scope, current_scope, enter_scope
 from statewright.runtime.worker_threads import DEFAULT_THREADS, workers
@@ -243,8 +243,9 @@ class _Call:
         """Do the work, on the present thread."""
         enter_scope(self._scope)
         try:
-            value = self._called.function(*self._args, **self._kwargs) if self._is_simple else self._guarded()
-            wait_for(record(self._scope, self._key, JournalEntry(self._given, value)))
+            with told(self._scope, *self._key[1:]):
+                value = self._called.function(*self._args, **self._kwargs) if self._is_simple else self._guarded()
+                wait_for(record(self._scope, self._key, JournalEntry(self._given, value)))
         except BaseException as error:
             self._future.settle(None, error)
             return
@@ -323,11 +324,12 @@ class _Call:
     async def _run_async(self) -> None:
         enter_scope(self._scope)
         try:
-            if self._is_simple:
-                value = await self._called.function(*self._args, **self._kwargs)
-            else:
-                value = await self._guarded_async()
-            await wait_for_async(record(self._scope, self._key, JournalEntry(self._given, value)))
+            with told(self._scope, *self._key[1:]):
+                if self._is_simple:
+                    value = await self._called.function(*self._args, **self._kwargs)
+                else:
+                    value = await self._guarded_async()
+                await wait_for_async(record(self._scope, self._key, JournalEntry(self._given, value)))
         except BaseException as error:
             self._future.settle(None, error)
             return

@@ -43,7 +43,7 @@ from statewright.runtime.turns import (
     may_wait,
     next_look,
 )
-from statewright.runtime.watch import StreamBuffer
+from statewright.runtime.watch import StreamBuffer, tell_broken_off
 from statewright.runtime.worker_threads import DEFAULT_THREADS
 
 BUFFERED_PARTS = 1000
@@ -92,6 +92,9 @@ async def drive_async(run: Run, core: Core) -> None:
                 cancelled = signal or cancelled
             if buffer is not None and len(buffer.parts) >= BUFFERED_PARTS and cancelled is None:
                 await buffer.room()
+    except BaseException as error:
+        tell_broken_off(run, error)
+        raise
     finally:
         leave_scope(token)
         core.close()

@@ -27,7 +27,7 @@ from statewright.runtime.start import run_to_rest
 from statewright.runtime.superstep import Superstep
 from statewright.runtime.thread_state import rolled_back
 from statewright.runtime.turns import Keeper, await_turn, in_line, may_wait
-from statewright.runtime.watch import StreamBuffer
+from statewright.runtime.watch import StreamBuffer, tell_broken_off
 from statewright.runtime.worker_threads import DEFAULT_THREADS
 
 Parts = Generator[Any, None, None]
@@ -68,6 +68,9 @@ def drive_sync(run: Run, core: Core) -> Parts:
                 outcomes = yield from _run_many(run, effect, buffer)
                 token = enter_scope(scope)
                 answer = outcomes, draw_checkpoint_id() if draws else None
+    except BaseException as error:
+        tell_broken_off(run, error)
+        raise
     finally:
         _leave(token)
         core.close()

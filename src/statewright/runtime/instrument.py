@@ -12,7 +12,8 @@ class Instrument:
     the input, and the `Rest`, of a run; the tasks of a superstep that starts; `(task, input)` of a task that starts,
     and the outcome of one that ended; the error of an attempt and the seconds until the next one; a commit; the
     interrupts of a run that waits, and the answers, by interrupt id, of one that goes on; of calls of models and
-    tools a dict that says what was called, what it used up and how it ended; the message, and the value.
+    tools a dict that says what was called, what it used up and how it ended; the message, and the value; `(name,
+    ordinal)` of a step that starts, with the error or None of one that ended; what was raised of a run broken off.
     """
 
     def on_run_started(self, event: Event) -> None: ...
@@ -25,6 +26,18 @@ class Instrument:
     def on_task_started(self, event: Event) -> None: ...
 
     def on_task_finished(self, event: Event) -> None: ...
+
+    def on_task_ended(self, event: Event) -> None:
+        """A task has come to its end, where it ran; `on_task_finished` follows when its outcome counts."""
+
+    def on_step_started(self, event: Event) -> None:
+        """A journalled step, or a called task, is done now; one whose result is in the journal already is not."""
+
+    def on_step_finished(self, event: Event) -> None:
+        """It has ended."""
+
+    def on_run_broken_off(self, event: Event) -> None:
+        """A run ended without coming to rest: nothing could be saved, its input was wrong, nobody reads its stream."""
 
     def on_attempt_failed(self, event: Event) -> None:
         """An attempt failed, and there will be another one."""
@@ -61,6 +74,10 @@ METHOD_BY_KIND = {
     "superstep_started": "on_superstep",
     "task_started": "on_task_started",
     "task_finished": "on_task_finished",
+    "task_ended": "on_task_ended",
+    "step_started": "on_step_started",
+    "step_finished": "on_step_finished",
+    "run_broken_off": "on_run_broken_off",
     "attempt_failed": "on_attempt_failed",
     "committed": "on_commit",
     "model_called": "on_model_called",

@@ -7,7 +7,8 @@ before the step returns, whatever the durability of the run, and goes when the t
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import Any
 
 from statewright.checkpoint import JournalEntry, JournalKey, Pending
@@ -27,11 +28,30 @@ def journalled(
     key, given, entry = found
     if entry is not None:
         return _given(entry.value) if is_coroutine_function(function) else entry.value
-    result = function(*args, **kwargs)
-    if inspect.isawaitable(result):
-        return _awaited(scope, key, given, result)
-    wait_for(record(scope, key, JournalEntry(given, result)))
-    return result
+    if is_coroutine_function(function):
+        return _awaited(scope, key, given, function, args, kwargs)
+    with told(scope, name, key[2]):
+        result = function(*args, **kwargs)
+        if not inspect.isawaitable(result):
+            wait_for(record(scope, key, JournalEntry(given, result)))
+            return result
+    return _awaited(scope, key, given, lambda: result, (), {})
+
+
+@contextmanager
+def told(scope: Scope, name: str, ordinal: int) -> Generator[None]:
+    """Tell those who watch when a step is done, and how it ended."""
+    watch = scope.run.watch
+    if watch is None:
+        yield
+        return
+    watch.step_started(scope, name, ordinal)
+    try:
+        yield
+    except BaseException as error:
+        watch.step_finished(scope, name, ordinal, error)
+        raise
+    watch.step_finished(scope, name, ordinal)
 
 
 def recall(
@@ -88,9 +108,12 @@ async def wait_for_async(answer: Any) -> None:
         await answered(answer)
 
 
-async def _awaited(scope: Scope, key: JournalKey, given: str, result: Any) -> Any:
-    value = await result
-    await wait_for_async(record(scope, key, JournalEntry(given, value)))
+async def _awaited(
+    scope: Scope, key: JournalKey, given: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Any
+) -> Any:
+    with told(scope, key[1], key[2]):
+        value = await function(*args, **kwargs)
+        await wait_for_async(record(scope, key, JournalEntry(given, value)))
     return value
 
 

@@ -51,6 +51,8 @@ class Watch:
             self.emit(_of_task("task_started", scope, (scope.task, state)))
 
     def task_finished(self, scope: Scope, outcome: Any) -> None:
+        if "task_ended" in self._by_kind:
+            self.emit(_of_task("task_ended", scope, outcome))
         if "task_finished" not in self._by_kind:
             return
         event, run = _of_task("task_finished", scope, outcome), scope.run
@@ -62,6 +64,14 @@ class Watch:
     def attempt_failed(self, scope: Scope, error: BaseException, delay: float) -> None:
         if "attempt_failed" in self._by_kind:
             self.emit(_of_task("attempt_failed", scope, (error, delay)))
+
+    def step_started(self, scope: Scope, name: str, ordinal: int) -> None:
+        if "step_started" in self._by_kind:
+            self.emit(_of_task("step_started", scope, (name, ordinal)))
+
+    def step_finished(self, scope: Scope, name: str, ordinal: int, error: BaseException | None = None) -> None:
+        if "step_finished" in self._by_kind:
+            self.emit(_of_task("step_finished", scope, (name, ordinal, error)))
 
     def call_finished(self, scope: Scope, name: str, value: Any) -> None:
         if "call_finished" in self._by_kind:
@@ -168,6 +178,12 @@ def _harmless(instrument: Instrument, method: str) -> Listener:
     if method == "on_message":
         listen.wanted = instrument.wants_messages  # pyright: ignore[reportFunctionMemberAccess]  # see Watch.wants
     return listen
+
+
+def tell_broken_off(run: Run, error: BaseException) -> None:
+    """Tell those who watch that a run ended without coming to rest."""
+    if run.rest is None and run.watch is not None and run.watch.wants("run_broken_off"):
+        run.watch.emit(run_event("run_broken_off", run, error))
 
 
 def run_event(kind: EventKind, run: Run, data: Any, step: int = 0) -> Event:

@@ -35,6 +35,18 @@ class RecordingInstrument(Instrument):
     def on_task_finished(self, event: Event) -> None:
         self.events.append(event)
 
+    def on_task_ended(self, event: Event) -> None:
+        self.events.append(event)
+
+    def on_step_started(self, event: Event) -> None:
+        self.events.append(event)
+
+    def on_step_finished(self, event: Event) -> None:
+        self.events.append(event)
+
+    def on_run_broken_off(self, event: Event) -> None:
+        self.events.append(event)
+
     def on_attempt_failed(self, event: Event) -> None:
         self.events.append(event)
 
@@ -45,6 +57,12 @@ class RecordingInstrument(Instrument):
         self.events.append(event)
 
     def on_commit(self, event: Event) -> None:
+        self.events.append(event)
+
+    def on_message(self, event: Event) -> None:
+        self.events.append(event)
+
+    def on_custom(self, event: Event) -> None:
         self.events.append(event)
 
     def on_model_called(self, event: Event) -> None:

@@ -24,7 +24,7 @@ def app(record: RecordingInstrument, saver: InMemorySaver | None = None) -> Any:
 def test_what_happens_is_remembered_in_order() -> None:
     record = RecordingInstrument()
     app(record, InMemorySaver()).invoke({}, thread_id="1")
-    step = ["superstep_started", "task_started", "task_finished", "committed"]
+    step = ["superstep_started", "task_started", "task_ended", "task_finished", "committed"]
     assert record.kinds == ["run_started", "committed", *step, *step, "run_finished"]
 
 
@@ -60,5 +60,6 @@ def test_a_failed_run_is_remembered_to_its_end() -> None:
     graph = StateGraph(State).add_node("a", fail).add_edge(START, "a").compile(instruments=[record])
     with pytest.raises(ValueError, match="no luck"):
         graph.invoke({})
-    assert record.kinds == ["run_started", "superstep_started", "task_started", "task_finished", "run_finished"]
+    task = ["task_started", "task_ended", "task_finished"]
+    assert record.kinds == ["run_started", "superstep_started", *task, "run_finished"]
     assert record.events[-1].data.status == "failed"

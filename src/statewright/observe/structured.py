@@ -1,0 +1,125 @@
+"""Logs as events with fields, one a line: JSON for machines, or text for people.
+
+Loggers stay those of the standard library. `configure_logging` gives those of Statewright a handler, and undoes it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Callable, Iterable, MutableMapping
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Any, Final, Literal, Self, TextIO
+
+from statewright.errors import InvalidConfig, suggestion
+from statewright.observe.fields import error_fields, present_fields
+from statewright.observe.redaction import Redactor
+from statewright.observe.tee import untapped
+
+LogFormat = Literal["json", "console"]
+_FORMATS: Final[tuple[LogFormat, ...]] = ("json", "console")
+_LEVELS: Final = ("CRITICAL", "ERROR", "WARNING", "INFO", "DEBUG")
+_Event = MutableMapping[str, Any]
+_Processor = Callable[[Any, str, _Event], _Event]
+
+
+class ConfiguredLogging:
+    """Loggers that were given a handler; `undo` takes it from them. Also a context manager."""
+
+    def __init__(self, handler: logging.Handler, names: Iterable[str], level: int) -> None:
+        self._handler = handler
+        self._loggers = [logging.getLogger(name) for name in names]
+        self._before = [logger.level for logger in self._loggers]
+        self._level = level
+        for logger in self._loggers:
+            logger.addHandler(handler)
+            logger.setLevel(level)
+
+    def undo(self) -> None:
+        """Put everything back, but for levels that somebody else has set since."""
+        for logger, level in zip(self._loggers, self._before, strict=True):
+            logger.removeHandler(self._handler)
+            if logger.level == self._level:
+                logger.setLevel(level)
+        self._loggers, self._before = [], []
+        self._handler.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self.undo()
+
+
+def configure_logging(
+    format: LogFormat = "json",  # noqa: A002  # the word for it
+    *,
+    level: str | int = "INFO",
+    stream: TextIO | None = None,
+    loggers: Iterable[str] = ("statewright",),
+    redactor: Redactor | None = None,
+) -> ConfiguredLogging:
+    """Have loggers write events with fields to a stream, stderr unless one is given, until that is undone.
+
+    An event has `timestamp`, `level`, `logger`, `event`, what was given as `extra`, what is `bound`, the `run_id`,
+    `thread_id`, `node` and `attempt` where a task is at work, and `error_code` with the error if there is one. Secrets
+    are redacted. `loggers` are names; the empty one is the root. Raises InvalidConfig for an unknown format or level,
+    and if structlog is not installed.
+    """
+    if format not in _FORMATS:
+        raise InvalidConfig(f"format is {format!r}. " + suggestion(str(format), _FORMATS, noun="Formats"))
+    target = untapped(stream or sys.stderr)
+    handler = logging.StreamHandler(target)
+    handler.setFormatter(_formatter(format, target, redactor or Redactor()))
+    return ConfiguredLogging(handler, loggers, _level(level))
+
+
+def _level(level: str | int) -> int:
+    if isinstance(level, int):
+        return level
+    if level.upper() not in _LEVELS:
+        raise InvalidConfig(f"level is {level!r}. " + suggestion(level.upper(), _LEVELS, noun="Levels"))
+    return logging.getLevelNamesMapping()[level.upper()]
+
+
+def _formatter(form: LogFormat, stream: TextIO, redactor: Redactor) -> logging.Formatter:
+    try:
+        import structlog
+    except ImportError:
+        raise InvalidConfig("Structured logs need the package structlog: pip install 'statewright[server]'.") from None
+    own: list[Any] = [_with_head, structlog.stdlib.ExtraAdder(), _with_fields, _with_error, _redacted(redactor)]
+    if form == "json":
+        last: list[Any] = [structlog.processors.JSONRenderer(json.dumps, default=str)]
+    else:
+        last = [structlog.dev.ConsoleRenderer(colors=stream.isatty())]
+    removed = structlog.stdlib.ProcessorFormatter.remove_processors_meta
+    return structlog.stdlib.ProcessorFormatter(foreign_pre_chain=own, processors=[removed, *last])
+
+
+def _with_head(_: Any, __: str, event: _Event) -> _Event:
+    record: logging.LogRecord = event["_record"]
+    at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return {"timestamp": at, "level": record.levelname.lower(), "logger": record.name, **event}
+
+
+def _with_fields(_: Any, __: str, event: _Event) -> _Event:
+    return {**event, **{key: value for key, value in present_fields().items() if key not in event}}
+
+
+def _with_error(_: Any, __: str, event: _Event) -> _Event:
+    """The error of a record that has one, with its traceback as text."""
+    raised = event.pop("exc_info", None)
+    if not raised or raised[1] is None:
+        return event
+    return {**event, **error_fields(raised[1]), "exception": logging.Formatter().formatException(raised)}
+
+
+def _redacted(redactor: Redactor) -> _Processor:
+    def redact(_: Any, __: str, event: _Event) -> _Event:
+        private = {key: value for key, value in event.items() if key.startswith("_")}
+        shown = redactor.value({key: value for key, value in event.items() if key not in private})
+        return {**shown, **private}
+
+    return redact

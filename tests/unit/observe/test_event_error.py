@@ -1,0 +1,70 @@
+"""What went wrong, as events tell it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from statewright import START, Instrument, RetryPolicy, StateGraph
+from statewright.errors import InvalidUpdateError, NotFound, RunCancelled
+from statewright.events import Event
+from statewright.observe.event_error import code_of, error_of, is_failure
+from statewright.runtime.interrupt import Paused
+
+
+class Heard(Instrument):
+    def __init__(self) -> None:
+        self.found: list[tuple[str, Any, str | None]] = []
+
+    def _hear(self, event: Event) -> None:
+        error, node = error_of(event)
+        self.found.append((event.kind, type(error).__name__ if error else None, node))
+
+    on_task_finished = on_run_finished = on_attempt_failed = _hear
+
+
+def heard(node: Any, **options: Any) -> list[tuple[str, Any, str | None]]:
+    found = Heard()
+    graph = StateGraph({"x": int}).add_node("node", node, **options).add_edge(START, "node")
+    with suppress(ValueError):
+        graph.compile(instruments=[found]).invoke({"x": 1})
+    return found.found
+
+
+def failing(state: Any) -> None:
+    raise ValueError("no")
+
+
+def test_the_errors_of_attempts_tasks_and_runs() -> None:
+    policy = RetryPolicy(max_attempts=2, initial_interval=0.0, jitter=False, retry_on=ValueError)
+    assert heard(failing, retry_policy=policy) == [
+        ("attempt_failed", "ValueError", "node"),
+        ("task_finished", "ValueError", "node"),
+        ("run_finished", "ValueError", "node"),
+    ]
+
+
+def test_an_error_that_a_handler_is_sent_is_one_too() -> None:
+    assert heard(failing, error_handler=lambda error: None)[0] == ("task_finished", "ValueError", "node")
+
+
+def test_where_nothing_went_wrong_there_is_none() -> None:
+    assert heard(lambda state: {"x": 2}) == [("task_finished", None, "node"), ("run_finished", None, None)]
+    assert error_of(Event("custom", "x")) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("error", "failed"), [(ValueError(), True), (None, False), (RunCancelled("x"), False), (Paused(), False)]
+)
+def test_signals_and_wishes_are_no_failures(error: Any, failed: bool) -> None:
+    assert is_failure(error) is failed
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(InvalidUpdateError("x"), "SW-invalid-update-error"), (NotFound("x"), "SW-not-found"), (KeyError(), "KeyError")],
+)
+def test_the_code_of_an_error(error: Exception, code: str) -> None:
+    assert code_of(error) == code

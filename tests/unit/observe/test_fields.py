@@ -1,0 +1,49 @@
+"""What is known where something is logged."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from statewright import START, InMemorySaver, StateGraph
+from statewright.errors import InvalidUpdateError, NotFound
+from statewright.observe.fields import bound, error_fields, present_fields
+
+
+def test_what_is_bound_is_known_within() -> None:
+    with bound(request_id="r", path="/a"):
+        with bound(path="/b"):
+            assert present_fields() == {"request_id": "r", "path": "/b"}
+        assert present_fields() == {"request_id": "r", "path": "/a"}
+    assert present_fields() == {}
+
+
+@pytest.mark.parametrize("thread", [None, "t"])
+def test_the_task_at_work_is_known(thread: str | None) -> None:
+    found: list[dict[str, Any]] = []
+
+    def node(state: Any) -> None:
+        found.append(present_fields())
+
+    graph = StateGraph({"x": int}).add_node("n", node).add_edge(START, "n")
+    app = graph.compile(InMemorySaver() if thread else None)
+    with bound(request_id="r"):
+        app.invoke({"x": 1}, run_id="run", thread_id=thread)
+    named = {"thread_id": thread} if thread else {}
+    assert found == [{"request_id": "r", "run_id": "run", **named, "node": "n", "attempt": 1}]
+
+
+@pytest.mark.parametrize(
+    ("error", "fields"),
+    [
+        (NotFound("no run"), {"error_code": "SW-not-found", "api_code": "NOT_FOUND", "error": "NotFound: no run"}),
+        (
+            InvalidUpdateError("x"),
+            {"error_code": "SW-invalid-update-error", "error": "InvalidUpdateError: x"},
+        ),
+        (KeyError("k"), {"error_code": "KeyError", "error": "KeyError: 'k'"}),
+    ],
+)
+def test_what_programs_tell_an_error_by(error: Exception, fields: dict[str, Any]) -> None:
+    assert error_fields(error) == fields

@@ -1,0 +1,71 @@
+"""Calls of models and tools in the words of the conventions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from opentelemetry.semconv._incubating.attributes import gen_ai_attributes as known
+
+from statewright.observe.gen_ai import model_attributes, tool_attributes
+
+TOLD: dict[str, Any] = {
+    "model": "openai:gpt-5",
+    "agent": "Guide",
+    "input_tokens": 3,
+    "output_tokens": 2,
+    "cost": 0.25,
+    "tools": ["weather"],
+    "finish_reason": "stop",
+}
+
+
+def test_what_the_span_of_a_model_says() -> None:
+    assert model_attributes(TOLD) == {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "openai",
+        "gen_ai.system": "openai",
+        "gen_ai.request.model": "gpt-5",
+        "gen_ai.response.model": "gpt-5",
+        "gen_ai.usage.input_tokens": 3,
+        "gen_ai.usage.output_tokens": 2,
+        "gen_ai.response.finish_reasons": ["stop"],
+        "gen_ai.agent.name": "Guide",
+        "statewright.cost_usd": 0.25,
+    }
+
+
+@pytest.mark.parametrize(
+    ("told", "provider"),
+    [
+        ({"model": "google-gla:gemini"}, "gcp.gemini"),
+        ({"model": "bedrock:a.b:c"}, "bedrock:a.b"),
+        ({"model": "gpt-5-2025", "request_model": "openai:gpt-5"}, "openai"),
+        ({"model": "x", "provider": "mistral"}, "mistral_ai"),
+        ({"model": "x"}, None),
+        ({}, None),
+    ],
+)
+def test_the_provider_where_it_can_be_told(told: dict[str, Any], provider: str | None) -> None:
+    assert model_attributes(told).get("gen_ai.provider.name") == provider
+
+
+def test_the_model_that_was_asked_for_may_differ_from_the_one_that_answered() -> None:
+    found = model_attributes({"model": "gpt-5-2025", "request_model": "openai:gpt-5"})
+    assert (found["gen_ai.request.model"], found["gen_ai.response.model"]) == ("gpt-5", "gpt-5-2025")
+
+
+def test_what_the_span_of_a_tool_says() -> None:
+    assert tool_attributes({"tool": "weather", "call": "c1", "agent": "Guide"}) == {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": "weather",
+        "gen_ai.tool.call.id": "c1",
+        "gen_ai.tool.type": "function",
+        "gen_ai.agent.name": "Guide",
+    }
+
+
+def test_the_conventions_know_every_name() -> None:
+    names = {value for value in vars(known).values() if isinstance(value, str) and value.startswith("gen_ai.")}
+    said = {*model_attributes(TOLD), *tool_attributes({"tool": "t", "call": "c"})} - {"statewright.cost_usd"}
+    assert said <= names

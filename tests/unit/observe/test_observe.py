@@ -1,0 +1,22 @@
+"""The front door of the instruments."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from statewright import observe
+
+
+def test_everything_that_is_named_is_there() -> None:
+    assert sorted(observe.__all__) == list(observe.__all__)
+    assert all(hasattr(observe, name) for name in observe.__all__)
+
+
+def test_importing_it_loads_no_library() -> None:
+    code = (
+        "import sys, statewright.observe\n"
+        "print([name for name in ('prometheus_client', 'opentelemetry', 'structlog') if name in sys.modules])"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert said == "[]\n"

@@ -1,0 +1,143 @@
+"""Spans opened and closed, and which of them is current."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from opentelemetry import context, trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanKind, StatusCode
+
+from statewright.errors import InvalidUpdateError
+from statewright.observe.redaction import Redactor
+from statewright.observe.spans import Spans, nanoseconds
+
+TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+class Bench:
+    def __init__(self) -> None:
+        self.exporter = InMemorySpanExporter()
+        provider = TracerProvider()
+        provider.add_span_processor(SimpleSpanProcessor(self.exporter))
+        self.spans = Spans(provider, Redactor())
+
+    @property
+    def ended(self) -> list[Any]:
+        return list(self.exporter.get_finished_spans())
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+def test_a_span_has_its_times_its_parent_and_its_attributes(bench: Bench) -> None:
+    outer = bench.spans.open("outer", {"n": 1}, 100)
+    inner = bench.spans.open("inner", {}, 200, parent=bench.spans.within(outer), calls=True)
+    bench.spans.close(inner, 300)
+    bench.spans.close(outer, 400)
+    first, second = bench.ended
+    assert (first.name, first.start_time, first.end_time, first.kind) == ("inner", 200, 300, SpanKind.CLIENT)
+    assert first.parent.span_id == second.context.span_id
+    assert (second.parent, dict(second.attributes), second.kind) == (None, {"n": 1}, SpanKind.INTERNAL)
+
+
+def test_an_entered_span_is_current_until_it_is_left(bench: Bench) -> None:
+    before = trace.get_current_span()
+    opened = bench.spans.open("a", {}, 1)
+    assert not bench.spans.is_entered(opened)
+    bench.spans.enter(opened)
+    assert trace.get_current_span() is opened.span
+    assert bench.spans.has_current
+    bench.spans.leave(opened)
+    assert trace.get_current_span() is before
+    bench.spans.leave(opened)  # again: nothing happens
+    assert trace.get_current_span() is before
+
+
+def test_a_span_that_is_not_current_here_is_not_left(bench: Bench) -> None:
+    first, second = bench.spans.open("a", {}, 1), bench.spans.open("b", {}, 1)
+    token = context.attach(trace.set_span_in_context(second.span))
+    try:
+        bench.spans.leave(first)
+        assert trace.get_current_span() is second.span
+    finally:
+        context.detach(token)
+
+
+def test_an_error_is_told_without_secrets(bench: Bench) -> None:
+    opened = bench.spans.open("a", {}, 1)
+    try:
+        raise InvalidUpdateError("password=hunter2")
+    except InvalidUpdateError as error:
+        bench.spans.close(opened, 2, error=error)
+    (span,) = bench.ended
+    assert span.status.status_code is StatusCode.ERROR
+    assert span.status.description == "InvalidUpdateError: password=[redacted]"
+    assert span.attributes["error.type"] == "SW-invalid-update-error"
+    (event,) = span.events
+    assert event.attributes["exception.type"].endswith("InvalidUpdateError")
+    assert "test_an_error_is_told_without_secrets" in event.attributes["exception.stacktrace"]
+    assert "hunter2" not in str(dict(event.attributes))
+
+
+def test_an_error_may_be_named_only(bench: Bench) -> None:
+    opened = bench.spans.open("a", {}, 1)
+    bench.spans.close(opened, 2, error=ValueError("x"), described=False)
+    assert (bench.ended[0].events, bench.ended[0].status.description) == ((), "ValueError: x")
+
+
+def test_a_span_that_was_to_begin_later_never_was(bench: Bench) -> None:
+    bench.spans.close(bench.spans.open("a", {}, 10), 9)
+    assert bench.ended == []
+
+
+def test_a_caller_elsewhere(bench: Bench) -> None:
+    parent = bench.spans.remote({"traceparent": TRACEPARENT, "tracestate": "a=b", "other": 1})
+    bench.spans.close(bench.spans.open("a", {}, 1, parent=parent), 2)
+    (span,) = bench.ended
+    assert f"{span.parent.trace_id:032x}-{span.parent.span_id:016x}" == TRACEPARENT[3:-3]
+    assert span.parent.trace_state["a"] == "b"
+
+
+@pytest.mark.parametrize("told", [{}, {"traceparent": "nonsense"}, {"traceparent": 7}, {"traceparent": ""}])
+def test_a_caller_that_is_none_is_ignored(bench: Bench, told: dict[str, Any]) -> None:
+    assert bench.spans.remote(told) is None
+
+
+def test_a_caller_that_is_none_is_not_what_is_current(bench: Bench) -> None:
+    remote = bench.spans.remote({"traceparent": TRACEPARENT})
+    assert remote is not None
+    token = context.attach(remote)
+    try:
+        assert bench.spans.remote({"other": 1}) is None
+    finally:
+        context.detach(token)
+
+
+def test_an_instant_as_spans_count_time() -> None:
+    assert nanoseconds(datetime(1970, 1, 1, 0, 0, 1, 5, tzinfo=UTC)) == 1_000_005_000
+
+
+MISSING = """
+import sys
+sys.modules["opentelemetry"] = None
+from statewright.errors import InvalidConfig
+from statewright.observe import Tracing
+try:
+    Tracing()
+except InvalidConfig as error:
+    print(error)
+"""
+
+
+def test_a_missing_library_is_named() -> None:
+    said = subprocess.run([sys.executable, "-c", MISSING], capture_output=True, text=True, check=True).stdout
+    assert said == "Traces need the package opentelemetry-sdk: pip install 'statewright[otel]'.\n"

@@ -1,0 +1,136 @@
+"""Who is at work."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from typing import Any
+
+import pytest
+
+from statewright import START, InMemorySaver, Instrument, RetryPolicy, Runtime, StateGraph, append, entrypoint, task
+from statewright.events import Event
+from statewright.observe.captured import Place
+from statewright.observe.speaker import present_speaker
+
+
+class Ids(Instrument):
+    """The ids of the tasks of the run's own graph, by node."""
+
+    def __init__(self) -> None:
+        self.by_node: dict[str | None, str | None] = {}
+
+    def on_task_started(self, event: Event) -> None:
+        if not event.namespace:
+            self.by_node[event.node] = event.task_id
+
+
+def compiled(graph: StateGraph, ids: Ids, saver: Any = None) -> Any:
+    return graph.compile(saver, instruments=[ids])
+
+
+def beside(**nodes: Any) -> StateGraph:
+    graph = StateGraph({"log": append})
+    for name, node in nodes.items():
+        graph.add_node(name, node).add_edge(START, name)
+    return graph
+
+
+def test_outside_of_tasks_nobody_is() -> None:
+    assert present_speaker() is None
+
+
+@pytest.mark.parametrize("drives_async", [False, True])
+def test_tasks_beside_each_other_are_told_apart(drives_async: bool) -> None:
+    found: dict[str, Place | None] = {}
+    ids = Ids()
+
+    def plain(state: Any) -> None:
+        found["plain"] = present_speaker()
+
+    async def coroutine(state: Any) -> None:
+        await asyncio.sleep(0)
+        found["coroutine"] = present_speaker()
+
+    app = compiled(beside(plain=plain, coroutine=coroutine), ids)
+    asyncio.run(app.ainvoke({})) if drives_async else app.invoke({})
+    assert found == {name: Place(ids.by_node[name] or "", name, 1) for name in ("plain", "coroutine")}
+    assert present_speaker() is None
+
+
+@pytest.mark.parametrize("saver", [None, InMemorySaver])
+@pytest.mark.parametrize("memory", ["call", "none"])
+def test_what_a_subgraph_does_is_done_by_the_task_that_called_it(saver: Any, memory: Any) -> None:
+    found: list[Place | None] = []
+    ids = Ids()
+    innermost = beside(deep=lambda state: found.append(present_speaker())).compile()
+    inner = beside(within=innermost).compile()
+    graph = StateGraph({"log": append}).add_node("outer", inner, memory=memory).add_edge(START, "outer")
+    compiled(graph, ids, saver and saver()).invoke({}, **({"thread_id": "t"} if saver else {}))
+    assert found == [Place(ids.by_node["outer"] or "", "deep", 1)]
+
+
+def test_each_attempt_is_told_apart() -> None:
+    found: list[Place | None] = []
+
+    def flaky(state: Any) -> None:
+        found.append(present_speaker())
+        if len(found) < 3:
+            raise ValueError("no")
+
+    policy = RetryPolicy(max_attempts=3, initial_interval=0.0, jitter=False, retry_on=ValueError)
+    graph = StateGraph({"log": append}).add_node("n", flaky, retry_policy=policy).add_edge(START, "n")
+    graph.compile().invoke({})
+    assert [place and place.attempt for place in found] == [1, 2, 3]
+
+
+def test_a_called_task_speaks_for_the_one_that_called_it() -> None:
+    found: list[Place | None] = []
+    ids: list[str] = []
+
+    @task
+    def part(number: int) -> int:
+        found.append(present_speaker())
+        return number
+
+    @entrypoint()
+    def whole(given: int, runtime: Runtime[Any]) -> int:
+        ids.append(runtime.execution_info.task_id)
+        return part(given).result()
+
+    whole.invoke(1)
+    assert [place and place.task_id for place in found] == ids
+
+
+def test_a_thread_of_a_node_s_own_is_nobody_unless_it_has_its_context() -> None:
+    found: list[Place | None] = []
+
+    def node(state: Any) -> None:
+        def look() -> None:
+            found.append(present_speaker())
+
+        for args in ((look,), (contextvars.copy_context().run, look)):
+            thread = threading.Thread(target=args[0], args=args[1:])
+            thread.start()
+            thread.join()
+
+    beside(n=node).compile().invoke({})
+    assert [place and place.node for place in found] == [None, "n"]
+
+
+def test_an_attempt_that_was_given_up_is_nobody_any_more() -> None:
+    found: list[Place | None] = []
+    go_on, done = threading.Event(), threading.Event()
+
+    def slow(state: Any) -> None:
+        go_on.wait(10)
+        found.append(present_speaker())
+        done.set()
+
+    graph = StateGraph({"log": append}).add_node("n", slow, timeout=0.01).add_edge(START, "n")
+    with pytest.raises(TimeoutError):
+        graph.compile().invoke({})
+    go_on.set()
+    assert done.wait(10)
+    assert found == [None]

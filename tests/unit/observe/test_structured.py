@@ -1,0 +1,163 @@
+"""Logs as events with fields."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from statewright import START, StateGraph
+from statewright.errors import InvalidConfig, NotFound
+from statewright.observe.fields import bound
+from statewright.observe.structured import configure_logging
+from statewright.observe.tee import Tee
+
+log = logging.getLogger("statewright.tests")
+
+
+def events(stream: io.StringIO) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+def test_an_event_is_one_line_of_json_with_its_fields() -> None:
+    stream = io.StringIO()
+    with configure_logging(stream=stream), bound(request_id="req-1"):
+        log.info("Run %s has\nended", "r-1", extra={"status": "completed", "seconds": 1.5, "when": object})
+    (event,) = events(stream)
+    assert event.pop("timestamp").endswith("Z")
+    assert event == {
+        "level": "info",
+        "logger": "statewright.tests",
+        "event": "Run r-1 has\nended",
+        "status": "completed",
+        "seconds": 1.5,
+        "when": "<class 'object'>",
+        "request_id": "req-1",
+    }
+    assert list(events(stream)[0])[:4] == ["timestamp", "level", "logger", "event"]
+
+
+def test_what_a_node_logs_names_its_run() -> None:
+    stream = io.StringIO()
+    graph = StateGraph({"x": int}).add_node("n", lambda state: log.warning("here", extra={"node": "own"}))
+    with configure_logging(stream=stream):
+        graph.add_edge(START, "n").compile().invoke({"x": 1}, run_id="run")
+    (event,) = events(stream)
+    assert (event["run_id"], event["node"], event["attempt"]) == ("run", "own", 1)
+
+
+def test_an_error_has_the_code_that_the_api_tells() -> None:
+    stream = io.StringIO()
+    with configure_logging(stream=stream):
+        try:
+            raise NotFound("There is no run 'r'. token=abc")
+        except NotFound:
+            log.exception("A request failed")
+    (event,) = events(stream)
+    assert (event["error_code"], event["api_code"]) == ("SW-not-found", "NOT_FOUND")
+    assert event["error"] == "NotFound: There is no run 'r'. token=[redacted]"
+    assert event["exception"].startswith("Traceback")
+    assert "token=abc" not in stream.getvalue()
+    assert "exc_info" not in event
+
+
+def test_secrets_are_redacted_by_key_and_by_look() -> None:
+    stream = io.StringIO()
+    with configure_logging(stream=stream):
+        log.info("with sk-abcdefghijklmnop", extra={"headers": {"Authorization": "x", "accept": "y"}})
+    (event,) = events(stream)
+    assert event["event"] == "with [redacted]"
+    assert event["headers"] == {"Authorization": "[redacted]", "accept": "y"}
+
+
+def test_people_read_text_without_colours_where_there_is_no_terminal() -> None:
+    stream = io.StringIO()
+    with configure_logging("console", stream=stream):
+        log.info("Ready", extra={"port": 8000})
+    assert "Ready" in stream.getvalue()
+    assert "port=8000" in stream.getvalue()
+    assert "\x1b" not in stream.getvalue()
+
+
+def test_it_is_undone() -> None:
+    logger, stream = logging.getLogger("statewright"), io.StringIO()
+    before = (list(logger.handlers), logger.level)
+    configured = configure_logging(stream=stream, level="debug")
+    log.debug("heard")
+    configured.undo()
+    configured.undo()
+    log.warning("not heard")
+    assert (list(logger.handlers), logger.level) == before
+    assert [event["event"] for event in events(stream)] == ["heard"]
+
+
+def test_a_level_that_somebody_else_has_set_stays() -> None:
+    logger = logging.getLogger("statewright")
+    before = logger.level
+    with configure_logging(stream=io.StringIO()):
+        logger.setLevel(logging.ERROR)
+    assert logger.level == logging.ERROR
+    logger.setLevel(before)
+
+
+def test_the_level_and_the_loggers_are_chosen() -> None:
+    stream = io.StringIO()
+    other = logging.getLogger("another.library")
+    with configure_logging(stream=stream, level=logging.WARNING, loggers=["statewright", "another"]):
+        log.info("too quiet")
+        log.warning("ours")
+        other.warning("theirs")
+    assert [event["event"] for event in events(stream)] == ["ours", "theirs"]
+
+
+def test_other_loggers_are_left_alone() -> None:
+    stream = io.StringIO()
+    with configure_logging(stream=stream):
+        logging.getLogger("another.library").error("theirs")
+    assert stream.getvalue() == ""
+
+
+def test_it_writes_below_those_who_listen_to_the_stream() -> None:
+    heard: list[str] = []
+    stream = io.StringIO()
+    with configure_logging(stream=Tee(stream, heard.append)):  # type: ignore[arg-type]
+        log.info("once")
+    assert len(events(stream)) == 1
+    assert heard == []
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"format": "jsn"}, "format is 'jsn'. Did you mean 'json'\\? Formats: console, json."),
+        ({"level": "inf"}, "level is 'inf'. Did you mean 'INFO'\\? Levels: "),
+    ],
+)
+def test_what_is_unknown_is_refused_and_nothing_is_set_up(given: Any, message: str) -> None:
+    logger = logging.getLogger("statewright")
+    before = list(logger.handlers)
+    with pytest.raises(InvalidConfig, match=message):
+        configure_logging(**given)
+    assert logger.handlers == before
+
+
+MISSING = """
+import sys
+sys.modules["structlog"] = None
+from statewright.errors import InvalidConfig
+from statewright.observe import configure_logging
+try:
+    configure_logging()
+except InvalidConfig as error:
+    print(error)
+"""
+
+
+def test_a_missing_library_is_named() -> None:
+    said = subprocess.run([sys.executable, "-c", MISSING], capture_output=True, text=True, check=True).stdout
+    assert said == "Structured logs need the package structlog: pip install 'statewright[server]'.\n"

@@ -1,0 +1,62 @@
+"""A stream that somebody listens to."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import pytest
+
+from statewright.observe.tee import Tee, untapped
+
+
+def test_what_is_written_is_heard_and_goes_on() -> None:
+    heard: list[str] = []
+    stream = io.StringIO()
+    tee = Tee(stream, heard.append)
+    print("a", 1, file=tee)
+    tee.writelines(["b", "c"])
+    assert (stream.getvalue(), "".join(heard)) == ("a 1\nbc", "a 1\nbc")
+    assert tee.write("four") == 4
+
+
+def test_it_listens_until_it_is_stopped() -> None:
+    heard: list[str] = []
+    stream = io.StringIO()
+    tee = Tee(stream, heard.append)
+    tee.stop()
+    tee.write("a")
+    assert (stream.getvalue(), heard) == ("a", [])
+
+
+def test_whoever_prints_does_not_suffer_from_a_listener() -> None:
+    def fails(text: str) -> None:
+        raise ValueError(text)
+
+    stream = io.StringIO()
+    Tee(stream, fails).write("a")
+    assert stream.getvalue() == "a"
+
+
+def test_errors_of_the_stream_are_its_own() -> None:
+    stream = io.StringIO()
+    stream.close()
+    with pytest.raises(ValueError, match="closed"):
+        Tee(stream, lambda text: None).write("a")
+
+
+def test_everything_else_is_the_stream() -> None:
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="latin-1", line_buffering=True)
+    tee = Tee(stream, lambda text: None)
+    assert (tee.encoding, tee.line_buffering, tee.isatty()) == ("latin-1", True, False)
+    assert tee.buffer is stream.buffer
+    with tee as entered:
+        assert entered is tee
+    assert stream.closed
+    assert list(Tee(io.StringIO("a\nb"), lambda text: None)) == ["a\n", "b"]
+
+
+def test_the_stream_below_several() -> None:
+    stream = io.StringIO()
+    assert untapped(Tee(Tee(stream, print), print)) is stream
+    assert untapped(sys.__stdout__) is sys.__stdout__

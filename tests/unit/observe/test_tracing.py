@@ -1,0 +1,518 @@
+"""Traces of runs: which spans there are, within which others, and which is current where a node runs."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from opentelemetry import trace
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
+from opentelemetry.trace import StatusCode
+
+from statewright import (
+    START,
+    CachePolicy,
+    Command,
+    InMemorySaver,
+    Instrument,
+    RetryPolicy,
+    RunControl,
+    Runtime,
+    StateGraph,
+    append,
+    entrypoint,
+    interrupt,
+    task,
+)
+from statewright.agents import Agent
+from statewright.cache import InMemoryCache
+from statewright.events import Event
+from statewright.messages import ToolCall
+from statewright.models import ScriptedModel
+from statewright.observe.tracing import Tracing
+from statewright.testing import FakeClock
+
+TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+class Bench:
+    """A provider that keeps spans, and what a test wants to know of them."""
+
+    def __init__(self, clock: Any = None) -> None:
+        self.exporter = InMemorySpanExporter()
+        self.provider = TracerProvider()
+        self.provider.add_span_processor(SimpleSpanProcessor(self.exporter))
+        self.tracing = Tracing(self.provider, clock=clock)
+        self.own = self.provider.get_tracer("test")
+
+    def app(self, graph: StateGraph, saver: Any = None, **options: Any) -> Any:
+        return graph.compile(saver, instruments=[self.tracing], **options)
+
+    @property
+    def ended(self) -> list[ReadableSpan]:
+        return list(self.exporter.get_finished_spans())
+
+    def named(self, name: str) -> list[ReadableSpan]:
+        return [span for span in self.ended if span.name == name]
+
+    def path(self, span: ReadableSpan) -> list[str]:
+        """The names from the outermost span to this one."""
+        by_id = {one.context.span_id: one for one in self.ended if one.context}
+        names = [span.name]
+        while span.parent is not None and span.parent.span_id in by_id:
+            span = by_id[span.parent.span_id]
+            names.insert(0, span.name)
+        return names
+
+    @property
+    def paths(self) -> list[str]:
+        return sorted(" > ".join(self.path(span)) for span in self.ended)
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+def chain(**nodes: Any) -> StateGraph:
+    graph, before = StateGraph({"log": append}), START
+    for name, node in nodes.items():
+        graph.add_node(name, node).add_edge(before, name)
+        before = name
+    return graph
+
+
+def beside(**nodes: Any) -> StateGraph:
+    graph = StateGraph({"log": append})
+    for name, node in nodes.items():
+        graph.add_node(name, node).add_edge(START, name)
+    return graph
+
+
+def run(app: Any, drives_async: bool, given: Any = None, **options: Any) -> Any:
+    if not drives_async:
+        return app.invoke({} if given is None else given, **options)
+    return asyncio.run(app.ainvoke({} if given is None else given, **options))
+
+
+both = pytest.mark.parametrize("drives_async", [False, True])
+savers = pytest.mark.parametrize("saver", [None, InMemorySaver])
+
+
+@both
+@savers
+def test_run_superstep_node(bench: Bench, drives_async: bool, saver: Any) -> None:
+    app = bench.app(chain(a=lambda s: None, b=lambda s: None), saver and saver(), name="g")
+    run(app, drives_async, run_id="r-1", **({"thread_id": "t"} if saver else {}))
+    assert bench.paths == [
+        "run g",
+        "run g > superstep 1",
+        "run g > superstep 1 > node a",
+        "run g > superstep 2",
+        "run g > superstep 2 > node b",
+    ]
+    assert len({span.context.trace_id for span in bench.ended if span.context}) == 1
+    (node,) = bench.named("node b")
+    assert node.attributes is not None
+    assert {key: node.attributes[f"statewright.{key}"] for key in ("run_id", "graph", "node", "step", "attempt")} == {
+        "run_id": "r-1",
+        "graph": "g",
+        "node": "b",
+        "step": 2,
+        "attempt": 1,
+    }
+    assert node.attributes["statewright.task_id"]
+    assert node.attributes.get("statewright.thread_id") == ("t" if saver else None)
+    (whole,) = bench.named("run g")
+    assert whole.attributes is not None
+    assert whole.attributes["statewright.status"] == "completed"
+
+
+def own_span(bench: Bench, name: str) -> Any:
+    def node(state: Any) -> None:
+        with bench.own.start_as_current_span(name):
+            pass
+
+    return node
+
+
+def own_span_async(bench: Bench, name: str) -> Any:
+    async def node(state: Any) -> None:
+        await asyncio.sleep(0)
+        with bench.own.start_as_current_span(name):
+            await asyncio.sleep(0)
+
+    return node
+
+
+@both
+@savers
+@pytest.mark.parametrize("makes", [own_span, own_span_async])
+@pytest.mark.parametrize("shape", [chain, beside])
+@pytest.mark.parametrize("options", [{}, {"timeout": 60.0}, {"retry_policy": RetryPolicy(max_attempts=2)}])
+def test_spans_of_a_node_lie_within_its_own_wherever_it_runs(
+    bench: Bench, makes: Any, shape: Any, drives_async: bool, saver: Any, options: Any
+) -> None:
+    graph = StateGraph({"log": append})
+    for name in "ab":
+        graph.add_node(name, makes(bench, f"own {name}"), **options)
+        graph.add_edge(START if name == "a" or shape is beside else "a", name)
+    app = bench.app(graph, saver and saver(), name="g")
+    outside = trace.get_current_span()
+    run(app, drives_async, **({"thread_id": "t", "durability": "sync"} if saver else {}))
+    for name in "ab":
+        (span,) = bench.named(f"own {name}")
+        assert bench.path(span)[-2:] == [f"node {name}", f"own {name}"]
+    assert trace.get_current_span() is outside
+
+
+@both
+def test_a_call_is_part_of_the_trace_of_its_caller(bench: Bench, drives_async: bool) -> None:
+    with bench.own.start_as_current_span("caller") as caller:
+        run(bench.app(chain(a=lambda s: None), name="g"), drives_async)
+        assert trace.get_current_span() is caller
+    assert "caller > run g > superstep 1 > node a" in bench.paths
+
+
+@both
+def test_a_caller_elsewhere_is_named_in_the_metadata(bench: Bench, drives_async: bool) -> None:
+    config = {"metadata": {"traceparent": TRACEPARENT}}
+    inner = chain(n=lambda s: None).compile(name="inner")
+    run(bench.app(chain(a=inner), name="g"), drives_async, config=config)
+    (whole,) = bench.named("run g")
+    assert whole.parent is not None
+    assert f"{whole.parent.trace_id:032x}-{whole.parent.span_id:016x}" == TRACEPARENT[3:-3]
+    assert bench.path(bench.named("node n")[0])[-3:] == ["run inner", "superstep 1", "node n"]
+
+
+@both
+def test_a_subgraph_is_a_run_within_its_node(bench: Bench, drives_async: bool) -> None:
+    inner = chain(n=own_span(bench, "own")).compile(name="inner")
+    run(bench.app(beside(a=inner, b=inner), name="g"), drives_async)
+    for name in "ab":
+        way = f"run g > superstep 1 > node {name} > run inner > superstep 1 > node n > own"
+        assert bench.paths.count(way) == 1
+
+
+def test_a_subgraph_called_by_hand_is_too(bench: Bench) -> None:
+    inner = chain(n=lambda s: None).compile(name="inner")
+    bench.app(chain(a=lambda state: inner.invoke(state)), name="g").invoke({})
+    assert "run g > superstep 1 > node a > run inner > superstep 1 > node n" in bench.paths
+
+
+@both
+def test_each_attempt_has_a_span_and_the_last_its_node_s_own(drives_async: bool) -> None:
+    clock = FakeClock(jumps=True)
+    bench = Bench(clock)
+    tries: list[int] = []
+
+    def flaky(state: Any) -> None:
+        with bench.own.start_as_current_span(f"own {len(tries)}"):
+            tries.append(1)
+            if len(tries) < 3:
+                raise ValueError("token=abc")
+
+    policy = RetryPolicy(max_attempts=3, initial_interval=10.0, backoff_factor=2.0, jitter=False, retry_on=ValueError)
+    graph = StateGraph({"log": append}).add_node("n", flaky, retry_policy=policy).add_edge(START, "n")
+    run(bench.app(graph, name="g", clock=clock), drives_async)
+    found = bench.named("node n")
+    assert [span.attributes["statewright.attempt"] for span in found if span.attributes] == [1, 2, 3]
+    assert [span.status.status_code for span in found] == [StatusCode.ERROR, StatusCode.ERROR, StatusCode.UNSET]
+    assert found[0].status.description == "ValueError: token=[redacted]"
+    starts = [span.start_time or 0 for span in found]
+    assert [(start - starts[0]) / 1e9 for start in starts] == [0, 10, 30]
+    assert [bench.path(bench.named(f"own {n}")[0])[-2] for n in range(3)] == ["node n"] * 3
+    assert len({span.parent.span_id for span in bench.ended if span.name.startswith("own") and span.parent}) == 3
+
+
+def failing(state: Any) -> None:
+    raise ValueError("no")
+
+
+@both
+@savers
+def test_a_failure_is_told_by_node_and_run_and_leaves_nothing_current(
+    bench: Bench, drives_async: bool, saver: Any
+) -> None:
+    app = bench.app(chain(a=failing), saver and saver(), name="g")
+    outside = trace.get_current_span()
+    with suppress(ValueError):
+        run(app, drives_async, **({"thread_id": "t"} if saver else {}))
+    assert trace.get_current_span() is outside
+    (node,), (whole,) = bench.named("node a"), bench.named("run g")
+    for span in (node, whole):
+        assert span.status.description == "ValueError: no"
+        assert span.attributes is not None
+        assert span.attributes["error.type"] == "ValueError"
+    assert (len(node.events), len(whole.events)) == (1, 0)
+
+
+def test_what_no_node_raised_is_described_by_the_run(bench: Bench) -> None:
+    graph = StateGraph({"x": int})
+    for name in "ab":
+        graph.add_node(name, lambda state: {"x": 1}).add_edge(START, name)
+    app = bench.app(graph, name="g")
+    with suppress(Exception):
+        app.invoke({})
+    (whole,) = bench.named("run g")
+    assert whole.attributes is not None
+    assert whole.attributes["error.type"] == "SW-conflicting-writes"
+    assert len(whole.events) == 1
+    assert [span.status.status_code for span in bench.ended if span.name.startswith("node")] == [StatusCode.UNSET] * 2
+
+
+def ask(state: Any) -> None:
+    interrupt("well?")
+
+
+@both
+def test_a_commit_that_fails_ends_the_trace_and_leaves_nothing_current(bench: Bench, drives_async: bool) -> None:
+    class Failing(InMemorySaver):
+        def commit(self, commit: Any, **parts: Any) -> Any:
+            if commit.source == "loop":
+                raise OSError("no disk")
+            return super().commit(commit, **parts)
+
+    outside = trace.get_current_span()
+
+    async def call() -> Any:
+        with pytest.raises(OSError, match="no disk"):
+            await app.ainvoke({}, thread_id="t", durability="sync")
+        return trace.get_current_span()
+
+    app = bench.app(chain(a=lambda s: None), Failing(), name="g")
+    if drives_async:
+        assert asyncio.run(call()) is outside
+    else:
+        with pytest.raises(OSError, match="no disk"):
+            app.invoke({}, thread_id="t", durability="sync")
+    assert trace.get_current_span() is outside
+    assert bench.paths == ["run g", "run g > superstep 1", "run g > superstep 1 > node a"]
+    assert bench.named("run g")[0].status.description == "OSError: no disk"
+
+
+def test_a_stream_that_is_abandoned_ends_its_trace(bench: Bench) -> None:
+    app = bench.app(chain(a=lambda s: None, b=lambda s: None), InMemorySaver(), name="g")
+    parts = app.stream({}, thread_id="t", durability="sync")
+    outside = trace.get_current_span()
+    for _ in range(2):
+        next(parts)
+        assert trace.get_current_span() is outside
+    parts.close()
+    (whole,) = bench.named("run g")
+    assert whole.attributes is not None
+    assert (whole.attributes["statewright.status"], whole.status.status_code) == ("cancelled", StatusCode.UNSET)
+
+
+@both
+def test_a_task_ends_when_it_ends_and_not_when_it_is_saved(drives_async: bool) -> None:
+    clock = FakeClock()
+    bench = Bench(clock)
+    quick_is_over = threading.Event()
+
+    def slow(state: Any) -> None:
+        assert quick_is_over.wait(10)
+        clock.advance(60)
+
+    class Watching(Instrument):
+        def on_task_ended(self, event: Event) -> None:
+            if event.node == "quick":
+                quick_is_over.set()
+
+    graph = beside(quick=lambda s: None, slow=slow)
+    app = graph.compile(InMemorySaver(), instruments=[bench.tracing, Watching()], clock=clock)
+    run(app, drives_async, thread_id="t", durability="sync")
+    ((quick,), (slowly,)) = bench.named("node quick"), bench.named("node slow")
+    assert [(span.end_time or 0) - (span.start_time or 0) for span in (quick, slowly)] == [0, 60_000_000_000]
+
+
+def charge(amount: int) -> int:
+    return amount
+
+
+async def charge_later(amount: int) -> int:
+    await asyncio.sleep(0)
+    return amount
+
+
+@both
+def test_journalled_steps_are_spans_and_what_they_do_lies_within(bench: Bench, drives_async: bool) -> None:
+    def work(amount: int) -> int:
+        with bench.own.start_as_current_span(f"own {amount}"):
+            return amount
+
+    def plain(state: Any, runtime: Runtime[Any]) -> None:
+        runtime.step("charge", work, 1)
+        with suppress(ValueError):
+            runtime.step("fail", failing, 1)
+
+    async def later(state: Any, runtime: Runtime[Any]) -> None:
+        async def work_later(amount: int) -> int:
+            await asyncio.sleep(0)
+            return work(amount)
+
+        await asyncio.gather(*(runtime.step("charge", work_later, n) for n in (2, 3)))
+
+    run(bench.app(beside(plain=plain, later=later), name="g"), drives_async)
+    way = "run g > superstep 1 > node"
+    assert f"{way} plain > step charge > own 1" in bench.paths
+    assert {f"{way} later > step charge > own {n}" for n in (2, 3)} <= set(bench.paths)
+    (failed,) = bench.named("step fail")
+    assert bench.path(failed)[-2:] == ["node plain", "step fail"]
+    assert failed.status.description == "ValueError: no"
+
+
+def test_called_tasks_are_steps_and_one_that_is_done_is_none(bench: Bench) -> None:
+    @task
+    def part(number: int) -> int:
+        with bench.own.start_as_current_span(f"own {number}"):
+            return number
+
+    asked: list[int] = []
+
+    @entrypoint(checkpointer=InMemorySaver())
+    def whole(given: int, runtime: Runtime[Any]) -> int:
+        total = sum(one.result() for one in [part(1), part(2)])
+        asked.append(interrupt("well?"))
+        return total
+
+    app = whole.surrounded_by(instruments=[bench.tracing])
+    app.invoke(1, thread_id="t")
+    app.invoke(Command(resume=5), thread_id="t")
+    assert asked == [5]
+    assert len(bench.named("step part")) == 2
+    assert [bench.path(bench.named(f"own {n}")[0])[-3:] for n in (1, 2)] == [
+        ["node whole", "step part", f"own {n}"] for n in (1, 2)
+    ]
+
+
+def test_a_wait_is_no_error_and_going_on_is_a_trace_of_its_own(bench: Bench) -> None:
+    app = bench.app(chain(a=ask), InMemorySaver(), name="g")
+    app.invoke({}, thread_id="t", run_id="r")
+    (node,), (whole,) = bench.named("node a"), bench.named("run g")
+    assert node.attributes is not None
+    assert whole.attributes is not None
+    assert (node.attributes["statewright.outcome"], whole.attributes["statewright.status"]) == ("waiting", "waiting")
+    assert {span.status.status_code for span in bench.ended} == {StatusCode.UNSET}
+    app.invoke(Command(resume="yes"), thread_id="t", run_id="r")
+    first, second = bench.named("run g")
+    assert first.context
+    assert second.context
+    assert first.context.trace_id != second.context.trace_id
+    assert first.attributes
+    assert second.attributes
+    assert first.attributes["statewright.run_id"] == second.attributes["statewright.run_id"] == "r"
+
+
+def weather(city: str) -> str:
+    """Tell the weather.
+
+    Args:
+        city: Where.
+    """
+    if city == "Nowhere":
+        raise ValueError("no such city, token=abc")
+    return "rain"
+
+
+def test_calls_of_models_and_tools(bench: Bench) -> None:
+    calls = [ToolCall("c1", "weather", {"city": "Bergen"}), ToolCall("c2", "weather", {"city": "Nowhere"}), "Rain."]
+    guide = Agent("Guide", tools=[weather], model=ScriptedModel(calls), max_iter=5)
+    guide.alone().compile(instruments=[bench.tracing]).invoke({"input": "?"})
+    chats = [span for span in bench.ended if span.name.startswith("chat ")]
+    tools = bench.named("execute_tool weather")
+    assert (len(chats), len(tools)) == (3, 2)
+    assert all(bench.path(span)[-2].startswith("node ") for span in [*chats, *tools])
+    assert chats[0].attributes is not None
+    assert chats[0].attributes["gen_ai.operation.name"] == "chat"
+    assert chats[0].attributes["gen_ai.agent.name"] == "Guide"
+    assert [span.status.status_code for span in tools] == [StatusCode.UNSET, StatusCode.ERROR]
+    assert "token=[redacted]" in (tools[1].status.description or "")
+    assert tools[0].attributes is not None
+    assert tools[0].attributes["gen_ai.tool.call.id"] == "c1"
+
+
+def test_a_call_that_says_how_long_it_took_began_then(bench: Bench) -> None:
+    def call(state: Any, runtime: Runtime[Any]) -> None:
+        runtime.record("model_called", {"model": "openai:m", "seconds": 1.5})
+
+    bench.app(chain(a=call), name="g").invoke({})
+    (span,) = bench.named("chat m")
+    assert (span.end_time or 0) - (span.start_time or 0) == 1_500_000_000
+    assert bench.path(span)[-2:] == ["node a", "chat m"]
+
+
+def test_a_result_from_a_cache_says_so(bench: Bench) -> None:
+    graph = StateGraph({"log": append}).add_node("a", lambda s: None, cache_policy=CachePolicy()).add_edge(START, "a")
+    app = bench.app(graph, cache=InMemoryCache())
+    app.invoke({})
+    app.invoke({})
+    first, second = bench.named("node a")
+    assert first.attributes is not None
+    assert second.attributes is not None
+    assert ("statewright.cached" in first.attributes, second.attributes["statewright.cached"]) == (False, True)
+
+
+@both
+def test_a_cancelled_run_is_no_error_and_leaves_nothing_current(bench: Bench, drives_async: bool) -> None:
+    control = RunControl()
+
+    def node(state: Any) -> None:
+        control.request_cancel("enough")
+
+    app = bench.app(chain(a=node, b=node), name="g")
+    outside = trace.get_current_span()
+    with suppress(Exception):
+        run(app, drives_async, control=control)
+    assert trace.get_current_span() is outside
+    (whole,) = bench.named("run g")
+    assert whole.attributes is not None
+    assert whole.attributes["statewright.status"] == "cancelled"
+    assert whole.status.status_code is StatusCode.UNSET
+
+
+def test_runs_side_by_side_do_not_mix(bench: Bench) -> None:
+    async def node(state: Any) -> None:
+        await asyncio.sleep(0)
+        with bench.own.start_as_current_span(f"own {state['log'][0]}"):
+            await asyncio.sleep(0)
+
+    app = bench.app(chain(a=node, b=node), name="g")
+
+    async def all_of_them() -> None:
+        await asyncio.gather(*(app.ainvoke({"log": [number]}) for number in range(20)))
+
+    asyncio.run(all_of_them())
+    for number in range(20):
+        traces = {span.context.trace_id for span in bench.named(f"own {number}") if span.context}
+        assert len(traces) == 1
+    assert len({span.context.trace_id for span in bench.ended if span.context}) == 20
+
+
+def test_runs_that_are_abandoned_leave_nothing_that_grows(bench: Bench) -> None:
+    app = bench.app(beside(a=lambda s: None, b=lambda s: None), name="g")
+    for _ in range(10):
+        parts = app.stream({}, stream_mode="tasks")
+        next(parts)
+        parts.close()
+    for known in (bench.tracing._runs, bench.tracing._supersteps, bench.tracing._attempts):
+        assert len(known) <= 20
+    bench.exporter.clear()
+    thread = threading.Thread(target=app.invoke, args=({},))
+    thread.start()
+    thread.join()
+    assert bench.paths.count("run g > superstep 1 > node a") == 1
+
+
+def test_what_is_not_sampled_costs_no_spans() -> None:
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider(sampler=ALWAYS_OFF)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    chain(a=lambda s: None).compile(instruments=[Tracing(provider)]).invoke({})
+    assert exporter.get_finished_spans() == ()
