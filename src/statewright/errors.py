@@ -57,6 +57,7 @@
     │   ├── RequestConflict          what is asked for does not go with what is
     │   │   ├── InvalidTransition    a run or step cannot go from where it stands to where it was to go
     │   │   └── SignalMismatch       the run waits for another type of signal
+    │   ├── ServiceUnreachable       no answer came from it
     │   ├── PayloadTooLarge          more than the service takes at once
     │   └── TooManyRequests          more requests than are allowed in a while; .retry_after
     └── InternalError                a broken invariant: ours, please report it
@@ -120,6 +121,7 @@ __all__ = [
     "RunError",
     "SerdeError",
     "ServiceError",
+    "ServiceUnreachable",
     "SignalMismatch",
     "StatewrightError",
     "StorageError",
@@ -692,6 +694,13 @@ class PayloadTooLarge(ServiceError):
     api_code: ClassVar[str] = "PAYLOAD_TOO_LARGE"
 
 
+class ServiceUnreachable(ServiceError):
+    """No answer came from the service: nobody is there, or the connection was lost."""
+
+    status: ClassVar[int] = 503
+    api_code: ClassVar[str] = "UNAVAILABLE"
+
+
 class TooManyRequests(ServiceError):
     """More was asked for in a while than is allowed."""
 
@@ -713,7 +722,7 @@ class InvalidTransition(RequestConflict):
         self.before = before
         self.after = after
         may = f"It may become {', '.join(allowed)}." if allowed else "That is its end."
-        details = {"status": str(before), "allowed": [str(one) for one in allowed]}
+        details = {"status": str(before), "wanted": str(after), "allowed": [str(one) for one in allowed]}
         super().__init__(f"{what} is {before}, and cannot become {after}. {may}", details=details)
 
 

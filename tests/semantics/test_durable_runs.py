@@ -697,14 +697,14 @@ async def test_an_answer_of_the_wrong_type_changes_nothing(place: Places) -> Non
         assert (await until(lambda: _ended(service, run.id))).output["n"] == 4
 
 
-async def test_an_approval_is_decided_and_not_answered(place: Places) -> None:
+async def test_an_approval_is_decided_once(place: Places) -> None:
     def approved(state: State) -> State:
         return {"log": [request_approval("a letter").verdict]}
 
     async with serving(place, chain("letter", approved)) as service:
         run = await run_to_rest(service, "letter", timeout=60)
         [request] = (await service.approvals(WS, pending=True)).items
-        with pytest.raises(RequestConflict, match="Decide it"):
+        with pytest.raises(InvalidRequest, match="is an approval"):
             await service.answer(WS, run.id, {request.id: "yes"})
         decided = await asyncio.gather(
             *(service.decide(WS, request.id, "approved", decided_by=name) for name in ("ann", "bob")),
@@ -839,3 +839,25 @@ async def test_secrets_are_taken_out_of_what_is_told_and_not_of_the_work(place: 
         assert run.error["message"] == "ValueError: the key [redacted] is wrong"
         assert "sk-123" not in str(await service.events(WS, run.id)) + str(await service.steps(WS, run.id))
         assert (run.input, await service.state(WS, run.id)) == ({"log": ["sk-123"]}, {"log": ["sk-123"]})
+
+
+async def test_a_service_that_stops_does_not_wait_for_runs_that_back_off(place: Places) -> None:
+    healthy = threading.Event()
+
+    def flaky(state: State) -> State:
+        if not healthy.is_set():
+            raise ConnectionError("again")
+        return {"log": ["through"]}
+
+    policy = RetryPolicy(max_attempts=3, initial_interval=2.0, jitter=False)
+    async with serving(place, chain("flaky", flaky, retry_policy=policy)) as service:
+        started = await service.start(WS, StartRun(graph="flaky"))
+        await until(lambda: events_of(service, started.run, "STEP_RETRY_SCHEDULED"))
+        began = asyncio.get_running_loop().time()
+    assert asyncio.get_running_loop().time() - began < 1.5
+    healthy.set()
+    async with serving(place, chain("flaky", flaky, retry_policy=policy)) as service:
+        done = await until(lambda: _ended(service, started.run.id))
+        assert done.output == {"log": ["through"]}
+        [step] = await service.steps(WS, done.id)
+        assert (step.status, step.attempt) == (StepStatus.COMPLETED, 2)

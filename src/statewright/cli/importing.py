@@ -30,6 +30,17 @@ def module_of(named: str) -> ModuleType:
     return _imported(lambda: _from_file(path), path)
 
 
+def module_in(folder: Path, named: str) -> ModuleType:
+    """A module as a project in a folder names it: `file.py`, relative to the folder, or a name that it imports.
+
+    Raises WrongUse, like `module_of`.
+    """
+    if named.endswith(".py"):
+        return module_of(str(folder / named))
+    sys.path.insert(0, str(folder.resolve()))
+    return _imported(lambda: importlib.import_module(named), Path(named))
+
+
 def _from_file(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None  # it is a file that ends in .py

@@ -10,26 +10,36 @@ from statewright import __version__
 from statewright.cli.chat import chat
 from statewright.cli.check import check
 from statewright.cli.db import db
+from statewright.cli.definitions import definitions
+from statewright.cli.dev import dev
 from statewright.cli.draw import draw
 from statewright.cli.failure import WRONG_USE, WrongUse, end
 from statewright.cli.init import init
+from statewright.cli.keys import keys
 from statewright.cli.resume import resume
 from statewright.cli.run import run
+from statewright.cli.runs import runs
 from statewright.cli.schema import schema
+from statewright.cli.serve import serve
 from statewright.cli.test import test
 from statewright.cli.threads import threads
+from statewright.cli.workspaces import workspaces
 
 app = typer.Typer(
     name="statewright",
-    help="Run, talk with, draw, check and test workflows and state graphs, and look at what their runs have saved.",
+    help="Run, talk with, draw, check, test and serve workflows and state graphs, and look at what runs have saved.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (run, resume, chat, draw, check, test, schema, init):
+for command in (run, resume, chat, draw, check, test, schema, init, dev, serve):
     app.command()(command)
 app.add_typer(threads)
 app.add_typer(db)
+app.add_typer(runs)
+app.add_typer(definitions)
+app.add_typer(keys)
+app.add_typer(workspaces)
 
 
 def _version(wanted: bool) -> None:

@@ -81,8 +81,17 @@ class Host(Protocol):
 class RunStarter(Protocol):
     """What starts runs beside the present one: a service, where one keeps the run."""
 
-    def start(self, run_id: str, graph: str, input: Any, *, awaited: bool, options: Mapping[str, Any]) -> None:  # noqa: A002
-        """Start a run with the next write of the present one; nothing happens if there is a run of that id."""
+    def start(
+        self,
+        run_id: str,
+        graph: str,
+        input: Any,  # noqa: A002  # the field's word
+        *,
+        task_id: str,
+        awaited: bool,
+        options: Mapping[str, Any],
+    ) -> None:
+        """Start a run with the write that keeps what a task has done; nothing happens if there is a run of that id."""
         ...
 
 

@@ -37,6 +37,14 @@ def _is_duration(value: Any) -> bool:
     return _is_number(value) and value > 0
 
 
+def _is_port(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 65535
+
+
+def _is_durability(value: Any) -> bool:
+    return value in ("sync", "async")
+
+
 def _is_temperature(value: Any) -> bool:
     return _is_number(value) and 0 <= value <= 2
 
@@ -47,6 +55,8 @@ COUNT: Final = Form("a whole number of at least 1", _is_count)
 CONCURRENCY: Final = Form("a whole number from 1 to 100", _is_concurrency)
 TEMPERATURE: Final = Form("a number from 0 to 2", _is_temperature)
 DURATION: Final = Form("a number of seconds above 0", _is_duration)
+PORT: Final = Form("a whole number from 0 to 65535", _is_port)
+DURABILITY: Final = Form("'sync' or 'async'", _is_durability)
 TEXTS: Final = Form("a list of texts", _is_texts)
 LIST: Final = Form("a list", _of(list))
 TABLE: Final = Form("a table", _of(dict))

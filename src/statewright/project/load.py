@@ -13,6 +13,8 @@ from typing import Any, Final
 from statewright.errors import Problem, WorkflowError
 from statewright.project.assistants import read_assistant
 from statewright.project.form import CONCURRENCY, COUNT, TABLE, TEXT, Form
+from statewright.project.graphs import check_names, read_graph
+from statewright.project.handlers import read_handlers
 from statewright.project.integrations import read_integration
 from statewright.project.lines import Keys
 from statewright.project.mcp import read_mcp_server
@@ -20,6 +22,7 @@ from statewright.project.model import Defaults, Project
 from statewright.project.models import read_model
 from statewright.project.places import read_datasource, read_workflow
 from statewright.project.reader import Reader
+from statewright.project.serving import read_serving
 from statewright.project.tools import read_tools
 from statewright.workflow.states.tools import Integrations
 
@@ -40,6 +43,9 @@ _SECTIONS: Final[Mapping[str, Form]] = {
     "mcp": TABLE,
     "workflows": TABLE,
     "defaults": TABLE,
+    "graphs": TABLE,
+    "handlers": TABLE,
+    "serve": TABLE,
 }
 
 
@@ -103,6 +109,8 @@ def _read(document: dict[str, Any], reader: Reader, file: Path) -> Project:
     sections = reader.table(document, (), _SECTIONS)
     functions, settings = read_tools(sections.get("tools", {}), reader)
     defaults = reader.table(sections.get("defaults", {}), ("defaults",), _DEFAULTS)
+    graphs = _each(sections, "graphs", reader, read_graph)
+    check_names(graphs, sections.get("workflows", {}), reader)
     return Project(
         folder=file.parent,
         file=file,
@@ -115,6 +123,9 @@ def _read(document: dict[str, Any], reader: Reader, file: Path) -> Project:
         models=_each(sections, "models", reader, read_model),
         workflows=_each(sections, "workflows", reader, read_workflow),
         defaults=Defaults(**defaults),
+        graphs=graphs,
+        handler_modules=read_handlers(sections.get("handlers", {}), reader),
+        serving=read_serving(sections.get("serve", {}), reader),
         # Last: the others have found them.
         warnings=tuple(sorted(reader.warnings, key=_order)),
     )

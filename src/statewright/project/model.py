@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from statewright.errors import Problem
 from statewright.project.stanza import STANZAS
-from statewright.workflow.states.model import Assistant
+from statewright.workflow.states.model import NOWHERE, Assistant, Mark
 from statewright.workflow.states.models import ModelSource
 from statewright.workflow.states.tools import Integrations, ToolRegistry, ToolSettings
 
@@ -34,6 +34,46 @@ class ServedWorkflow:
     name: str
     file: Path
     description: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedGraph:
+    """A graph whose runs the project offers under a name: of a Python module, or in a file of its own."""
+
+    name: str
+    target: str | None = None
+    """`module:name` or `file.py:name`; None if it is a file."""
+    file: Path | None = None
+    """Its states in YAML, or its steps in JSON; None if it is of a module."""
+    description: str | None = None
+    on_failure: str | None = None
+    """The graph that is started when a run of this one has failed."""
+    version: str | None = None
+    at: Mark = NOWHERE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serving:
+    """How the project is served, where the command does not say; None where the project says nothing either."""
+
+    host: str | None = None
+    port: int | None = None
+    database: Path | None = None
+    cors_origins: tuple[str, ...] = ()
+    """Web pages that may call from elsewhere."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Names by which the server may be called while it asks for no keys."""
+    max_body: int | None = None
+    """Bytes that a request may have."""
+    capacity: int | None = None
+    """Runs at work at once."""
+    durability: str | None = None
+    drain: float | None = None
+    """Seconds that steps under way have to end when the server stops."""
+    retention_days: int | None = None
+    """How long runs of the default workspace are kept once they have ended."""
+    webhook_hosts: tuple[str, ...] = ()
+    """Hosts that webhooks may call though they are of a private network, or speak plain HTTP."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +106,10 @@ class Project:
     """Models with settings of their own, by the names under which workflows ask for them."""
     workflows: Mapping[str, ServedWorkflow] = field(default_factory=dict[str, ServedWorkflow])
     defaults: Defaults = Defaults()
+    graphs: Mapping[str, ServedGraph] = field(default_factory=dict[str, ServedGraph])
+    handler_modules: tuple[str, ...] = ()
+    """Modules that are imported for their task handlers, and whose functions steps may name."""
+    serving: Serving = Serving()
     warnings: tuple[Problem, ...] = ()
     """What was accepted, and probably not what was meant."""
 

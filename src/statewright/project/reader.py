@@ -36,12 +36,13 @@ class Reader:
     def mark(self, keys: Keys) -> Mark:
         return Mark(self.line(keys), 1 if self.line(keys) else 0)
 
-    def table(self, given: Any, keys: Keys, forms: Mapping[str, Form]) -> dict[str, Any]:
-        """The values of a table that are what they must be."""
+    def table(self, given: Any, keys: Keys, forms: Mapping[str, Form], *, strict: bool = False) -> dict[str, Any]:
+        """The values of a table that are what they must be. A key that is not known is odd; `strict`, it is wrong."""
         found: dict[str, Any] = {}
+        note = self.problem if strict else self.warn
         for name, value in self.entries(given, keys).items():
             if name not in forms:
-                self.warn((*keys, name), f"The key {name!r} is not known.", hint(name, forms))
+                note((*keys, name), f"The key {name!r} is not known.", hint(name, forms))
             elif self.fits(value, (*keys, name), forms[name]):
                 found[name] = value
         return found

@@ -122,6 +122,8 @@ class Announce:
     data: Mapping[str, Json]
     at: datetime
     run_id: str | None = None
+    made: int = 0
+    """How many deliveries there are by it, once it is written."""
 
 
 @dataclass(slots=True)

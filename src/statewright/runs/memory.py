@@ -246,9 +246,11 @@ class _Draft:
         self._advanced.append(change)
 
     def _announce(self, change: Announce) -> None:
+        change.made = 0
         for webhook in self.fitting(Webhook, where(workspace_id=change.workspace_id, active=True)):
             if not webhook.events or change.event_type in webhook.events:
                 self._insert(delivery_of(change, webhook.id))
+                change.made += 1
 
     def _forget(self, run_id: str) -> None:
         self._changed[Run][run_id] = None

@@ -34,17 +34,24 @@ def start_run(
     place = scope.next_of("start_run") if key is None else key
     child = f"run_{digest('run', run.run_id, task.id, place)}"
     if not wait:
-        starter.start(child, graph, input, awaited=False, options=options)
+        starter.start(child, graph, input, task_id=_outermost(scope), awaited=False, options=options)
         return child
 
     question = f"start_run {place}"
     if interrupt_id(task.id, question) not in run.asked:
-        starter.start(child, graph, input, awaited=True, options=options)
+        starter.start(child, graph, input, task_id=_outermost(scope), awaited=True, options=options)
     asked = {"type": "child_run", "runId": child, "graph": graph}
     told = wait_for(
         "start_run()", question, None, lambda: {"value": asked, "kind": "event", "event": f"{RUN_ENDED}{child}"}
     )
     return _outcome(child, graph, told)
+
+
+def _outermost(scope: Scope) -> str:
+    """The task of the run's own graph that calls, through whatever subgraphs."""
+    while scope.run.caller is not None:
+        scope = scope.run.caller
+    return scope.task.id if scope.task is not None else ""
 
 
 def _outcome(child: str, graph: str, told: Mapping[str, Any]) -> Any:

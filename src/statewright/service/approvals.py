@@ -21,9 +21,11 @@ from statewright.runtime.awaiting import answered
 from statewright.service.desk import Desk
 from statewright.service.endings import Ending
 from statewright.service.records import Page
-from statewright.service.signals import answer_to
+from statewright.service.signals import answer_to, woken
 from statewright.service.starting import size_of
 
+_UNDECIDED: Final = [RunStatus.WAITING, RunStatus.RUNNING, RunStatus.PAUSED]
+"""A run may have been set going by something else that it waited for."""
 DECISIONS: Final = ("approved", "rejected", "edited")
 
 
@@ -33,9 +35,11 @@ class Approvals:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
 
-    async def page(self, workspace_id: str, *, pending: bool | None, page: int, page_size: int) -> Page[Approval]:
-        """The approvals of a workspace, the newest first; those that are open, or not, if that is said."""
-        conditions = where(workspace_id=workspace_id)
+    async def page(
+        self, workspace_id: str, *, pending: bool | None, run_id: str | None, page: int, page_size: int
+    ) -> Page[Approval]:
+        """The approvals of a workspace, or of a run, the newest first; those that are open, or not, if that is said."""
+        conditions = where(workspace_id=workspace_id, **({"run_id": run_id} if run_id is not None else {}))
         if pending is not None:
             conditions.append(Condition("decision", "=" if pending else "!=", None))
         return await self._desk.records.page(Approval, conditions, page=page, page_size=page_size)
@@ -78,7 +82,8 @@ class Approvals:
         changes = [
             Update(Approval, approval.id, decided, where(decision=None)),
             Insert(answer_to(wait, answer, now)),
-            Advance(run.id, now, {"due_at": now}, [event], [Condition("status", "=", RunStatus.WAITING)]),
+            Advance(run.id, now, {}, [event], [Condition("status", "in", _UNDECIDED)]),
+            *woken(run.id, now),
             Ending.announced(run, "approval.decided", told, now),
         ]
         try:

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final, cast
 
 from statewright.checkpoint import Checkpointer, Hold
 from statewright.clock import Clock
-from statewright.errors import Fenced, NotFound, RecordConflict, StatewrightError, StorageUnavailable, ThreadBusy
+from statewright.errors import (
+    DuplicateRecord,
+    Fenced,
+    NotFound,
+    RecordConflict,
+    StatewrightError,
+    StorageUnavailable,
+    ThreadBusy,
+)
 from statewright.graph import Command, RunStarter
 from statewright.runs import (
     Advance,
@@ -29,7 +38,7 @@ from statewright.runtime import CompiledGraph, RunControl
 from statewright.runtime.awaiting import answered
 from statewright.runtime.thread_calls import call_in_thread
 from statewright.service.hub import Hub
-from statewright.service.progress import OnEnd, Progress, Stopping
+from statewright.service.progress import NO_GRAPH, OnEnd, Progress, Stopping
 from statewright.service.questions import (
     Arrived,
     arrived,
@@ -39,7 +48,7 @@ from statewright.service.questions import (
     taken_changes,
     unfit,
 )
-from statewright.service.recorder import LogSource, RunRecorder
+from statewright.service.recorder import LogSource, Publish, RunRecorder
 
 logger = logging.getLogger("statewright.service")
 _OPEN: Final = (StepStatus.PENDING, StepStatus.RUNNING, StepStatus.WAITING)
@@ -61,6 +70,7 @@ class Surroundings:
         clock: Clock,
         app_of: AppOf,
         hub: Hub,
+        published: Publish,
         durability: str,
         max_steps: int,
         max_output: int,
@@ -75,6 +85,8 @@ class Surroundings:
         self.clock = clock
         self.app_of = app_of
         self.hub = hub
+        self.published = published
+        """Told of changes that are saved."""
         self.durability = durability
         self.max_steps = max_steps
         self.max_output = max_output
@@ -109,8 +121,10 @@ class RunAttempt:
         self._stop("pause")
 
     def release(self) -> None:
-        """Stop before the next superstep; the run is for another worker then."""
+        """Stop before the next superstep; the run is for another worker then. One that only backs off stops at once."""
         self._stop("release")
+        if self._progress is not None and self._progress.is_backing_off(self._around.clock.now()):
+            self._control.request_cancel("the service stops")
 
     def abandon(self) -> None:
         """Stop at once; the run is for another worker then."""
@@ -140,19 +154,36 @@ class RunAttempt:
         """Advance the run until it rests; what came of it is in the ledger."""
         try:
             await self._advance()
-        except (RecordConflict, Fenced):
-            # The run is not this worker's any more: somebody cancelled it, or took it over. Nothing was written.
-            logger.info("Run %s was taken over or cancelled.", self.run_id)
+        except (RecordConflict, Fenced) as error:
+            await self._lost(error)
         except ThreadBusy:
             await self._put_off(self._around.clock.now() + _LATER)
         except StorageUnavailable:
             logger.exception("Run %s cannot be saved now. It will be tried again.", self.run_id)
             await self._put_off(self._around.clock.now() + _LATER)
 
+    async def _lost(self, error: RecordConflict | Fenced) -> None:
+        """A write was refused: somebody cancelled the run, took it over, or told it something meanwhile."""
+        mine = await self._still_mine()
+        if mine is None:
+            logger.info("Run %s was taken over or cancelled.", self.run_id)
+        elif isinstance(error, DuplicateRecord) or (self._progress is not None and self._progress.has_written):
+            logger.error("Run %s could not be saved.", self.run_id, exc_info=error)
+            await self._fail(Progress(mine, NO_GRAPH), error)
+        else:
+            await self._put_off(self._around.clock.now())
+
+    async def _still_mine(self) -> Run | None:
+        """The run as it is, if its claim is still this one."""
+        found = await answered(self._around.ledger.get(Run, self.run_id))
+        return found if found is not None and found.claim == self._run.claim else None
+
     async def _put_off(self, until: Any) -> None:
-        progress = self._progress or Progress(self._run, _NO_GRAPH)
+        progress = Progress(replace(self._run, status=RunStatus.PENDING), NO_GRAPH)
+        changes = progress.put_off(until, self._around.clock.now())
         try:
-            await answered(self._around.ledger.write(progress.put_off(until, self._around.clock.now())))
+            await answered(self._around.ledger.write(changes))
+            self._around.published(changes)
         except StatewrightError:
             logger.exception("Run %s could not be put off. It is taken over when its worker is gone.", self.run_id)
 
@@ -166,7 +197,7 @@ class RunAttempt:
             await self._put_off(around.clock.now() + _MISSING)
             return
         except Exception as error:
-            await self._fail(Progress(run, _NO_GRAPH), error)
+            await self._fail(Progress(run, NO_GRAPH), error)
             return
         given, progress = await self._begun(app)
         if progress is None:
@@ -177,7 +208,9 @@ class RunAttempt:
             progress.stopping = "timeout"
             await self._fail(progress, TimeoutError())
             return
-        recorder = RunRecorder(around.saver, around.ledger, progress, around.clock, around.hub, around.logs)
+        recorder = RunRecorder(
+            around.saver, around.ledger, progress, around.clock, around.hub, around.published, around.logs
+        )
         starter = around.starter_of(run, progress) if around.starter_of is not None else None
         await self._drive(recorder.graph(app, starter=starter, **around.parts), given, progress)
 
@@ -213,7 +246,7 @@ class RunAttempt:
             await self._still_waiting(values)
             return None, None
         answers = cast("Any", Command)(resume=come.answers)
-        return answers, Progress(run, app.graph, steps=steps, waits=waits, arrived=come)
+        return answers, Progress(run, app.graph, steps=steps, waits=waits, arrived=None if out_of_time else come)
 
     async def _refuse_unfit(self, come: Arrived) -> None:
         """Let the waits go on whose answers do not have the type that was asked for."""
@@ -232,8 +265,9 @@ class RunAttempt:
         values = {"claim": None, "worker_id": None, "due_at": due}
         guard = [Condition("claim", "=", run.claim)]
         advance = Advance(run.id, now, values, ignored_events(come), guard)
-        await answered(around.ledger.write([advance, *taken_changes(come), *due_again(run.id, now)]))
-        around.hub.publish(advance.written)
+        changes = [advance, *taken_changes(come), *due_again(run.id, now)]
+        await answered(around.ledger.write(changes))
+        around.published(changes)
 
     async def _still_waiting(self, values: Mapping[str, Any]) -> None:
         guard = [Condition("claim", "=", self._run.claim), Condition("version", "=", self._run.version)]
@@ -269,13 +303,23 @@ class RunAttempt:
         except (RecordConflict, Fenced, ThreadBusy, StorageUnavailable):
             raise
         except Exception as error:
-            if not progress.rests:
-                await self._fail(progress, error)
+            await self._fail_if_unsaved(progress, error)
+        else:
+            said_nothing = "The graph came to rest without a word. Please report this."
+            await self._fail_if_unsaved(progress, StatewrightError(said_nothing))
         finally:
             if timer is not None:
                 timer.cancel()
-        if not progress.rests:
-            await self._fail(progress, StatewrightError("The graph came to rest without a word. Please report this."))
+
+    async def _fail_if_unsaved(self, progress: Progress, error: BaseException) -> None:
+        """Fail a run that has ended and could not save how."""
+        if progress.rests and not progress.was_refused:
+            return
+        mine = await self._still_mine()
+        if mine is not None:
+            left = Progress(replace(mine, status=RunStatus.RUNNING), NO_GRAPH)
+            left.stopping = progress.stopping
+            await self._fail(left, error)
 
     def _deadline(self, progress: Progress) -> Any:
         until = self._run.deadline_at
@@ -315,14 +359,4 @@ class RunAttempt:
         self._around.prepare(progress)
         changes = progress.failed(error, self._around.clock.now())
         await answered(self._around.ledger.write(changes))
-        written = getattr(changes[0], "written", ())
-        self._around.hub.publish(written)
-
-
-class _NoGraph:
-    """In place of a graph that is not there."""
-
-    nodes: Mapping[str, Any] = {}
-
-
-_NO_GRAPH: Any = _NoGraph()
+        self._around.published(changes)

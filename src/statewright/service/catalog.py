@@ -58,6 +58,8 @@ class Catalog:
     """What the task steps of definitions may call; those of `@task_handler` if none are given."""
     models: Models | None = None
     """What their llm steps may ask."""
+    states_models: Any = None
+    """Who answers in workflows in YAML, before what their files say: see `Workflow.compile`."""
     project: Any = None
     """The `statewright.project.Project` of YAML workflows, if there is one."""
     _served: dict[str, Served] = field(default_factory=dict[str, Served])
@@ -179,7 +181,7 @@ class Catalog:
     def _compile_states(self, text: str) -> CompiledGraph:
         from statewright.workflow.states import load_workflow
 
-        return load_workflow(text).compile(project=self.project)
+        return load_workflow(text).compile(models=self.states_models, project=self.project)
 
 
 def _as_graph(found: CompiledGraph | StateGraph | Network[Any] | Agent) -> CompiledGraph:

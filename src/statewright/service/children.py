@@ -28,11 +28,25 @@ class ChildStarter:
         self._starter = starter
         self._started: set[str] = set()
 
-    def start(self, run_id: str, graph: str, input: Any, *, awaited: bool, options: Mapping[str, Any]) -> None:  # noqa: A002
+    def start(
+        self,
+        run_id: str,
+        graph: str,
+        input: Any,  # noqa: A002  # the field's word
+        *,
+        task_id: str,
+        awaited: bool,
+        options: Mapping[str, Any],
+    ) -> None:
         unknown = next((name for name in options if name not in OPTIONS), None)
         if unknown is not None:
             raise InvalidRequest(
                 f"start_run() has no option {unknown!r}. " + suggestion(unknown, OPTIONS, noun="Known")
+            )
+        if awaited and options.get("thread_id") == self._run.thread_id:
+            raise InvalidRequest(
+                f"Run {run_id} was to advance thread {self._run.thread_id!r}, which its parent holds while it waits "
+                f"for it. Give it another thread, or none."
             )
         if run_id in self._started or self._is_there(self._desk.ledger, run_id):
             return
@@ -50,7 +64,7 @@ class ChildStarter:
         definition = asked_here(self._starter.versions.meant(self._run.workspace_id, wanted))
         _, changes = self._starter.made(self._run.workspace_id, wanted, definition, self._desk.now())
         self._started.add(run_id)
-        self._progress.more.extend(changes)
+        self._progress.add(task_id, changes)
 
     def _is_there(self, ledger: Ledger, run_id: str) -> bool:
         """Whether the run was started when the node was executed before; a task that is new has started none."""

@@ -47,27 +47,50 @@ class Control:
         self._desk = desk
 
     async def cancel(self, workspace_id: str, run_id: str, reason: str | None = None) -> Run:
-        """End a run, and those that it has started; nothing happens to one that has ended."""
-        run = await self._changed(workspace_id, run_id, lambda run, now: _cancelled(run, reason, now))
-        attempt = self._desk.attempt_at(run_id)
-        if attempt is not None:
-            attempt.cancel()
-        self._desk.ring()
-        await self._cancel_children(run)
-        return run
+        """End a run, and those that it has started, all at once; nothing happens to one that has ended."""
+        desk = self._desk
+        for _ in range(_TRIES):
+            run = await desk.records.run(workspace_id, run_id)
+            family = [run, *await self._descendants(run)]
+            now = desk.now()
+            why = [reason, *(f"run {run_id}, which has started it, was cancelled" for _ in family[1:])]
+            changes = [one for each, told in zip(family, why, strict=True) for one in _cancelled(each, told, now)]
+            try:
+                await desk.write(changes)
+            except RecordConflict:  # one of them has moved, or started another one
+                continue
+            self._stop(family)
+            return await desk.records.run(workspace_id, run_id)
+        raise _never_still(run_id)
 
-    async def _cancel_children(self, run: Run) -> None:
-        conditions = [*where(parent_id=run.id), Condition("status", "in", _GOING)]
-        for child in await answered(self._desk.ledger.find(Run, conditions)):
-            await self.cancel(child.workspace_id, child.id, f"its parent {run.id} was cancelled")
+    async def _descendants(self, run: Run) -> list[Run]:
+        """The runs that a run has started, and those that these have, as far as they have not ended."""
+        found: list[Run] = []
+        parents = [run.id]
+        while parents:
+            conditions = [Condition("parent_id", "in", parents), Condition("status", "in", _GOING)]
+            children = await answered(self._desk.ledger.find(Run, conditions))
+            found += children
+            parents = [child.id for child in children]
+        return found
+
+    def _stop(self, runs: Sequence[Run]) -> None:
+        """Let nobody of this process go on with runs that were cancelled."""
+        for run in runs:
+            attempt = self._desk.attempt_at(run.id)
+            if attempt is not None:
+                attempt.cancel()
+        self._desk.ring()
 
     async def pause(self, workspace_id: str, run_id: str) -> Run:
         """Halt a run before its next step. One that is at work goes on until that is done. Raises InvalidTransition."""
 
         def wish(run: Run, now: datetime) -> Sequence[Change]:
-            if run.status is RunStatus.PAUSED or run.settings.get("pause"):
+            if run.status is RunStatus.PAUSED:
                 return ()
             check_transition(f"Run {run.id}", run.status, RunStatus.PAUSED)
+            if run.settings.get("pause"):
+                return ()
             if run.claim is None:  # nobody has it in hand: it is halted at once
                 return [_halted(run, now)]
             return [Advance(run.id, now, {"settings": {**run.settings, "pause": True}}, (), _unchanged(run))]
@@ -162,7 +185,11 @@ class Control:
             except RecordConflict:
                 continue
             return await desk.records.run(workspace_id, run_id)
-        raise RequestConflict(f"Run {run_id!r} changes all the time. Try again.")
+        raise _never_still(run_id)
+
+
+def _never_still(run_id: str) -> RequestConflict:
+    return RequestConflict(f"Run {run_id!r} changes all the time. Try again.")
 
 
 _GOING: Final = [status for status in RunStatus if status not in ENDED]

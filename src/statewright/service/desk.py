@@ -8,7 +8,7 @@ from datetime import datetime
 
 from statewright.checkpoint import Checkpointer
 from statewright.clock import Clock
-from statewright.runs import Advance, Change, Ledger, RunEvent
+from statewright.runs import Advance, Announce, Change, Insert, Ledger, Run, UpdateAll
 from statewright.runtime.awaiting import answered
 from statewright.service.attempt import RunAttempt
 from statewright.service.catalog import Catalog
@@ -28,7 +28,9 @@ class Desk:
     settings: ServiceSettings
     hub: Hub = field(default_factory=Hub)
     ring: Callable[[], object] = lambda: None
-    """Tells the workers of this process that something is due."""
+    """Tells the worker of this process that a run is due."""
+    ring_background: Callable[[], object] = lambda: None
+    """Tells those who tell webhooks, and do what else is to be done beside runs."""
     attempt_at: Callable[[str], RunAttempt | None] = lambda _: None
     """What this process does with a run at this moment."""
 
@@ -42,8 +44,27 @@ class Desk:
     async def write(self, changes: Sequence[Change]) -> None:
         """Make changes, and tell those who listen of the events among them. Raises RecordConflict."""
         await answered(self.ledger.write(changes))
-        written: list[RunEvent] = []
+        self.published(changes)
+
+    def published(self, changes: Sequence[Change]) -> None:
+        """Tell those who listen of changes that are saved, and wake those who have work by them."""
         for change in changes:
             if isinstance(change, Advance):
-                written = change.written
-                self.hub.publish(written)
+                self.hub.publish(change.written)
+        if any(_makes_due(change) for change in changes):
+            self.ring()
+        if any(isinstance(change, Announce) and change.made for change in changes):
+            self.ring_background()
+
+
+def _makes_due(change: Change) -> bool:
+    """Whether a run may be due by a change."""
+    match change:
+        case Insert(Run()):
+            return True
+        case UpdateAll(kind, _, values):
+            return kind is Run and values.get("due_at") is not None
+        case Advance():
+            return change.values.get("due_at") is not None
+        case _:
+            return False

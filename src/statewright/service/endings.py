@@ -40,7 +40,7 @@ class Ending:
         known: dict[str, Any] = {"status": self.status, f"{self.status}_at": now, "error": self.error}
         if self.status is RunStatus.COMPLETED:
             known |= {"output": self.output, "current_step": None}
-        return {**known, "claim": None, "worker_id": None, "due_at": None}
+        return {**known, "claim": None, "worker_id": None, "due_at": None, "deadline_at": None}
 
     @staticmethod
     def announced(run: Run, kind: str, more: Mapping[str, Json], now: datetime) -> Announce:

@@ -47,8 +47,8 @@ async def _next(desk: Desk, run_id: str, last: int, listener: Listener) -> Seque
     if not news:
         await listener.arrival(PATIENCE)
         news = desk.hub.news(listener)
-    fresh = next((event.seq for event in news if isinstance(event, RunEvent) and event.seq > last), last + 1)
-    if news and fresh == last + 1:
+    fresh = [event.seq for event in news if isinstance(event, RunEvent) and event.seq > last]
+    if news and fresh == list(range(last + 1, last + 1 + len(fresh))):
         return news
     return await _read(desk, run_id, last)
 

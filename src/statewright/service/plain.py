@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from pydantic_core import to_jsonable_python
+from pydantic_core import from_json, to_json
 
+from statewright import errors
 from statewright.errors import StatewrightError
 from statewright.runs import Json
 
@@ -18,7 +19,7 @@ LONGEST_MESSAGE: Final = 4000
 
 def as_json(value: Any) -> Json:
     """A value as JSON: what JSON has no form for becomes the dict that it says it is, or text."""
-    return to_jsonable_python(value, fallback=_written, inf_nan_mode="strings", bytes_mode="base64")
+    return from_json(to_json(value, fallback=_written, inf_nan_mode="strings", bytes_mode="base64"))
 
 
 def _written(value: Any) -> Any:
@@ -29,7 +30,7 @@ def _written(value: Any) -> Any:
 def error_json(error: BaseException, *, step: str | None = None) -> dict[str, Json]:
     """What a record keeps of an error: its text, the code by which programs tell it, and where it was."""
     message = f"{error}" if isinstance(error, StatewrightError) else f"{type(error).__name__}: {error}"
-    told: dict[str, Any] = {"message": message[:LONGEST_MESSAGE], "code": code_of(error)}
+    told: dict[str, Any] = {"message": _sayable(message), "code": code_of(error)}
     if step is not None:
         told["step"] = step
     details = getattr(error, "details", None)
@@ -45,7 +46,15 @@ def code_of(error: BaseException) -> str:
 def error_from_text(text: str) -> dict[str, Json]:
     """The same of an error of which only `Class: message` is known."""
     name, _, message = text.partition(": ")
-    return {"message": (message or text)[:LONGEST_MESSAGE], "code": name if message else "ERROR"}
+    known = getattr(errors, name, None)
+    if isinstance(known, type) and issubclass(known, StatewrightError):
+        return {"message": _sayable(message), "code": known.code}
+    return {"message": _sayable(text), "code": name if message else "ERROR"}
+
+
+def _sayable(text: str) -> str:
+    """A text as a record keeps it: half surrogates have no form in a file."""
+    return text[:LONGEST_MESSAGE].encode("utf-8", "replace").decode()
 
 
 def iso(instant: datetime) -> str:

@@ -7,6 +7,7 @@ the ledger, which the recorder gives along with the superstep.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -38,6 +39,7 @@ from statewright.runs import (
     Update,
     UpdateAll,
     Wait,
+    Where,
     where,
 )
 from statewright.service.endings import Ending, ended_changes
@@ -85,6 +87,15 @@ class Moves:
         self.events.append(NewEvent(kind, named, step.id if step is not None else None))
 
 
+class _NoGraph:
+    """In place of a graph that is not there, or not needed."""
+
+    nodes: Mapping[str, Any] = {}
+
+
+NO_GRAPH: Final[Any] = _NoGraph()
+
+
 class Progress:
     """Where a run stands, as far as its worker knows."""
 
@@ -108,12 +119,22 @@ class Progress:
         self._waits = {wait.interrupt_id: wait for wait in waits}
         self._arrived = arrived
         self._reported: dict[str, dict[str, Json]] = {}
+        self._retries: dict[str, datetime] = {}
+        """When failed tasks are tried again."""
         self._calls = 0
-        self._opened = False
+        self.is_open = False
+        """Whether anything was to be written yet."""
+        self._guard: Where | None = None
+        self.has_written = False
+        """Whether anything was written."""
+        self.was_refused = False
+        """Whether something could not be written."""
+        self._version = run.version if run.status is RunStatus.WAITING else None
+        """What the first write expects: what has come since the inbox was read must not be lost."""
         self.logs: LogSource | None = None
         self._log_parts = 0
-        self.more: list[Change] = []
-        """What else goes with the next write: runs that a node has started."""
+        self._more: dict[str, list[Change]] = {}
+        self._adding = threading.Lock()
         self.redact: Callable[[Any], Any] | None = None
         """Takes secrets out of JSON."""
         self.max_output = 10_000_000
@@ -121,9 +142,25 @@ class Progress:
         self.on_end: OnEnd | None = None
         """What else happens in the instant in which the run ends."""
 
+    def add(self, task_id: str, changes: Sequence[Change]) -> None:
+        """Make changes with the write that keeps what a task has done. Called from any thread."""
+        with self._adding:
+            self._more.setdefault(task_id if task_id in self._steps else "", []).extend(changes)
+
+    def _take_more(self, moves: Moves, task_id: str) -> None:
+        """What goes with a task that has ended or waits, and what nobody knows the task of."""
+        with self._adding:
+            for whose in (task_id, ""):
+                moves.ends.extend(self._more.pop(whose, ()))
+
+    def is_backing_off(self, now: datetime) -> bool:
+        """Whether nothing is done but waiting until failed steps are tried again."""
+        at_work = [step for step in self._steps.values() if step.status is StepStatus.RUNNING]
+        return bool(at_work) and all(self._retries.get(step.task_id, now) > now for step in at_work)
+
     @property
     def rests(self) -> bool:
-        """Whether what was written says how the run came to rest."""
+        """Whether what was to be written says how the run came to rest."""
         return self.token is not None and self.run.claim is None
 
     # -- what was written
@@ -139,7 +176,8 @@ class Progress:
             if log is not None and any(entry[0] == "run_finished" for entry in log.entries):
                 self._end(moves, log, now, commit.checkpoint.values)
             else:
-                self._start(moves, commit.checkpoint.frontier, commit.checkpoint.step + 1, now)
+                halts = self.stopping is not None or self._breaks(commit)
+                self._start(moves, commit.checkpoint.frontier, commit.checkpoint.step + 1, now, halts=halts)
         return self._changes(moves, now)
 
     def landed(self, namespace: str, pending: Pending, log: Log | None, now: datetime) -> list[Change]:
@@ -150,8 +188,9 @@ class Progress:
             self._open(moves, now)
             for result in pending.landed.values():
                 self._complete(moves, result.task, now)
+            still_open = _open_questions(log)
             for task, questions in pending.interrupts.items():
-                self._ask(moves, task, questions, now)
+                self._ask(moves, task, [one for one in questions if one.id in still_open], now)
             for task, due in pending.retries.items():
                 self._retry(moves, task, pending.attempts.get(task, 1), due, now)
             for task, text in pending.errors.items():
@@ -160,9 +199,10 @@ class Progress:
                 self._end(moves, log, now, {})
         return self._changes(moves, now)
 
-    def failed(self, error: BaseException, now: datetime) -> list[Change]:
-        """The end of a run that could not save how it ended."""
+    def failed(self, error: BaseException, now: datetime, *, guard: Where | None = None) -> list[Change]:
+        """The end of a run that could not save how it ended; `guard` is what is expected of it instead of the claim."""
         moves = Moves()
+        self._guard = guard
         self._open(moves, now)
         self._end_as(moves, Ending.failed(self._error(error)), now)
         return self._changes(moves, now)
@@ -174,12 +214,13 @@ class Progress:
 
     def _changes(self, moves: Moves, now: datetime) -> list[Change]:
         """The changes that belong together; none if nothing happened that a record tells."""
-        more, self.more = self.more, []
-        moves.ends.extend(more)
         if not (moves.values or moves.events or moves.changes or moves.ends):
             return []
         self.run = replace(self.run, **{k: v for k, v in moves.values.items() if not isinstance(v, Plus)})
-        guard = [Condition("claim", "=", self.token)]
+        guard = list(self._guard) if self._guard is not None else [Condition("claim", "=", self.token)]
+        if self._guard is None and self._version is not None:
+            guard.append(Condition("version", "=", self._version))
+            self._version = None
         advance = Advance(self.run.id, now, moves.values, moves.events, guard)
         return self._redacted([advance, *moves.changes, *moves.ends])
 
@@ -209,12 +250,12 @@ class Progress:
 
     def _open(self, moves: Moves, now: datetime, *, begins: bool = False) -> None:
         """The first write of a worker: the run is at work, and has what it waited for."""
-        if self._opened:
+        if self.is_open:
             return
-        self._opened, run = True, self.run
+        self.is_open, run = True, self.run
         if begins and not run.begun:
             moves.values["begun"] = True
-        if run.status is not RunStatus.RUNNING and run.claim is not None:
+        if run.status is not RunStatus.RUNNING:
             moves.values["status"] = RunStatus.RUNNING
             self.run = replace(run, status=RunStatus.RUNNING)
         if run.started_at is None:
@@ -260,34 +301,43 @@ class Progress:
         approval = approval_of(wait)
         if approval is not None:
             moves.tell("APPROVAL_EXPIRED", {"approvalId": approval.id}, step)
-            moves.changes.append(Update(type(approval), approval.id, {"decision": "expired", "decided_at": now}))
+            undecided = where(id=approval.id, decision=None)
+            moves.changes.append(UpdateAll(Approval, undecided, {"decision": "expired", "decided_at": now}))
 
     def _step_of(self, wait: Wait) -> StepRun | None:
         return next((step for step in self._steps.values() if step.id == wait.step_id), None)
 
     # -- steps
 
-    def _start(self, moves: Moves, tasks: Sequence[Task], superstep: int, now: datetime) -> None:
+    def _breaks(self, commit: Commit) -> bool:
+        """Whether the run was told to stop before its next superstep."""
+        before: Sequence[str] = self.run.settings.get("interruptBefore") or ()
+        after: Sequence[str] = self.run.settings.get("interruptAfter") or ()
+        due = {task.node for task in commit.checkpoint.frontier}
+        done = {result.task.node for result in commit.results} - {START}
+        return bool(due.intersection(before) or done.intersection(after) or "*" in before or (done and "*" in after))
+
+    def _start(self, moves: Moves, tasks: Sequence[Task], superstep: int, now: datetime, *, halts: bool) -> None:
         for position, task in enumerate(tasks):
             if task.id in self._steps:
                 continue
-            step = self._new_step(task, superstep, position, now)
+            step = self._new_step(task, superstep, position, now, halts=halts)
             moves.changes.append(Insert(step))
-            if self.stopping is None:
+            if not halts:
                 moves.tell("STEP_STARTED", {"stepType": step.type}, step)
             moves.values["current_step"] = task.node
 
-    def _new_step(self, task: Task, superstep: int, position: int, now: datetime) -> StepRun:
+    def _new_step(self, task: Task, superstep: int, position: int, now: datetime, *, halts: bool) -> StepRun:
         step = self._steps[task.id] = StepRun(
             id=digest("step", self.run.id, task.id),
             run_id=self.run.id,
             task_id=task.id,
             name=task.node,
             type=self._types.get(task.node, "node"),
-            status=StepStatus.RUNNING if self.stopping is None else StepStatus.PENDING,
+            status=StepStatus.PENDING if halts else StepStatus.RUNNING,
             superstep=superstep,
             position=position,
-            started_at=now if self.stopping is None else None,
+            started_at=None if halts else now,
         )
         return step
 
@@ -296,6 +346,7 @@ class Progress:
         if task.node == START or step is None or step.status is StepStatus.COMPLETED:
             return
         self._keep_logs(moves, step, now)
+        self._take_more(moves, task.id)
         told = self._reported.pop(task.id, {})
         step.status, step.completed_at, step.output = StepStatus.COMPLETED, now, told.get("output")
         values = {"status": step.status, "completed_at": now, "output": step.output, "error": None}
@@ -326,6 +377,7 @@ class Progress:
         if step is None:
             return
         self._keep_logs(moves, step, now)
+        self._retries[task_id] = due
         error = self._told_of(task_id)
         step.attempt, step.error = failed + 1, error
         moves.changes.append(Update(StepRun, step.id, {"attempt": step.attempt, "error": error}))
@@ -371,6 +423,7 @@ class Progress:
         if step is None or not asked:
             return
         self._keep_logs(moves, step, now)
+        self._take_more(moves, task_id)
         for question in asked:
             wait = self._waits[question.id] = wait_of(self.run, step, question, now)
             moves.changes.append(Insert(wait))
@@ -388,7 +441,8 @@ class Progress:
             moves.tell("TIMER_SCHEDULED", {"dueAt": due}, step)
         approval = approval_of(wait)
         if approval is not None:
-            moves.changes.append(Insert(approval))
+            # A run that failed beside it, and is tried again, asks once more.
+            moves.changes += [Delete(Approval, where(id=approval.id)), Insert(approval)]
             told = {"approvalId": approval.id, "prompt": approval.prompt, "contentKey": approval.content_key}
             moves.tell("APPROVAL_REQUESTED", told, step)
             moves.changes.append(Ending.announced(self.run, "approval.requested", told, wait.created_at))
@@ -519,6 +573,12 @@ class Progress:
     def _step_id(self, task_id: str | None) -> str | None:
         step = self._steps.get(task_id) if task_id is not None else None
         return step.id if step is not None else None
+
+
+def _open_questions(log: Log | None) -> frozenset[str]:
+    """What a run that comes to rest waits for: questions that were answered may be asked along with them."""
+    told = [entry[4] for entry in log.entries if entry[0] == "interrupted"] if log is not None else []
+    return frozenset(one["id"] for questions in told for one in questions)
 
 
 def _type_of(node: Any) -> str:

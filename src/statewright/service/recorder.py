@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from statewright.checkpoint import Checkpointer, Commit, Hold, Line, Pending
@@ -11,12 +11,15 @@ from statewright.clock import Clock
 from statewright.events import Event, Log
 from statewright.ids import CheckpointId
 from statewright.promise import Answered, comes_later
-from statewright.runs import Advance, Change, Json, Ledger
+from statewright.runs import Change, Json, Ledger
 from statewright.runtime import CompiledGraph, Instrument
 from statewright.runtime.effects import Failure
 from statewright.service.hub import Hub, LiveEvent
 from statewright.service.plain import as_json
 from statewright.service.progress import LogSource, Progress
+
+Publish = Callable[[Sequence[Change]], object]
+"""Called with changes once they are saved, on whichever thread has saved them."""
 
 
 class RunRecorder(Instrument):
@@ -32,12 +35,14 @@ class RunRecorder(Instrument):
         progress: Progress,
         clock: Clock,
         hub: Hub,
+        publish: Publish,
         logs: LogSource | None = None,
     ) -> None:
         self._saver = saver
         self._ledger = ledger
         self._clock = clock
-        self._publish = hub.publish
+        self._publish = publish
+        self._hub = hub
         self._is_heard = hub.is_heard
         progress.logs = logs
         self._lock = threading.Lock()
@@ -64,7 +69,7 @@ class RunRecorder(Instrument):
             return self._saver.commit(commit, also=also)
         with self._lock:
             changes = self.progress.committed(commit)
-            answer = self._saver.commit(commit, also=[*also, self._ledger.job(changes)] if changes else also)
+            answer = self._tried(lambda: self._saver.commit(commit, also=self._jobs(also, changes)))
         return self._told(answer, changes)
 
     def save_results(
@@ -80,20 +85,39 @@ class RunRecorder(Instrument):
         now = log.at if log is not None else hold.now if hold is not None else self._clock.now()
         with self._lock:
             changes = self.progress.landed(line.namespace, pending, log, now)
-            jobs = [*also, self._ledger.job(changes)] if changes else also
-            answer = self._saver.save_results(line, checkpoint_id, pending, hold=hold, log=log, also=jobs)
+            jobs = self._jobs(also, changes)
+            answer = self._tried(
+                lambda: self._saver.save_results(line, checkpoint_id, pending, hold=hold, log=log, also=jobs)
+            )
         return self._told(answer, changes)
 
+    def _jobs(self, also: Sequence[Any], changes: Sequence[Change]) -> Sequence[Any]:
+        return [*also, self._ledger.job(changes)] if changes else also
+
+    def _tried(self, write: Callable[[], Any]) -> Any:
+        """What a write answers; a refusal is remembered, since what was to be written is not so."""
+        try:
+            return write()
+        except BaseException:
+            self.progress.was_refused = True
+            raise
+
     def _told(self, answer: Any, changes: Sequence[Change]) -> Any:
-        """The answer, whose events are published once they are saved."""
-        advance = changes[0] if changes else None
-        if not isinstance(advance, Advance) or not advance.events:
+        """The answer; what was saved with it is made known when it is there."""
+        if not changes:
             return answer
         if comes_later(answer):
-            answer.add_done_callback(lambda _: self._publish(advance.written))
+            answer.add_done_callback(lambda done: self._saved(done, changes))
         else:
-            self._publish(advance.written)
+            self._saved(None, changes)
         return answer
+
+    def _saved(self, done: Any, changes: Sequence[Change]) -> None:
+        if done is not None and _has_failed(done):
+            self.progress.was_refused = True
+            return
+        self.progress.has_written = True
+        self._publish(changes)
 
     # -- as an instrument
 
@@ -108,7 +132,7 @@ class RunRecorder(Instrument):
             self._show("custom", as_json(event.data), event)
 
     def _show(self, kind: str, payload: Json, event: Event) -> None:
-        self._publish([LiveEvent(self.progress.run.id, kind, payload, event.node)])
+        self._hub.publish([LiveEvent(self.progress.run.id, kind, payload, event.node)])
 
     def on_task_finished(self, event: Event) -> None:
         if type(event.data) is Failure and not event.namespace and event.task_id is not None:
@@ -117,6 +141,14 @@ class RunRecorder(Instrument):
     def on_attempt_failed(self, event: Event) -> None:
         if not event.namespace and event.task_id is not None:
             self.progress.failures[event.task_id] = event.data[0]
+
+
+def _has_failed(done: Any) -> bool:
+    try:
+        done.result()
+    except BaseException:
+        return True
+    return False
 
 
 def _tells(log: Log | None) -> bool:

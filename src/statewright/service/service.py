@@ -45,6 +45,7 @@ from statewright.service.catalog import Catalog
 from statewright.service.children import ChildStarter
 from statewright.service.control import Control
 from statewright.service.costs import Cost, Costs, CostSummary
+from statewright.service.deadlines import Deadlines
 from statewright.service.definitions import Added, Definitions, GraphDescription, ServedGraph
 from statewright.service.desk import Desk
 from statewright.service.endings import Ending
@@ -103,8 +104,8 @@ class Service:
         self._logs, self._redact = logs, redact
         self.starter = Starter(desk.ledger, catalog, desk.clock, desk.settings)
         self._control = Control(desk)
-        self._signals = Signals(desk)
         self._approvals = Approvals(desk)
+        self._signals = Signals(desk, self._approvals.decide)
         self._events = Events(desk, self.starter)
         self._definitions = Definitions(desk, self.starter.versions)
         self._costs = Costs(desk)
@@ -122,6 +123,7 @@ class Service:
             Deliverer(desk.ledger, desk.clock, self.webhooks),
             Scheduler(desk.ledger, self.starter.prepare, self.cancel, on_started=lambda _: self.ring()),
             Retention(desk.ledger, desk.saver),
+            Deadlines(desk.ledger, desk.published, self._on_end),
         ]
 
     # -- working
@@ -149,6 +151,7 @@ class Service:
             clock=desk.clock,
             app_of=self._app_of,
             hub=desk.hub,
+            published=desk.published,
             durability=desk.settings.durability,
             max_steps=desk.settings.max_steps,
             max_output=desk.settings.max_output,
@@ -159,7 +162,8 @@ class Service:
             redact=self._redact,
         )
         self._worker = RunWorker(desk.ledger, desk.clock, desk.settings, lambda run: RunAttempt(run, around))
-        desk.ring, desk.attempt_at = self.ring, self._worker.attempt_at
+        desk.ring, desk.ring_background = self._worker.ring, self._background.ring
+        desk.attempt_at = self._worker.attempt_at
         self._thread = LoopThread("statewright-worker")
         self._thread.start()
         self._working = self._thread.submit(self._worker.work())
@@ -229,7 +233,10 @@ class Service:
         known = await self._known(workspace_id, wanted)
         if known is not None:
             return Started(known, created=False)
-        wanted = await self.starter.make_room(workspace_id, wanted, self.cancel)
+        room = await self.starter.make_room(workspace_id, wanted, self.cancel)
+        if isinstance(room, Run):
+            return Started(room, created=False)
+        wanted = room
         run, changes = await self.starter.prepare(workspace_id, wanted, self.desk.now())
         worker = self._worker
         mine = worker is not None and worker.has_room and await self._may_begin(run)
@@ -370,15 +377,24 @@ class Service:
         """See `Control.retry_all`."""
         return await self._control.retry_all(workspace_id, wanted)
 
-    async def waits(self, workspace_id: str, *, page: int = 1, page_size: int = 20) -> Page[Wait]:
-        """What the runs of a workspace wait for, the newest first."""
-        return await self.desk.records.page(Wait, where(workspace_id=workspace_id), page=page, page_size=page_size)
+    async def waits(
+        self, workspace_id: str, *, run_id: str | None = None, page: int = 1, page_size: int = 20
+    ) -> Page[Wait]:
+        """What the runs of a workspace wait for, or one of them, the newest first."""
+        conditions = where(workspace_id=workspace_id, **({"run_id": run_id} if run_id is not None else {}))
+        return await self.desk.records.page(Wait, conditions, page=page, page_size=page_size)
 
     async def approvals(
-        self, workspace_id: str, *, pending: bool | None = None, page: int = 1, page_size: int = 20
+        self,
+        workspace_id: str,
+        *,
+        pending: bool | None = None,
+        run_id: str | None = None,
+        page: int = 1,
+        page_size: int = 20,
     ) -> Page[Approval]:
         """See `Approvals.page`."""
-        return await self._approvals.page(workspace_id, pending=pending, page=page, page_size=page_size)
+        return await self._approvals.page(workspace_id, pending=pending, run_id=run_id, page=page, page_size=page_size)
 
     async def approval(self, workspace_id: str, approval_id: str) -> Approval:
         return await self._approvals.get(workspace_id, approval_id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, cast
 
@@ -12,7 +12,6 @@ from statewright.errors import (
     InvalidTransition,
     NotFound,
     PayloadTooLarge,
-    RequestConflict,
     SignalMismatch,
     suggestion,
 )
@@ -23,12 +22,16 @@ from statewright.service.desk import Desk
 from statewright.service.questions import approval_of, unfit
 from statewright.service.starting import size_of
 
+Decide = Callable[..., Awaitable[Any]]
+"""See `Approvals.decide`."""
+
 
 class Signals:
     """Takes what comes for runs from outside."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Desk, decide: Decide) -> None:
         self._desk = desk
+        self._decide = decide
 
     async def send(
         self,
@@ -69,6 +72,7 @@ class Signals:
     async def answer(self, workspace_id: str, run_id: str, answers: Mapping[str, Json]) -> Run:
         """Answer questions of a run, by the ids of its waits or interrupts; all of them or none.
 
+        Approvals among them are decided first, one after the other: see `Approvals.decide`.
         Raises NotFound for a question that is not open, InvalidTransition for a run that does not wait.
         """
         desk = self._desk
@@ -81,6 +85,9 @@ class Signals:
         if unknown is not None:
             known = [wait.id for wait in waits]
             raise NotFound(f"Run {run.id} has no open question {unknown!r}. " + suggestion(unknown, known, noun="Open"))
+        answers = await self._decided({by_name[name].id: value for name, value in answers.items()}, workspace_id, waits)
+        if not answers:
+            return await desk.records.run(workspace_id, run_id)
         await self._check_answers(run, {by_name[name].interrupt_id: value for name, value in answers.items()}, waits)
         if size_of(answers) > desk.settings.max_payload:
             raise PayloadTooLarge(f"The answers have more than {desk.settings.max_payload} bytes.")
@@ -93,15 +100,28 @@ class Signals:
         desk.ring()
         return await desk.records.run(workspace_id, run_id)
 
-    async def _check_answers(self, run: Run, answers: Mapping[str, Json], waits: Sequence[Wait]) -> None:
-        """Raise InvalidRequest for what has not the type that was asked for, RequestConflict for an approval."""
-        asked = [wait for wait in waits if wait.interrupt_id in answers]
-        approval = next((wait for wait in asked if approval_of(wait) is not None), None)
-        if approval is not None:
-            raise RequestConflict(
-                f"What run {run.id} waits for is an approval. Decide it: approval request {approval.id}.",
-                details={"approvalId": approval.id},
+    async def _decided(self, answers: Mapping[str, Json], workspace_id: str, waits: Sequence[Wait]) -> dict[str, Json]:
+        """The answers that are left when approvals among them were decided, by the ids of waits."""
+        approvals = {wait.id for wait in waits if approval_of(wait) is not None}
+        for identity in approvals.intersection(answers):
+            told: Any = answers[identity]
+            if not isinstance(told, Mapping):
+                raise InvalidRequest(
+                    f"{identity} is an approval. Answer with an object: decision, and content if edited."
+                )
+            decision = cast("Mapping[str, Any]", told)
+            await self._decide(
+                workspace_id,
+                identity,
+                str(decision.get("decision")),
+                edited_content=decision.get("content") if decision.get("decision") == "edited" else None,
+                decided_by=decision.get("decidedBy"),
             )
+        return {name: value for name, value in answers.items() if name not in approvals}
+
+    async def _check_answers(self, run: Run, answers: Mapping[str, Json], waits: Sequence[Wait]) -> None:
+        """Raise InvalidRequest for what has not the type that was asked for."""
+        asked = [wait for wait in waits if wait.interrupt_id in answers]
         if any(wait.schema is not None for wait in asked):
             saved = await answered(self._desk.saver.load(run.thread_id))
             for why in unfit(saved, answers).values():

@@ -116,8 +116,8 @@ class Starter:
         found = await answered(self._ledger.find(Run, where(workspace_id=workspace_id, idempotency_key=key)))
         return found[0] if found else None
 
-    async def make_room(self, workspace_id: str, wanted: StartRun, cancel: Cancel) -> StartRun:
-        """See to it that the thread is free, as `on_busy` says; what is to be started then.
+    async def make_room(self, workspace_id: str, wanted: StartRun, cancel: Cancel) -> StartRun | Run:
+        """See to it that the thread is free, as `on_busy` says; what is to be started then, or the run that was.
 
         Raises RequestConflict if another run has the thread, and nothing else was said.
         """
@@ -128,6 +128,11 @@ class Starter:
         if await answered(self._ledger.find(Run, foreign, limit=1)):
             raise NotFound(f"There is no thread {wanted.thread_id!r}.")
         busy = await answered(self._ledger.find(Run, [*named, Condition("status", "in", _ACTIVE)]))
+        same = next(
+            (run for run in busy if wanted.idempotency_key and run.idempotency_key == wanted.idempotency_key), None
+        )
+        if same is not None:
+            return same
         if not busy or wanted.on_busy == "enqueue":
             return wanted
         if wanted.on_busy == "reject":
@@ -138,7 +143,9 @@ class Starter:
             )
         for run in busy:
             await cancel(workspace_id, run.id, f"run on_busy={wanted.on_busy!r} took its thread")
-        taken = {"takesOver": [run.id for run in busy], "rollsBack": wanted.on_busy == "rollback"}
+        before = [run.id for run in busy] + [one for run in busy for one in run.settings.get("takesOver", ())]
+        undone = any(run.settings.get("rollsBack") for run in busy if not run.begun)
+        taken = {"takesOver": before, "rollsBack": undone or wanted.on_busy == "rollback"}
         return replace(wanted, settings={**wanted.settings, **taken})
 
 
@@ -174,6 +181,8 @@ def check_start(wanted: StartRun, settings: ServiceSettings) -> None:
     for tag in wanted.tags:
         if not 1 <= len(tag) <= _LONGEST_TAG:
             raise InvalidRequest(f"A tag has {len(tag)} signs. Give 1 to {_LONGEST_TAG}.")
+    if wanted.after is not None and wanted.after.tzinfo is None:
+        raise InvalidRequest(f"after={wanted.after} has no time zone, so it is no instant. Give it one.")
     if wanted.timeout is not None and not 0 < wanted.timeout <= 10 * 365 * 86400:
         raise InvalidRequest(f"The timeout is {wanted.timeout} seconds. Give more than 0, and at most ten years.")
     if wanted.concurrency_limit is not None and (wanted.concurrency_limit < 1 or wanted.concurrency_key is None):

@@ -206,14 +206,19 @@ class RunWorker:
 
     async def _inherit(self, now: datetime) -> None:
         """Give the runs of workers that have gone to whoever has room."""
-        for worker in await answered(self._ledger.find(Worker)):
+        workers = await answered(self._ledger.find(Worker))
+        for worker in workers:
             if worker.id != self.id and (worker.until <= now or is_gone(worker)):
-                await self._release_all(worker, now)
+                await self._release_all(worker.id, now)
+                await self._forget(worker)
+        claimed = [Condition("claim", "!=", None), Condition("worker_id", "!=", None)]
+        known = {self.id, *(worker.id for worker in workers)}
+        for (worker_id,), _, _ in await answered(self._ledger.groups(Run, ["worker_id"], where=claimed)):
+            if worker_id not in known:  # its record is gone, and it had these yet
+                await self._release_all(worker_id, now)
 
-    async def _release_all(self, worker: Worker, now: datetime) -> None:
-        orphans = await answered(
-            self._ledger.find(Run, [Condition("worker_id", "=", worker.id), Condition("claim", "!=", None)])
-        )
+    async def _release_all(self, worker_id: str, now: datetime) -> None:
+        orphans = await answered(self._ledger.find(Run, _claimed_by(worker_id)))
         for run in orphans:
             values: dict[str, Any] = {"claim": None, "worker_id": None, "due_at": now}
             events = [NewEvent("WORKFLOW_RESUMED", {"reason": "worker lost"})] if run.begun else []
@@ -222,15 +227,14 @@ class RunWorker:
                 await answered(self._ledger.write([Advance(run.id, now, values, events, guard)]))
             except RecordConflict:  # it has written meanwhile: then it was not gone, or somebody else was quicker
                 continue
-        left = await answered(
-            self._ledger.count(Run, [Condition("worker_id", "=", worker.id), Condition("claim", "!=", None)])
-        )
-        if not left:
+        if orphans:
+            logger.warning("Worker %s has gone: %d of its runs go on elsewhere.", worker_id, len(orphans))
+            self._bell.set()
+
+    async def _forget(self, worker: Worker) -> None:
+        if not await answered(self._ledger.count(Run, _claimed_by(worker.id))):
             silent = [*where(id=worker.id), Condition("until", "<=", worker.until)]
             await answered(self._ledger.write([Delete(Worker, silent)]))
-        if orphans:
-            logger.warning("Worker %s has gone: %d of its runs go on elsewhere.", worker.id, len(orphans))
-            self._bell.set()
 
     async def _look_after_own(self) -> None:
         """Stop what this worker does with runs that are not its any more, and pause those that are to pause."""
@@ -258,3 +262,7 @@ class RunWorker:
             if late:
                 await asyncio.wait(late, timeout=5)
         await answered(self._ledger.write([Delete(Worker, where(id=self.id))]))
+
+
+def _claimed_by(worker_id: str) -> list[Condition]:
+    return [Condition("worker_id", "=", worker_id), Condition("claim", "!=", None)]

@@ -1,21 +1,34 @@
-"""For tests of programs that use Statewright, and of adapters to its ports."""
+"""For tests of programs that use Statewright, and of adapters to its ports.
+
+`TestService` is loaded when it is met: it brings the whole service along.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from statewright.models import RecordedModel, ScriptedModel
 from statewright.testing.cache_conformance import CacheConformance
 from statewright.testing.chat_model_conformance import ChatModelConformance
 from statewright.testing.checkpointer_conformance import CheckpointerConformance
 from statewright.testing.clock import FakeClock
+from statewright.testing.ledger_conformance import LedgerConformance
 from statewright.testing.record import record
 from statewright.testing.recording import RecordingInstrument
 from statewright.testing.replay import Replayed, ReplayMismatch, replay
 from statewright.testing.replay_file import Recording, read_recording
 from statewright.testing.store_conformance import StoreConformance
 
+if TYPE_CHECKING:
+    from statewright.testing.service import AsyncTestService, TestService
+
 __all__ = [
+    "AsyncTestService",
     "CacheConformance",
     "ChatModelConformance",
     "CheckpointerConformance",
     "FakeClock",
+    "LedgerConformance",
     "RecordedModel",
     "Recording",
     "RecordingInstrument",
@@ -23,7 +36,16 @@ __all__ = [
     "Replayed",
     "ScriptedModel",
     "StoreConformance",
+    "TestService",
     "read_recording",
     "record",
     "replay",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in ("AsyncTestService", "TestService"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from statewright.testing import service
+
+    return getattr(service, name)

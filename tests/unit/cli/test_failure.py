@@ -6,6 +6,7 @@ import pytest
 
 from statewright.cli import failure
 from statewright.cli.failure import WrongUse, end
+from statewright.errors import InvalidRequest, InvalidTransition, NotFound, ServiceError, TooManyRequests, Unauthorized
 
 
 def test_exit_codes_are_those_that_the_documents_name() -> None:
@@ -26,3 +27,18 @@ def test_wrong_use_is_no_error_of_the_library() -> None:
 
     assert not issubclass(WrongUse, StatewrightError)
     assert str(WrongUse("Give a file.")) == "Give a file."
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (NotFound("There is no run."), 2),
+        (InvalidTransition("Run 1", "completed", "paused", []), 2),
+        (Unauthorized("Who?"), 2),
+        (InvalidRequest("What?"), 2),
+        (TooManyRequests("Later.", retry_after=1.0), 1),
+        (ServiceError("Broken."), 1),
+    ],
+)
+def test_what_a_server_refuses_is_wrong_use_and_what_it_fails_at_is_not(error: ServiceError, code: int) -> None:
+    assert failure.exit_code_of(error) == code

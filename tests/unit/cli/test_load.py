@@ -8,7 +8,8 @@ import pytest
 
 from statewright import CompiledGraph, StateGraph
 from statewright.cli.failure import WrongUse
-from statewright.cli.load import find_graph, load, load_graph
+from statewright.cli.importing import module_of
+from statewright.cli.load import find_graph, load, load_graph, load_served, served_names
 from statewright.cli.models import NO_MODELS, Models
 from statewright.errors import InvalidGraph
 
@@ -189,3 +190,36 @@ def test_a_function_that_makes_no_graph_is_refused(agents: str, name: str, model
 def test_a_graph_that_has_chosen_its_models_takes_no_other(flow: Path) -> None:
     with pytest.raises(WrongUse, match="has chosen its models"):
         load(f"{flow}:graph", Models("openai-chat:x", base_url="http://127.0.0.1:9/v1"))
+
+
+MANY = "from statewright import StateGraph\nfrom statewright.agents import Agent\n" + (
+    "def made():\n    graph = StateGraph(dict)\n    graph.add_node('a', lambda state: {})\n"
+    "    graph.add_edge('__start__', 'a')\n    return graph\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("one = made()", {"many": "one"}),
+        ("builder = made()\none = builder.compile()", {"many": "one"}),
+        ("graph = made()\nother = made().compile()", {"many": "graph", "other": "other"}),
+        ("one = made()\ntwo = made()", {"one": "one", "two": "two"}),
+        ("one = made().compile()\nsame = one", {"many": "one"}),
+        ("many = made().compile()\ngraph = made().compile()", {"many": "many", "graph": "graph"}),
+        (
+            "ann = Agent(name='ann')\nbob = Agent(name='bob')",
+            {"ann": "ann", "bob": "bob"},
+        ),
+        ("ann = Agent(name='ann')\none = made()", {"many": "one"}),
+        ("", {}),
+    ],
+)
+def test_what_of_a_module_is_served(folder: Path, text: str, names: dict[str, str]) -> None:
+    (folder / "many.py").write_text(f"{MANY}{text}\n", encoding="utf-8")
+    assert served_names(module_of("many.py")) == names
+
+
+def test_a_graph_that_has_chosen_its_models_is_served_all_the_same(flow: Path) -> None:
+    app = load_served("flow.py:graph", module_of("flow.py"), Models(everybody="openai:gpt-5"))
+    assert app.invoke({"n": 2}) == {"n": 4}

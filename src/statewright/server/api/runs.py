@@ -89,8 +89,12 @@ async def retry_runs(caller: Signed, body: FilterBody) -> Response:
 
 
 @router.get("/{id}", **described("A run with its steps.", RunWithSteps, scope="runs:read", errors=(404,)))
-async def read_run(caller: Signed, identity: Identity) -> Response:
-    run = await caller.service.run(caller.workspace_id, identity)
+async def read_run(caller: Signed, identity: Identity, wait: Wait = None) -> Response:
+    """With `wait`, the answer comes when the run has ended, waits for something from outside, or is paused; and after
+    so many seconds in any case."""
+    service, workspace = caller.service, caller.workspace_id
+    run = await caller.offer.closing.unless(service.wait(workspace, identity, wait)) if wait else None
+    run = run or await service.run(workspace, identity)
     steps = await caller.service.steps(caller.workspace_id, identity)
     return answer({**shown(RunShown, run), "stepRuns": all_shown(StepShown, steps)})
 

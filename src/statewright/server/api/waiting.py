@@ -19,6 +19,7 @@ from statewright.server.paging import PageNumber, PageSize, page_of
 from statewright.server.route import Identity, Signed, StrictRoute, described
 
 router = APIRouter(prefix="/api/v1", route_class=StrictRoute)
+OfRun = Annotated[str | None, Query(alias="runId", max_length=200, description="Only those of one run.")]
 Pending = Annotated[bool | None, Query(description="True: nobody has decided yet. False: the others.")]
 
 
@@ -27,9 +28,9 @@ Pending = Annotated[bool | None, Query(description="True: nobody has decided yet
     tags=["interrupts"],
     **described("What runs wait for.", WaitShown, scope="runs:read", page=True),
 )
-async def list_waits(caller: Signed, page: PageNumber = 1, page_size: PageSize = 20) -> Response:
+async def list_waits(caller: Signed, run_id: OfRun = None, page: PageNumber = 1, page_size: PageSize = 20) -> Response:
     """Questions are answered by `POST /workflow-runs/{id}/resume` with `answers` by these ids."""
-    found = await caller.service.waits(caller.workspace_id, page=page, page_size=page_size)
+    found = await caller.service.waits(caller.workspace_id, run_id=run_id, page=page, page_size=page_size)
     return page_of(WaitShown, found.items, page, page_size, found.total)
 
 
@@ -39,9 +40,15 @@ async def list_waits(caller: Signed, page: PageNumber = 1, page_size: PageSize =
     **described("Approvals, the newest first.", ApprovalShown, scope="runs:read", page=True),
 )
 async def list_approvals(
-    caller: Signed, pending: Pending = None, page: PageNumber = 1, page_size: PageSize = 20
+    caller: Signed,
+    pending: Pending = None,
+    run_id: OfRun = None,
+    page: PageNumber = 1,
+    page_size: PageSize = 20,
 ) -> Response:
-    found = await caller.service.approvals(caller.workspace_id, pending=pending, page=page, page_size=page_size)
+    found = await caller.service.approvals(
+        caller.workspace_id, pending=pending, run_id=run_id, page=page, page_size=page_size
+    )
     return page_of(ApprovalShown, found.items, page, page_size, found.total)
 
 

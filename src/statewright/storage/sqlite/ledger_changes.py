@@ -263,9 +263,11 @@ def _announce(tables: Tables, change: Announce) -> Job:
     _insert(tables, delivery_of(change, ""))  # what cannot be stored is refused, even if nobody wants to hear of it
 
     def job(connection: sqlite3.Connection) -> None:
-        for identity, events in connection.execute(_WEBHOOKS, (change.workspace_id,)).fetchall():
-            if _wants(tables, events, change.event_type):
-                _insert(tables, delivery_of(change, identity))(connection)
+        found = connection.execute(_WEBHOOKS, (change.workspace_id,)).fetchall()
+        wanting = [identity for identity, events in found if _wants(tables, events, change.event_type)]
+        for identity in wanting:
+            _insert(tables, delivery_of(change, identity))(connection)
+        change.made = len(wanting)
 
     return job
 

@@ -1,0 +1,86 @@
+"""`statewright definitions`: workflows of steps in JSON, checked here and stored on a server."""
+
+from __future__ import annotations
+
+import json as json_format
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from statewright.cli.asking import UrlOption
+from statewright.cli.options import JsonOption
+
+definitions = typer.Typer(name="definitions", help="Store and list workflows of steps.", no_args_is_help=True)
+FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A workflow of steps in JSON.")]
+
+
+@definitions.command()
+def check(file: FileArgument) -> None:
+    """Check a workflow of steps, and list every problem. What its handlers are, only a server knows."""
+    found = read_checked(file)
+    print(f"ok: {found['name']} {found['version']}, {len(found['steps'])} steps")
+
+
+@definitions.command()
+def add(file: FileArgument, json: JsonOption = False, url: UrlOption = None) -> None:
+    """Store a version of a workflow on a server. The very same again changes nothing."""
+    from statewright.cli.asking import asking
+    from statewright.cli.show import as_json
+
+    body = read_checked(file)
+    with asking(url) as client:
+        found = client.definitions.add(body)
+    print(as_json(found.raw) if json else f"{found.id}  {found.name} {found.version}")
+
+
+@definitions.command()
+def ls(
+    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="At most so many.")] = 20,
+    json: JsonOption = False,
+    url: UrlOption = None,
+) -> None:
+    """List the stored versions, the newest first."""
+    from statewright.cli.asking import asking
+    from statewright.cli.show import as_json
+    from statewright.cli.table import Column, moment, print_table
+
+    with asking(url) as client:
+        found = list(islice(client.definitions.iterate(), limit))
+    if json:
+        print(as_json([one.raw for one in found]))
+    elif found:
+        columns = [Column(title, whole=True) for title in ("DEFINITION", "NAME", "VERSION", "STORED")]
+        rows = [(one.id, one.name, one.version, moment(one.created_at), one.description) for one in found]
+        print_table([*columns, Column("DESCRIPTION")], rows)
+    else:
+        print("No definitions are stored. Add one: statewright definitions add FILE.json")
+
+
+@definitions.command()
+def show(
+    definition: Annotated[str, typer.Argument(metavar="ID", help="The id of a stored version.")],
+    json: JsonOption = False,
+    url: UrlOption = None,
+) -> None:
+    """Print a stored version: what was written; with --json all that is known of it."""
+    from statewright.cli.asking import asking
+    from statewright.cli.show import as_json
+
+    with asking(url) as client:
+        found = client.definitions.get(definition)
+    print(as_json(found.raw if json else found.definition))
+
+
+def read_checked(file: Path) -> dict[str, Any]:
+    """A workflow of steps as it is written. Raises WorkflowError with everything wrong, and WrongUse without a file."""
+    from statewright.cli.failure import WrongUse
+    from statewright.workflow.steps import read_definition
+
+    try:
+        text = file.read_bytes()
+    except OSError as error:
+        raise WrongUse(f"The file {str(file)!r} cannot be read: {error.strerror}.") from error
+    read_definition(text, source=str(file))
+    return json_format.loads(text)

@@ -1,0 +1,132 @@
+"""`statewright runs show` and `logs`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from statewright.cli.asking import RunArgument, UrlOption
+from statewright.cli.options import JsonOption
+
+if TYPE_CHECKING:
+    from statewright.client import Client, Event, RunWithSteps, Step, Wait
+
+
+def show(
+    run: RunArgument,
+    limit: Annotated[int, typer.Option("--events", metavar="N", min=0, help="How many of the last events.")] = 30,
+    json: JsonOption = False,
+    url: UrlOption = None,
+) -> None:
+    """Show a run: where it stands, its steps, what it waits for, and what has happened."""
+    from statewright.cli.asking import asking
+    from statewright.cli.run_text import event_line, wait_line, waits_of
+    from statewright.cli.show import as_json
+
+    with asking(url) as client:
+        found = client.runs.get(run)
+        events = _last_events(client, found.id, limit)
+        waits = waits_of(client, found) if found.status == "waiting" else []
+    if json:
+        more = {"waits": [one.raw for one in waits], "events": [one.raw for one in events]}
+        print(as_json({**found.raw, **more}))
+        return
+    _print_run(found, waits)
+    _print_steps(found.step_runs)
+    for title, lines in (("WAITS", map(wait_line, waits)), ("EVENTS", map(event_line, events))):
+        told = list(lines)
+        if told:
+            print("\n".join(["", title, *told]))
+
+
+def _last_events(client: Client, run_id: str, limit: int) -> Sequence[Event]:
+    last: list[Event] = []
+    after = 0
+    while page := client.runs.events(run_id, after=after, page_size=100).items:
+        last = [*last, *page][-limit or len(last) + len(page) :]
+        after = page[-1].seq
+    return last
+
+
+def _print_run(run: RunWithSteps, waits: Sequence[Wait]) -> None:
+    from statewright.cli.run_text import error_line, instant
+    from statewright.cli.table import print_fields
+
+    ended = run.completed_at or run.failed_at or run.cancelled_at
+    fields = {
+        "run": run.id,
+        "graph": f"{run.graph}  {run.definition_id or ''}",
+        "status": run.status,
+        "step": run.current_step_name,
+        "thread": run.thread_id if run.thread_id != run.id else None,
+        "source": run.source,
+        "tags": ", ".join(run.tags),
+        "created": instant(run.created_at),
+        "started": instant(run.started_at),
+        "ended": instant(ended),
+        "due": instant(run.next_run_at),
+        "cost": f"{run.total_cost_usd:.4f} USD" if run.total_cost_usd else None,
+        "input": _json(run.input),
+        "output": _json(run.output) if run.output is not None else None,
+        "error": error_line(run) if run.error else None,
+    }
+    print_fields((name, value) for name, value in fields.items() if value)
+
+
+def _json(value: Any) -> str:
+    import json
+
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _print_steps(steps: Sequence[Step]) -> None:
+    from statewright.cli.table import Column, print_table
+
+    if not steps:
+        return
+    columns = (
+        Column("STEP"),
+        Column("TYPE", whole=True),
+        Column("STATUS", whole=True),
+        Column("ATTEMPT", whole=True, right=True),
+        Column("SECONDS", whole=True, right=True),
+    )
+    print()
+    print_table(columns, [(one.step_name, one.step_type, one.status, one.attempt, _seconds(one)) for one in steps])
+
+
+def _seconds(step: Step) -> str:
+    if step.started_at is None or step.completed_at is None:
+        return ""
+    return f"{(step.completed_at - step.started_at).total_seconds():.3f}"
+
+
+def logs(
+    run: RunArgument,
+    step: Annotated[str | None, typer.Option("--step", metavar="NAME", help="Of that step only.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document a line.")] = False,
+    url: UrlOption = None,
+) -> None:
+    """Print what the steps of a run have logged and printed, by step and attempt."""
+    import json as json_format
+
+    from statewright.cli.asking import asking
+
+    with asking(url) as client:
+        found = client.runs.logs(run, step=step)
+    for line in _lines(found):
+        print(json_format.dumps(line, ensure_ascii=False) if json else _log_line(line))
+
+
+def _lines(found: Sequence[Any]) -> Iterator[dict[str, Any]]:
+    for log in found:
+        for line in log.lines:
+            yield {"step": log.step_name, "attempt": log.attempt, **line}
+
+
+def _log_line(line: dict[str, Any]) -> str:
+    who = f"{line['step']}#{line['attempt']}"
+    kind = line.get("level") or line.get("stream") or ""
+    return f"{line.get('at', '')}  {who:<20}  {kind:<8}  {line.get('message', '').rstrip()}"

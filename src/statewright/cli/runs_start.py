@@ -1,0 +1,115 @@
+"""`statewright runs start` and `watch`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from statewright.cli.asking import RunArgument, UrlOption
+from statewright.cli.options import JsonOption
+
+if TYPE_CHECKING:
+    from statewright.client import Event
+
+TagOption = Annotated[list[str] | None, typer.Option("--tag", metavar="TAG", help="May be given several times.")]
+MetadataOption = Annotated[
+    list[str] | None, typer.Option("--metadata", metavar="NAME=VALUE", help="May be given several times.")
+]
+
+
+def start(
+    graph: Annotated[str | None, typer.Argument(metavar="GRAPH", help="The name under which it is served.")] = None,
+    given: Annotated[
+        list[str] | None, typer.Option("--input", "-i", metavar="JSON|@FILE|KEY=VALUE", help="What it is given.")
+    ] = None,
+    definition: Annotated[
+        str | None, typer.Option("--definition", metavar="ID", help="A stored version, in place of a graph.")
+    ] = None,
+    wait: Annotated[bool, typer.Option("--wait", "-w", help="Wait for its end, and print what it gave.")] = False,
+    idempotency_key: Annotated[
+        str | None, typer.Option("--idempotency-key", metavar="KEY", help="The same key again starts nothing new.")
+    ] = None,
+    thread: Annotated[
+        str | None, typer.Option("--thread", metavar="ID", help="The thread that it goes on with.")
+    ] = None,
+    timeout: Annotated[
+        float | None, typer.Option("--timeout", metavar="SECONDS", min=0, help="It fails if it takes longer.")
+    ] = None,
+    tag: TagOption = None,
+    metadata: MetadataOption = None,
+    json: JsonOption = False,
+    url: UrlOption = None,
+) -> None:
+    """Start a run, and print its id; with --wait follow it to its rest."""
+    from statewright.cli.asking import asking
+    from statewright.cli.failure import WrongUse
+    from statewright.cli.given import read_input
+    from statewright.cli.show import as_json
+    from statewright.cli.watching import conclude, followed
+
+    if (graph is None) == (definition is None):
+        raise WrongUse("Say what is to be run: the name of a graph, or --definition ID.")
+    options: dict[str, Any] = {
+        "definition_id": definition,
+        "idempotency_key": idempotency_key,
+        "thread_id": thread,
+        "timeout": timeout,
+        "tags": tag or None,
+        "metadata": read_metadata(metadata or ()) or None,
+    }
+    with asking(url, patient=wait) as client:
+        run = client.runs.start(graph, read_input(given) if given else None, **options)
+        if wait:
+            conclude(client, followed(client, run.id, lambda _: None), url, json_wanted=json)
+    print(as_json(run.raw) if json else run.id)
+    if not run.created:
+        print("That key has started it before; nothing new was started.", file=sys.stderr)
+
+
+def read_metadata(given: Sequence[str]) -> dict[str, str]:
+    """What `--metadata NAME=VALUE` says. Raises WrongUse."""
+    from statewright.cli.failure import WrongUse
+
+    found: dict[str, str] = {}
+    for one in given:
+        name, equals, value = one.partition("=")
+        if not name or not equals:
+            raise WrongUse(f"--metadata {one!r} is no NAME=VALUE.")
+        found[name] = value
+    return found
+
+
+def watch(
+    run: RunArgument,
+    after: Annotated[
+        int, typer.Option("--after", metavar="N", min=0, help="Begin after the event of that number.")
+    ] = 0,
+    to_the_end: Annotated[bool, typer.Option("--to-the-end", help="Stay while it waits for somebody.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document a line.")] = False,
+    url: UrlOption = None,
+) -> None:
+    """Follow the events of a run until it has ended, or waits for somebody.
+
+    Exits with 0 if it has completed, 3 if it waits or is paused, 1 if it has failed, 130 if it was cancelled.
+    """
+    import json as json_format
+
+    from statewright.cli.asking import asking
+    from statewright.cli.failure import CANCELLED, FAILED, end
+    from statewright.cli.run_text import EXIT_CODES, event_line
+    from statewright.cli.watching import conclude, followed
+
+    def tell(event: Event) -> None:
+        print(json_format.dumps(event.raw, ensure_ascii=False) if json else event_line(event), flush=True)
+
+    with asking(url, patient=True) as client:
+        try:
+            found = followed(client, run, tell, after=after, to_the_end=to_the_end)
+        except KeyboardInterrupt:
+            end(f"You watch no more; the run goes on. Watch it again: statewright runs watch {run}", CANCELLED)
+        if json:
+            raise SystemExit(EXIT_CODES.get(found.status, FAILED))
+        conclude(client, found, url, json_wanted=False)

@@ -1,0 +1,105 @@
+"""`statewright serve`: a project served for others, until SIGTERM."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from statewright.cli.options import BaseUrlOption, DatabaseOption, KeyOption
+
+if TYPE_CHECKING:
+    from statewright.cli.serving import Place
+
+ADMIN_TOKEN = "STATEWRIGHT_ADMIN_TOKEN"
+"""The variable that holds the token of the operator, unless another one is named."""
+DRAIN = 20.0
+
+
+def serve(
+    target: Annotated[
+        str | None,
+        typer.Argument(metavar="[FILE]", help="FILE.py[:GRAPH], FILE.yaml or FILE.json; else the project's graphs."),
+    ] = None,
+    host: Annotated[str | None, typer.Option("--host", metavar="ADDRESS", help="Where to listen: 127.0.0.1.")] = None,
+    port: Annotated[
+        int | None, typer.Option("--port", "-p", metavar="N", min=0, max=65535, help="8123; 0 is any free one.")
+    ] = None,
+    database: DatabaseOption = None,
+    key_file: KeyOption = None,
+    auth: Annotated[
+        Literal["keys", "none"], typer.Option("--auth", help="Whether callers need a key; `none` only on loopback.")
+    ] = "keys",
+    admin_token_env: Annotated[
+        str | None,
+        typer.Option("--admin-token-env", metavar="NAME", help=f"The variable with the admin token: {ADMIN_TOKEN}."),
+    ] = None,
+    log_format: Annotated[
+        Literal["json", "console"], typer.Option("--log-format", help="Lines of JSON, or for people.")
+    ] = "json",
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", metavar="MODEL", help="Who answers, whatever files say.")
+    ] = None,
+    base_url: BaseUrlOption = None,
+) -> None:
+    """Serve the graphs of a project or of one file for others, until SIGTERM. Needs statewright[server]."""
+    from statewright.cli.catalog import catalog_of, project_of
+    from statewright.cli.failure import FAILED
+    from statewright.cli.listening import address_of, listening_on
+    from statewright.cli.models import read_models
+    from statewright.cli.serving import logger, place_for, run_server, server_settings, service_settings
+    from statewright.observe import configure_logging
+
+    models = read_models([model] if model is not None else None, base_url)
+    project = project_of(target)
+    place = place_for(project, host, port, database, key_file)
+    check_auth(place, auth)
+    settings = server_settings(project, place, auth, admin_token(admin_token_env), project.serving.drain or DRAIN)
+    with listening_on(place.host, place.port) as listening, configure_logging(log_format, loggers=_LOGGERS):
+        catalog = catalog_of(project, models)
+        told = {"url": address_of(listening), "graphs": [one.name for one in catalog.served], "auth": auth}
+        logger.info("The server listens.", extra=told)
+        warn_of_no_keys(place, auth)
+        done = run_server(project, catalog, place, settings, service_settings(project), listening)
+        logger.info("The server has ended.")
+    if not done:
+        raise SystemExit(FAILED)
+
+
+_LOGGERS = ("statewright", "uvicorn")
+
+
+def check_auth(place: Place, auth: Literal["keys", "none"]) -> None:
+    """Raise WrongUse where everybody would be let in."""
+    from statewright.cli.failure import WrongUse
+
+    if auth == "none" and not place.is_loopback:
+        raise WrongUse(
+            f"With --auth none everybody who reaches {place.host} could run this. Give --auth keys, and make a key: "
+            f"statewright keys create NAME --database {place.database}. Or listen on 127.0.0.1."
+        )
+
+
+def admin_token(variable: str | None) -> str | None:
+    """The token of the operator. Raises WrongUse if it is to be in a variable that is not set."""
+    from statewright.cli.failure import WrongUse
+
+    token = os.environ.get(variable or ADMIN_TOKEN)
+    if variable is not None and not token:
+        raise WrongUse(f"The variable {variable} is not set. Put the admin token into it.")
+    return token or None
+
+
+def warn_of_no_keys(place: Place, auth: Literal["keys", "none"]) -> None:
+    """Say how the first key is made, where one is needed and there is none."""
+    import asyncio
+
+    from statewright.cli.serving import has_keys, logger, opened_views
+
+    if auth == "none":
+        return
+    with opened_views(place) as (_, ledger, _store):
+        if not asyncio.run(has_keys(ledger)):
+            advice = f"statewright keys create NAME --database {place.database}"
+            logger.warning("Nobody has a key yet, and nothing is answered without one.", extra={"make_one": advice})

@@ -1,0 +1,72 @@
+"""`statewright workspaces`: the worlds of a server that never see each other, in its database."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from statewright.cli.options import DatabaseOption, JsonOption, KeyOption
+
+if TYPE_CHECKING:
+    from statewright.runs import Ledger, Workspace
+
+workspaces = typer.Typer(name="workspaces", help="Make and list the workspaces of a server.", no_args_is_help=True)
+
+
+@workspaces.command()
+def create(
+    slug: Annotated[str, typer.Argument(metavar="SLUG", help="Small letters, digits and hyphens.")],
+    name: Annotated[str, typer.Option("--name", metavar="TEXT", help="What people call it.")] = "",
+    max_running: Annotated[
+        int | None, typer.Option("--max-running", metavar="N", min=1, help="Runs at work at once.")
+    ] = None,
+    starts_per_minute: Annotated[
+        int | None, typer.Option("--starts-per-minute", metavar="N", min=1, help="Runs that may start in a minute.")
+    ] = None,
+    retention_days: Annotated[
+        int | None, typer.Option("--retention-days", metavar="N", min=1, help="How long runs are kept that ended.")
+    ] = None,
+    database: DatabaseOption = None,
+    key_file: KeyOption = None,
+) -> None:
+    """Make a workspace."""
+    from statewright.cli.records import in_records
+    from statewright.clock import SystemClock
+    from statewright.service.workspaces import NewWorkspace, create_workspace
+
+    new = NewWorkspace(
+        slug=slug,
+        name=name,
+        max_running=max_running,
+        starts_per_minute=starts_per_minute,
+        retention_days=retention_days,
+    )
+
+    async def work(ledger: Ledger) -> Workspace:
+        return await create_workspace(ledger, new, SystemClock().now())
+
+    made = in_records(work, database, key_file, make=True)
+    print(f"Made {made.slug}. A key to it: statewright keys create NAME --workspace {made.slug}")
+
+
+@workspaces.command()
+def ls(json: JsonOption = False, database: DatabaseOption = None, key_file: KeyOption = None) -> None:
+    """List the workspaces, with their limits."""
+    from dataclasses import asdict
+
+    from statewright.cli.records import in_records
+    from statewright.cli.show import as_json
+    from statewright.cli.table import Column, moment, print_table
+    from statewright.service.workspaces import list_workspaces
+
+    found = in_records(list_workspaces, database, key_file)
+    if json:
+        print(as_json([asdict(one) for one in found]))
+        return
+    limits = ("max_running", "starts_per_minute", "retention_days")
+    columns = [Column("SLUG", whole=True), Column("NAME"), *(Column(one.upper(), right=True) for one in limits)]
+    rows = [
+        (one.slug, one.name, *(getattr(one, limit) or "" for limit in limits), moment(one.created_at)) for one in found
+    ]
+    print_table([*columns, Column("CREATED", whole=True)], rows)

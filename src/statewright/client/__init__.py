@@ -1,0 +1,76 @@
+"""A client for the service: every method typed, blocking and awaited, on one implementation.
+
+Nothing of HTTP is loaded before a client is made; that needs the extra `client`.
+"""
+
+from statewright.client.awaiting import AsyncClient
+from statewright.client.blocking import Client
+from statewright.client.pages import Page
+from statewright.client.records.runs import (
+    Cost,
+    CostSummary,
+    Event,
+    LiveEvent,
+    Log,
+    ModelCall,
+    ModelCost,
+    Run,
+    RunWithSteps,
+    Spent,
+    StartedRun,
+    Step,
+    Told,
+)
+from statewright.client.records.served import Definition, DefinitionWithBody, Graph, GraphDescription, Thread
+from statewright.client.records.standing import (
+    Delivery,
+    Health,
+    Key,
+    NewKey,
+    NewWorkspace,
+    Schedule,
+    Trigger,
+    Webhook,
+    WebhookWithSecret,
+    Workspace,
+)
+from statewright.client.records.waiting import Approval, ReceivedEvent, Wait
+from statewright.client.settings import DEFAULT_URL
+
+__all__ = [
+    "DEFAULT_URL",
+    "Approval",
+    "AsyncClient",
+    "Client",
+    "Cost",
+    "CostSummary",
+    "Definition",
+    "DefinitionWithBody",
+    "Delivery",
+    "Event",
+    "Graph",
+    "GraphDescription",
+    "Health",
+    "Key",
+    "LiveEvent",
+    "Log",
+    "ModelCall",
+    "ModelCost",
+    "NewKey",
+    "NewWorkspace",
+    "Page",
+    "ReceivedEvent",
+    "Run",
+    "RunWithSteps",
+    "Schedule",
+    "Spent",
+    "StartedRun",
+    "Step",
+    "Thread",
+    "Told",
+    "Trigger",
+    "Wait",
+    "Webhook",
+    "WebhookWithSecret",
+    "Workspace",
+]

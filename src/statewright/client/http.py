@@ -1,0 +1,70 @@
+"""What both drivers do with a request before it goes out, and with what comes back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from statewright.client.call import Call, Reply
+from statewright.client.settings import ClientSettings
+from statewright.errors import InvalidConfig
+
+if TYPE_CHECKING:
+    import httpx
+
+HEARTBEATS: Final = 60.0
+"""Seconds of silence after which a stream counts as broken: the service says every 15 seconds that it is alive."""
+
+
+def library() -> Any:
+    """The library that speaks HTTP. Raises InvalidConfig if it is not installed."""
+    try:
+        import httpx
+    except ImportError as error:
+        raise InvalidConfig(
+            "The client needs the library httpx, which is not installed. Run `pip install 'statewright[client]'`."
+        ) from error
+    return httpx
+
+
+def build(http: Any, settings: ClientSettings, call: Call[Any], extra: dict[str, str] | None = None) -> Any:
+    """The request as the library has it, from either kind of its clients."""
+    return http.build_request(
+        call.method,
+        settings.base_url.rstrip("/") + call.path,
+        params=list(call.params),
+        content=call.body,
+        headers={**headers(settings, call), **(extra or {})},
+        timeout=settings.timeout + call.patience,
+    )
+
+
+def build_stream(http: Any, settings: ClientSettings, call: Call[Any], last_event_id: str | None) -> Any:
+    """The same for a stream, where silence may last."""
+    extra = {"accept": "text/event-stream", "cache-control": "no-store"}
+    if last_event_id is not None:
+        extra["last-event-id"] = last_event_id
+    request = build(http, settings, call, extra)
+    request.extensions["timeout"] = {**request.extensions["timeout"], "read": HEARTBEATS}
+    return request
+
+
+def headers(settings: ClientSettings, call: Call[Any]) -> dict[str, str]:
+    """Who asks, and in which language."""
+    found = {"accept": "application/json"}
+    if call.body is not None:
+        found["content-type"] = "application/json"
+    if call.as_operator and settings.admin_token is not None:
+        found["x-admin-token"] = settings.admin_token
+    elif settings.api_key is not None:
+        found["x-api-key"] = settings.api_key
+    return found
+
+
+def reply(response: httpx.Response, content: bytes = b"") -> Reply:
+    """What has come back."""
+    return Reply(status=response.status_code, headers=dict(response.headers), content=content)
+
+
+def reason(error: Exception) -> str:
+    """What was wrong with a connection, in words; not every error of the library has some."""
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

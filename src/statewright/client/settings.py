@@ -1,0 +1,42 @@
+"""How a client talks to the service."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from typing import Final
+
+from statewright.clock import Clock, SystemClock
+from statewright.errors import InvalidConfig
+
+DEFAULT_URL: Final = "http://127.0.0.1:8123"
+"""Where a service is that was started without saying where."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientSettings:
+    """Where the service is, who asks, and how patient the client is."""
+
+    base_url: str = DEFAULT_URL
+    api_key: str | None = None
+    admin_token: str | None = None
+    timeout: float = 30.0
+    """Seconds without a sign of the service after which a request has failed."""
+    retries: int = 3
+    """How often a request is sent again that may be."""
+    first_pause: float = 0.2
+    """Seconds before the second try; each further pause is twice as long, up to `longest_pause`."""
+    longest_pause: float = 30.0
+    """If the service asks for a longer pause than this, the error is raised at once."""
+    clock: Clock = field(default_factory=SystemClock)
+
+    def __post_init__(self) -> None:
+        if not self.base_url.startswith(("http://", "https://")):
+            raise InvalidConfig(f"base_url={self.base_url!r} is no address. Write scheme and host: {DEFAULT_URL!r}.")
+        if self.timeout <= 0 or self.retries < 0:
+            raise InvalidConfig("timeout must be above zero, and retries not below it.")
+
+    def pause(self, failures: int) -> float:
+        """Seconds before another try after so many failures; drawn, so that many clients do not come back at once."""
+        whole = min(self.first_pause * 2 ** (failures - 1), self.longest_pause)
+        return whole * random.uniform(0.5, 1.0)

@@ -1,0 +1,114 @@
+"""A whole service in the process of a test, with a clock that skips to the next timer.
+
+After each call everything has happened that can happen without time passing, so that a test reads as if it were
+sequential: start, look, let a year pass, look again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+from collections.abc import Coroutine, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+
+from statewright.client.face import Awaiting, Blocking
+from statewright.service import ServiceSettings
+from statewright.service.webhooks import WebhookSettings
+from statewright.testing.service_core import URL, Core
+from statewright.testing.service_operations import Operations
+from statewright.testing.service_rest import PATIENCE
+from statewright.workflow.steps import Handlers
+
+if TYPE_CHECKING:
+    from statewright.client import AsyncClient, Client
+
+T = TypeVar("T")
+
+
+class TestService(Operations[Blocking]):
+    """A service for tests: in `with`, its methods block; in `async with`, those of what it gives are awaited.
+
+    In memory, or in the SQLite file at `path`. Time begins at `start`, and passes in `advance`, `skip_to_next_timer`
+    and `run_to_rest` only. `handlers` are what task steps of definitions call, `models` what their llm steps ask.
+    `patience` are real seconds after which a call raises TimeoutError because something goes on without an end.
+    Further options go to `Service`: `store`, `instruments`, `logs`.
+    """
+
+    __test__: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        graphs: Mapping[str, Any] | None = None,
+        *,
+        handlers: Handlers | Mapping[str, Any] | None = None,
+        definitions: Sequence[Any] = (),
+        models: Any = None,
+        path: str | os.PathLike[str] | None = None,
+        start: datetime | None = None,
+        settings: ServiceSettings | None = None,
+        webhooks: WebhookSettings | None = None,
+        patience: float = PATIENCE,
+        **service: Any,
+    ) -> None:
+        super().__init__(
+            Core(
+                graphs or {},
+                handlers,
+                definitions,
+                models=models,
+                path=path,
+                start=start,
+                settings=settings,
+                webhooks=webhooks,
+                patience=patience,
+                service=service,
+            )
+        )
+
+    def _call(self, work: Coroutine[Any, Any, T]) -> T:
+        return self._core.thread.submit(work).result()
+
+    @functools.cached_property
+    def client(self) -> Client:
+        """A client of its HTTP API, without a socket. Everything has happened when one of its methods returns."""
+        from statewright.client import Client
+
+        return Client(URL, transport=self._call(self._core.transport()))
+
+    def __enter__(self) -> Self:
+        self._core.thread.start()
+        self._call(self._core.open())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            self._call(self._core.close())
+        finally:
+            self._core.end()
+
+    async def __aenter__(self) -> AsyncTestService:
+        self._core.thread.start()
+        await asyncio.wrap_future(self._core.thread.submit(self._core.open()))
+        return AsyncTestService(self._core)
+
+    async def __aexit__(self, *_: object) -> None:
+        try:
+            await asyncio.wrap_future(self._core.thread.submit(self._core.close()))
+        finally:
+            await asyncio.to_thread(self._core.end)
+
+
+class AsyncTestService(Operations[Awaiting]):
+    """What `async with TestService(...)` gives: the same methods, awaited."""
+
+    async def _call(self, work: Coroutine[Any, Any, T]) -> T:
+        return await asyncio.wrap_future(self._core.thread.submit(work))
+
+    @functools.cached_property
+    def client(self) -> AsyncClient:
+        """A client of its HTTP API, without a socket. Everything has happened when one of its methods returns."""
+        from statewright.client import AsyncClient
+
+        return AsyncClient(URL, transport=self._core.thread.submit(self._core.transport()).result())

@@ -1,0 +1,246 @@
+"""`statewright dev` and `serve` as real processes: what they serve, how they reload, how they end."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+from tests.integration.cli_server import ServerProcess, serving
+
+from statewright.client import Client
+
+GRAPH = """
+from typing import TypedDict
+from statewright import START, StateGraph, interrupt
+from statewright.workflow.steps import task_handler
+
+class State(TypedDict, total=False):
+    n: int
+
+def double(state):
+    return {"n": state["n"] * 2}
+
+def ask(state):
+    return {"n": interrupt("how many?")}
+
+def built(fn):
+    graph = StateGraph(State, name=fn.__name__)
+    graph.add_node(fn.__name__, fn)
+    graph.add_edge(START, fn.__name__)
+    return graph.compile()
+
+graph = built(double)
+asking = built(ask)
+
+@task_handler("greet")
+def greet(ctx):
+    return {"status": "completed", "stateUpdates": {"text": "Hello " + ctx.workflow_input["name"]}}
+"""
+STATES = """
+name: relay
+assistants:
+- {id: one, system_prompt: You answer.}
+states:
+- id: only
+  assistant_id: one
+  task: Say it.
+  next: {state_id: end}
+"""
+STEPS = {
+    "name": "mail",
+    "version": "1",
+    "steps": [
+        {"name": "greet", "type": "task", "handler": "greet"},
+        {"name": "agree", "type": "approval", "contentKey": "text", "prompt": "Send it?"},
+        {"name": "rest", "type": "wait", "durationMs": 50},
+    ],
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "flow.py").write_text(GRAPH, encoding="utf-8")
+    (tmp_path / "relay.yaml").write_text(STATES, encoding="utf-8")
+    (tmp_path / "mail.json").write_text(json.dumps(STEPS), encoding="utf-8")
+    return tmp_path
+
+
+def names(url: str) -> list[str]:
+    with Client(url) as client:
+        return sorted(one.name for one in client.graphs.list())
+
+
+def test_a_lone_python_file_is_served_and_its_handlers_can_be_used(folder: Path) -> None:
+    with serving(folder, "dev", "flow.py", "--port", "0", "--no-reload") as server, Client(server.url) as client:
+        assert names(server.url) == ["asking", "flow"]
+        assert client.runs.start_and_wait("flow", {"n": 4}).output == {"n": 8}
+        client.definitions.add(STEPS)
+        assert client.runs.start_and_wait("mail", {"name": "Ada"}).status == "waiting"
+        assert "statewright runs start asking" in server.said
+        assert (folder / ".statewright/runs.db").exists()
+        assert server.stop() == 0
+
+
+def test_a_lone_file_of_states_is_served(folder: Path) -> None:
+    with serving(folder, "dev", "relay.yaml", "--port", "0", "--no-reload") as server:
+        assert names(server.url) == ["relay"]
+
+
+def test_a_lone_file_of_steps_is_served_with_the_handlers_of_its_project(folder: Path) -> None:
+    (folder / "statewright.toml").write_text('[handlers]\nmodules = ["flow"]\n', encoding="utf-8")
+    with serving(folder, "dev", "mail.json", "--port", "0", "--no-reload") as server, Client(server.url) as client:
+        assert names(server.url) == ["mail"]
+        run = client.runs.start_and_wait("mail", {"name": "Ada"})
+        (approval,) = client.approvals.list(pending=True).items
+        assert (run.status, approval.content) == ("waiting", "Hello Ada")
+        client.approvals.approve(approval.id)
+        assert [event.event_type for event in client.runs.follow(run.id)][-1] == "WORKFLOW_COMPLETED"
+
+
+def test_a_project_is_served_whole(folder: Path) -> None:
+    text = (
+        '[graphs]\nflow = "flow:graph"\nasking = {path = "flow.py:asking", on_failure = "flow"}\nmail = "mail.json"\n'
+        '[workflows.relay]\nfile = "relay.yaml"\n[handlers]\nmodules = ["flow"]\n[serve]\ndatabase = "data/all.db"\n'
+        "retention_days = 7\n"
+    )
+    (folder / "statewright.toml").write_text(text, encoding="utf-8")
+    with serving(folder, "dev", "--port", "0", "--no-reload") as server:
+        assert names(server.url) == ["asking", "flow", "mail", "relay"]
+        assert (folder / "data/all.db").exists()
+        with Client(server.url) as client:
+            assert client.workspaces.current().retention_days == 7
+
+
+def test_a_change_is_loaded_and_runs_under_way_go_on_in_the_new_server(folder: Path) -> None:
+    with serving(folder, "dev", "flow.py", "--port", "0") as server, Client(server.url, retries=10) as client:
+        waiting = client.runs.start_and_wait("asking", {"n": 1})
+        (folder / "flow.py").write_text(GRAPH.replace("* 2", "* 3"), encoding="utf-8")
+        server.wait_for("It serves: asking, flow")
+        tripled = client.runs.start_and_wait("flow", {"n": 4})
+        assert (tripled.error, tripled.output) == (None, {"n": 12}), server.said
+        (question,) = client.interrupts.list().items
+        client.runs.answer(waiting.id, {question.id: 5})
+        assert [event.event_type for event in client.runs.follow(waiting.id)][-1] == "WORKFLOW_COMPLETED"
+        assert client.runs.get(waiting.id).output == {"n": 5}
+        assert server.stop() == 0
+
+
+def test_a_file_that_is_wrong_for_a_moment_stops_nobody(folder: Path) -> None:
+    with serving(folder, "dev", "flow.py", "--port", "0") as server, Client(server.url) as client:
+        assert client.health().status == "ok"
+        (folder / "flow.py").write_text("graph = \n", encoding="utf-8")
+        server.wait_for("goes on with what it has loaded before")
+        assert "SyntaxError" in server.said
+        assert client.runs.start_and_wait("flow", {"n": 4}).output == {"n": 8}
+        (folder / "flow.py").write_text(GRAPH.replace("* 2", "* 5"), encoding="utf-8")
+        server.wait_for("It serves: asking, flow")
+        fivefold = client.runs.start_and_wait("flow", {"n": 4})
+        assert (fivefold.error, fivefold.output) == (None, {"n": 20}), server.said
+
+
+def test_a_file_that_is_wrong_from_the_start_ends_it(folder: Path) -> None:
+    (folder / "flow.py").write_text("graph = \n", encoding="utf-8")
+    server = ServerProcess(folder, "dev", "flow.py", "--port", "0")
+    assert server.process.wait(30) == 2
+    assert "SyntaxError" in server.said
+
+
+def test_the_server_ends_with_whoever_keeps_it(folder: Path) -> None:
+    with serving(folder, "dev", "flow.py", "--port", "0") as server:
+        url = server.url
+        assert httpx.get(f"{url}/health").status_code == 200
+        server.process.send_signal(signal.SIGKILL)
+        server.process.wait(10)
+        until = time.monotonic() + 10
+        while not _is_free(url):
+            assert time.monotonic() < until
+            time.sleep(0.05)
+
+
+def _is_free(url: str) -> bool:
+    with socket.socket() as attempt:
+        return attempt.connect_ex(("127.0.0.1", int(url.rpartition(":")[2]))) != 0
+
+
+@pytest.mark.parametrize("command", [["dev", "flow.py"], ["dev", "flow.py", "--no-reload"], ["serve", "flow.py"]])
+def test_a_port_that_is_taken_is_named(folder: Path, command: list[str]) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        server = ServerProcess(folder, *command, "--port", str(port))
+        assert server.process.wait(30) == 2
+        assert f"Port {port} of 127.0.0.1 is taken." in server.said
+
+
+def test_serve_ends_with_0_at_sigterm_and_sigint(folder: Path) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        server = ServerProcess(folder, "serve", "flow.py", "--port", "0", "--auth", "none")
+        with Client(server.url) as client:
+            assert client.runs.start_and_wait("flow", {"n": 1}).output == {"n": 2}
+        assert server.stop(number) == 0
+        lines = [json.loads(line) for line in server.err.read_text(encoding="utf-8").splitlines()]
+        assert [lines[0]["event"], lines[-1]["event"]] == ["The server listens.", "The server has ended."]
+        assert lines[0]["graphs"] == ["asking", "flow"]
+
+
+def test_a_key_made_on_the_database_opens_the_server(folder: Path) -> None:
+    with serving(folder, "serve", "flow.py", "--port", "0", "--database", "runs.db") as server:
+        server.wait_for("Nobody has a key yet")
+        assert httpx.get(f"{server.url}/api/v1/graphs").status_code == 401
+        maker = folder / "maker"
+        maker.mkdir()
+        made = ServerProcess(maker, "keys", "create", "me", "--database", str(folder / "runs.db"))
+        assert made.process.wait(30) == 0
+        key = made.out.read_text(encoding="utf-8").strip()
+        with Client(server.url, key) as client:
+            assert client.runs.start_and_wait("flow", {"n": 1}).output == {"n": 2}
+        assert key not in server.said
+
+
+SLOW = """
+import pathlib, time
+from typing import TypedDict
+from statewright import START, StateGraph
+
+class State(TypedDict, total=False):
+    n: int
+
+def first(state):
+    return {"n": 1}
+
+def slow(state):
+    with open("begun", "a") as file:
+        file.write("x")
+    while not pathlib.Path("go").exists():
+        time.sleep(0.02)
+    return {"n": state["n"] + 10}
+
+graph = StateGraph(State)
+graph.add_node("first", first)
+graph.add_node("slow", slow)
+graph.add_edge(START, "first")
+graph.add_edge("first", "slow")
+"""
+
+
+def test_a_run_goes_on_after_its_server_was_killed(folder: Path) -> None:
+    (folder / "slow.py").write_text(SLOW, encoding="utf-8")
+    words = ("serve", "slow.py", "--port", "0", "--auth", "none")
+    with serving(folder, *words) as server, Client(server.url) as client:
+        run = client.runs.start("slow")
+        until = time.monotonic() + 20
+        while not (folder / "begun").exists():
+            assert time.monotonic() < until
+            time.sleep(0.02)
+        server.stop(signal.SIGKILL)
+    (folder / "go").touch()
+    with serving(folder, *words) as server, Client(server.url) as client:
+        assert [event.event_type for event in client.runs.follow(run.id)].count("WORKFLOW_STARTED") == 1
+        assert client.runs.get(run.id).output == {"n": 11}
+        assert (folder / "begun").read_text(encoding="utf-8") == "xx"

@@ -1,0 +1,326 @@
+"""`statewright runs`, `definitions` and what they say, against one server."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from tests.integration.cli_server import serving
+
+from statewright.cli.main import main
+
+GRAPHS = """
+import logging
+from typing import TypedDict
+from statewright import START, StateGraph, interrupt, wait_for_event
+from statewright.workflow.steps import task_handler
+
+class State(TypedDict, total=False):
+    n: int
+    text: str
+
+def double(state):
+    print("doubling")
+    logging.getLogger("mine").warning("careful")
+    return {"n": state["n"] * 2}
+
+def fail(state):
+    raise ValueError("no luck")
+
+def ask(state):
+    return {"n": interrupt("how many?")}
+
+def two(state):
+    return {"n": interrupt("first?", key="a") + interrupt("second?", key="b")}
+
+def built(*fns):
+    graph = StateGraph(State, name=fns[0].__name__)
+    for fn in fns:
+        graph.add_node(fn.__name__, fn)
+        graph.add_edge(START, fn.__name__)
+    return graph.compile()
+
+doubling, failing, asking = built(double), built(fail), built(ask)
+
+def other(state):
+    interrupt("and you?")
+
+both = built(ask, other)
+
+@task_handler("greet")
+def greet(ctx):
+    return {"status": "completed", "stateUpdates": {"text": "Hello " + ctx.workflow_input["name"]}}
+"""
+MAIL = {
+    "name": "mail",
+    "version": "1",
+    "steps": [
+        {"name": "greet", "type": "task", "handler": "greet"},
+        {"name": "rest", "type": "wait", "durationMs": 50},
+        {"name": "agree", "type": "approval", "contentKey": "text", "prompt": "Send it?"},
+    ],
+}
+CALL = {
+    "name": "call",
+    "version": "1",
+    "steps": [{"name": "wait", "type": "external_event", "signalType": "called"}],
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a command ended, and what it said."""
+
+    code: int
+    out: str
+    err: str
+
+
+Command = Callable[..., Ended]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("server")
+    (folder / "flow.py").write_text(GRAPHS, encoding="utf-8")
+    with serving(folder, "dev", "flow.py", "--port", "0", "--no-reload") as process:
+        yield process.url
+
+
+@pytest.fixture
+def statewright(
+    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Command:
+    """Calls the command line, in an empty folder and with the address of the server in its variable."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("STATEWRIGHT_URL", server)
+    monkeypatch.delenv("STATEWRIGHT_API_KEY", raising=False)
+
+    def call(*args: object) -> Ended:
+        monkeypatch.setattr(sys, "argv", ["statewright", *map(str, args)])
+        capsys.readouterr()
+        code = 0
+        try:
+            main()
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+        said = capsys.readouterr()
+        return Ended(code, said.out, said.err)
+
+    return call
+
+
+def started(statewright: Command, *args: object) -> str:
+    ended = statewright("runs", "start", *args)
+    assert (ended.code, ended.err) == (0, "")
+    return ended.out.strip()
+
+
+@pytest.fixture
+def mail(statewright: Command, tmp_path: Path) -> str:
+    """A run of mail that waits for its approval."""
+    for body in (MAIL, CALL):
+        (tmp_path / "body.json").write_text(json.dumps(body), encoding="utf-8")
+        assert statewright("definitions", "add", "body.json").code == 0
+    run = started(statewright, "mail", "--input", "name=Ada")
+    assert statewright("runs", "watch", run).code == 3
+    return run
+
+
+def test_a_run_is_started_and_its_result_printed(statewright: Command) -> None:
+    ended = statewright("runs", "start", "doubling", "--input", '{"n": 4}', "--wait")
+    assert (ended.code, json.loads(ended.out)) == (0, {"n": 8})
+
+
+def test_a_run_is_told_whole_in_json(statewright: Command) -> None:
+    ended = statewright("runs", "start", "doubling", "-i", "n=4", "--wait", "--json", "--tag", "x", "--metadata", "a=b")
+    run = json.loads(ended.out)
+    assert (run["status"], run["output"], run["tags"], run["metadata"]) == ("completed", {"n": 8}, ["x"], {"a": "b"})
+
+
+def test_the_same_key_starts_nothing_new(statewright: Command) -> None:
+    first = started(statewright, "doubling", "-i", "n=4", "--idempotency-key", "k-1")
+    again = statewright("runs", "start", "doubling", "-i", "n=4", "--idempotency-key", "k-1")
+    assert (again.out.strip(), again.err) == (first, "That key has started it before; nothing new was started.\n")
+
+
+def test_watching_a_failed_run_ends_with_1(statewright: Command) -> None:
+    run = started(statewright, "failing", "-i", "n=4")
+    ended = statewright("runs", "watch", run)
+    assert ended.code == 1
+    assert re.search(r"STEP_FAILED +fail", ended.out)
+    assert "Error: Step fail: ValueError: no luck" in ended.err
+    assert f"statewright runs retry {run}" in ended.err
+    assert statewright("runs", "retry", run).out == f"{run} is running.\n"
+
+
+def test_watching_a_cancelled_run_ends_with_130(statewright: Command) -> None:
+    run = started(statewright, "asking")
+    assert statewright("runs", "watch", run).code == 3
+    assert statewright("runs", "cancel", run, "--reason", "no need").out == f"{run} is cancelled.\n"
+    assert statewright("runs", "watch", run).code == 130
+
+
+def test_watching_in_json_prints_an_event_a_line(statewright: Command) -> None:
+    run = started(statewright, "doubling", "-i", "n=4")
+    lines = statewright("runs", "watch", run, "--json").out.splitlines()
+    assert [json.loads(line)["seq"] for line in lines] == list(range(1, len(lines) + 1))
+    assert len(statewright("runs", "watch", run, "--json", "--after", 2).out.splitlines()) == len(lines) - 2
+
+
+def test_a_question_is_answered(statewright: Command) -> None:
+    run = started(statewright, "asking")
+    waiting = statewright("runs", "watch", run)
+    assert waiting.code == 3
+    assert "step ask waits for an answer: how many?" in waiting.err
+    assert f"statewright runs resume {run} --answer VALUE" in waiting.err
+    assert statewright("runs", "resume", run, "--answer", "5").code == 0
+    ended = statewright("runs", "watch", run)
+    assert ended.code == 0
+    assert ended.out.endswith('{\n  "n": 5\n}\n')
+
+
+def test_of_several_questions_each_is_named(statewright: Command) -> None:
+    run = started(statewright, "both")
+    assert statewright("runs", "watch", run).code == 3
+    refused = statewright("runs", "resume", run, "--answer", "5")
+    assert refused.code == 2
+    assert "has 2 open questions" in refused.err
+    ids = re.findall(r"^  ([0-9a-f]{32})  ", refused.err, re.M)
+    answers = [word for one in ids for word in ("--answer", f"{one}=5")]
+    assert statewright("runs", "resume", run, *answers).code == 0
+    assert statewright("runs", "watch", run).code == 0
+
+
+def test_an_approval_is_given_by_the_id_of_its_run(statewright: Command, mail: str) -> None:
+    assert mail in statewright("runs", "approve").out
+    ended = statewright("runs", "approve", mail, "--by", "Grace")
+    assert ended.out.endswith(f"is approved. Run {mail} goes on.\n")
+    assert statewright("runs", "watch", mail).code == 0
+    assert "waits for no approval" in statewright("runs", "approve", mail).err
+
+
+def test_an_approval_is_edited(statewright: Command, mail: str) -> None:
+    Path("better.txt").write_text("Good day", encoding="utf-8")
+    assert statewright("runs", "approve", mail, "--edit", "@better.txt").code == 0
+    watched = statewright("runs", "watch", mail, "--to-the-end")
+    assert (watched.code, '"text": "Good day"' in watched.out) == (0, True)
+
+
+def test_an_approval_is_rejected_and_the_run_fails(statewright: Command, mail: str) -> None:
+    found = json.loads(statewright("runs", "approve", "--json").out)
+    (approval,) = [one["id"] for one in found if one["workflowRunId"] == mail]
+    assert json.loads(statewright("runs", "approve", approval, "--reject", "--json").out)["decision"] == "rejected"
+    watched = statewright("runs", "watch", mail)
+    assert (watched.code, "APPROVAL_REJECTED" in watched.err) == (1, True)
+    twice = statewright("runs", "approve", approval)
+    assert (twice.code, "Error: " in twice.err) == (2, True)
+
+
+def test_a_signal_wakes_a_run(statewright: Command, mail: str) -> None:
+    run = started(statewright, "call")
+    assert f"statewright runs signal {run} called --payload '{{}}'" in statewright("runs", "watch", run).err
+    assert statewright("runs", "signal", run, "called", "--payload", "who=Ada", "--key", "s-1").code == 0
+    watched = statewright("runs", "watch", run)
+    assert (watched.code, '"who": "Ada"' in watched.out) == (0, True)
+
+
+def test_a_waiting_run_cannot_be_paused_and_says_why(statewright: Command) -> None:
+    run = started(statewright, "asking")
+    statewright("runs", "watch", run)
+    ended = statewright("runs", "pause", run)
+    assert (ended.code, "SW-invalid-transition" in ended.err) == (2, True)
+
+
+def test_runs_are_listed_and_filtered(statewright: Command) -> None:
+    run = started(statewright, "doubling", "-i", "n=1", "--tag", "listed", "--metadata", "customer=acme")
+    statewright("runs", "watch", run)
+    listed = statewright("runs", "ls", "--tag", "listed", "--status", "completed,failed", "--graph", "doubling")
+    assert [line.split()[0] for line in listed.out.splitlines()] == ["RUN", run]
+    by_metadata = statewright("runs", "ls", "--metadata", "customer=acme", "--json")
+    assert [one["id"] for one in json.loads(by_metadata.out)] == [run]
+    assert statewright("runs", "ls", "--tag", "nobody").out == "There are no such runs.\n"
+    assert len(json.loads(statewright("runs", "ls", "--limit", 1, "--json").out)) == 1
+
+
+def test_a_wrong_filter_is_told_with_what_there_is(statewright: Command) -> None:
+    ended = statewright("runs", "ls", "--status", "compleeted")
+    assert (ended.code, "'completed'" in ended.err) == (2, True)
+    assert statewright("runs", "ls", "--metadata", "x").err == "Error: --metadata 'x' is no NAME=VALUE.\n"
+
+
+def test_a_run_is_shown_with_steps_and_events(statewright: Command, mail: str) -> None:
+    shown = statewright("runs", "show", mail).out
+    assert re.search(r"^status +waiting$", shown, re.M)
+    assert re.search(r"^agree +approval +waiting +1", shown, re.M)
+    assert "step agree waits for an approval: Send it?" in shown
+    assert "APPROVAL_REQUESTED" in shown
+    whole = json.loads(statewright("runs", "show", mail, "--json", "--events", 2).out)
+    assert [one["eventType"] for one in whole["events"]] == ["APPROVAL_REQUESTED", "WORKFLOW_PAUSED"]
+    assert [one["stepName"] for one in whole["stepRuns"]] == ["greet", "rest", "agree"]
+
+
+def test_what_steps_say_is_shown(statewright: Command) -> None:
+    run = started(statewright, "doubling", "-i", "n=1")
+    statewright("runs", "watch", run)
+    lines = statewright("runs", "logs", run).out.splitlines()
+    assert [line.split()[1:] for line in lines] == [
+        ["double#1", "stdout", "doubling"],
+        ["double#1", "warning", "careful"],
+    ]
+    told = [
+        json.loads(line) for line in statewright("runs", "logs", run, "--step", "double", "--json").out.splitlines()
+    ]
+    assert [one["message"] for one in told] == ["doubling", "careful"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("show", "run_x"), "There is no run 'run_x'."),
+        (("start", "dubling"), "Did you mean 'doubling'?"),
+        (("start",), "Say what is to be run"),
+        (("start", "doubling", "--definition", "def_1"), "Say what is to be run"),
+        (("approve", "x", "--reject", "--edit", "1"), "An approval has one decision"),
+        (("approve", "run_x", "--edit", "@none"), "There is no run"),
+        (("resume", "run_x"), "There is no run"),
+    ],
+)
+def test_what_is_asked_wrongly_ends_with_2_and_one_sentence(
+    statewright: Command, words: tuple[str, ...], said: str
+) -> None:
+    ended = statewright("runs", *words)
+    assert (ended.code, ended.out) == (2, "")
+    assert said in ended.err
+    assert ended.err.count("\n") == 1
+
+
+def test_definitions_are_checked_before_anybody_is_asked(statewright: Command, tmp_path: Path) -> None:
+    body = {"name": "x", "version": "1", "steps": [{"name": "a", "type": "task"}, {"name": "b", "type": "wait"}]}
+    (tmp_path / "bad.json").write_text(json.dumps(body), encoding="utf-8")
+    for command in ("check", "add"):
+        ended = statewright("definitions", command, "bad.json")
+        assert ended.code == 2
+        assert ended.err.startswith("Error: bad.json has ")
+    assert "'handler' is missing" in ended.err
+
+
+def test_a_handler_that_there_is_not_is_told_by_the_server(statewright: Command, tmp_path: Path) -> None:
+    body = {"name": "x", "version": "1", "steps": [{"name": "a", "type": "task", "handler": "gret"}]}
+    (tmp_path / "bad.json").write_text(json.dumps(body), encoding="utf-8")
+    assert statewright("definitions", "check", "bad.json").out == "ok: x 1, 1 steps\n"
+    ended = statewright("definitions", "add", "bad.json")
+    assert (ended.code, "Did you mean 'greet'?" in ended.err) == (2, True)
+
+
+def test_definitions_are_listed_and_shown(statewright: Command, mail: str) -> None:
+    listed = json.loads(statewright("definitions", "ls", "--json").out)
+    (identity,) = [one["id"] for one in listed if one["name"] == "mail"]
+    assert identity in statewright("definitions", "ls").out
+    assert json.loads(statewright("definitions", "show", identity).out)["name"] == "mail"
+    assert json.loads(statewright("definitions", "show", identity, "--json").out)["version"] == "1"

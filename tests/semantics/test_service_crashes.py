@@ -1,0 +1,245 @@
+"""A service that dies between any two of its writes: the next one goes on, and nothing is lost or done twice."""
+
+from __future__ import annotations
+
+import asyncio
+import operator
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
+
+import pytest
+from tests.semantics.on_services import PATIENCE, WS, Places, serving, types_of
+
+from statewright import END, START, Runtime, StateGraph, interrupt, sleep, wait_for_event
+from statewright.errors import RequestConflict, StatewrightError, StorageUnavailable
+from statewright.promise import comes_later
+from statewright.runs import ENDED, Delete, RunStatus, StepStatus, UpdateAll, Worker
+from statewright.runtime.awaiting import answered
+from statewright.service import RunFilter, ServiceSettings, StartRun
+
+pytestmark = pytest.mark.anyio
+LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
+QUICK = ServiceSettings(drain=0.05, look_every=0.02)
+WRITES = range(1, 31)
+"""At which of its writes a service dies. The runs below take about as many."""
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Places]:
+    places = Places(tmp_path / "runs.db" if request.param == "sqlite" else None)
+    yield places
+    places.close()
+
+
+class Life:
+    """How many writes a service may still make. The last one is made or not, but its answer never comes."""
+
+    def __init__(self, writes: int, *, makes_last: bool) -> None:
+        self.left = writes
+        self.makes_last = makes_last
+        self._lock = threading.Lock()
+
+    @property
+    def is_over(self) -> bool:
+        return self.left <= 0
+
+    def write(self, make: Any) -> Any:
+        with self._lock:
+            self.left -= 1
+            left = self.left
+        if left > 0:
+            return make()
+        if left == 0 and self.makes_last:
+            return _unheard(make())
+        raise StorageUnavailable("The process is dead.")
+
+
+def _unheard(answer: Any) -> Any:
+    """The answer of a write that was made, and of which the writer never hears."""
+    if not comes_later(answer):
+        raise StorageUnavailable("The process is dead.")
+    lost: Future[Any] = Future()
+    answer.add_done_callback(lambda _: lost.set_exception(StorageUnavailable("The process is dead.")))
+    return lost
+
+
+class MortalLedger:
+    """A ledger that a process uses until it dies."""
+
+    def __init__(self, ledger: Any, life: Life) -> None:
+        self._ledger, self._life = ledger, life
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ledger, name)
+
+    def write(self, changes: Any) -> Any:
+        if self._life.is_over and [type(one) for one in changes] == [Delete] and changes[0].kind is Worker:
+            return None  # the dead take no leave
+        return self._life.write(lambda: self._ledger.write(changes))
+
+    def claim(self, worker_id: str, now: datetime, limit: int) -> Any:
+        if self._life.is_over:
+            return ()
+        return self._ledger.claim(worker_id, now, limit)
+
+
+class MortalSaver:
+    """The saver of the same process."""
+
+    def __init__(self, saver: Any, life: Life) -> None:
+        self._saver, self._life = saver, life
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._saver, name)
+
+    def commit(self, *args: Any, **options: Any) -> Any:
+        return self._life.write(lambda: self._saver.commit(*args, **options))
+
+    def save_results(self, *args: Any, **options: Any) -> Any:
+        return self._life.write(lambda: self._saver.save_results(*args, **options))
+
+    def renew(self, *args: Any, **options: Any) -> Any:
+        return None if self._life.is_over else self._saver.renew(*args, **options)
+
+
+class State(TypedDict, total=False):
+    log: Annotated[list[Any], operator.add]
+
+
+def graph_of(name: str, **nodes: Any) -> StateGraph:
+    graph = StateGraph(State, name=name)
+    before = START
+    for node, function in nodes.items():
+        graph.add_node(node, function)
+        graph.add_edge(before, node)
+        before = node
+    graph.add_edge(before, END)
+    return graph
+
+
+def asks(state: State) -> State:
+    return {"log": [interrupt("go on?")]}
+
+
+def hears(state: State) -> State:
+    return {"log": [wait_for_event("paid")["amount"]]}
+
+
+def naps(state: State) -> State:
+    sleep(timedelta(milliseconds=5))
+    return {"log": ["slept"]}
+
+
+def kid_of(state: State, runtime: Runtime[Any]) -> State:
+    runtime.start_run("kid", {"log": ["alone"]}, wait=False)
+    return {"log": runtime.start_run("kid", {"log": ["with me"]})["log"]}
+
+
+def marks(word: str) -> Any:
+    def mark(state: State) -> State:
+        return {"log": [word]}
+
+    return mark
+
+
+GRAPHS = {
+    "hears": lambda: [graph_of("long", first=marks("first"), hears=hears, last=marks("last"))],
+    "asks": lambda: [graph_of("long", first=marks("first"), asks=asks, naps=naps)],
+    "children": lambda: [graph_of("long", kid_of=kid_of, last=marks("last")), graph_of("kid", naps=naps)],
+}
+OUTPUTS = {
+    "hears": ["first", 3, "last"],
+    "asks": ["first", "yes", "slept"],
+    "children": ["with me", "slept", "last"],
+}
+
+
+async def driven(service: Any, *, key: str = "once") -> Any:
+    """Start a run, and give it what it asks for again and again, as a client does that hears of no success."""
+    started = await service.start(WS, StartRun(graph="long", idempotency_key=key))
+    run_id = started.run.id
+    while True:
+        run = await service.wait(WS, run_id, 0.02)
+        if run.status in ENDED:
+            return run
+        with suppress(RequestConflict):
+            await service.signal(WS, run_id, "paid", {"amount": 3}, key="the payment")
+        for wait in (await service.waits(WS)).items:
+            if wait.run_id == run_id and wait.kind == "question":
+                with suppress(RequestConflict):
+                    await service.answer(WS, run_id, {wait.id: "yes"})
+
+
+async def lived(place: Places, life: Life, graphs: Any) -> None:
+    """What a service does until it dies."""
+    views = place.views()
+    mortal = {"ledger": MortalLedger(views["ledger"], life), "saver": MortalSaver(views["saver"], life)}
+    with suppress(StorageUnavailable):
+        async with _serving(mortal, graphs) as service:
+            client = asyncio.create_task(driven(service))
+            while not life.is_over and not client.done():
+                await asyncio.sleep(0.002)
+            client.cancel()
+            with suppress(asyncio.CancelledError, StatewrightError):
+                await client
+    # It is some time later: what it held counts as nobody's.
+    await answered(views["ledger"].write([UpdateAll(Worker, [], {"until": LONG_AGO})]))
+
+
+def _serving(views: dict[str, Any], graphs: Any) -> Any:
+    from statewright.service import Catalog, Service
+
+    catalog = Catalog()
+    for graph in graphs:
+        catalog.serve(graph.name, graph)
+    return Service(catalog, **views, settings=QUICK)
+
+
+@pytest.mark.parametrize("makes_last", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("shape", sorted(GRAPHS))
+async def test_a_run_ends_once_wherever_its_service_dies(
+    tmp_path: Path, request: pytest.FixtureRequest, shape: str, makes_last: bool
+) -> None:
+    # To die after a write is nearly to die before the next one.
+    for number in WRITES[::2] if makes_last else WRITES:
+        place = Places(tmp_path / f"{number}.db")
+        try:
+            life = Life(number, makes_last=makes_last)
+            await lived(place, life, GRAPHS[shape]())
+            async with serving(place, *GRAPHS[shape](), settings=QUICK) as service:
+                async with asyncio.timeout(PATIENCE):
+                    run = await driven(service)
+                await check_whole(service, run, shape)
+        finally:
+            place.close()
+        if not life.is_over:
+            return
+    raise AssertionError("The run takes more writes: add some to WRITES.")
+
+
+async def check_whole(service: Any, run: Any, shape: str) -> None:
+    """Everything has happened, and once."""
+    assert (run.status, run.error) == (RunStatus.COMPLETED, None)
+    assert run.output == {"log": OUTPUTS[shape]}
+    assert (run.claim, run.due_at, run.worker_id) == (None, None, None)
+    types = Counter(await types_of(service, run))
+    assert (types["WORKFLOW_STARTED"], types["WORKFLOW_COMPLETED"]) == (1, 1)
+    steps = await service.steps(WS, run.id)
+    assert [step.status for step in steps] == [StepStatus.COMPLETED] * len(steps)
+    assert types["STEP_STARTED"] == types["STEP_COMPLETED"] == len(steps)
+    assert types["TIMER_FIRED"] == types["TIMER_SCHEDULED"] == (1 if shape == "asks" else 0)
+    assert types["SIGNAL_RECEIVED"] == 1
+    runs = (await service.runs(WS, RunFilter())).items
+    assert len(runs) == (3 if shape == "children" else 1)
+    assert (await service.waits(WS)).total == sum(1 for one in runs if one.status is RunStatus.WAITING)

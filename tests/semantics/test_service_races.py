@@ -1,0 +1,573 @@
+"""Two things that happen to a run at the same time: one of them is first, and the other one sees that."""
+
+from __future__ import annotations
+
+import asyncio
+import operator
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
+
+import pytest
+from tests.semantics.on_services import PATIENCE, WS, Places, events_of, rested, run_to_rest, serving, types_of, until
+
+from statewright import END, START, Command, Runtime, StateGraph, interrupt, wait_for_event
+from statewright.errors import InvalidTransition, RequestConflict
+from statewright.runs import ENDED, Run, RunStatus, Signal, StepStatus, UpdateAll, Worker
+from statewright.runtime.awaiting import answered
+from statewright.service import Catalog, RunFilter, Service, ServiceSettings, StartRun
+from statewright.testing import FakeClock
+
+pytestmark = pytest.mark.anyio
+QUICK = ServiceSettings(look_every=0.02, drain=0.2)
+HOUR = timedelta(hours=1)
+LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Places]:
+    places = Places(tmp_path / "runs.db" if request.param == "sqlite" else None)
+    yield places
+    places.close()
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> Iterator[Places]:
+    """A file on which two services work."""
+    places = Places(tmp_path / "runs.db")
+    yield places
+    places.close()
+
+
+class State(TypedDict, total=False):
+    log: Annotated[list[Any], operator.add]
+
+
+def graph_of(name: str, *nodes: Any, side_by_side: bool = False) -> StateGraph:
+    graph = StateGraph(State, name=name)
+    before = START
+    for node in nodes:
+        graph.add_node(node.__name__, node)
+        graph.add_edge(START if side_by_side else before, node.__name__)
+        before = node.__name__
+        if side_by_side:
+            graph.add_edge(before, END)
+    if not side_by_side:
+        graph.add_edge(before, END)
+    return graph
+
+
+def asks(state: State) -> State:
+    return {"log": [interrupt("go on?")]}
+
+
+def pays(state: State) -> State:
+    told = wait_for_event("paid", timeout=HOUR)
+    return {"log": ["late" if told is None else told["amount"]]}
+
+
+def ends(state: State) -> State:
+    return {"log": ["end"]}
+
+
+class Held:
+    """A node that stops until it is let go, and tells when it has begun."""
+
+    def __init__(self, name: str = "held") -> None:
+        self.__name__ = name
+        self.begun, self.go = threading.Event(), threading.Event()
+        self.calls = 0
+
+    def __call__(self, state: State) -> State:
+        self.calls += 1
+        self.begun.set()
+        self.go.wait(PATIENCE)
+        return {"log": [self.__name__]}
+
+    async def has_begun(self) -> None:
+        assert await asyncio.to_thread(self.begun.wait, PATIENCE)
+
+
+def approval(prompt: str, timeout: timedelta | None = None) -> Any:
+    """What a node asks that wants something approved."""
+    asked = {"type": "approval", "contentKey": None, "content": "a letter", "prompt": prompt}
+    return interrupt(asked, timeout=timeout) if timeout is not None else interrupt(asked)
+
+
+def approves(state: State) -> State:
+    decided = approval("send it?", HOUR)
+    return {"log": ["expired" if decided is None else decided["decision"]]}
+
+
+class Interposed:
+    """A ledger that lets something happen right after the next look into an inbox, or for a key."""
+
+    def __init__(self, ledger: Any, *, after: Callable[[Any, Any], bool]) -> None:
+        self._ledger, self._after = ledger, after
+        self.happens: Callable[[], object] | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ledger, name)
+
+    def find(self, kind: Any, where: Any = (), **options: Any) -> Any:
+        found = self._ledger.find(kind, where, **options)
+        if self.happens is None or not self._after(kind, where):
+            return found
+        happens, self.happens = self.happens, None
+        known = found.result() if hasattr(found, "result") else found
+        happens()
+        return known
+
+
+def interposed(place: Places, graph: StateGraph, clock: FakeClock) -> tuple[Interposed, Service]:
+    views = place.views()
+    ledger = Interposed(views["ledger"], after=lambda kind, _: kind is Signal)
+    catalog = Catalog()
+    catalog.serve(graph.name or "graph", graph)
+    return ledger, Service(catalog, ledger=ledger, saver=views["saver"], clock=clock, settings=QUICK)  # pyright: ignore
+
+
+async def ended(service: Any, run_id: str, seconds: float = 2.0) -> Any:
+    """The run once it has ended, at most so much later."""
+    async with asyncio.timeout(seconds):
+        while (run := await service.run(WS, run_id)).status not in ENDED:
+            await asyncio.sleep(0.005)
+    return run
+
+
+async def reached(service: Any, run_id: str, status: RunStatus) -> Any:
+    async def one() -> Any:
+        run = await service.run(WS, run_id)
+        return run if run.status is status else None
+
+    return await until(one)
+
+
+async def outcomes(*calls: Awaitable[Any]) -> list[str]:
+    """What came of calls that were made at once: `done`, or the name of the error."""
+    found = await asyncio.gather(*calls, return_exceptions=True)
+    return sorted(type(one).__name__ if isinstance(one, BaseException) else "done" for one in found)
+
+
+# -- what comes for a run while its time runs out
+
+
+async def test_a_decision_that_was_accepted_is_not_undone_by_the_end_of_its_time(place: Places) -> None:
+    clock = FakeClock()
+    ledger, serves = interposed(place, graph_of("approves", approves), clock)
+    here = asyncio.get_running_loop()
+    async with serves as service:
+        run = await run_to_rest(service, "approves")
+        [asked] = (await service.approvals(WS, pending=True)).items
+
+        def decide() -> None:
+            deciding = service.decide(WS, asked.id, "approved")
+            asyncio.run_coroutine_threadsafe(deciding, here).result(PATIENCE)
+
+        ledger.happens = decide
+        clock.advance(HOUR)
+        service.ring()
+        done = await ended(service, run.id)
+        assert (await service.approval(WS, asked.id)).decision == "approved"
+        assert done.output == {"log": ["approved"]}
+        assert "APPROVAL_EXPIRED" not in await types_of(service, run)
+
+
+async def test_a_signal_that_was_accepted_by_a_waiting_run_is_what_it_gets(place: Places) -> None:
+    clock = FakeClock()
+    ledger, serves = interposed(place, graph_of("pays", pays), clock)
+    here = asyncio.get_running_loop()
+    async with serves as service:
+        run = await run_to_rest(service, "pays")
+
+        def pay() -> None:
+            paying = service.signal(WS, run.id, "paid", {"amount": 7}, must_wait=True)
+            asyncio.run_coroutine_threadsafe(paying, here).result(PATIENCE)
+
+        ledger.happens = pay
+        clock.advance(HOUR)
+        service.ring()
+        assert (await ended(service, run.id)).output == {"log": [7]}
+
+
+async def test_a_signal_after_the_end_of_a_wait_is_kept_and_changes_nothing(place: Places) -> None:
+    clock, held = FakeClock(), Held()
+    async with serving(place, graph_of("pays", pays, held), clock=clock, settings=QUICK) as service:
+        run = await run_to_rest(service, "pays")
+        clock.advance(HOUR)
+        service.ring()
+        await held.has_begun()
+        with pytest.raises(InvalidTransition):
+            await service.signal(WS, run.id, "paid", {"amount": 7}, must_wait=True)
+        await service.signal(WS, run.id, "paid", {"amount": 7})
+        held.go.set()
+        assert (await ended(service, run.id)).output == {"log": ["late", "held"]}
+        types = await types_of(service, run)
+        assert (types.count("TIMER_FIRED"), types.count("SIGNAL_RECEIVED")) == (1, 0)
+
+
+async def test_two_approvals_are_decided_one_while_the_other_goes_on(place: Places) -> None:
+    held = threading.Event()
+
+    def slowly(state: State) -> State:
+        decided = approval("first")
+        held.wait(PATIENCE)
+        return {"log": [decided["decision"]]}
+
+    async with serving(place, graph_of("both", slowly, approves, side_by_side=True), settings=QUICK) as service:
+        run = await run_to_rest(service, "both")
+        asked = {one.step_name: one.id for one in (await service.approvals(WS, pending=True)).items}
+        await service.decide(WS, asked["slowly"], "approved")
+        await reached(service, run.id, RunStatus.RUNNING)
+        try:
+            await service.decide(WS, asked["approves"], "rejected")
+        finally:
+            held.set()
+        assert (await ended(service, run.id)).output == {"log": ["approved", "rejected"]}
+
+
+# -- the same at once
+
+
+async def test_one_decision_of_many_at_once_counts(place: Places) -> None:
+    async with serving(place, graph_of("approves", approves), settings=QUICK) as service:
+        run = await run_to_rest(service, "approves")
+        [asked] = (await service.approvals(WS, pending=True)).items
+        decisions = ["approved", "rejected"] * 5
+        found = await outcomes(*(service.decide(WS, asked.id, one) for one in decisions))
+        assert found == ["InvalidTransition"] * 9 + ["done"]
+        decided = (await service.approval(WS, asked.id)).decision
+        assert (await ended(service, run.id)).output == {"log": [decided]}
+        assert len(await events_of(service, run, "APPROVAL_DECIDED")) == 1
+
+
+async def test_one_answer_of_many_at_once_counts(place: Places) -> None:
+    async with serving(place, graph_of("asks", asks), settings=QUICK) as service:
+        run = await run_to_rest(service, "asks")
+        [wait] = (await service.waits(WS)).items
+        found = await outcomes(*(service.answer(WS, run.id, {wait.id: n}) for n in range(10)))
+        assert found.count("done") == 1
+        assert len((await ended(service, run.id)).output["log"]) == 1
+        assert len(await events_of(service, run, "SIGNAL_RECEIVED")) == 1
+
+
+async def test_one_of_two_retries_at_once_counts(place: Places) -> None:
+    broken, held = [True], Held()
+
+    def breaks(state: State) -> State:
+        if broken:
+            raise ValueError("not yet")
+        return held(state)
+
+    async with serving(place, graph_of("breaks", breaks), settings=QUICK) as service:
+        run = await run_to_rest(service, "breaks")
+        broken.clear()
+        found = await outcomes(*(service.retry(WS, run.id) for _ in range(5)))
+        held.go.set()
+        assert found == ["InvalidTransition"] * 4 + ["done"]
+        await ended(service, run.id)
+        assert (held.calls, (await types_of(service, run)).count("WORKFLOW_RETRIED")) == (1, 1)
+
+
+async def test_a_signal_that_is_sent_many_times_at_once_counts_once(place: Places) -> None:
+    def twice(state: State) -> State:
+        return {"log": [wait_for_event("paid")["amount"], wait_for_event("paid", timeout=HOUR)]}
+
+    async with serving(place, graph_of("twice", twice), settings=QUICK) as service:
+        run = await run_to_rest(service, "twice")
+        await asyncio.gather(*(service.signal(WS, run.id, "paid", {"amount": 1}, key="k") for _ in range(10)))
+        await until(lambda: events_of(service, run, "TIMER_SCHEDULED"))
+        run = await rested(service, run)
+        assert run.status is RunStatus.WAITING
+        assert len(await events_of(service, run, "SIGNAL_RECEIVED")) == 1
+
+
+async def test_signals_are_taken_one_a_wait_in_the_order_in_which_they_came(place: Places) -> None:
+    async with serving(place, ticking(12), settings=QUICK) as service:
+        run = (await service.start(WS, StartRun(graph="ticking"))).run
+        for n in range(12):
+            await service.signal(WS, run.id, "tick", {"n": n})
+        assert (await ended(service, run.id, 10)).output["log"] == list(range(12))
+        assert service.worker is not None
+        await until(lambda: _idle(service))
+
+
+def ticking(times: int) -> StateGraph:
+    """A graph that waits so many times for the same signal."""
+
+    def tick(state: State) -> Command[Any]:
+        told = wait_for_event("tick")
+        return Command(update={"log": [told["n"]]}, goto="tick" if len(state.get("log", [])) < times - 1 else END)
+
+    graph = StateGraph(State, name="ticking")
+    graph.add_node("tick", tick, destinations=["tick", END])
+    graph.add_edge(START, "tick")
+    return graph
+
+
+async def _idle(service: Any) -> bool:
+    return service.worker.at_work == 0
+
+
+RARE = ServiceSettings(look_every=30, drain=0.2)
+
+
+async def test_signals_that_came_early_are_taken_at_once(place: Places) -> None:
+    held = Held()
+    async with serving(place, graph_of("early", held, pays), settings=RARE) as service:
+        run = (await service.start(WS, StartRun(graph="early"))).run
+        await held.has_begun()
+        await service.signal(WS, run.id, "paid", {"amount": 1})
+        await asyncio.sleep(0.05)
+        held.go.set()
+        assert (await ended(service, run.id, 1.0)).output == {"log": ["held", 1]}
+
+
+def parent(state: State, runtime: Runtime[Any]) -> State:
+    return {"log": runtime.start_run("kid")["log"]}
+
+
+async def test_a_child_begins_at_once_and_its_end_wakes_its_parent_at_once(place: Places) -> None:
+    async with serving(place, graph_of("parent", parent), graph_of("kid", ends), settings=RARE) as service:
+        run = (await service.start(WS, StartRun(graph="parent"))).run
+        assert (await ended(service, run.id, 1.0)).output == {"log": ["end"]}
+
+
+# -- an idempotency key at once
+
+
+@pytest.mark.parametrize("on_busy", ["reject", "enqueue", "interrupt", "rollback"])
+async def test_a_key_given_many_times_at_once_makes_one_run(place: Places, on_busy: str) -> None:
+    wanted = StartRun(graph="asks", idempotency_key="k", on_busy=on_busy)
+    async with serving(place, graph_of("asks", asks), settings=QUICK) as service:
+        found = await asyncio.gather(*(service.start(WS, wanted) for _ in range(10)))
+        assert len({one.run.id for one in found}) == 1
+        assert sum(one.created for one in found) == 1
+        assert (await service.runs(WS, RunFilter())).total == 1
+
+
+@pytest.mark.parametrize("on_busy", ["reject", "interrupt"])
+async def test_a_key_given_again_finds_its_run_though_that_has_the_thread_by_now(place: Places, on_busy: str) -> None:
+    wanted = StartRun(graph="asks", idempotency_key="k", on_busy=on_busy, thread_id="t")
+    views = place.views()
+    ledger = Interposed(views["ledger"], after=lambda kind, where: kind is Run and _asks_for_key(where))
+    catalog = Catalog()
+    catalog.serve("asks", graph_of("asks", asks))
+    async with Service(catalog, ledger=ledger, saver=views["saver"], settings=QUICK) as service:  # pyright: ignore
+        first: list[Any] = []
+
+        def before() -> None:
+            beside = threading.Thread(target=lambda: first.append(asyncio.run(service.start(WS, wanted))))
+            beside.start()
+            beside.join()
+
+        ledger.happens = before
+        again = await asyncio.to_thread(lambda: asyncio.run(service.start(WS, wanted)))
+        assert (again.created, again.run.id) == (False, first[0].run.id)
+        run = await rested(service, first[0].run)
+        assert run.status is RunStatus.WAITING
+
+
+def _asks_for_key(where: Any) -> bool:
+    return any(one.column == "idempotency_key" for one in where)
+
+
+# -- stopped at the same time
+
+
+async def test_a_run_that_is_cancelled_in_its_last_step_ends_one_way(place: Places) -> None:
+    async with serving(place, graph_of("quick", ends), settings=QUICK) as service:
+        for wait in range(12):
+            run = (await service.start(WS, StartRun(graph="quick"))).run
+            await asyncio.sleep(wait * 0.0005)
+            told = await service.cancel(WS, run.id)
+            run = await ended(service, run.id)
+            assert run.status is told.status
+            types = await types_of(service, run)
+            assert sum(one in ("WORKFLOW_COMPLETED", "WORKFLOW_CANCELLED") for one in types) == 1
+            assert types[-1] == f"WORKFLOW_{run.status.upper()}"
+            assert (run.output is None) is (run.status is RunStatus.CANCELLED)
+
+
+async def test_a_run_that_is_paused_when_it_comes_to_wait_is_paused_and_then_waits(place: Places) -> None:
+    held = Held()
+
+    def holds_and_asks(state: State) -> State:
+        held(state)
+        return {"log": [interrupt("go on?")]}
+
+    async with serving(place, graph_of("asks", holds_and_asks), settings=QUICK) as service:
+        started = (await service.start(WS, StartRun(graph="asks"))).run
+        await held.has_begun()
+        await service.pause(WS, started.id)
+        held.go.set()
+        await reached(service, started.id, RunStatus.PAUSED)
+        [wait] = (await service.waits(WS)).items
+        with pytest.raises(InvalidTransition):
+            await service.answer(WS, started.id, {wait.id: "early"})
+        await service.resume(WS, started.id)
+        await reached(service, started.id, RunStatus.WAITING)
+        await service.answer(WS, started.id, {wait.id: "yes"})
+        assert (await ended(service, started.id)).output == {"log": ["yes"]}
+        assert (await service.waits(WS)).total == 0
+
+
+async def test_a_child_does_not_outlive_its_cancelled_parent(place: Places) -> None:
+    async with serving(place, graph_of("parent", parent), graph_of("kid", asks), settings=QUICK) as service:
+        for wait in range(8):
+            run = (await service.start(WS, StartRun(graph="parent"))).run
+            await asyncio.sleep(wait * 0.003)
+            await service.cancel(WS, run.id)
+            await until(lambda: _idle(service))
+            kids = (await service.runs(WS, RunFilter(parent_id=run.id))).items
+            assert [kid.status for kid in kids] in ([], [RunStatus.CANCELLED])
+
+
+async def test_children_are_cancelled_though_the_service_dies_right_after_their_parent(shared: Places) -> None:
+    graphs = (graph_of("parent", parent), graph_of("kid", asks))
+    async with serving(shared, *graphs, settings=QUICK) as service:
+        run = await run_to_rest(service, "parent")
+        [kid] = (await service.runs(WS, RunFilter(parent_id=run.id))).items
+        await reached(service, kid.id, RunStatus.WAITING)
+    views = shared.views()
+    catalog = Catalog()
+    for graph in graphs:
+        catalog.serve(graph.name or "", graph)
+    dies = _OneWrite(views["ledger"])
+    await Service(catalog, ledger=dies, saver=views["saver"]).cancel(WS, run.id)  # pyright: ignore  # in one write
+    async with serving(shared, *graphs, settings=QUICK) as service:
+        assert (await service.run(WS, run.id)).status is RunStatus.CANCELLED
+        await asyncio.sleep(0.2)
+        assert (await service.run(WS, kid.id)).status is RunStatus.CANCELLED
+
+
+class _OneWrite:
+    """A ledger whose process dies after one write."""
+
+    def __init__(self, ledger: Any) -> None:
+        self._ledger, self._writes = ledger, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ledger, name)
+
+    def write(self, changes: Any) -> Any:
+        self._writes += 1
+        if self._writes > 1:
+            raise ConnectionError("dead")
+        return self._ledger.write(changes)
+
+
+# -- threads that runs take from each other
+
+
+async def test_a_run_that_has_not_begun_gives_its_thread_up(place: Places) -> None:
+    later = datetime(2100, 1, 1, tzinfo=UTC)
+    async with serving(place, graph_of("asks", asks), settings=QUICK) as service:
+        first = (await service.start(WS, StartRun(graph="asks", thread_id="t", after=later))).run
+        with pytest.raises(RequestConflict, match="pending"):
+            await service.start(WS, StartRun(graph="asks", thread_id="t"))
+        for on_busy in ("interrupt", "rollback"):
+            run = await run_to_rest(service, "asks", thread_id="t", on_busy=on_busy)
+            assert run.status is RunStatus.WAITING
+            assert (await service.run(WS, first.id)).status is RunStatus.CANCELLED
+            first = run
+
+
+async def test_what_a_run_was_to_roll_back_is_rolled_back_by_the_one_that_took_its_place(place: Places) -> None:
+    later = datetime(2100, 1, 1, tzinfo=UTC)
+    async with serving(place, graph_of("both", ends, asks), settings=QUICK) as service:
+        await run_to_rest(service, "both", thread_id="t")
+        await service.start(WS, StartRun(graph="both", thread_id="t", on_busy="rollback", after=later))
+        last = await run_to_rest(service, "both", thread_id="t", on_busy="rollback")
+        assert await service.state(WS, last.id) == {"log": ["end"]}
+
+
+# -- two services on one file
+
+
+async def test_two_services_share_the_work_and_nothing_is_done_twice(shared: Places) -> None:
+    done: list[str] = []
+
+    def notes(state: State) -> State:
+        done.append(state["log"][0])
+        return {"log": ["noted"]}
+
+    few = ServiceSettings(capacity=3, look_every=0.02, drain=1)
+    graph = graph_of("notes", notes, ends)
+    async with serving(shared, graph, settings=few) as one, serving(shared, graph, settings=few) as other:
+        wanted = [StartRun(graph="notes", input={"log": [f"{n}"]}, idempotency_key=f"{n}") for n in range(40)]
+        started = await asyncio.gather(
+            *(service.start(WS, each) for each in wanted for service in (one, other)),
+        )
+        runs = {each.run.id for each in started}
+        assert len(runs) == 40
+        for run_id in runs:
+            run = await ended(one, run_id, 10)
+            assert run.status is RunStatus.COMPLETED
+            assert (await types_of(other, run)).count("WORKFLOW_COMPLETED") == 1
+        assert sorted(done) == sorted(f"{n}" for n in range(40))
+
+
+async def test_what_a_worker_writes_that_was_held_for_gone_has_no_effect(shared: Places) -> None:
+    zombie, alive = Held("work"), Held("work")
+    alive.go.set()
+    slow = ServiceSettings(lease=1000, drain=0.2)
+    live = ServiceSettings(lease=0.15, look_every=0.02, drain=0.2)
+    async with serving(shared, graph_of("works", zombie, ends), settings=slow) as one:
+        run = (await one.start(WS, StartRun(graph="works"))).run
+        await zombie.has_begun()
+        async with serving(shared, graph_of("works", alive, ends), settings=live) as other:
+            mine = [UpdateAll(Worker, [], {"until": LONG_AGO})]
+            await answered(other.desk.ledger.write(mine))
+            done = await ended(other, run.id, 5)
+            assert (done.status, done.output) == (RunStatus.COMPLETED, {"log": ["work", "end"]})
+            zombie.go.set()
+            await until(lambda: _idle(one))
+            after = await other.run(WS, run.id)
+            assert (after.version, after.last_event) == (done.version, done.last_event)
+            assert (await types_of(other, run)).count("STEP_COMPLETED") == 2
+            assert {step.status for step in await other.steps(WS, run.id)} == {StepStatus.COMPLETED}
+
+
+async def test_a_run_is_stopped_by_a_service_that_does_not_have_it(shared: Places) -> None:
+    settings = ServiceSettings(lease=0.15, look_every=0.02, drain=0.2)
+    for act, status in (("cancel", RunStatus.CANCELLED), ("pause", RunStatus.PAUSED)):
+        held = Held()
+        graph = graph_of(act, held, ends)
+        async with serving(shared, graph, settings=settings) as one:
+            run = (await one.start(WS, StartRun(graph=act))).run
+            await held.has_begun()
+            async with serving(shared, graph, settings=settings) as other:
+                await getattr(other, act)(WS, run.id)
+                await asyncio.sleep(0.15)
+                held.go.set()
+                run = await reached(other, run.id, status)
+                await until(lambda: _idle(one))
+                assert (await other.run(WS, run.id)).version == run.version
+                assert held.calls == 1
+
+
+async def test_a_pause_that_its_worker_hears_too_late_holds_when_the_run_goes_on(shared: Places) -> None:
+    held = Held()
+    deaf = ServiceSettings(lease=1000, look_every=0.02, drain=0.2)
+    graph = graph_of("asks", held, asks, ends)
+    async with serving(shared, graph, settings=deaf) as one, serving(shared, graph, settings=QUICK) as other:
+        run = (await one.start(WS, StartRun(graph="asks"))).run
+        await held.has_begun()
+        if one.worker is None or other.worker is None or one.worker.attempt_at(run.id) is None:
+            raise AssertionError("The run is to be at work in the service that has started it.")
+        await other.pause(WS, run.id)
+        held.go.set()
+        await reached(other, run.id, RunStatus.WAITING)
+        [wait] = (await other.waits(WS)).items
+        await other.answer(WS, run.id, {wait.id: "yes"})
+        await reached(other, run.id, RunStatus.PAUSED)
+        await other.resume(WS, run.id)
+        assert (await ended(other, run.id)).output == {"log": ["held", "yes", "end"]}

@@ -1,0 +1,396 @@
+"""Where runs stand, what may be asked of them there, and what their records show: both tables of states, row by row."""
+
+from __future__ import annotations
+
+import asyncio
+import operator
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
+
+import pytest
+from tests.semantics.on_services import PATIENCE, WS, Places, events_of, run_to_rest, serving, types_of, until
+
+from statewright import END, START, StateGraph, interrupt
+from statewright.errors import InvalidTransition
+from statewright.runs import ENDED, RunStatus, StepStatus
+from statewright.service import Catalog, Service, ServiceSettings, StartRun
+from statewright.testing import FakeClock
+from statewright.workflow.steps import Handlers
+
+pytestmark = pytest.mark.anyio
+QUICK = ServiceSettings(look_every=0.02, drain=0.2)
+LATER = datetime(2100, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Places]:
+    places = Places(tmp_path / "runs.db" if request.param == "sqlite" else None)
+    yield places
+    places.close()
+
+
+class State(TypedDict, total=False):
+    log: Annotated[list[Any], operator.add]
+
+
+class Case:
+    """A service with one run that stands somewhere."""
+
+    def __init__(self, service: Any) -> None:
+        self.service = service
+        self.go, self.begun = threading.Event(), threading.Event()
+        self.broken = True
+        self.run: Any = None
+
+    def holds(self, state: State) -> State:
+        self.begun.set()
+        self.go.wait(PATIENCE)
+        return {"log": ["held"]}
+
+    def asks(self, state: State) -> State:
+        return {"log": [interrupt("go on?")]}
+
+    def breaks(self, state: State) -> State:
+        if self.broken:
+            raise ValueError("no luck")
+        return {"log": ["mended"]}
+
+    async def come_to(self, status: RunStatus) -> None:
+        service, first = self.service, self.service.start
+        if status is RunStatus.PENDING:
+            self.run = (await first(WS, StartRun(graph="ends", after=LATER))).run
+        elif status in (RunStatus.RUNNING, RunStatus.PAUSED):
+            self.run = (await first(WS, StartRun(graph="holds"))).run
+            assert await asyncio.to_thread(self.begun.wait, PATIENCE)
+            if status is RunStatus.PAUSED:
+                await service.pause(WS, self.run.id)
+                self.go.set()
+        else:
+            graph = {RunStatus.WAITING: "asks", RunStatus.FAILED: "breaks", RunStatus.COMPLETED: "ends"}
+            self.run = await run_to_rest(service, graph.get(status, "asks"))
+            if status is RunStatus.CANCELLED:
+                await service.cancel(WS, self.run.id)
+        self.run = await self.reached(status)
+
+    async def reached(self, *status: RunStatus) -> Any:
+        async def one() -> Any:
+            run = await self.service.run(WS, self.run.id)
+            return run if run.status in status and (run.claim is None or status == (RunStatus.RUNNING,)) else None
+
+        return await until(one)
+
+
+@asynccontextmanager
+async def standing(place: Places, status: RunStatus) -> AsyncIterator[Case]:
+    catalog = Catalog()
+    case = Case(None)
+    for name, nodes in {
+        "holds": (case.holds, ends),
+        "asks": (case.asks, ends),
+        "breaks": (case.breaks, ends),
+        "ends": (ends,),
+    }.items():
+        catalog.serve(name, graph_of(name, *nodes))
+    async with Service(catalog, **place.views(), settings=QUICK) as service:
+        case.service = service
+        try:
+            await case.come_to(status)
+            yield case
+        finally:
+            case.go.set()
+
+
+def graph_of(name: str, *nodes: Any) -> StateGraph:
+    graph = StateGraph(State, name=name)
+    before = START
+    for node in nodes:
+        graph.add_node(node.__name__, node)
+        graph.add_edge(before, node.__name__)
+        before = node.__name__
+    graph.add_edge(before, END)
+    return graph
+
+
+def ends(state: State) -> State:
+    return {"log": ["end"]}
+
+
+ALLOWED = {
+    "cancel": {*RunStatus},  # of one that has ended nothing comes, and that is no error
+    "pause": {RunStatus.RUNNING, RunStatus.PAUSED},
+    "resume": {RunStatus.PAUSED},
+    "retry": {RunStatus.FAILED},
+    "signal": {*RunStatus} - ENDED,
+    "answer": {RunStatus.WAITING},
+    "signal that must be waited for": set(),
+}
+
+
+def act(case: Case, what: str) -> Any:
+    service, run = case.service, case.run
+    if what == "signal":
+        return service.signal(WS, run.id, "news", {})
+    if what == "signal that must be waited for":
+        return service.signal(WS, run.id, "news", {}, must_wait=True)
+    return service.answer(WS, run.id, {}) if what == "answer" else getattr(service, what)(WS, run.id)
+
+
+@pytest.mark.parametrize("status", list(RunStatus))
+async def test_what_may_be_asked_of_a_run_depends_on_where_it_stands(place: Places, status: RunStatus) -> None:
+    async with standing(place, status) as case:
+        before = case.run
+        events = len(await types_of(case.service, before))
+        for what, allowed in ALLOWED.items():
+            if status in allowed:
+                continue
+            with pytest.raises(InvalidTransition if what != "signal that must be waited for" else Exception) as told:
+                await act(case, what)
+            assert told.value.status == 409
+            after = await case.service.run(WS, before.id)
+            assert (after.status, after.version) == (before.status, before.version), what
+        assert len(await types_of(case.service, before)) == events
+
+
+@pytest.mark.parametrize("status", list(RunStatus))
+async def test_a_run_is_cancelled_from_everywhere_but_an_end(place: Places, status: RunStatus) -> None:
+    async with standing(place, status) as case:
+        version = case.run.version
+        run = await case.service.cancel(WS, case.run.id, "enough")
+        if status in ENDED:
+            assert (run.status, run.version) == (status, version)
+            return
+        assert (run.status, run.claim, run.due_at, run.worker_id) == (RunStatus.CANCELLED, None, None, None)
+        assert (run.output, run.error) == (None, None)
+        assert run.cancelled_at is not None
+        assert (run.completed_at, run.failed_at) == (None, None)
+        [told] = await events_of(case.service, run, "WORKFLOW_CANCELLED")
+        assert told.payload == {"reason": "enough"}
+        steps = await case.service.steps(WS, run.id)
+        assert all(step.status in (StepStatus.COMPLETED, StepStatus.CANCELLED) for step in steps)
+        assert (await case.service.waits(WS)).total == 0
+        case.go.set()
+        await asyncio.sleep(0.02)
+        after = await case.service.run(WS, run.id)
+        assert (after.status, after.version) == (run.status, run.version)
+
+
+@pytest.mark.parametrize("status", list(RunStatus))
+async def test_records_show_where_a_run_stands(place: Places, status: RunStatus) -> None:
+    async with standing(place, status) as case:
+        run = await case.service.run(WS, case.run.id)
+        instants = {
+            RunStatus.COMPLETED: run.completed_at,
+            RunStatus.FAILED: run.failed_at,
+            RunStatus.CANCELLED: run.cancelled_at,
+        }
+        assert [one for one, at in instants.items() if at is not None] == [one for one in instants if one is status]
+        assert (run.started_at is None) is (status is RunStatus.PENDING)
+        assert (run.claim is not None) is (status is RunStatus.RUNNING)
+        assert (run.due_at is not None) is (status is RunStatus.PENDING)
+        assert (run.output is not None) is (status is RunStatus.COMPLETED)
+        assert (run.error is not None) is (status is RunStatus.FAILED)
+        assert run.updated_at >= run.created_at
+        assert run.last_event == len(await types_of(case.service, run))
+        steps = [step.status for step in await case.service.steps(WS, run.id)]
+        assert (
+            steps
+            == {
+                RunStatus.PENDING: [],
+                RunStatus.RUNNING: [StepStatus.RUNNING],
+                RunStatus.PAUSED: [StepStatus.COMPLETED, StepStatus.PENDING],
+                RunStatus.WAITING: [StepStatus.WAITING],
+                RunStatus.COMPLETED: [StepStatus.COMPLETED],
+                RunStatus.FAILED: [StepStatus.FAILED],
+                RunStatus.CANCELLED: [StepStatus.CANCELLED],
+            }[status]
+        )
+
+
+async def test_a_run_that_was_tried_again_shows_nothing_of_its_failure(place: Places) -> None:
+    async with standing(place, RunStatus.FAILED) as case:
+        case.broken = False
+        await case.service.retry(WS, case.run.id)
+        run = await case.reached(RunStatus.COMPLETED)
+        assert (run.error, run.failed_at, run.output) == (None, None, {"log": ["mended", "end"]})
+        assert run.completed_at is not None
+        assert [(step.error, step.attempt) for step in await case.service.steps(WS, run.id)] == [(None, 1)] * 2
+
+
+async def test_a_run_that_fails_again_can_be_tried_again(place: Places) -> None:
+    async with standing(place, RunStatus.FAILED) as case:
+        for _ in range(3):
+            await case.service.retry(WS, case.run.id)
+            run = await case.reached(RunStatus.FAILED)
+        types = await types_of(case.service, run)
+        assert (types.count("WORKFLOW_FAILED"), types.count("WORKFLOW_RETRIED")) == (4, 3)
+        assert types.count("WORKFLOW_STARTED") == 1
+
+
+async def test_a_paused_run_can_be_paused_once_more_and_goes_on_from_where_it_stands(place: Places) -> None:
+    async with standing(place, RunStatus.PAUSED) as case:
+        again = await case.service.pause(WS, case.run.id)
+        assert again.version == case.run.version
+        await case.service.resume(WS, case.run.id)
+        run = await case.reached(RunStatus.COMPLETED)
+        assert run.output == {"log": ["held", "end"]}
+        assert "pause" not in run.settings
+        with pytest.raises(InvalidTransition):
+            await case.service.pause(WS, run.id)
+
+
+async def test_a_run_that_ended_before_it_was_paused_cannot_be_paused_any_more(place: Places) -> None:
+    go, begun = threading.Event(), threading.Event()
+
+    def last(state: State) -> State:
+        begun.set()
+        go.wait(PATIENCE)
+        return {"log": ["last"]}
+
+    async with serving(place, graph_of("last", last), settings=QUICK) as service:
+        run = (await service.start(WS, StartRun(graph="last"))).run
+        assert await asyncio.to_thread(begun.wait, PATIENCE)
+        await service.pause(WS, run.id)
+        go.set()
+        run = await service.wait(WS, run.id, PATIENCE)
+        assert run.status is RunStatus.COMPLETED
+        with pytest.raises(InvalidTransition):
+            await service.pause(WS, run.id)
+
+
+# -- the triggers of steps in JSON
+
+
+def steps(*given: dict[str, Any], **functions: Any) -> tuple[Catalog, FakeClock]:
+    catalog = Catalog(handlers=Handlers(functions))
+    catalog.serve_steps({"name": "flow", "version": "1", "steps": list(given)})
+    return catalog, FakeClock()
+
+
+@asynccontextmanager
+async def flowing(place: Places, *given: dict[str, Any], **functions: Any) -> AsyncIterator[tuple[Any, FakeClock]]:
+    catalog, clock = steps(*given, **functions)
+    async with Service(catalog, **place.views(), clock=clock, settings=QUICK) as service:
+        yield service, clock
+
+
+async def settled(service: Any, run: Any, *status: RunStatus) -> Any:
+    async def one() -> Any:
+        found = await service.run(WS, run.id)
+        return found if found.status in (status or ENDED) and found.claim is None else None
+
+    return await until(one)
+
+
+WAIT = {"name": "nap", "type": "wait", "durationMs": 60000}
+EVENT = {"name": "pay", "type": "external_event", "signalType": "paid"}
+
+
+async def test_a_wait_step_is_completed_when_its_time_has_come(place: Places) -> None:
+    async with flowing(place, WAIT) as (service, clock):
+        run = await run_to_rest(service, "flow", {"a": 1})
+        [step] = await service.steps(WS, run.id)
+        assert (run.status, run.due_at, run.current_step) == (RunStatus.WAITING, step.wait_until, "nap")
+        clock.advance(timedelta(minutes=1))
+        service.ring()
+        run = await settled(service, run)
+        assert (run.status, run.output, run.due_at) == (RunStatus.COMPLETED, {}, None)
+        [step] = await service.steps(WS, run.id)
+        assert (step.status, step.wait_until, step.type) == (StepStatus.COMPLETED, None, "wait")
+
+
+async def test_the_payload_of_a_signal_becomes_part_of_the_state(place: Places) -> None:
+    async with flowing(place, EVENT) as (service, _):
+        run = await run_to_rest(service, "flow")
+        with pytest.raises(Exception, match="payd") as told:
+            await service.signal(WS, run.id, "payd", {}, must_wait=True)
+        assert told.value.status == 409
+        assert (await service.run(WS, run.id)).status is RunStatus.WAITING
+        await service.signal(WS, run.id, "paid", {"amount": {"eur": 3}}, must_wait=True)
+        run = await settled(service, run)
+        assert (run.status, run.output) == (RunStatus.COMPLETED, {"amount": {"eur": 3}})
+
+
+async def test_a_result_that_failed_is_tried_again_and_then_fails_the_run(place: Places) -> None:
+    calls: list[int] = []
+
+    def breaks(ctx: Any) -> dict[str, Any]:
+        calls.append(1)
+        return {"status": "failed", "error": {"message": "no luck", "code": "LUCK"}, "stateUpdates": {"lost": 1}}
+
+    step = {"name": "try", "type": "task", "handler": "breaks", "retry": {"maxAttempts": 2, "backoffMs": 1000}}
+    async with flowing(place, step, breaks=breaks) as (service, clock):
+        run = (await service.start(WS, StartRun(graph="flow"))).run
+        [told] = await until(lambda: events_of(service, run, "STEP_RETRY_SCHEDULED"))
+        assert told.payload["attempt"] == 2
+        clock.advance(timedelta(seconds=2))
+        run = await settled(service, run)
+        assert (run.status, run.error["code"], run.error["step"]) == (RunStatus.FAILED, "LUCK", "try")
+        assert (len(calls), await service.state(WS, run.id)) == (2, {})
+        [step_run] = await service.steps(WS, run.id)
+        assert (step_run.status, step_run.attempt) == (StepStatus.FAILED, 2)
+        assert (await types_of(service, run)).count("STEP_FAILED") == 2
+
+
+async def test_a_branch_that_is_not_taken_is_skipped(place: Places) -> None:
+    branch = {"name": "high", "type": "condition", "expression": "score", "trueStep": "done", "falseStep": "mail"}
+    done = {"name": "done", "type": "task", "handler": "says"}
+    mail = {"name": "mail", "type": "task", "handler": "says"}
+    given = {"name": "score", "type": "task", "handler": "scores"}
+    scores = {"scores": lambda ctx: {"stateUpdates": {"score": 80}}, "says": lambda ctx: {"output": {"said": 1}}}
+    async with flowing(place, given, branch, mail, done, **scores) as (service, _):
+        run = await run_to_rest(service, "flow")
+        found = {step.name: step.status for step in await service.steps(WS, run.id)}
+        assert found == {
+            "score": StepStatus.COMPLETED,
+            "high": StepStatus.COMPLETED,
+            "mail": StepStatus.SKIPPED,
+            "done": StepStatus.COMPLETED,
+        }
+        assert run.output == {"score": 80, "__condition_high": True}
+        assert [event.payload["stepName"] for event in await events_of(service, run, "STEP_SKIPPED")] == ["mail"]
+
+
+@pytest.mark.parametrize("on_reject", ["fail", "continue"])
+async def test_a_rejected_approval_fails_the_run_or_goes_on_as_its_step_says(place: Places, on_reject: str) -> None:
+    write = {"name": "write", "type": "task", "handler": "write"}
+    agree = {"name": "agree", "type": "approval", "contentKey": "letter", "onReject": on_reject}
+    writes = {"write": lambda ctx: {"stateUpdates": {"letter": "dear"}}}
+    async with flowing(place, write, agree, **writes) as (service, _):
+        run = await run_to_rest(service, "flow")
+        [asked] = (await service.approvals(WS, pending=True)).items
+        decided = await service.decide(WS, asked.id, "rejected", decided_by="ann")
+        assert (decided.decision, decided.decided_by, decided.edited_content) == ("rejected", "ann", None)
+        run = await settled(service, run)
+        if on_reject == "fail":
+            assert (run.status, run.error["code"]) == (RunStatus.FAILED, "APPROVAL_REJECTED")
+        else:
+            assert run.status is RunStatus.COMPLETED
+        with pytest.raises(InvalidTransition):
+            await service.decide(WS, asked.id, "approved")
+
+
+async def test_a_rejected_approval_is_asked_again_when_the_run_is_tried_again(place: Places) -> None:
+    write = {"name": "write", "type": "task", "handler": "write"}
+    agree = {"name": "agree", "type": "approval", "contentKey": "letter"}
+    writes = {"write": lambda ctx: {"stateUpdates": {"letter": "dear"}}}
+    async with flowing(place, write, agree, **writes) as (service, _):
+        run = await run_to_rest(service, "flow")
+        [asked] = (await service.approvals(WS, pending=True)).items
+        await service.decide(WS, asked.id, "rejected")
+        await settled(service, run)
+        await service.retry(WS, run.id)
+        run = await settled(service, run, RunStatus.WAITING, *ENDED)
+        assert run.status is RunStatus.WAITING
+        [again] = (await service.approvals(WS, pending=True)).items
+        await service.decide(WS, again.id, "edited", edited_content="dear all")
+        run = await settled(service, run)
+        assert (run.status, run.output["letter"]) == (RunStatus.COMPLETED, "dear all")

@@ -1,0 +1,473 @@
+"""Runs that wait for several things at once, anywhere in their graphs: each question is asked and answered once."""
+
+from __future__ import annotations
+
+import asyncio
+import operator
+from collections import Counter
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
+
+import pytest
+from tests.semantics.on_services import WS, Places, events_of, run_to_rest, serving, types_of, until
+
+from statewright import END, START, Command, RetryPolicy, Send, StateGraph, entrypoint, interrupt, sleep, task
+from statewright import wait_for_event as waits_for
+from statewright.errors import InvalidRequest, NotFound
+from statewright.graph import NodeError
+from statewright.runs import ENDED, RunStatus, StepStatus
+from statewright.service import Catalog, Service, ServiceSettings
+from statewright.testing import FakeClock
+
+pytestmark = pytest.mark.anyio
+QUICK = ServiceSettings(look_every=0.02, drain=0.2)
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Places]:
+    places = Places(tmp_path / "runs.db" if request.param == "sqlite" else None)
+    yield places
+    places.close()
+
+
+class State(TypedDict, total=False):
+    log: Annotated[list[Any], operator.add]
+
+
+def side_by_side(name: str, *nodes: Any, then: Any = None) -> StateGraph:
+    graph = StateGraph(State, name=name)
+    for node in nodes:
+        graph.add_node(node.__name__, node)
+        graph.add_edge(START, node.__name__)
+    if then is None:
+        for node in nodes:
+            graph.add_edge(node.__name__, END)
+    else:
+        graph.add_node("then", then)
+        graph.add_edge([node.__name__ for node in nodes], "then")
+        graph.add_edge("then", END)
+    return graph
+
+
+def asking(name: str, question: Any = None) -> Any:
+    def asks(state: State) -> State:
+        return {"log": [f"{name}: {interrupt(question or name)}"]}
+
+    asks.__name__ = name
+    return asks
+
+
+def approves(state: State) -> State:
+    decided = interrupt({"type": "approval", "contentKey": None, "content": "a letter", "prompt": "send it?"})
+    return {"log": [decided["decision"]]}
+
+
+def naps(state: State) -> State:
+    sleep(HOUR)
+    return {"log": ["slept"]}
+
+
+def hears(state: State) -> State:
+    return {"log": [waits_for("paid")["amount"]]}
+
+
+def ends(state: State) -> State:
+    return {"log": ["end"]}
+
+
+async def waits_of(service: Any, run: Any) -> dict[str, Any]:
+    """The open waits of a run, by what they ask or the name of their step."""
+    found = (await service.waits(WS, page_size=100)).items
+    return {one.value if isinstance(one.value, str) else one.step_name: one for one in found if one.run_id == run.id}
+
+
+async def answer(service: Any, run: Any, question: str, value: Any = "yes") -> Any:
+    """The run, once it rests after an answer."""
+    await service.answer(WS, run.id, {(await waits_of(service, run))[question].id: value})
+    return await settled(service, run)
+
+
+async def settled(service: Any, run: Any) -> Any:
+    async with asyncio.timeout(1.5):
+        while True:
+            found = await service.run(WS, run.id)
+            if found.claim is None and (found.status in ENDED or found.status is RunStatus.PAUSED):
+                return found
+            rests = found.due_at is None or found.due_at > service.clock.now()
+            if found.claim is None and found.status is RunStatus.WAITING and rests:
+                return found
+            await asyncio.sleep(0.005)
+
+
+async def statuses(service: Any, run: Any) -> dict[str, str]:
+    return {step.name: str(step.status) for step in await service.steps(WS, run.id)}
+
+
+# -- several waits at once
+
+
+async def test_waits_end_one_by_one_whatever_they_wait_for(place: Places) -> None:
+    clock = FakeClock()
+    graph = side_by_side("all", asking("one"), asking("two"), naps, hears, then=ends)
+    async with serving(place, graph, clock=clock, settings=QUICK) as service:
+        run = await run_to_rest(service, "all")
+        assert len(await waits_of(service, run)) == 4
+        assert run.due_at == clock.now() + HOUR
+        run = await answer(service, run, "two")
+        assert (run.status, run.due_at) == (RunStatus.WAITING, clock.now() + HOUR)
+        assert await statuses(service, run) == {
+            "one": "waiting", "two": "completed", "naps": "waiting", "hears": "waiting",
+        }  # fmt: skip
+        clock.advance(HOUR)
+        service.ring()
+        await until(lambda: events_of(service, run, "TIMER_FIRED"))
+        run = await settled(service, run)
+        assert (run.status, run.due_at) == (RunStatus.WAITING, None)
+        await service.signal(WS, run.id, "paid", {"amount": 5}, must_wait=True)
+        await until(lambda: events_of(service, run, "SIGNAL_RECEIVED"))
+        run = await settled(service, run)
+        assert list(await waits_of(service, run)) == ["one"]
+        run = await answer(service, run, "one")
+        assert run.output == {"log": ["one: yes", "two: yes", "slept", 5, "end"]}
+        told = Counter(await types_of(service, run))
+        assert (told["STEP_WAITING"], told["TIMER_FIRED"], told["SIGNAL_RECEIVED"]) == (4, 1, 3)
+        assert (told["STEP_STARTED"], told["STEP_COMPLETED"]) == (5, 5)
+
+
+async def test_several_answers_at_once_are_all_taken(place: Places) -> None:
+    graph = side_by_side("all", asking("one"), asking("two"), asking("three"))
+    async with serving(place, graph, settings=QUICK) as service:
+        run = await run_to_rest(service, "all")
+        waits = await waits_of(service, run)
+        with pytest.raises(NotFound):
+            await service.answer(WS, run.id, {waits["one"].id: 1, "nobody": 2})
+        assert len(await waits_of(service, run)) == 3
+        await service.answer(WS, run.id, {wait.id: name for name, wait in waits.items()})
+        assert (await settled(service, run)).output == {"log": ["one: one", "two: two", "three: three"]}
+
+
+async def test_waits_are_answered_in_one_service_after_another(place: Places) -> None:
+    names = ("one", "two", "three")
+    graph = side_by_side("all", *(asking(name) for name in names), then=ends)
+    async with serving(place, graph, settings=QUICK) as service:
+        run = await run_to_rest(service, "all")
+    for name in names:
+        async with serving(place, graph, settings=QUICK) as service:
+            run = await answer(service, run, name)
+    assert run.output == {"log": ["one: yes", "two: yes", "three: yes", "end"]}
+
+
+async def test_one_event_wakes_every_wait_for_it(place: Places) -> None:
+    graph = StateGraph(State, name="all")
+    for name in ("one", "two"):
+        graph.add_node(name, hears)
+        graph.add_edge(START, name)
+        graph.add_edge(name, END)
+    async with serving(place, graph, settings=QUICK) as service:
+        runs = [await run_to_rest(service, "all") for _ in range(3)]
+        event = await service.send_event(WS, "paid", {"amount": 2}, key="k")
+        again = await service.send_event(WS, "paid", {"amount": 3}, key="k")
+        assert sorted(event.woken) == sorted(run.id for run in runs)
+        assert again.id == event.id
+        for run in runs:
+            assert (await settled(service, run)).output == {"log": [2, 2]}
+
+
+# -- a failure beside a wait
+
+
+def breaking(broken: list[bool]) -> Any:
+    def breaks(state: State) -> State:
+        if broken:
+            raise ValueError("no luck")
+        return {"log": ["mended"]}
+
+    return breaks
+
+
+async def test_a_question_beside_a_step_that_fails_is_asked_again_when_the_run_is_tried_again(place: Places) -> None:
+    broken = [True]
+    graph = side_by_side("mixed", asking("one"), breaking(broken))
+    async with serving(place, graph, settings=QUICK) as service:
+        run = await run_to_rest(service, "mixed")
+        assert run.status is RunStatus.FAILED
+        assert (await service.waits(WS)).total == 0
+        assert await statuses(service, run) == {"one": "failed", "breaks": "failed"}
+        broken.clear()
+        await service.retry(WS, run.id)
+        run = await settled(service, run)
+        assert run.status is RunStatus.WAITING
+        assert await statuses(service, run) == {"one": "waiting", "breaks": "completed"}
+        run = await answer(service, run, "one")
+        assert (run.status, run.output) == (RunStatus.COMPLETED, {"log": ["one: yes", "mended"]})
+
+
+async def test_an_approval_is_not_open_when_its_run_has_failed(place: Places) -> None:
+    async with serving(place, side_by_side("mixed", approves, breaking([True])), settings=QUICK) as service:
+        run = await run_to_rest(service, "mixed")
+        assert run.status is RunStatus.FAILED
+        assert (await service.approvals(WS, pending=True)).total == 0
+
+
+async def test_an_approval_beside_a_step_that_fails_is_open_again_when_the_run_is_tried_again(place: Places) -> None:
+    broken = [True]
+    async with serving(place, side_by_side("mixed", approves, breaking(broken)), settings=QUICK) as service:
+        run = await run_to_rest(service, "mixed")
+        broken.clear()
+        await service.retry(WS, run.id)
+        run = await settled(service, run)
+        [asked] = (await service.approvals(WS, pending=True)).items
+        await service.decide(WS, asked.id, "approved")
+        assert (await settled(service, run)).output == {"log": ["approved", "mended"]}
+
+
+# -- answers that do not fit
+
+
+async def test_an_answer_that_does_not_fit_is_refused_and_the_question_stays_open(place: Places) -> None:
+    def counts(state: State) -> State:
+        return {"log": [interrupt("how many?", schema=int)]}
+
+    async with serving(place, side_by_side("counts", counts), settings=QUICK) as service:
+        run = await run_to_rest(service, "counts")
+        [wait] = (await service.waits(WS)).items
+        assert wait.schema == {"type": "integer"}
+        with pytest.raises(InvalidRequest):
+            await service.answer(WS, run.id, {wait.id: "many"})
+        await service.answer(WS, run.id, {wait.id: 3})
+        assert (await settled(service, run)).output == {"log": [3]}
+
+
+# -- waits in nested graphs
+
+
+def nested(*nodes: Any) -> StateGraph:
+    graph = StateGraph(State, name="nested")
+    graph.add_node("inner", side_by_side("inner", *nodes).compile())
+    graph.add_node("ends", ends)
+    graph.add_edge(START, "inner")
+    graph.add_edge("inner", "ends")
+    graph.add_edge("ends", END)
+    return graph
+
+
+async def test_a_question_in_a_nested_graph_is_one_of_the_run(place: Places) -> None:
+    async with serving(place, nested(asking("one")), settings=QUICK) as service:
+        run = await run_to_rest(service, "nested")
+        assert await statuses(service, run) == {"inner": "waiting"}
+        run = await answer(service, run, "one")
+        assert run.output == {"log": ["one: yes", "end"]}
+        assert [step.type for step in await service.steps(WS, run.id)] == ["subgraph", "node"]
+
+
+async def test_questions_in_a_nested_graph_are_answered_one_by_one(place: Places) -> None:
+    async with serving(place, nested(asking("one"), asking("two")), settings=QUICK) as service:
+        run = await run_to_rest(service, "nested")
+        run = await answer(service, run, "one")
+        assert list(await waits_of(service, run)) == ["two"]
+        run = await answer(service, run, "two")
+        assert run.output == {"log": ["one: yes", "two: yes", "end"]}
+        assert len(await events_of(service, run, "STEP_WAITING")) == 2
+
+
+async def test_an_approval_in_a_nested_graph_is_decided_before_another_question_is_answered(place: Places) -> None:
+    async with serving(place, nested(approves, asking("two")), settings=QUICK) as service:
+        run = await run_to_rest(service, "nested")
+        [asked] = (await service.approvals(WS, pending=True)).items
+        await service.decide(WS, asked.id, "approved")
+        run = await settled(service, run)
+        run = await answer(service, run, "two")
+        assert run.output == {"log": ["approved", "two: yes", "end"]}
+
+
+# -- many tasks of one node
+
+
+class Item(TypedDict):
+    i: int
+
+
+async def test_of_fifty_sends_some_wait_and_some_fail(place: Places) -> None:
+    broken = [True]
+
+    def fan(state: State) -> Command[Any]:
+        return Command(goto=[Send("work", {"i": i}) for i in range(50)])
+
+    def work(item: Item) -> State:
+        if item["i"] % 10 == 3:
+            return {"log": [interrupt(f"q{item['i']}")]}
+        if item["i"] % 10 == 7 and broken:
+            raise ValueError(f"no {item['i']}")
+        return {"log": [item["i"]]}
+
+    graph = StateGraph(State, name="fan")
+    graph.add_node("fan", fan, destinations=["work"])
+    graph.add_node("work", work, input_schema=Item)
+    graph.add_node("join", ends, defer=True)
+    graph.add_edge(START, "fan")
+    graph.add_edge("work", "join")
+    graph.add_edge("join", END)
+    async with serving(place, graph, settings=QUICK) as service:
+        run = await run_to_rest(service, "fan")
+        assert (run.status, run.error["step"]) == (RunStatus.FAILED, "work")
+        assert len(await service.steps(WS, run.id)) == 51
+        broken.clear()
+        await service.retry(WS, run.id)
+        run = await settled(service, run)
+        while run.status is RunStatus.WAITING:
+            waits = await waits_of(service, run)
+            some = sorted(waits)[:2]
+            await service.answer(WS, run.id, {waits[name].id: name for name in some})
+            run = await settled(service, run)
+        assert (run.status, len(run.output["log"])) == (RunStatus.COMPLETED, 51)
+        assert run.output["log"][-1] == "end"
+        assert run.output["log"][:5] == [0, 1, 2, "q3", 4]
+        told = Counter(await types_of(service, run))
+        assert (told["STEP_STARTED"], told["STEP_COMPLETED"], told["WORKFLOW_COMPLETED"]) == (52, 52, 1)
+        positions = [step.position for step in await service.steps(WS, run.id) if step.name == "work"]
+        assert positions == list(range(50))
+
+
+# -- nodes that are tried again while others go on
+
+
+async def test_attempts_are_told_once_though_others_land_meanwhile(place: Places) -> None:
+    tries: list[int] = []
+
+    def flaky(state: State) -> State:
+        tries.append(1)
+        if len(tries) < 3:
+            raise ConnectionError("again")
+        return {"log": ["flaky"]}
+
+    def after(seconds: float) -> Any:
+        async def lands(state: State) -> State:
+            await asyncio.sleep(seconds)
+            return {}
+
+        return lands
+
+    graph = StateGraph(State, name="mixed")
+    policy = RetryPolicy(max_attempts=3, initial_interval=0.03, jitter=False)
+    graph.add_node("flaky", flaky, retry_policy=policy)
+    for place_of, seconds in enumerate((0.01, 0.02, 0.05, 0.07)):
+        graph.add_node(f"lands{place_of}", after(seconds))
+    for name in ("flaky", *(f"lands{n}" for n in range(4))):
+        graph.add_edge(START, name)
+        graph.add_edge(name, END)
+    async with serving(place, graph, settings=QUICK) as service:
+        run = await run_to_rest(service, "mixed")
+        assert run.status is RunStatus.COMPLETED
+        told = Counter(await types_of(service, run))
+        assert (told["STEP_FAILED"], told["STEP_RETRY_SCHEDULED"], told["STEP_COMPLETED"]) == (2, 2, 5)
+
+
+async def test_what_an_error_handler_mends_does_not_fail_the_run(place: Places) -> None:
+    def mends(state: State, error: NodeError) -> State:
+        return {"log": [f"mended {error.error}"]}
+
+    graph = StateGraph(State, name="mended")
+    graph.add_node("breaks", breaking([True]), error_handler=mends)
+    graph.add_node("ends", ends)
+    graph.add_edge(START, "breaks")
+    graph.add_edge("breaks", "ends")
+    graph.add_edge("ends", END)
+    async with serving(place, graph, settings=QUICK) as service:
+        run = await run_to_rest(service, "mended")
+        assert (run.status, run.output) == (RunStatus.COMPLETED, {"log": ["mended no luck", "end"]})
+        assert run.error is None
+
+
+# -- functions as runs
+
+
+async def test_a_function_is_a_run_with_a_value_of_its_own(place: Places) -> None:
+    calls: list[int] = []
+
+    @task
+    def double(number: int) -> int:
+        calls.append(number)
+        return 2 * number
+
+    @entrypoint()
+    def flow(number: int) -> int:
+        doubled = double(number).result()
+        return doubled + interrupt(f"and to {doubled}?")
+
+    catalog = Catalog()
+    catalog.serve("flow", flow)
+    async with Service(catalog, **place.views(), settings=QUICK) as service:
+        run = await run_to_rest(service, "flow", 21)
+        assert (run.status, run.input) == (RunStatus.WAITING, 21)
+        run = await answer(service, run, "and to 42?", 8)
+        assert (run.status, run.output, calls) == (RunStatus.COMPLETED, 50, [21])
+        [step] = await service.steps(WS, run.id)
+        assert step.status is StepStatus.COMPLETED
+
+
+# -- steps in JSON whose time is over
+
+
+def steps(*given: dict[str, Any]) -> dict[str, Any]:
+    return {"name": "flow", "version": "1", "steps": list(given)}
+
+
+async def test_an_event_that_does_not_come_fails_the_run(place: Places) -> None:
+    clock = FakeClock()
+    waits = {
+        "name": "pay",
+        "type": "external_event",
+        "signalType": "paid",
+        "timeoutMs": 1000,
+        "retry": {"maxAttempts": 1},
+    }
+    async with serving(place, steps(waits), clock=clock, settings=QUICK) as service:
+        run = await run_to_rest(service, "flow")
+        [step] = await service.steps(WS, run.id)
+        assert (step.status, step.signal_type) == (StepStatus.WAITING, "paid")
+        assert step.wait_until == run.due_at == clock.now() + timedelta(seconds=1)
+        clock.advance(timedelta(seconds=1))
+        service.ring()
+        await until(lambda: events_of(service, run, "TIMER_FIRED"))
+        run = await settled(service, run)
+        assert (run.status, run.error["code"], run.error["step"]) == (RunStatus.FAILED, "SIGNAL_TIMEOUT", "pay")
+        [step] = await service.steps(WS, run.id)
+        assert (step.status, step.error["code"]) == (StepStatus.FAILED, "SIGNAL_TIMEOUT")
+
+
+async def test_an_approval_that_nobody_decides_fails_the_run_and_is_expired(place: Places) -> None:
+    clock = FakeClock()
+    handlers = {"write": lambda ctx: {"stateUpdates": {"letter": "dear"}}}
+    document = steps(
+        {"name": "write", "type": "task", "handler": "write"},
+        {"name": "agree", "type": "approval", "contentKey": "letter", "timeoutMs": 1000},
+    )
+    catalog = Catalog(handlers=_handlers(handlers))
+    catalog.serve_steps(document)
+    async with Service(catalog, **place.views(), clock=clock, settings=QUICK) as service:
+        run = await run_to_rest(service, "flow")
+        [asked] = (await service.approvals(WS, pending=True)).items
+        assert (asked.content, asked.expires_at) == ("dear", clock.now() + timedelta(seconds=1))
+        clock.advance(timedelta(seconds=1))
+        service.ring()
+        await until(lambda: events_of(service, run, "APPROVAL_EXPIRED"))
+        run = await settled(service, run)
+        assert (run.status, run.error["code"]) == (RunStatus.FAILED, "APPROVAL_EXPIRED")
+        assert (await service.approval(WS, asked.id)).decision == "expired"
+
+
+def _handlers(functions: dict[str, Any]) -> Any:
+    from statewright.workflow.steps import Handlers
+
+    found = Handlers()
+    for name, function in functions.items():
+        found.register(name, function)
+    return found

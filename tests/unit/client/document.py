@@ -1,0 +1,126 @@
+"""The OpenAPI document of the server, asked by a client in place of the server.
+
+Each request is held against the document: its path, its parameters, its body. The answer is made from the schema of the
+answer, every field filled, with one that no client knows.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from typing import Any
+
+import httpx
+import jsonschema_rs
+
+from statewright.server import ServerSettings, create_app
+from statewright.service import Catalog, Service
+
+UNKNOWN = "fieldOfTheFuture"
+
+
+def document() -> dict[str, Any]:
+    return create_app(Service(Catalog()), settings=ServerSettings(auth="none")).openapi()
+
+
+class Documented(httpx.BaseTransport):
+    """Answers as the document says, and remembers what was asked for."""
+
+    def __init__(self, told: dict[str, Any]) -> None:
+        self.told = told
+        self.parameters: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+        self.fields: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+        self._paths = {path: re.compile(re.sub(r"\{[^}]+\}", "[^/]+", path)) for path in told["paths"]}
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        path = self._path_of(request)
+        key = (request.method, path)
+        operation = self.told["paths"][path][request.method.lower()]
+        self._check_query(key, operation, request)
+        self._check_body(key, operation, request)
+        status, media, schema = self._answer_of(operation)
+        headers = {"content-type": media} if media else {}
+        if media == "text/event-stream":
+            return httpx.Response(status, headers=headers, content=b"")
+        content = b"" if schema is None else json.dumps(self.sample(schema)).encode()
+        return httpx.Response(status, headers=headers, content=content)
+
+    def _path_of(self, request: httpx.Request) -> str:
+        path = request.url.path
+        found = (
+            path if path in self._paths else next((p for p, form in self._paths.items() if form.fullmatch(path)), None)
+        )
+        assert found is not None, f"the document has no {request.method} {path}"
+        assert request.method.lower() in self.told["paths"][found], f"{found} has no {request.method}"
+        return found
+
+    def _check_query(self, key: tuple[str, str], operation: dict[str, Any], request: httpx.Request) -> None:
+        known = {one["name"]: one for one in operation.get("parameters", ()) if one["in"] in ("query", "header")}
+        for name in known:
+            if known[name]["in"] == "header" and name in request.headers:
+                self.parameters[key].add(name)
+        values: defaultdict[str, list[str]] = defaultdict(list)
+        for name, value in request.url.params.multi_items():
+            plain = name.partition("[")[0]
+            assert plain in known, f"{key} has no parameter {name!r}; it has {sorted(known)}"
+            values[plain].append(value)
+        self.parameters[key].update(values)
+        missing = [name for name, one in known.items() if one.get("required") and name not in values]
+        assert not missing, f"{key} lacks {missing}"
+
+    def _check_body(self, key: tuple[str, str], operation: dict[str, Any], request: httpx.Request) -> None:
+        content = request.read()
+        if not content:
+            assert not operation.get("requestBody", {}).get("required"), f"{key} needs a body"
+            return
+        schema = operation["requestBody"]["content"]["application/json"]["schema"]
+        body = json.loads(content)
+        validator = jsonschema_rs.validator_for({**schema, "components": self.told["components"]})
+        problems = [str(one) for one in validator.iter_errors(body)]
+        assert not problems, f"{key}: {problems}"
+        self.fields[key].update(body)
+
+    def _answer_of(self, operation: dict[str, Any]) -> tuple[int, str, Any]:
+        status = min(int(code) for code in operation["responses"])
+        content = operation["responses"][str(status)].get("content", {})
+        media = next(iter(content), "")
+        return status, media, content[media]["schema"] if media else None
+
+    def fields_of(self, method: str, path: str) -> set[str]:
+        """The fields that the body of an operation may have."""
+        operation = self.told["paths"][path][method.lower()]
+        content = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
+        return set(self.resolved(content.get("schema", {})).get("properties", ()))
+
+    def resolved(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """The schema that another refers to; of several the first that is not null."""
+        for one in schema.get("anyOf", ()):
+            if one.get("type") != "null":
+                return self.resolved(one)
+        if "$ref" not in schema:
+            return schema
+        return self.resolved(self.told["components"]["schemas"][schema["$ref"].rpartition("/")[2]])
+
+    def sample(self, schema: dict[str, Any]) -> Any:
+        """A value that a schema allows, with everything that it may have."""
+        schema = self.resolved(schema)
+        if "const" in schema:
+            return schema["const"]
+        if "enum" in schema:
+            return "completed" if "completed" in schema["enum"] else schema["enum"][0]
+        match schema.get("type"):
+            case "object" if "properties" in schema:
+                return {**{name: self.sample(one) for name, one in schema["properties"].items()}, UNKNOWN: 1}
+            case "object":
+                return {"any": "thing"}
+            case "array":
+                return [self.sample(schema.get("items", {}))]
+            case "string":
+                return "2026-01-02T03:04:05Z" if schema.get("format") == "date-time" else "text"
+            case "integer" | "number":
+                return 1
+            case "boolean":
+                return True
+            case _:
+                return {"any": "thing"}

@@ -1,0 +1,82 @@
+"""Requests as data."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from statewright.client.call import (
+    Call,
+    as_told,
+    camel,
+    delete,
+    encoded,
+    get,
+    in_camel,
+    nothing,
+    parameters,
+    patch,
+    place,
+    post,
+)
+from statewright.errors import InvalidRequest
+
+
+@pytest.mark.parametrize(
+    ("part", "path"),
+    [
+        ("run_1", "/api/v1/a/run_1"),
+        ("a/b", "/api/v1/a/a%2Fb"),
+        ("a b?c#d", "/api/v1/a/a%20b%3Fc%23d"),
+        ("ü", "/api/v1/a/%C3%BC"),
+    ],
+)
+def test_an_id_stays_one_part_of_a_path(part: str, path: str) -> None:
+    assert place("a", part) == path
+
+
+@pytest.mark.parametrize("part", ["", ".", ".."])
+def test_what_would_lead_elsewhere_is_refused(part: str) -> None:
+    with pytest.raises(InvalidRequest, match="is no id or name"):
+        place("workflow-runs", part)
+
+
+def test_parameters_are_texts() -> None:
+    values = {"a": None, "b": True, "c": [1, "x", None], "d": datetime(2026, 1, 1, tzinfo=UTC), "e": ()}
+    assert parameters(values) == [("b", "true"), ("c", "1"), ("c", "x"), ("d", "2026-01-01T00:00:00+00:00")]
+
+
+class Lead(BaseModel):
+    at: datetime
+
+
+def test_bodies_hold_what_has_a_form_in_json() -> None:
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    body = json.loads(encoded({"at": at, "lead": Lead(at=at), "set": {2, 1}, "text": "ü"}))
+    assert body == {"at": at.isoformat(), "lead": {"at": "2026-01-01T00:00:00Z"}, "set": [1, 2], "text": "ü"}
+
+
+@pytest.mark.parametrize("value", [float("nan"), object(), {("a", "b"): 1}], ids=["nan", "object", "key"])
+def test_what_has_no_form_is_refused_before_it_is_sent(value: Any) -> None:
+    with pytest.raises(InvalidRequest, match="cannot be written as JSON"):
+        encoded({"input": value})
+
+
+def test_names_are_those_of_the_api_and_what_is_inside_stays() -> None:
+    assert camel("created_at") == "createdAt"
+    assert camel("id") == "id"
+    assert in_camel({"step_runs": {"a_b": 1}}) == {"stepRuns": {"a_b": 1}}
+
+
+def test_only_what_looks_is_repeatable() -> None:
+    assert get("/x", as_told, {"a": 1}).repeatable
+    for call in (post("/x", as_told), patch("/x", as_told, {}), delete("/x", nothing)):
+        assert isinstance(call, Call)
+        assert not call.repeatable
+    assert post("/x", as_told).body is None
+    assert nothing({"any": 1}) is None
+    assert as_told({"data": 3}) == 3

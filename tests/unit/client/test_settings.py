@@ -1,0 +1,26 @@
+"""What a client can be told."""
+
+from __future__ import annotations
+
+import pytest
+
+from statewright.client.settings import DEFAULT_URL, ClientSettings
+from statewright.errors import InvalidConfig
+from statewright.server import ServerSettings
+
+
+def test_the_address_is_where_a_server_is_by_itself() -> None:
+    server = ServerSettings()
+    assert f"http://{server.host}:{server.port}" == DEFAULT_URL
+
+
+@pytest.mark.parametrize("wrong", [{"base_url": "localhost:8123"}, {"timeout": 0}, {"retries": -1}], ids=str)
+def test_what_makes_no_sense_is_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(InvalidConfig):
+        ClientSettings(**wrong)  # pyright: ignore
+
+
+def test_pauses_grow_up_to_the_longest() -> None:
+    settings = ClientSettings(first_pause=1, longest_pause=5)
+    for failures, longest in enumerate([1, 2, 4, 5, 5], 1):
+        assert all(longest / 2 <= settings.pause(failures) <= longest for _ in range(20))

@@ -1,0 +1,56 @@
+"""`[graphs]`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.unit.project.conftest import problems, read, warnings
+
+
+def test_a_graph_is_named_by_a_text(folder: Path) -> None:
+    graphs = read(
+        '[graphs]\na = "flows.mail:graph"\nb = "mail.py:app"\nc = "triage.yaml"\nd = "flows"\n', folder
+    ).graphs
+    assert [(one.name, one.target, one.file) for one in graphs.values()] == [
+        ("a", "flows.mail:graph", None),
+        ("b", "mail.py:app", None),
+        ("c", None, folder / "triage.yaml"),
+        ("d", "flows", None),
+    ]
+    assert graphs["b"].at == (3, 1)
+
+
+def test_a_graph_is_told_more_of_in_a_table(folder: Path) -> None:
+    text = '[graphs.mail]\npath = "mail:graph"\ndescription = "Mails"\non_failure = "tell"\nversion = "3"\n'
+    mail = read(text, folder).graphs["mail"]
+    assert (mail.description, mail.on_failure, mail.version, mail.at) == ("Mails", "tell", "3", (1, 1))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[graphs]\na = 1", "In 'graphs.a' (line 2, column 1): It must be a text or a table, and is a number."),
+        ("[graphs.a]", "It has neither a path nor a file."),
+        ('[graphs.a]\npath = "a:b"\nfile = "triage.yaml"', "It has both a path and a file."),
+        ('[graphs.a]\nfile = "triage.yaml"\nversion = "1"', "A file has its version from its content."),
+        ('[graphs]\na = "no place:"', "'no place:' is no place of a graph in Python. Write it as 'module:graph'"),
+        ('[graphs.a]\npath = "triage.yaml"', "is no place of a graph in Python. Write it under file."),
+        (
+            '[graphs.a]\nfile = "mail.py:graph"',
+            "does not end in .yaml, .yml or .json. A graph of Python stands under path.",
+        ),
+        ('[graphs.a]\npath = "a:b"\ndiscription = "x"', "Did you mean 'description'?"),
+        ('[graphs]\na = "a:b"\n[workflows.a]\nfile = "triage.yaml"', "There is a [workflows.a] too."),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_line(folder: Path, text: str, said: str) -> None:
+    (told,) = problems(text, folder)
+    assert said in told
+    assert "(line " in told
+
+
+def test_a_file_that_is_not_there_is_odd(folder: Path) -> None:
+    assert warnings('[graphs]\na = "none.json"', folder) == [
+        "In 'graphs.a' (line 2, column 1): There is no file 'none.json'. Its path is relative to this file."
+    ]

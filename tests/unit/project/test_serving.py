@@ -1,0 +1,42 @@
+"""`[serve]`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.unit.project.conftest import problems, read
+
+from statewright.project import Serving
+
+
+def test_everything_may_be_left_open(folder: Path) -> None:
+    assert read("", folder).serving == Serving()
+
+
+def test_what_is_said_is_read(folder: Path) -> None:
+    text = (
+        '[serve]\nhost = "0.0.0.0"\nport = 80\ndatabase = "data/runs.db"\ncors_origins = ["https://a.example"]\n'
+        'durability = "async"\ncapacity = 5\nretention_days = 30\nwebhook_hosts = ["hooks.local"]\ndrain = 2.5\n'
+    )
+    serving = read(text, folder).serving
+    assert (serving.host, serving.port, serving.database) == ("0.0.0.0", 80, folder / "data/runs.db")
+    assert (serving.cors_origins, serving.webhook_hosts) == (("https://a.example",), ("hooks.local",))
+    assert (serving.durability, serving.capacity, serving.retention_days, serving.drain) == ("async", 5, 30, 2.5)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("port = 65536", "It must be a whole number from 0 to 65535, and is a number: 65536."),
+        ("port = true", "It must be a whole number from 0 to 65535, and is a boolean: true."),
+        ('durability = "exit"', "It must be 'sync' or 'async', and is a text"),
+        ('database = ""', "It is no path."),
+        ('cors_origin = "x"', "Did you mean 'cors_origins'?"),
+        ("retention_days = 0", "It must be a whole number of at least 1"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_line(folder: Path, line: str, said: str) -> None:
+    (told,) = problems(f"[serve]\n{line}", folder)
+    assert f"In 'serve.{line.split(' ')[0]}' (line 2, column 1): " in told
+    assert said in told

@@ -1,0 +1,63 @@
+"""When a service rests, and what is said if it never does."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypedDict
+
+import pytest
+
+from statewright import START, StateGraph, sleep
+from statewright.runs import RunStatus
+from statewright.testing import TestService
+
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class State(TypedDict, total=False):
+    log: list[str]
+
+
+def graph(function: Callable[..., Any]) -> StateGraph:
+    return StateGraph(State).add_node("node", function).add_edge(START, "node")
+
+
+def test_a_node_that_never_ends_is_named() -> None:
+    async def hang(state: State) -> State:
+        await asyncio.Event().wait()
+        raise AssertionError("nobody sets it")
+
+    begun = time.monotonic()
+    with (
+        TestService({"hang": graph(hang)}, patience=0.5) as service,
+        pytest.raises(TimeoutError, match=r"within 0\.5 seconds\. At work: 'node' of run_.*has to be replaced"),
+    ):
+        service.start("hang")
+    assert time.monotonic() - begun < 5
+
+
+def test_the_next_instant_is_that_of_the_first_timer() -> None:
+    def nap(state: dict[str, Any]) -> State:
+        sleep(float(state["log"][0]))
+        return {}
+
+    with TestService({"nap": graph(nap)}) as service:
+        runs = [service.start("nap", {"log": [str(seconds)]}) for seconds in (300, 100, 200)]
+        reached = [service.skip_to_next_timer() for _ in runs]
+        assert reached == [BEGIN + timedelta(seconds=seconds) for seconds in (100, 200, 300)]
+        assert service.skip_to_next_timer() is None
+        assert [service.run(run).completed_at for run in runs] == [reached[2], reached[0], reached[1]]
+
+
+def test_many_at_once_all_come_to_rest() -> None:
+    def step(state: State) -> State:
+        time.sleep(0.001)
+        return {"log": ["done"]}
+
+    with TestService({"step": graph(step)}) as service:
+        for _ in range(50):
+            service.client.runs.start("step")
+        assert {run.status for run in service.client.runs.iterate()} == {RunStatus.COMPLETED}

@@ -1,0 +1,97 @@
+"""How a service is watched at work."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from statewright.checkpoint import InMemorySaver
+from statewright.events import Event
+from statewright.runs import InMemoryLedger, Insert, Ledger, Worker
+from statewright.runtime.awaiting import answered
+from statewright.testing import FakeClock, LedgerConformance
+from statewright.testing.service_watch import TaskWatch, WatchedLedger, WatchedPart, WatchedParts
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def test_a_watched_ledger_is_a_ledger_that_counts() -> None:
+    async def use() -> None:
+        ledger = WatchedLedger(InMemoryLedger())
+        worker = Worker(
+            id="w", place="p", pid=1, process_started="", capacity=1, until=NOW + timedelta(1), started_at=NOW
+        )
+        await answered(ledger.write([Insert(worker)]))
+        assert (ledger.writes, ledger.looks, ledger.last_empty_look) == (1, 0, 0)
+        assert await answered(ledger.claim("w", NOW, 1)) == []
+        assert (ledger.writes, ledger.looks, ledger.last_empty_look) == (1, 1, 1)
+        assert await answered(ledger.get(Worker, "w")) == worker
+        assert await answered(ledger.count(Worker)) == 1
+
+    asyncio.run(use())
+
+
+class TestWatchedLedger(LedgerConformance):
+    """It obeys the port like the one that it watches."""
+
+    def make_ledger(self) -> WatchedLedger:
+        return WatchedLedger(InMemoryLedger())
+
+    def make_saver(self, ledger: Ledger) -> InMemorySaver:
+        return InMemorySaver()
+
+
+def event(kind: Any, task: str, data: Any = None) -> Event:
+    made = Event(kind, data, run_id="r", node="n")
+    made.task = SimpleNamespace(id=task)
+    return made
+
+
+def test_a_task_is_executed_until_it_ends_or_its_run_begins_anew() -> None:
+    clock = FakeClock()
+    watch = TaskWatch(clock)
+    watch.on_task_started(event("task_started", "1"))
+    watch.on_task_started(event("task_started", "2"))
+    watch.on_task_finished(event("task_finished", "1"))
+    watch.on_attempt_failed(event("attempt_failed", "2", (ValueError(), 60.0)))
+    watch.on_attempt_failed(event("attempt_failed", "3", (ValueError(), 60.0)))  # nobody knows of it
+    assert [(one.node, one.until) for one in watch.of(["r"])] == [("n", clock.monotonic() + 60)]
+    assert watch.of(["other"]) == []
+    watch.on_run_started(event("run_started", ""))
+    assert watch.of(["r"]) == []
+    assert watch.heard == 6
+
+
+class Part:
+    def __init__(self) -> None:
+        self.closed = False
+
+    async def sweep(self, now: datetime) -> datetime | None:
+        if now != NOW:
+            raise ValueError("not now")
+        return None
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+def test_a_sweep_counts_once_it_has_ended_however_it_ended() -> None:
+    async def use() -> None:
+        inner = Part()
+        parts = WatchedParts([WatchedPart(inner)])
+        mark = parts.mark()
+        assert not parts.swept_since(mark)
+        await parts.parts[0].sweep(NOW)
+        assert parts.swept_since(mark)
+        mark = parts.mark()
+        with pytest.raises(ValueError, match="not now"):
+            await parts.parts[0].sweep(NOW + timedelta(1))
+        assert parts.swept_since(mark)
+        await parts.parts[0].close()
+        assert inner.closed
+
+    asyncio.run(use())
