@@ -11,13 +11,15 @@ help: ## list the verbs
 setup: ## make .venv with everything that development needs
 	@sh scripts/setup dev
 
-demo: ## measure a source tree (make demo path=FOLDER), and let two agents repair a program
+demo: ## measure a source tree (make demo path=FOLDER), let two agents repair a program, have an email approved
 	@sh scripts/setup run
 	@$(PYTHON) examples/audit/audit.py "$(or $(path),.)"
 	@echo
 	@$(PYTHON) examples/audit/flow.py "$(or $(path),.)"
 	@echo
 	@$(PYTHON) examples/code_network/code_network.py --pace 0
+	@echo
+	@$(PYTHON) examples/lead_outreach/lead_outreach.py --form json --decide approved
 
 test: ## run all tests
 	@sh scripts/setup dev

@@ -17,8 +17,9 @@ from statewright.cli.database import made, place_of
 from statewright.cli.failure import WrongUse
 from statewright.cli.options import MEMORY, VARIABLE
 from statewright.clock import SystemClock
-from statewright.runs import DEFAULT_WORKSPACE, ApiKey, Ledger
+from statewright.runs import DEFAULT_WORKSPACE, ApiKey, Ledger, Run
 from statewright.runtime.awaiting import answered
+from statewright.runtime.saver_calls import resolved
 from statewright.server import ServerSettings
 from statewright.server.settings import is_loopback
 from statewright.service import Catalog, Service, ServiceSettings
@@ -132,13 +133,18 @@ def run_server(
     listening: socket.socket,
 ) -> bool:
     """Serve on a socket until SIGTERM or SIGINT, and leave in good order. False if the server could not begin."""
-    from statewright.observe import LogCapture, Metrics
+    from statewright.observe import LogCapture, Metrics, Redactor, tracing_from_environment
     from statewright.server import create_app
     from statewright.server.serve import server_of
 
     metrics, webhooks = Metrics(), WebhookSettings(allow_hosts=project.serving.webhook_hosts)
-    with opened_views(place) as (saver, ledger, store), LogCapture(level=logging.INFO) as logs:
+    with (
+        opened_views(place) as (saver, ledger, store),
+        LogCapture(level=logging.INFO) as logs,
+        tracing_from_environment() as tracing,
+    ):
         asyncio.run(prepare(ledger, project))
+        metrics.count_runs_by(lambda: _runs_by_status(ledger))
         service = Service(
             catalog,
             ledger=ledger,
@@ -146,14 +152,20 @@ def run_server(
             store=store,
             settings=service_settings,
             webhooks=webhooks,
-            instruments=[metrics],
+            instruments=[metrics, *([tracing] if tracing is not None else [])],
             logs=logs,
+            redact=Redactor().value,
+            meter=metrics,
         )
         app = create_app(service, settings=settings, metrics=metrics, webhooks=webhooks)
         server = server_of(app, settings)
         with _signals_left_to_server():
             server.run(sockets=[listening])
         return server.started
+
+
+def _runs_by_status(ledger: Ledger) -> dict[str, int]:
+    return {str(group.key[0]): group.size for group in resolved(ledger.groups(Run, ["status"]))}
 
 
 @contextmanager

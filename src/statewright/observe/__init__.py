@@ -4,6 +4,7 @@ Libraries that they need are loaded when one is made, so importing this costs no
 """
 
 from statewright.observe.captured import CaptureLimits
+from statewright.observe.exporting import tracing_from_environment
 from statewright.observe.fields import bound, error_fields
 from statewright.observe.logs import LogCapture
 from statewright.observe.metrics import Metrics
@@ -22,4 +23,5 @@ __all__ = [
     "bound",
     "configure_logging",
     "error_fields",
+    "tracing_from_environment",
 ]

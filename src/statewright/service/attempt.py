@@ -38,6 +38,7 @@ from statewright.runtime import CompiledGraph, RunControl
 from statewright.runtime.awaiting import answered
 from statewright.runtime.thread_calls import call_in_thread
 from statewright.service.hub import Hub
+from statewright.service.meter import Meter
 from statewright.service.progress import NO_GRAPH, OnEnd, Progress, Stopping
 from statewright.service.questions import (
     Arrived,
@@ -79,6 +80,7 @@ class Surroundings:
         on_end: OnEnd | None = None,
         logs: LogSource | None = None,
         redact: Callable[[Any], Any] | None = None,
+        meter: Meter | None = None,
     ) -> None:
         self.saver = saver
         self.ledger = ledger
@@ -95,6 +97,7 @@ class Surroundings:
         self.on_end = on_end
         self.logs = logs
         self.redact = redact
+        self.meter = meter
 
     def prepare(self, progress: Progress) -> None:
         """Give what tells of a run its limits, and what else happens at its end."""
@@ -218,6 +221,7 @@ class RunAttempt:
         """What the graph is given, and where the run stands; no progress if there is nothing to do now."""
         run = self._run
         if not run.begun:
+            self._tell_wait()
             await self._take_thread(app)
             return run.input if run.input is not None else {}, Progress(run, app.graph)
         steps = await answered(
@@ -228,6 +232,13 @@ class RunAttempt:
             return await self._answered(app, steps, waits)
         await self._free_thread([run.id])
         return None, Progress(run, app.graph, steps=steps, waits=waits)
+
+    def _tell_wait(self) -> None:
+        """Tell whoever measures how long the run has waited for its turn."""
+        if self._around.meter is not None:
+            not_before = self._run.settings.get("notBefore")
+            since = datetime.fromisoformat(not_before) if not_before is not None else self._run.created_at
+            self._around.meter.waited_in_queue((self._around.clock.now() - since).total_seconds())
 
     async def _answered(
         self, app: CompiledGraph, steps: Sequence[StepRun], waits: Sequence[Wait]
@@ -335,7 +346,8 @@ class RunAttempt:
     def _config(self) -> dict[str, Any]:
         """What nodes find in their config: whose run it is, and how often somebody has told it to try again."""
         retries = self._run.settings.get("retries", 0)
-        return {"configurable": {"workspace_id": self._run.workspace_id, "retry": retries}}
+        configurable = {"workspace_id": self._run.workspace_id, "retry": retries}
+        return {"configurable": configurable, "metadata": dict(self._run.metadata), "tags": list(self._run.tags)}
 
     def _options(self) -> dict[str, Any]:
         settings: Mapping[str, Any] = self._run.settings or {}

@@ -53,6 +53,7 @@ from statewright.service.events import Events
 from statewright.service.following import follow, settled, until_rest
 from statewright.service.hub import Hub, Told
 from statewright.service.loops import LoopThread
+from statewright.service.meter import Meter
 from statewright.service.plain import as_json
 from statewright.service.recorder import LogSource
 from statewright.service.records import Page, conditions_of
@@ -88,8 +89,10 @@ class Service:
         instruments: Sequence[Instrument] = (),
         logs: LogSource | None = None,
         redact: Callable[[Any], Any] | None = None,
+        meter: Meter | None = None,
     ) -> None:
-        """`logs` has captured what nodes log and print, and `redact` takes secrets out of what is told of runs."""
+        """`logs` has captured what nodes log and print, `redact` takes secrets out of what is told of runs, and `meter`
+        measures the service."""
         if (ledger is None) != (saver is None):
             raise ValueError("A ledger and a saver are views of one database: give both, or neither.")
         self.desk = Desk(
@@ -101,7 +104,7 @@ class Service:
         )
         desk = self.desk
         self._parts: dict[str, Any] = {"store": store, "instruments": tuple(instruments)}
-        self._logs, self._redact = logs, redact
+        self._logs, self._redact, self._meter = logs, redact, meter
         self.starter = Starter(desk.ledger, catalog, desk.clock, desk.settings)
         self._control = Control(desk)
         self._approvals = Approvals(desk)
@@ -120,7 +123,12 @@ class Service:
     def _background_parts(self) -> list[Part]:
         desk = self.desk
         return [
-            Deliverer(desk.ledger, desk.clock, self.webhooks),
+            Deliverer(
+                desk.ledger,
+                desk.clock,
+                self.webhooks,
+                tried=self._meter.tried_delivery if self._meter is not None else _untold,
+            ),
             Scheduler(desk.ledger, self.starter.prepare, self.cancel, on_started=lambda _: self.ring()),
             Retention(desk.ledger, desk.saver),
             Deadlines(desk.ledger, desk.published, self._on_end),
@@ -160,6 +168,7 @@ class Service:
             on_end=self._on_end,
             logs=self._logs,
             redact=self._redact,
+            meter=self._meter,
         )
         self._worker = RunWorker(desk.ledger, desk.clock, desk.settings, lambda run: RunAttempt(run, around))
         desk.ring, desk.ring_background = self._worker.ring, self._background.ring
@@ -452,3 +461,7 @@ class Service:
     async def check(self) -> None:
         """Raise StorageError if the ledger cannot be read."""
         await answered(self.desk.ledger.find(Run, limit=1))
+
+
+def _untold(outcome: str) -> None:
+    """Nobody measures."""

@@ -27,7 +27,7 @@ from statewright.runs import (
 )
 from statewright.runtime.awaiting import answered
 from statewright.service.catalog import Catalog
-from statewright.service.plain import entries_as_text
+from statewright.service.plain import entries_as_text, iso
 from statewright.service.request import StartRun
 from statewright.service.settings import ServiceSettings
 from statewright.service.versions import Versions, asked
@@ -79,7 +79,7 @@ class Starter:
             thread_id=wanted.thread_id or identity,
             due_at=max(wanted.after, now) if wanted.after is not None else now,
             input=wanted.input,
-            settings=dict(wanted.settings),
+            settings={**wanted.settings, **({"notBefore": iso(wanted.after)} if wanted.after is not None else {})},
             idempotency_key=wanted.idempotency_key,
             on_busy=wanted.on_busy,
             concurrency_key=wanted.concurrency_key,

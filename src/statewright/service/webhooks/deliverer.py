@@ -8,7 +8,7 @@ does not wait long for those that take their time.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -39,13 +39,21 @@ class Deliverer:
     """Takes deliveries that are due, and sends them."""
 
     def __init__(
-        self, ledger: Ledger, clock: Clock, settings: WebhookSettings = DEFAULT_SETTINGS, *, post: Post | None = None
+        self,
+        ledger: Ledger,
+        clock: Clock,
+        settings: WebhookSettings = DEFAULT_SETTINGS,
+        *,
+        post: Post | None = None,
+        tried: Callable[[str], object] = lambda _: None,
     ) -> None:
+        """`tried` is told how each try has ended: `delivered` or `failed`."""
         self._ledger = ledger
         self._clock = clock
         self._settings = settings
         self._http = HttpPost(settings)
         self._post: Post = post or self._http
+        self._tried = tried
         self._lanes: dict[str, asyncio.Task[None]] = {}
         self._places = asyncio.Semaphore(settings.at_once)
         self._closing = False
@@ -120,6 +128,7 @@ class Deliverer:
     async def _send(self, delivery: Delivery, webhook: Webhook, claim: str) -> None:
         body = body_of(delivery)
         answer = await self._post(webhook.url, body, headers_of(delivery, webhook, body, self._clock.now()))
+        self._tried("failed" if answer.error is not None else "delivered")
         await self._keep(delivery, claim, outcome_of(delivery, answer, self._clock.now(), self._settings))
 
     async def _keep(self, delivery: Delivery, claim: str, outcome: Outcome) -> None:
