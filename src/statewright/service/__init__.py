@@ -5,12 +5,12 @@ from statewright.service.catalog import Catalog, Served, definition_id
 from statewright.service.costs import Cost, CostSummary, Spent
 from statewright.service.definitions import Added, GraphDescription, ServedGraph
 from statewright.service.hub import Hub, LiveEvent
-from statewright.service.progress import LogSource
 from statewright.service.records import Page
 from statewright.service.request import RunFilter, StartRun
 from statewright.service.service import Service
 from statewright.service.settings import ServiceSettings
 from statewright.service.starting import ON_BUSY, Started
+from statewright.service.step_records import LogSource
 
 __all__ = [
     "DECISIONS",

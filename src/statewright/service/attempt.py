@@ -49,7 +49,8 @@ from statewright.service.questions import (
     taken_changes,
     unfit,
 )
-from statewright.service.recorder import LogSource, Publish, RunRecorder
+from statewright.service.recorder import Publish, RunRecorder
+from statewright.service.step_records import LogSource
 
 logger = logging.getLogger("statewright.service")
 _OPEN: Final = (StepStatus.PENDING, StepStatus.RUNNING, StepStatus.WAITING)
@@ -126,7 +127,7 @@ class RunAttempt:
     def release(self) -> None:
         """Stop before the next superstep; the run is for another worker then. One that only backs off stops at once."""
         self._stop("release")
-        if self._progress is not None and self._progress.is_backing_off(self._around.clock.now()):
+        if self._progress is not None and self._progress.steps.is_backing_off(self._around.clock.now()):
             self._control.request_cancel("the service stops")
 
     def abandon(self) -> None:

@@ -64,7 +64,7 @@ class ChildStarter:
         definition = asked_here(self._starter.versions.meant(self._run.workspace_id, wanted))
         _, changes = self._starter.made(self._run.workspace_id, wanted, definition, self._desk.now())
         self._started.add(run_id)
-        self._progress.add(task_id, changes)
+        self._progress.steps.add(task_id, changes)
 
     def _is_there(self, ledger: Ledger, run_id: str) -> bool:
         """Whether the run was started when the node was executed before; a task that is new has started none."""

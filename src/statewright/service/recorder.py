@@ -16,7 +16,8 @@ from statewright.runtime import CompiledGraph, Instrument
 from statewright.runtime.effects import Failure
 from statewright.service.hub import Hub, LiveEvent
 from statewright.service.plain import as_json
-from statewright.service.progress import LogSource, Progress
+from statewright.service.progress import Progress
+from statewright.service.step_records import LogSource
 
 Publish = Callable[[Sequence[Change]], object]
 """Called with changes once they are saved, on whichever thread has saved them."""
@@ -44,7 +45,7 @@ class RunRecorder(Instrument):
         self._publish = publish
         self._hub = hub
         self._is_heard = hub.is_heard
-        progress.logs = logs
+        progress.steps.logs = logs
         self._lock = threading.Lock()
         self.progress = progress
 
@@ -136,11 +137,11 @@ class RunRecorder(Instrument):
 
     def on_task_finished(self, event: Event) -> None:
         if type(event.data) is Failure and not event.namespace and event.task_id is not None:
-            self.progress.failures[event.task_id] = event.data.error
+            self.progress.steps.failures[event.task_id] = event.data.error
 
     def on_attempt_failed(self, event: Event) -> None:
         if not event.namespace and event.task_id is not None:
-            self.progress.failures[event.task_id] = event.data[0]
+            self.progress.steps.failures[event.task_id] = event.data[0]
 
 
 def _has_failed(done: Any) -> bool:

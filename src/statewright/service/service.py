@@ -55,7 +55,6 @@ from statewright.service.hub import Hub, Told
 from statewright.service.loops import LoopThread
 from statewright.service.meter import Meter
 from statewright.service.plain import as_json
-from statewright.service.recorder import LogSource
 from statewright.service.records import Page, conditions_of
 from statewright.service.request import RunFilter, StartRun
 from statewright.service.retention import Retention
@@ -63,6 +62,7 @@ from statewright.service.schedules import Scheduler
 from statewright.service.settings import ServiceSettings
 from statewright.service.signals import Signals
 from statewright.service.starting import Started, Starter, claimed
+from statewright.service.step_records import LogSource
 from statewright.service.threads import Threads
 from statewright.service.versions import asked, asked_here
 from statewright.service.webhooks import Deliverer, WebhookSettings

@@ -1,0 +1,48 @@
+"""What one write does to the records of a run, gathered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from statewright.runs import Advance, Announce, Change, Json, NewEvent, StepRun, Update
+
+Redact = Callable[[Any], Any]
+"""Takes secrets out of JSON."""
+
+
+@dataclass(slots=True)
+class Moves:
+    """What one write does to the records of a run."""
+
+    values: dict[str, Any] = field(default_factory=dict[str, Any])
+    events: list[NewEvent] = field(default_factory=list[NewEvent])
+    changes: list[Change] = field(default_factory=list[Change])
+    ends: list[Change] = field(default_factory=list[Change])
+    """Changes that must come after that of the run itself."""
+
+    def tell(self, kind: str, payload: Mapping[str, Json], step: StepRun | None = None) -> None:
+        named = {"stepName": step.name, **payload} if step is not None else payload
+        self.events.append(NewEvent(kind, named, step.id if step is not None else None))
+
+
+def without_secrets(changes: Sequence[Change], redact: Redact) -> list[Change]:
+    """The changes without secrets in what is told: events, errors, messages to webhooks. Work itself is kept."""
+    for change in changes:
+        match change:
+            case Advance():
+                change.events = [one._replace(payload=redact(one.payload)) for one in change.events]
+                change.values = _values_without(change.values, redact)
+            case Update(values=values):
+                change.values = _values_without(values, redact)
+            case Announce():
+                told = {name: change.data[name] for name in ("output",) if name in change.data}
+                change.data = {**redact(change.data), **told}
+            case _:
+                pass
+    return list(changes)
+
+
+def _values_without(values: Mapping[str, Any], redact: Redact) -> Mapping[str, Any]:
+    return {**values, "error": redact(values["error"])} if values.get("error") is not None else values
