@@ -25,6 +25,8 @@ MODULES = [
     "test_states_interrupts",
     "test_states_iteration",
     "test_states_properties",
+    "test_steps_cases",
+    "test_steps_waits",
 ]
 IN_MEMORY_ONLY = (
     "removes_the_namespaces_of_its_calls",  # they look into the dict of the saver
