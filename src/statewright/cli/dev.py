@@ -39,7 +39,7 @@ def dev(
     reload: Annotated[bool, typer.Option("--reload/--no-reload", help="Load the code anew when it changes.")] = True,
     child: Annotated[str | None, typer.Option("--child", hidden=True)] = None,
 ) -> None:
-    """Serve the graphs of a project or of one file, and work on their runs. Needs statewright[server]."""
+    """Serve the graphs of a project or of one file, and work on their runs. Needs the extra `server`."""
     from statewright.cli.catalog import project_of
     from statewright.cli.models import read_models
     from statewright.cli.serving import place_for

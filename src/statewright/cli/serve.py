@@ -43,7 +43,7 @@ def serve(
     ] = None,
     base_url: BaseUrlOption = None,
 ) -> None:
-    """Serve the graphs of a project or of one file for others, until SIGTERM. Needs statewright[server]."""
+    """Serve the graphs of a project or of one file for others, until SIGTERM. Needs the extra `server`."""
     from statewright.cli.catalog import catalog_of, project_of
     from statewright.cli.failure import FAILED
     from statewright.cli.listening import address_of, listening_on
