@@ -117,7 +117,7 @@ def main(path: str, port: int) -> None:
         ledger=SqliteLedger(database),
         saver=SqliteSaver(database),
         settings=ServiceSettings(capacity=20, look_every=0.2),
-        webhooks=WebhookSettings(allow_hosts=("127.0.0.1",), allow_http=True, retry_after=(0.2,) * 20),
+        webhooks=WebhookSettings(allow_hosts=("127.0.0.1",), allow_http=True, retry_after=(0.2,) * 20, timeout=2),
     )
     settings = ServerSettings(port=port, auth="none")
     serve(create_app(service, settings=settings))

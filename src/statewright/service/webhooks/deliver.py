@@ -23,7 +23,7 @@ from statewright.service.webhooks.signature import SIGNATURE_HEADER, sign
 
 EVENT_HEADER: Final = "statewright-event"
 DELIVERY_HEADER: Final = "statewright-delivery"
-_GRACE: Final = 50.0
+_GRACE: Final = 10.0
 """Seconds between the end of the longest try and the moment when it counts as forgotten."""
 _JITTER: Final = 0.1
 """How much longer than it says a pause may be: messages that failed together shall not come back together."""

@@ -90,7 +90,7 @@ def test_only_one_of_two_takes_a_delivery_until_its_time_is_up() -> None:
     held = ledger.get(Delivery, "dlv_1")
     assert held is not None
     assert held.claim == one.values["claim"] != two.values["claim"]
-    assert held.due_at == NOW + timedelta(seconds=60)
+    assert held.due_at == NOW + timedelta(seconds=20)
     ledger.write([taking(held, held.due_at, SETTINGS)])
     with pytest.raises(RecordConflict):
         ledger.write(recording(DELIVERY, one.values["claim"], outcome_of(DELIVERY, DOWN, NOW, SETTINGS), NOW, SETTINGS))

@@ -303,7 +303,7 @@ def test_a_crash_between_sending_and_writing_sends_again() -> None:
     (one,) = house.deliveries()
     assert (one.status, one.attempts, len(receiver.received)) == ("pending", 0, 1)
     seconds = house.sweep()
-    assert seconds == 60
+    assert seconds == 20
     assert len(receiver.received) == 1  # it may still be on its way
     house.clock.advance(seconds)
     assert house.sweep() is None

@@ -1,0 +1,197 @@
+"""Runs stopped, halted and set going again from outside, each change guarded by the version of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from statewright.checkpoint import Checkpointer
+from statewright.errors import InvalidTransition, NotFound, RequestConflict
+from statewright.runs import (
+    Advance,
+    Approval,
+    Condition,
+    Insert,
+    Ledger,
+    Run,
+    RunStatus,
+    StepRun,
+    StepStatus,
+    Wait,
+    where,
+)
+from statewright.runtime.awaiting import answered
+from statewright.service.catalog import Catalog
+from statewright.service.control import Control
+from statewright.service.desk import Desk
+from statewright.service.settings import ServiceSettings
+from statewright.testing import FakeClock
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def desk(storage: tuple[Ledger, Checkpointer]) -> Desk:
+    return Desk(*storage, Catalog(), FakeClock(), ServiceSettings(max_payload=1000))
+
+
+async def added(desk: Desk, run: Run, *more: Any) -> Run:
+    await desk.write([Insert(run), *(Insert(one) for one in more)])
+    return run
+
+
+async def kinds(desk: Desk, run: Run) -> list[str]:
+    return [event.type for event in await answered(desk.ledger.events(run.id))]
+
+
+def step(run: Run, status: StepStatus, name: str = "s") -> StepRun:
+    return StepRun(id=f"{run.id}/{name}", run_id=run.id, task_id=name, name=name, type="node", status=status)
+
+
+async def test_a_cancelled_run_leaves_nothing_open(desk: Desk, new_run: Callable[..., Run]) -> None:
+    now = desk.now()
+    run = new_run(status=RunStatus.WAITING, claim="c", due_at=now)
+    asked = {"workspace_id": "default", "step_id": "s", "step_name": "s", "created_at": now, "run_id": run.id}
+    wait, approval = Wait(id="w", interrupt_id="i", kind="question", **asked), Approval(id="w", **asked)
+    steps = [
+        step(run, StepStatus.COMPLETED, "a"),
+        step(run, StepStatus.WAITING, "b"),
+        step(run, StepStatus.PENDING, "c"),
+    ]
+    await added(desk, run, wait, approval, *steps)
+    after = await Control(desk).cancel("default", run.id, "why")
+    assert (after.status, after.claim, after.due_at, after.cancelled_at) == (RunStatus.CANCELLED, None, None, now)
+    found = await answered(desk.ledger.find(StepRun))
+    assert [one.status for one in found] == [StepStatus.COMPLETED, StepStatus.CANCELLED, StepStatus.CANCELLED]
+    assert await answered(desk.ledger.count(Wait)) == 0
+    assert [one.decision for one in await answered(desk.ledger.find(Approval))] == ["cancelled"]
+    assert await kinds(desk, run) == ["WORKFLOW_CANCELLED"]
+
+
+async def test_children_are_cancelled_with_their_parent_and_theirs_too(desk: Desk, new_run: Callable[..., Run]) -> None:
+    await added(desk, new_run(id="run_1"))
+    await added(desk, new_run(id="run_2", parent_id="run_1"))
+    await added(desk, new_run(id="run_3", parent_id="run_2"))
+    await added(desk, new_run(id="run_4", parent_id="run_1", status=RunStatus.COMPLETED))
+    await Control(desk).cancel("default", "run_1")
+    found = {run.id: run.status for run in await answered(desk.ledger.find(Run))}
+    assert [found[f"run_{n}"] for n in range(1, 5)] == ["cancelled", "cancelled", "cancelled", "completed"]
+    [event] = await answered(desk.ledger.events("run_3"))
+    assert event.payload == {"reason": "run run_1, which has started it, was cancelled"}
+
+
+async def test_a_child_that_begins_while_its_parent_is_cancelled_is_cancelled_too(
+    desk: Desk, new_run: Callable[..., Run]
+) -> None:
+    parent = await added(desk, new_run(id="run_1"))
+    child = new_run(id="run_2", parent_id="run_1")
+    desk.ledger = Quicker(desk.ledger, [Insert(child), Advance("run_1", desk.now())])  # type: ignore[assignment]
+    await Control(desk).cancel("default", parent.id)
+    found = {run.id: run.status for run in await answered(desk.ledger.find(Run))}
+    assert found == {"run_1": RunStatus.CANCELLED, "run_2": RunStatus.CANCELLED}
+
+
+class Quicker:
+    """A ledger in which somebody writes first, once."""
+
+    def __init__(self, ledger: Any, changes: list[Any]) -> None:
+        self._ledger, self._changes = ledger, changes
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ledger, name)
+
+    def write(self, changes: Any) -> Any:
+        first, self._changes = self._changes, []
+        written = self._ledger.write(first)
+        if hasattr(written, "result"):
+            written.result()
+        return self._ledger.write(changes)
+
+
+async def test_a_run_at_work_is_asked_to_halt_and_one_in_nobodys_hands_is_halted(
+    desk: Desk, new_run: Callable[..., Run]
+) -> None:
+    control = Control(desk)
+    held = await added(desk, new_run(status=RunStatus.RUNNING, claim="c"))
+    free = await added(desk, new_run(status=RunStatus.RUNNING, due_at=desk.now()))
+    asked, halted = await control.pause("default", held.id), await control.pause("default", free.id)
+    assert (asked.status, asked.settings, asked.claim) == (RunStatus.RUNNING, {"pause": True}, "c")
+    assert (halted.status, halted.due_at, await kinds(desk, free)) == (RunStatus.PAUSED, None, ["WORKFLOW_PAUSED"])
+    assert (await control.pause("default", held.id)).version == asked.version
+    again = await control.resume("default", free.id)
+    assert (again.status, again.due_at) == (RunStatus.RUNNING, desk.now())
+
+
+async def test_a_run_that_is_tried_again_has_all_its_attempts_and_time(desk: Desk, new_run: Callable[..., Run]) -> None:
+    now = desk.now()
+    run = new_run(
+        status=RunStatus.FAILED, error={"message": "m"}, failed_at=now, deadline_at=now, settings={"pause": True}
+    )
+    failed = step(run, StepStatus.FAILED)
+    failed.attempt, failed.error, failed.completed_at = 3, {"message": "m"}, now
+    await added(desk, run, failed)
+    after = await Control(desk).retry("default", run.id)
+    assert (after.status, after.due_at, after.error) == (RunStatus.RUNNING, now, None)
+    assert (after.failed_at, after.deadline_at, "pause" in after.settings) == (None, None, False)
+    [again] = await answered(desk.ledger.find(StepRun))
+    assert (again.status, again.attempt, again.error, again.completed_at) == (StepStatus.RUNNING, 1, None, None)
+
+
+async def test_a_run_whose_thread_went_on_is_not_tried_again(desk: Desk, new_run: Callable[..., Run]) -> None:
+    await added(desk, new_run(id="run_1", thread_id="t", status=RunStatus.FAILED))
+    await added(desk, new_run(id="run_2", thread_id="t"))
+    control = Control(desk)
+    await desk.write([Advance("run_2", desk.now(), {"begun": True})])
+    with pytest.raises(RequestConflict, match="has gone on with run run_2"):
+        await control.retry("default", "run_1")
+
+
+async def test_what_others_do_at_the_same_time_is_seen(desk: Desk, new_run: Callable[..., Run]) -> None:
+    run = await added(desk, new_run())
+    desk.ledger = Raced(desk.ledger, run.id, 3)  # type: ignore[assignment]
+    after = await Control(desk).cancel("default", run.id)
+    assert (after.status, after.version) == (RunStatus.CANCELLED, 5)
+    busy = await added(desk, new_run())
+    desk.ledger = Raced(desk.ledger, busy.id, 10_000)  # type: ignore[assignment]
+    with pytest.raises(RequestConflict, match="changes all the time"):
+        await Control(desk).cancel("default", busy.id)
+
+
+class Raced:
+    """A ledger in which somebody is always quicker, so many times."""
+
+    def __init__(self, ledger: Any, run_id: str, times: int) -> None:
+        self._ledger, self._run_id, self._times = ledger, run_id, times
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ledger, name)
+
+    def write(self, changes: Any) -> Any:
+        if self._times and isinstance(changes[0], Advance) and changes[0].run_id == self._run_id:
+            self._times -= 1
+            stale = [Condition("version", "=", -1)]
+            other = Advance(self._run_id, changes[0].at)
+            first = self._ledger.write([other])
+            if hasattr(first, "result"):
+                first.result()
+            return self._ledger.write([Advance(self._run_id, changes[0].at, {}, (), stale)])
+        return self._ledger.write(changes)
+
+
+async def test_others_can_stop_nothing(desk: Desk, new_run: Callable[..., Run]) -> None:
+    run = await added(desk, new_run())
+    control = Control(desk)
+    for act in (control.cancel, control.pause, control.resume, control.retry):
+        with pytest.raises(NotFound):
+            await act("other", run.id)
+    for refused in (control.pause, control.resume, control.retry):
+        with pytest.raises(InvalidTransition):
+            await refused("default", run.id)
+    assert await answered(desk.ledger.count(Run, where(version=1))) == 1

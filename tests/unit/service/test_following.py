@@ -1,0 +1,142 @@
+"""Runs followed by their log, from any place on, and until they rest."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from statewright.checkpoint import Checkpointer
+from statewright.errors import NotFound
+from statewright.runs import Advance, Insert, Ledger, NewEvent, Run, RunStatus
+from statewright.runtime.awaiting import answered
+from statewright.service.catalog import Catalog
+from statewright.service.desk import Desk
+from statewright.service.following import PART, follow, settled
+from statewright.service.settings import ServiceSettings
+from statewright.testing import FakeClock
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def desk(storage: tuple[Ledger, Checkpointer]) -> Desk:
+    return Desk(*storage, Catalog(), FakeClock(), ServiceSettings(max_payload=1000))
+
+
+async def told(desk: Desk, run: Run, *kinds: str, loud: bool = True, **values: Any) -> None:
+    """Add events to the log of a run, of which the listeners of this process hear, or do not."""
+    change = Advance(run.id, desk.now(), values, [NewEvent(kind, {}) for kind in kinds])
+    await (desk.write([change]) if loud else answered(desk.ledger.write([change])))
+
+
+async def test_a_log_is_followed_until_its_end(desk: Desk, new_run: Callable[..., Run]) -> None:
+    run = new_run()
+    await desk.write([Insert(run)])
+    await told(desk, run, "A", "B")
+
+    async def all_after(after: int) -> list[int]:
+        return [event.seq async for event in follow(desk, run.id, after)]
+
+    following = [asyncio.create_task(all_after(after)) for after in (0, 1, 3)]
+    await asyncio.sleep(0.01)
+    await told(desk, run, "C")
+    await told(desk, run, "D")
+    await told(desk, run, "WORKFLOW_COMPLETED", status=RunStatus.COMPLETED)
+    assert await asyncio.gather(*following) == [[1, 2, 3, 4, 5], [2, 3, 4, 5], [4, 5]]
+    assert await all_after(5) == await all_after(99) == []
+    assert desk.hub.listeners == 0
+
+
+async def test_an_event_that_another_process_wrote_between_two_is_not_left_out(
+    desk: Desk, new_run: Callable[..., Run]
+) -> None:
+    run = new_run()
+    await desk.write([Insert(run)])
+    await told(desk, run, "A")
+    seen: list[int] = []
+
+    async def follows() -> None:
+        async for event in follow(desk, run.id, 0):
+            seen.append(event.seq)
+
+    following = asyncio.create_task(follows())
+    await asyncio.sleep(0.05)
+    for kind in ("B", "C", "D"):
+        await told(desk, run, kind, loud=False)
+    _, own, _, later = await answered(desk.ledger.events(run.id))
+    desk.hub.publish([own])
+    desk.hub.publish([later])
+    await told(desk, run, "WORKFLOW_COMPLETED", status=RunStatus.COMPLETED)
+    await following
+    assert seen == [1, 2, 3, 4, 5]
+
+
+async def test_a_run_that_failed_and_goes_on_is_followed_on(desk: Desk, new_run: Callable[..., Run]) -> None:
+    run = new_run()
+    await desk.write([Insert(run)])
+    await told(desk, run, "WORKFLOW_FAILED", "WORKFLOW_RETRIED", status=RunStatus.RUNNING)
+    following = asyncio.create_task(anext_all(desk, run))
+    await asyncio.sleep(0.01)
+    await told(desk, run, "WORKFLOW_COMPLETED", status=RunStatus.COMPLETED)
+    assert await following == ["WORKFLOW_FAILED", "WORKFLOW_RETRIED", "WORKFLOW_COMPLETED"]
+
+
+async def anext_all(desk: Desk, run: Run) -> list[str]:
+    return [event.type async for event in follow(desk, run.id, 0)]
+
+
+async def test_a_log_that_is_longer_than_what_is_read_at_once_comes_whole(
+    desk: Desk, new_run: Callable[..., Run]
+) -> None:
+    run = new_run()
+    await desk.write([Insert(run)])
+    await told(desk, run, *["A"] * (PART + 20))
+    await told(desk, run, "WORKFLOW_COMPLETED", status=RunStatus.COMPLETED)
+    assert len(await anext_all(desk, run)) == PART + 21
+
+
+@pytest.mark.parametrize(
+    ("status", "due", "claim", "rests"),
+    [
+        (RunStatus.PENDING, 0, None, False),
+        (RunStatus.RUNNING, None, "c", False),
+        (RunStatus.WAITING, None, None, True),
+        (RunStatus.WAITING, 60, None, True),
+        (RunStatus.WAITING, 0, None, False),
+        (RunStatus.WAITING, None, "c", False),
+        (RunStatus.PAUSED, None, None, True),
+        (RunStatus.FAILED, None, None, True),
+    ],
+)
+async def test_one_waits_for_a_run_only_while_it_moves_by_itself(
+    desk: Desk, new_run: Callable[..., Run], status: RunStatus, due: int | None, claim: str | None, rests: bool
+) -> None:
+    due_at = desk.now() + timedelta(seconds=due) if due is not None else None
+    run = new_run(status=status, due_at=due_at, claim=claim)
+    await desk.write([Insert(run)])
+    began = time.monotonic()
+    found = await settled(desk, "default", run.id, 5 if rests else 0.02)
+    assert (found.status, time.monotonic() - began < 1) == (status, True)
+    assert (time.monotonic() - began >= 0.02) is not rests
+
+
+async def test_who_waits_is_told_at_once(desk: Desk, new_run: Callable[..., Run]) -> None:
+    run = new_run(status=RunStatus.RUNNING, claim="c")
+    await desk.write([Insert(run)])
+    waiting = asyncio.create_task(settled(desk, "default", run.id, 10))
+    await asyncio.sleep(0.01)
+    began = time.monotonic()
+    await told(desk, run, "WORKFLOW_COMPLETED", status=RunStatus.COMPLETED, claim=None)
+    assert ((await waiting).status, time.monotonic() - began < 0.5) == (RunStatus.COMPLETED, True)
+    with pytest.raises(NotFound):
+        await settled(desk, "other", run.id, 0)

@@ -1,0 +1,157 @@
+"""Signals and answers: kept until they are waited for, once each, and refused where they cannot be meant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from statewright.checkpoint import Checkpointer
+from statewright.errors import InvalidRequest, InvalidTransition, NotFound, PayloadTooLarge, SignalMismatch
+from statewright.runs import Insert, Ledger, Run, RunStatus, Signal, Wait
+from statewright.runtime.awaiting import answered
+from statewright.service.approvals import Approvals
+from statewright.service.catalog import Catalog
+from statewright.service.desk import Desk
+from statewright.service.questions import approval_of
+from statewright.service.settings import ServiceSettings
+from statewright.service.signals import Signals, check_payload
+from statewright.testing import FakeClock
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def desk(storage: tuple[Ledger, Checkpointer]) -> Desk:
+    return Desk(*storage, Catalog(), FakeClock(), ServiceSettings(max_payload=1000))
+
+
+def signals(desk: Desk) -> Signals:
+    return Signals(desk, Approvals(desk).decide)
+
+
+async def waiting(desk: Desk, run: Run, **more: Any) -> Wait:
+    run.status = RunStatus.WAITING
+    wait = Wait(
+        id="w", run_id=run.id, interrupt_id="i", workspace_id=run.workspace_id, step_id="s", step_name="s",
+        created_at=desk.now(), **{"kind": "event", "event": "paid", **more},
+    )  # fmt: skip
+    await desk.write([Insert(run), Insert(wait)])
+    return wait
+
+
+def approval() -> dict[str, Any]:
+    return {"type": "approval", "contentKey": None, "content": "dear", "prompt": "send it?"}
+
+
+async def inbox(desk: Desk) -> list[Any]:
+    return list(await answered(desk.ledger.find(Signal)))
+
+
+async def test_a_signal_wakes_a_run_that_waits(desk: Desk, new_run: Callable[..., Run]) -> None:
+    run = new_run()
+    await waiting(desk, run)
+    rung: list[int] = []
+    desk.ring = lambda: rung.append(1)
+    after = await signals(desk).send("default", run.id, "paid", {"a": 1}, key="k", must_wait=True)
+    assert (after.due_at, after.status, bool(rung)) == (desk.now(), RunStatus.WAITING, True)
+    [kept] = await inbox(desk)
+    assert (kept.type, kept.payload, kept.key, kept.taken, kept.interrupt_id) == ("paid", {"a": 1}, "k", False, None)
+
+
+async def test_a_signal_is_kept_for_a_run_that_does_not_wait_and_does_not_wake_it(
+    desk: Desk, new_run: Callable[..., Run]
+) -> None:
+    run = new_run(status=RunStatus.PAUSED)
+    await desk.write([Insert(run)])
+    after = await signals(desk).send("default", run.id, "paid", {})
+    assert (after.due_at, after.version, len(await inbox(desk))) == (None, run.version, 1)
+    with pytest.raises(InvalidTransition, match="paused"):
+        await signals(desk).send("default", run.id, "paid", {}, must_wait=True)
+
+
+async def test_a_key_counts_once_even_after_the_end(desk: Desk, new_run: Callable[..., Run]) -> None:
+    run = new_run()
+    await waiting(desk, run)
+    for payload in ({"a": 1}, {"a": 2}):
+        await signals(desk).send("default", run.id, "paid", payload, key="k")
+    assert [one.payload for one in await inbox(desk)] == [{"a": 1}]
+    other = new_run()
+    await desk.write([Insert(other)])
+    await signals(desk).send("default", other.id, "paid", {}, key="k")
+    assert len(await inbox(desk)) == 2
+
+
+async def test_a_signal_that_is_not_waited_for_is_told_what_is(desk: Desk, new_run: Callable[..., Run]) -> None:
+    run = new_run()
+    await waiting(desk, run)
+    with pytest.raises(SignalMismatch, match="Did you mean 'paid'") as told:
+        await signals(desk).send("default", run.id, "payd", {}, must_wait=True)
+    assert (told.value.details, told.value.status) == ({"waitsFor": ["paid"]}, 409)
+    assert await inbox(desk) == []
+
+
+@pytest.mark.parametrize("kind", ["", "x" * 256, "__run_ended:run_1"])
+async def test_types_that_cannot_be_are_refused(desk: Desk, new_run: Callable[..., Run], kind: str) -> None:
+    run = new_run()
+    await waiting(desk, run)
+    with pytest.raises(InvalidRequest):
+        await signals(desk).send("default", run.id, kind, {})
+
+
+def test_payloads_are_maps_without_the_engines_keys() -> None:
+    for wrong in (None, [], "x", 1, {"__nextStep": "a"}):
+        with pytest.raises(InvalidRequest):
+            check_payload(wrong, 100)
+    with pytest.raises(PayloadTooLarge):
+        check_payload({"a": "x" * 100}, 100)
+    check_payload({"_a": {"__b": 1}}, 100)
+
+
+@pytest.mark.parametrize("name", ["w", "i"])
+async def test_a_question_is_answered_by_either_of_its_names_and_once(
+    desk: Desk, new_run: Callable[..., Run], name: str
+) -> None:
+    run = new_run()
+    await waiting(desk, run, kind="question", event=None)
+    after = await signals(desk).answer("default", run.id, {name: None})
+    assert after.due_at == desk.now()
+    [kept] = await inbox(desk)
+    assert (kept.type, kept.interrupt_id, kept.payload) == ("", "i", None)
+    for again in ("w", "i"):
+        with pytest.raises(InvalidTransition, match="answered"):
+            await signals(desk).answer("default", run.id, {again: 2})
+
+
+async def test_an_answer_to_an_approval_is_a_decision(desk: Desk, new_run: Callable[..., Run]) -> None:
+    run = new_run()
+    wait = await waiting(desk, run, kind="question", event=None, value=approval())
+    record = approval_of(wait)
+    assert record is not None
+    await desk.write([Insert(record)])
+    with pytest.raises(InvalidRequest, match="is an approval"):
+        await signals(desk).answer("default", run.id, {"i": "yes"})
+    after = await signals(desk).answer("default", run.id, {"i": {"decision": "edited", "content": "better"}})
+    assert after.due_at == desk.now()
+    decided = await Approvals(desk).get("default", "w")
+    assert (decided.decision, decided.edited_content) == ("edited", "better")
+    [kept] = await inbox(desk)
+    assert kept.payload == {"decision": "edited", "content": "better", "decidedBy": None}
+
+
+async def test_all_answers_are_taken_or_none(desk: Desk, new_run: Callable[..., Run]) -> None:
+    run = new_run()
+    await waiting(desk, run)
+    with pytest.raises(NotFound, match="no open question 'x'"):
+        await signals(desk).answer("default", run.id, {"w": 1, "x": 2})
+    with pytest.raises(PayloadTooLarge):
+        await signals(desk).answer("default", run.id, {"w": "x" * 2000})
+    with pytest.raises(NotFound):
+        await signals(desk).answer("other", run.id, {"w": 1})
+    assert await inbox(desk) == []
