@@ -92,7 +92,9 @@ def test_every_error_of_the_service_that_is_not_ours_has_a_status_below_500():
     def all_under(kind: type[Any]) -> list[type[Any]]:
         return [kind, *(one for child in kind.__subclasses__() for one in all_under(child))]
 
-    named = [one for one in all_under(errors.ServiceError) if one not in (errors.ServiceError, errors.ServiceUnreachable)]
+    named = [
+        one for one in all_under(errors.ServiceError) if one not in (errors.ServiceError, errors.ServiceUnreachable)
+    ]
     assert all(400 <= one.status < 500 and one.api_code.isupper() for one in named)
 
 

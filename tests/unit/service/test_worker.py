@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -11,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from statewright.clock import Alarm
 from statewright.runs import Advance, Condition, Delete, Insert, Ledger, Run, RunStatus, Worker, where
 from statewright.runtime.awaiting import answered
 from statewright.service.settings import ServiceSettings
@@ -59,8 +59,7 @@ class Shop:
     def __init__(self, ledger: Ledger, clock: FakeClock, **settings: Any) -> None:
         self.ledger, self.clock, self.go = ledger, clock, asyncio.Event()
         self.attempts: list[Any] = []
-        self.asked: Any = Asked(ledger)
-        self.worker = RunWorker(self.asked, clock, ServiceSettings(**settings), self._attempt)
+        self.worker = RunWorker(ledger, clock, ServiceSettings(**settings), self._attempt)
 
     def _attempt(self, run: Run) -> Any:
         self.attempts.append(Attempt(run, self.ledger, self.go))
@@ -69,36 +68,34 @@ class Shop:
     async def find(self, kind: Any, **values: Any) -> list[Any]:
         return list(await answered(self.ledger.find(kind, where(**values))))
 
-    def has(self, attempts: int) -> bool:
-        """Whether the worker has begun with so many runs."""
-        return len(self.attempts) >= attempts
-
-    async def rested(self) -> None:
-        """Wait until the worker has found nothing more to do."""
-        before = self.asked.rests
-        self.worker.ring()
-        await until(lambda: self.asked.rests > before)
+    async def begun_with(self, count: int) -> None:
+        """Wait until the worker has begun with so many runs."""
+        await until(lambda: len(self.attempts) >= count)
 
 
-class Asked:
-    """A ledger that counts how often a worker has asked it when the next run is due: it rests then."""
+class Asked(FakeClock):
+    """A clock that notes how long those wait who ask it."""
 
-    def __init__(self, ledger: Any) -> None:
-        self._ledger, self.rests = ledger, 0
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits: list[float] = []
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._ledger, name)
+    def call_later(self, seconds: float, callback: Callable[[], object]) -> Alarm:
+        self.waits.append(seconds)
+        return super().call_later(seconds, callback)
 
-    def find(self, kind: Any, *args: Any, **options: Any) -> Any:
-        self.rests += kind is Run and options.get("limit") == 1
-        return self._ledger.find(kind, *args, **options)
+    async def beat(self) -> None:
+        """Let ten seconds pass, a third of a lease, and wait until the worker has said that it lives."""
+        before = self.waits.count(10)
+        self.advance(10)
+        await until(lambda: self.waits.count(10) > before)
 
 
 @asynccontextmanager
-async def working(ledger: Ledger, clock: FakeClock, **settings: Any) -> AsyncIterator[Shop]:
+async def working(ledger: Ledger, clock: Asked, **settings: Any) -> AsyncIterator[Shop]:
     shop = Shop(ledger, clock, **settings)
     work = asyncio.create_task(shop.worker.work())
-    await until(lambda: shop.asked.rests)
+    await until(lambda: len(clock.waits) >= 2)  # it rests, and its heart beats
     try:
         yield shop
     finally:
@@ -106,11 +103,10 @@ async def working(ledger: Ledger, clock: FakeClock, **settings: Any) -> AsyncIte
         await work
 
 
-async def until(true: Callable[[], Any]) -> None:
-    """Wait until a question is answered with something that is true."""
+async def until(true: Callable[[], bool]) -> None:
+    """Wait until a question is answered with yes."""
     for _ in range(2000):
-        answer = true()
-        if await answer if inspect.isawaitable(answer) else answer:
+        if true():
             return
         await asyncio.sleep(0.005)
     raise AssertionError("It did not come to that.")
@@ -125,7 +121,7 @@ def worker(identity: str, clock: FakeClock, *, seconds: float) -> Worker:
 
 
 async def test_no_more_is_taken_than_there_is_room_for(ledger: Ledger, new_run: Callable[..., Run]) -> None:
-    clock = FakeClock()
+    clock = Asked()
     runs = [new_run(id=f"run_{n}", due_at=clock.now()) for n in range(5)]
     await answered(ledger.write([Insert(run) for run in runs]))
     async with working(ledger, clock, capacity=2) as shop:
@@ -133,39 +129,38 @@ async def test_no_more_is_taken_than_there_is_room_for(ledger: Ledger, new_run: 
         assert not shop.worker.has_room
         assert shop.worker.attempt_at("run_0") is shop.attempts[0]
         shop.go.set()
-        await turns()
+        await shop.begun_with(5)
+        await until(lambda: not shop.worker.at_work)
         assert sorted(one.run_id for one in shop.attempts) == [run.id for run in runs]
         assert (shop.worker.at_work, shop.worker.has_room, shop.worker.attempt_at("run_0")) == (0, True, None)
 
 
 async def test_a_run_that_is_due_later_is_taken_then(ledger: Ledger, new_run: Callable[..., Run]) -> None:
-    clock = FakeClock()
+    clock = Asked()
     await answered(ledger.write([Insert(new_run(due_at=clock.now() + timedelta(seconds=0.5)))]))
     async with working(ledger, clock, look_every=60) as shop:
         assert shop.attempts == []
         clock.advance(timedelta(seconds=0.5))
-        await turns()
-        assert len(shop.attempts) == 1
+        await shop.begun_with(1)
         shop.go.set()
 
 
 async def test_what_is_given_is_begun_with_at_once(ledger: Ledger, new_run: Callable[..., Run]) -> None:
-    async with working(ledger, FakeClock(), look_every=60) as shop:
+    async with working(ledger, Asked(), look_every=60) as shop:
         run = claimed(new_run(), shop.worker.id)
         await answered(ledger.write([Insert(run)]))
         shop.worker.take(run)
-        await turns()
+        await shop.begun_with(1)
         assert [one.run.claim for one in shop.attempts] == [run.claim]
         shop.go.set()
 
 
 async def test_a_worker_lives_while_it_says_so_and_takes_its_leave(ledger: Ledger) -> None:
-    clock = FakeClock()
-    async with working(ledger, clock, lease=30) as shop:
+    clock = Asked()
+    async with working(ledger, clock, lease=30, look_every=60) as shop:
         [record] = await shop.find(Worker)
         assert (record.id, record.until) == (shop.worker.id, clock.now() + timedelta(seconds=30))
-        clock.advance(timedelta(seconds=10))
-        await turns()
+        await clock.beat()
         [record] = await shop.find(Worker)
         assert record.until == clock.now() + timedelta(seconds=30)
     assert await shop.find(Worker) == []
@@ -175,7 +170,7 @@ async def test_a_worker_lives_while_it_says_so_and_takes_its_leave(ledger: Ledge
 async def test_the_runs_of_a_worker_that_says_nothing_are_for_others(
     ledger: Ledger, new_run: Callable[..., Run]
 ) -> None:
-    clock = FakeClock()
+    clock = Asked()
     gone, alive = worker("gone", clock, seconds=5), worker("alive", clock, seconds=60)
     held = [
         new_run(claim="a", worker_id="gone", status=RunStatus.RUNNING, begun=True),
@@ -183,10 +178,10 @@ async def test_the_runs_of_a_worker_that_says_nothing_are_for_others(
     ]
     others = new_run(claim="c", worker_id="alive")
     await answered(ledger.write([Insert(one) for one in (gone, alive, *held, others)]))
-    async with working(ledger, clock, lease=30) as shop:
+    async with working(ledger, clock, lease=30, look_every=60) as shop:
         assert shop.attempts == []
-        clock.advance(timedelta(seconds=10))
-        await turns()
+        await clock.beat()
+        await shop.begun_with(2)
         assert sorted(one.run_id for one in shop.attempts) == sorted(run.id for run in held)
         assert [one.claim for one in await shop.find(Run, id=others.id)] == ["c"]
         assert {one.id for one in await shop.find(Worker)} == {"alive", shop.worker.id}
@@ -198,16 +193,16 @@ async def test_the_runs_of_a_worker_that_says_nothing_are_for_others(
 async def test_a_claim_whose_worker_is_not_known_any_more_is_nobodys(
     ledger: Ledger, new_run: Callable[..., Run]
 ) -> None:
-    clock = FakeClock()
+    clock = Asked()
     before = new_run(id="run_1", claim="a", worker_id="long gone", status=RunStatus.RUNNING, begun=True)
     await answered(ledger.write([Insert(before)]))
-    async with working(ledger, clock, lease=30) as shop:
+    async with working(ledger, clock, lease=30, look_every=60) as shop:
         assert [one.run_id for one in shop.attempts] == ["run_1"]
         assert [event.payload for event in await answered(ledger.events("run_1"))] == [{"reason": "worker lost"}]
         later = new_run(id="run_2", claim="b", worker_id="gone too", status=RunStatus.RUNNING)
         await answered(ledger.write([Insert(later)]))
-        clock.advance(timedelta(seconds=10))
-        await turns()
+        await clock.beat()
+        await shop.begun_with(2)
         assert [one.run_id for one in shop.attempts] == ["run_1", "run_2"]
         shop.go.set()
 
@@ -215,21 +210,19 @@ async def test_a_claim_whose_worker_is_not_known_any_more_is_nobodys(
 async def test_what_is_being_forgotten_has_a_claim_without_a_worker_and_keeps_it(
     ledger: Ledger, new_run: Callable[..., Run]
 ) -> None:
-    clock = FakeClock()
+    clock = Asked()
     run = new_run(claim="retention", status=RunStatus.COMPLETED)
     await answered(ledger.write([Insert(run)]))
-    async with working(ledger, clock, lease=30) as shop:
-        clock.advance(timedelta(seconds=10))
-        await turns()
+    async with working(ledger, clock, lease=30, look_every=60) as shop:
+        await clock.beat()
         assert [(one.claim, one.version) for one in await shop.find(Run)] == [("retention", run.version)]
 
 
 async def test_a_worker_that_was_held_for_gone_is_known_again(ledger: Ledger) -> None:
-    clock = FakeClock()
-    async with working(ledger, clock, lease=30) as shop:
+    clock = Asked()
+    async with working(ledger, clock, lease=30, look_every=60) as shop:
         await answered(ledger.write([Delete(Worker, where(id=shop.worker.id))]))
-        clock.advance(timedelta(seconds=10))
-        await turns()
+        await clock.beat()
         [record] = await shop.find(Worker)
         assert (record.id, record.until) == (shop.worker.id, clock.now() + timedelta(seconds=30))
 
@@ -240,10 +233,10 @@ async def test_a_worker_that_was_held_for_gone_is_known_again(ledger: Ledger) ->
 async def test_a_worker_that_comes_while_others_look_for_lost_ones_keeps_its_runs(
     ledger: Ledger, new_run: Callable[..., Run]
 ) -> None:
-    clock = FakeClock()
+    clock = Asked()
     records = [worker("new", clock, seconds=60), new_run(id="run_1", claim="its own", worker_id="new")]
     busy: Any = Coming(ledger, records)
-    async with working(busy, clock, lease=30) as shop:
+    async with working(busy, clock, lease=30, look_every=60) as shop:
         [run] = await shop.find(Run, id="run_1")
         assert (run.claim, run.version) == ("its own", 1)
 
@@ -286,30 +279,31 @@ async def test_a_worker_has_no_room_before_others_know_it(ledger: Ledger) -> Non
                 known.append(shop.worker.has_room)
             return ledger.write(changes)
 
+    clock = Asked()
     watched: Any = Watched(ledger, [])
-    shop = Shop(watched, FakeClock())
+    shop = Shop(watched, clock)
     work = asyncio.create_task(shop.worker.work())
-    await turns()
-    assert (known, shop.worker.has_room) == ([False], True)
+    await until(lambda: len(clock.waits) >= 2)
+    found = (known, shop.worker.has_room)
     await shop.worker.drain(1)
     await work
+    assert found == ([False], True)
 
 
 async def test_a_worker_looks_after_what_others_want_of_its_runs(ledger: Ledger, new_run: Callable[..., Run]) -> None:
-    clock = FakeClock()
+    clock = Asked()
     run = new_run(due_at=clock.now())
     await answered(ledger.write([Insert(run)]))
-    async with working(ledger, clock, lease=30) as shop:
+    async with working(ledger, clock, lease=30, look_every=60) as shop:
         await answered(ledger.write([Advance(run.id, clock.now(), {"settings": {"pause": True}})]))
-        clock.advance(timedelta(seconds=10))
-        await turns()
+        await clock.beat()
         [attempt] = shop.attempts
         assert [found.settings for found in attempt.compared] == [{"pause": True}]
         shop.go.set()
 
 
 async def test_what_is_at_work_when_a_worker_stops_is_for_others(ledger: Ledger, new_run: Callable[..., Run]) -> None:
-    clock = FakeClock()
+    clock = Asked()
     run, later = new_run(due_at=clock.now()), new_run(due_at=clock.now() + timedelta(hours=1))
     await answered(ledger.write([Insert(run), Insert(later)]))
     async with working(ledger, clock) as shop:
@@ -320,15 +314,14 @@ async def test_what_is_at_work_when_a_worker_stops_is_for_others(ledger: Ledger,
 
 
 async def test_a_ledger_that_cannot_be_asked_is_asked_again(ledger: Ledger, new_run: Callable[..., Run]) -> None:
-    clock = FakeClock()
+    clock = Asked()
     await answered(ledger.write([Insert(new_run(due_at=clock.now()))]))
     sick: Any = Sick(ledger)
     async with working(sick, clock, look_every=1) as shop:
         assert (shop.attempts, sick.asked > 0) == ([], True)
         sick.well = True
         clock.advance(timedelta(seconds=1))
-        await turns()
-        assert len(shop.attempts) == 1
+        await shop.begun_with(1)
         shop.go.set()
 
 
