@@ -98,11 +98,6 @@ class Progress:
         """What else happens in the instant in which the run ends."""
 
     @property
-    def failures(self) -> dict[str, BaseException]:
-        """The errors of tasks that have failed, by task."""
-        return self.steps.failures
-
-    @property
     def rests(self) -> bool:
         """Whether what was to be written says how the run came to rest."""
         return self.token is not None and self.run.claim is None
@@ -276,7 +271,7 @@ class Progress:
             conditions = [Condition("run_id", "=", self.run.id), Condition("status", "in", unfinished)]
             values = {"status": StepStatus.FAILED, "error": stopped, "completed_at": now}
             moves.ends.append(UpdateAll(StepRun, conditions, values))
-        if self.steps.waits:
+        if self.steps.waits or ending.status is RunStatus.FAILED:
             gone = {"decision": "expired" if self.stopping == "timeout" else "cancelled", "decided_at": now}
             moves.ends.append(Delete(Wait, where(run_id=self.run.id)))
             moves.ends.append(UpdateAll(Approval, where(run_id=self.run.id, decision=None), gone))

@@ -77,7 +77,6 @@ async def test_a_run_that_nobody_has_in_hand_has_failed_at_its_deadline(
     assert [one.event_type for one in place.told if isinstance(one, Announce)] == ["workflow.failed"]
 
 
-@pytest.mark.xfail(strict=True, reason="Waits and approvals stay open: what fails the run does not know of them.")
 async def test_what_it_waited_for_is_closed(place: Place, new_run: Callable[..., Run], now: datetime) -> None:
     run = new_run(id="run_1", status=RunStatus.WAITING, deadline_at=now, begun=True, started_at=now)
     asked = {"run_id": "run_1", "workspace_id": "default", "step_id": "s", "step_name": "s", "created_at": now}
@@ -144,7 +143,6 @@ class Moved:
         return found
 
 
-@pytest.mark.xfail(strict=True, reason="A sweep fails 100 runs, and the rest only when the service looks again.")
 async def test_many_that_have_no_more_time_at_once_do_not_wait_for_each_other(
     place: Place, new_run: Callable[..., Run], now: datetime
 ) -> None:

@@ -125,18 +125,18 @@ async def test_one_waits_for_a_run_only_while_it_moves_by_itself(
     run = new_run(status=status, due_at=due_at, claim=claim)
     await desk.write([Insert(run)])
     began = time.monotonic()
-    found = await settled(desk, "default", run.id, 5 if rests else 0.02)
-    assert (found.status, time.monotonic() - began < 1) == (status, True)
-    assert (time.monotonic() - began >= 0.02) is not rests
+    found = await settled(desk, "default", run.id, 60 if rests else 0.02)
+    waited = time.monotonic() - began
+    assert (found.status, waited < 10, rests or waited >= 0.02) == (status, True, True)
 
 
 async def test_who_waits_is_told_at_once(desk: Desk, new_run: Callable[..., Run]) -> None:
     run = new_run(status=RunStatus.RUNNING, claim="c")
     await desk.write([Insert(run)])
-    waiting = asyncio.create_task(settled(desk, "default", run.id, 10))
+    waiting = asyncio.create_task(settled(desk, "default", run.id, 60))
     await asyncio.sleep(0.01)
     began = time.monotonic()
     await told(desk, run, "WORKFLOW_COMPLETED", status=RunStatus.COMPLETED, claim=None)
-    assert ((await waiting).status, time.monotonic() - began < 0.5) == (RunStatus.COMPLETED, True)
+    assert ((await waiting).status, time.monotonic() - began < 5) == (RunStatus.COMPLETED, True)
     with pytest.raises(NotFound):
         await settled(desk, "other", run.id, 0)

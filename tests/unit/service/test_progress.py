@@ -239,7 +239,7 @@ def test_a_wait_whose_time_is_over_is_told(run: Run, now: datetime) -> None:
 
 def test_a_failure_is_told_with_what_is_known_of_it(progress: Progress, now: datetime) -> None:
     first = begun(progress, now)
-    progress.failures[first.id] = ValueError("no luck")
+    progress.steps.failures[first.id] = ValueError("no luck")
     text = "ValueError: no luck"
     changes = progress.landed("", Pending(errors={first.id: text}), finished("failed", now, error=text), now)
     assert told(changes) == ["STEP_FAILED", "WORKFLOW_FAILED"]
@@ -249,7 +249,7 @@ def test_a_failure_is_told_with_what_is_known_of_it(progress: Progress, now: dat
 
 def test_an_attempt_that_fails_counts_and_is_told(progress: Progress, now: datetime) -> None:
     first = begun(progress, now)
-    progress.failures[first.id] = ConnectionError("again")
+    progress.steps.failures[first.id] = ConnectionError("again")
     changes = progress.landed("", Pending(attempts={first.id: 1}, retries={first.id: now + SECOND}), None, now)
     assert told(changes) == ["STEP_FAILED", "STEP_RETRY_SCHEDULED"]
     assert [event.payload["attempt"] for event in advance(changes).events] == [1, 2]
@@ -322,7 +322,7 @@ def test_a_step_before_which_a_run_is_to_halt_has_not_begun(
 def test_secrets_are_taken_out_of_what_is_told_and_not_out_of_results(progress: Progress, now: datetime) -> None:
     first = begun(progress, now)
     progress.redact = lambda told: {} if isinstance(told, dict) else told
-    progress.failures[first.id] = ValueError("the key is 1234")
+    progress.steps.failures[first.id] = ValueError("the key is 1234")
     text = "ValueError: the key is 1234"
     changes = progress.landed("", Pending(errors={first.id: text}), finished("failed", now, error=text), now)
     assert "1234" not in repr(changes)
