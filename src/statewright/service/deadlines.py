@@ -28,8 +28,11 @@ class Deadlines:
         """Fail the runs whose time is over; when the next one has no more."""
         unclaimed = [Condition("claim", "=", None), Condition("deadline_at", "!=", None)]
         late = [*unclaimed, Condition("deadline_at", "<=", now), Condition("status", "in", _GOING)]
-        for run in await answered(self._ledger.find(Run, late, order=Order("deadline_at"), limit=_AT_ONCE)):
+        found = await answered(self._ledger.find(Run, late, order=Order("deadline_at"), limit=_AT_ONCE))
+        for run in found:
             await self._fail(run, now)
+        if len(found) == _AT_ONCE:
+            return now
         next_one = await answered(
             self._ledger.find(
                 Run, [*unclaimed, Condition("deadline_at", ">", now)], order=Order("deadline_at"), limit=1

@@ -248,17 +248,22 @@ class Service:
         wanted = room
         run, changes = await self.starter.prepare(workspace_id, wanted, self.desk.now())
         worker = self._worker
-        mine = worker is not None and worker.has_room and await self._may_begin(run)
-        if mine and worker is not None:
-            run = claimed(run, worker.id)
-            changes = [Insert(run), *changes[1:]]
+        if worker is None or not await self._may_begin(run) or not worker.promise():
+            return await self._written(workspace_id, wanted, run, changes)
+        run, taken = claimed(run, worker.id), None
+        try:
+            started = await self._written(workspace_id, wanted, run, [Insert(run), *changes[1:]])
+            taken = run if started.created else None
+        finally:
+            worker.take(taken)
+        return started
+
+    async def _written(self, workspace_id: str, wanted: StartRun, run: Run, changes: Sequence[Change]) -> Started:
         try:
             await answered(self.desk.ledger.write(changes))
         except DuplicateRecord:
             return Started(await self._known(workspace_id, wanted) or run, created=False)
-        if mine and worker is not None:
-            worker.take(run)
-        else:
+        if run.claim is None:
             self.ring()
         return Started(run, created=True)
 

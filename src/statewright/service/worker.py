@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -54,6 +55,11 @@ class RunWorker:
         self._by_run: dict[str, RunAttempt] = {}
         """The newest attempt at each run: one may begin while the one before comes to its end."""
         self._given: list[Run] = []
+        self._promised = 0
+        """How many places are kept for runs that are being claimed."""
+        self._promising = threading.Lock()
+        self._is_known = False
+        """Whether others know that it is there."""
         self._bell = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._draining = False
@@ -65,12 +71,26 @@ class RunWorker:
     @property
     def has_room(self) -> bool:
         """Whether it could begin with one more run now."""
-        room = self._settings.capacity - len(self._at_work) - len(self._given)
-        return self._loop is not None and not self._draining and room > 0
+        return self._is_known and not self._draining and self._room > 0
 
-    def take(self, run: Run) -> None:
-        """Begin with a run that was claimed for this worker."""
-        self._given.append(run)
+    @property
+    def _room(self) -> int:
+        return self._settings.capacity - len(self._at_work) - len(self._given) - self._promised
+
+    def promise(self) -> bool:
+        """Keep a place for a run that is about to be claimed for this worker; False if there is none."""
+        with self._promising:
+            if not self.has_room:
+                return False
+            self._promised += 1
+            return True
+
+    def take(self, run: Run | None) -> None:
+        """Begin with a run for which there was a promise; None gives the place back."""
+        with self._promising:
+            self._promised -= 1
+            if run is not None:
+                self._given.append(run)
         self.ring()
 
     def ring(self) -> None:
@@ -113,10 +133,15 @@ class RunWorker:
             self._begin(run)
 
     async def _take_due(self) -> None:
-        while (room := self._settings.capacity - len(self._at_work)) > 0 and not self._draining:
-            runs = await self._claimed(min(room, 50))
+        while (room := self._room) > 0 and not self._draining:
+            with self._promising:  # until they are at work
+                wanted = min(room, self._room, 50)
+                self._promised += wanted
+            runs = await self._claimed(wanted) if wanted > 0 else ()
             for run in runs:
                 self._begin(run)
+            with self._promising:
+                self._promised -= wanted
             if not runs:
                 return
 
@@ -178,6 +203,7 @@ class RunWorker:
             started_at=now,
         )
         await answered(self._ledger.write([Insert(record)]))
+        self._is_known = True
         await self._inherit(now)
 
     async def _beat(self) -> None:
@@ -206,14 +232,16 @@ class RunWorker:
 
     async def _inherit(self, now: datetime) -> None:
         """Give the runs of workers that have gone to whoever has room."""
+        claimed = [Condition("claim", "!=", None), Condition("worker_id", "!=", None)]
+        holders = await answered(self._ledger.groups(Run, ["worker_id"], where=claimed))
+        # After that: a worker that comes in between is known, and has what it has by right.
         workers = await answered(self._ledger.find(Worker))
         for worker in workers:
             if worker.id != self.id and (worker.until <= now or is_gone(worker)):
                 await self._release_all(worker.id, now)
                 await self._forget(worker)
-        claimed = [Condition("claim", "!=", None), Condition("worker_id", "!=", None)]
         known = {self.id, *(worker.id for worker in workers)}
-        for (worker_id,), _, _ in await answered(self._ledger.groups(Run, ["worker_id"], where=claimed)):
+        for (worker_id,), _, _ in holders:
             if worker_id not in known:  # its record is gone, and it had these yet
                 await self._release_all(worker_id, now)
 

@@ -297,7 +297,6 @@ async def test_what_waits_in_the_ledger_is_done_without_more_at_once_than_there_
     assert crowd.most == 3
 
 
-@pytest.mark.xfail(strict=True, reason="Between the look for room and the start of a run, the worker takes the place.")
 async def test_runs_that_are_started_meanwhile_are_no_more_at_once_than_there_is_room_for() -> None:
     go = threading.Event()
 

@@ -227,9 +227,6 @@ async def test_a_worker_that_was_held_for_gone_is_known_again(ledger: Ledger) ->
         assert (record.id, record.until) == (shop.worker.id, clock.now() + timedelta(seconds=30))
 
 
-@pytest.mark.xfail(
-    strict=True, reason="Who is there is read before who has what: a worker that comes between the two counts as lost."
-)
 async def test_a_worker_that_comes_while_others_look_for_lost_ones_keeps_its_runs(
     ledger: Ledger, new_run: Callable[..., Run]
 ) -> None:
@@ -267,9 +264,6 @@ class Coming:
                 written.result()
 
 
-@pytest.mark.xfail(
-    strict=True, reason="A worker has room as soon as it has a loop, which is before its record is there."
-)
 async def test_a_worker_has_no_room_before_others_know_it(ledger: Ledger) -> None:
     known: list[bool] = []
 
