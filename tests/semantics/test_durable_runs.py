@@ -861,3 +861,16 @@ async def test_a_service_that_stops_does_not_wait_for_runs_that_back_off(place: 
         assert done.output == {"log": ["through"]}
         [step] = await service.steps(WS, done.id)
         assert (step.status, step.attempt) == (StepStatus.COMPLETED, 2)
+
+
+async def test_a_node_may_cancel_its_run(place: Places) -> None:
+    async def gives_up(state: State, runtime: Runtime[Any]) -> State:
+        runtime.control.request_cancel("no use")
+        await asyncio.sleep(PATIENCE)
+        return {}
+
+    async with serving(place, chain("hopeless", gives_up)) as service:
+        run = await run_to_rest(service, "hopeless")
+        assert run.status is RunStatus.CANCELLED
+        [event] = await events_of(service, run, "WORKFLOW_CANCELLED")
+        assert "no use" in event.payload["reason"]

@@ -227,10 +227,13 @@ class Progress:
         status: str = told["status"]
         if status == "completed":
             self._complete_run(moves, as_json(self.output_of(values)), now)
-        elif self.stopping == "release":
-            moves.values.update(claim=None, worker_id=None, due_at=now)
         elif self.stopping == "timeout":
             self._end_as(moves, Ending.failed(_out_of_time(self.run)), now)
+        elif self.stopping == "release" or (status == "cancelled" and "error" not in told):
+            # Without a reason it is the process that ends: others go on with the run.
+            moves.values.update(claim=None, worker_id=None, due_at=now)
+        elif status == "cancelled":  # by a node, since whoever else cancels a run takes its claim away
+            self._end_as(moves, Ending.cancelled(str(told["error"])), now)
         elif self.stopping == "pause" or status == "paused":
             self._pause(moves)
         elif status == "waiting":
@@ -265,13 +268,14 @@ class Progress:
     def _end_as(self, moves: Moves, ending: Ending, now: datetime) -> None:
         moves.values.update(ending.values(now))
         moves.tell(ending.event, ending.payload)
-        if ending.status is RunStatus.FAILED:
-            stopped = {"message": "It was stopped because the run has failed.", "code": "STOPPED"}
+        if ending.status is not RunStatus.COMPLETED:
+            stopped = {"message": "It was stopped because the run has ended.", "code": "STOPPED"}
             unfinished = [StepStatus.RUNNING, StepStatus.WAITING]
             conditions = [Condition("run_id", "=", self.run.id), Condition("status", "in", unfinished)]
-            values = {"status": StepStatus.FAILED, "error": stopped, "completed_at": now}
+            end = StepStatus.FAILED if ending.status is RunStatus.FAILED else StepStatus.CANCELLED
+            values = {"status": end, "error": stopped, "completed_at": now}
             moves.ends.append(UpdateAll(StepRun, conditions, values))
-        if self.steps.waits or ending.status is RunStatus.FAILED:
+        if self.steps.waits or ending.status is not RunStatus.COMPLETED:
             gone = {"decision": "expired" if self.stopping == "timeout" else "cancelled", "decided_at": now}
             moves.ends.append(Delete(Wait, where(run_id=self.run.id)))
             moves.ends.append(UpdateAll(Approval, where(run_id=self.run.id, decision=None), gone))

@@ -58,6 +58,7 @@ class RunWorker:
         self._promised = 0
         """How many places are kept for runs that are being claimed."""
         self._promising = threading.Lock()
+        self._takes_no_more = asyncio.Event()
         self._is_known = False
         """Whether others know that it is there."""
         self._bell = asyncio.Event()
@@ -115,17 +116,23 @@ class RunWorker:
     async def work(self) -> None:
         """Take runs and advance them until `drain` is called."""
         self._loop = asyncio.get_running_loop()
-        await self._register()
-        beat = asyncio.create_task(self._beat())
         try:
-            while not self._draining:
-                self._bell.clear()
-                self._begin_given()
-                await self._take_due()
-                await self._rest()
+            await self._register()
+            beat = asyncio.create_task(self._beat())
+            try:
+                await self._take_runs()
+            finally:
+                beat.cancel()
+                await asyncio.gather(beat, return_exceptions=True)
         finally:
-            beat.cancel()
-            await asyncio.gather(beat, return_exceptions=True)
+            self._takes_no_more.set()
+
+    async def _take_runs(self) -> None:
+        while not self._draining:
+            self._bell.clear()
+            self._begin_given()
+            await self._take_due()
+            await self._rest()
 
     def _begin_given(self) -> None:
         given, self._given = self._given, []
@@ -279,7 +286,7 @@ class RunWorker:
         """Take no more runs, let steps under way end, and release the rest for others."""
         self._draining = True
         self._bell.set()
-        self._begin_given()
+        await self._takes_no_more.wait()
         for attempt in list(self._at_work.values()):
             attempt.release()
         if self._at_work:

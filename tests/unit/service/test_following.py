@@ -16,7 +16,7 @@ from statewright.runs import Advance, Insert, Ledger, NewEvent, Run, RunStatus
 from statewright.runtime.awaiting import answered
 from statewright.service.catalog import Catalog
 from statewright.service.desk import Desk
-from statewright.service.following import PART, follow, settled
+from statewright.service.following import PART, PATIENCE, follow, settled
 from statewright.service.settings import ServiceSettings
 from statewright.testing import FakeClock
 
@@ -95,14 +95,17 @@ async def anext_all(desk: Desk, run: Run) -> list[str]:
     return [event.type async for event in follow(desk, run.id, 0)]
 
 
-async def test_a_log_that_is_longer_than_what_is_read_at_once_comes_whole(
+@pytest.mark.xfail(strict=True, reason="After each part it is waited for news, though more lies in the log.")
+async def test_a_log_that_is_longer_than_what_is_read_at_once_comes_whole_and_at_once(
     desk: Desk, new_run: Callable[..., Run]
 ) -> None:
     run = new_run()
     await desk.write([Insert(run)])
-    await told(desk, run, *["A"] * (PART + 20))
+    await told(desk, run, *["A"] * (2 * PART + 20))
     await told(desk, run, "WORKFLOW_COMPLETED", status=RunStatus.COMPLETED)
-    assert len(await anext_all(desk, run)) == PART + 21
+    began = time.monotonic()
+    assert len(await anext_all(desk, run)) == 2 * PART + 21
+    assert time.monotonic() - began < 1.5 * PATIENCE
 
 
 @pytest.mark.parametrize(

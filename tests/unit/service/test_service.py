@@ -65,7 +65,7 @@ def service_of(storage: tuple[Ledger, Checkpointer], *graphs: StateGraph, **opti
     on_failure = options.pop("on_failure", None)
     for one in graphs:
         catalog.serve(one.name or "", one, on_failure=on_failure)
-    settings = ServiceSettings(look_every=0.05, drain=2.0, capacity=options.pop("capacity", 10))
+    settings = ServiceSettings(look_every=0.05, drain=2.0, capacity=options.pop("capacity", 100))
     return Service(catalog, ledger=storage[0], saver=storage[1], settings=settings, **options)
 
 

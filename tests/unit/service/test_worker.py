@@ -130,9 +130,9 @@ async def test_no_more_is_taken_than_there_is_room_for(ledger: Ledger, new_run: 
         assert shop.worker.attempt_at("run_0") is shop.attempts[0]
         shop.go.set()
         await shop.begun_with(5)
-        await until(lambda: not shop.worker.at_work)
+        await until(lambda: not shop.worker.at_work and shop.worker.has_room)
         assert sorted(one.run_id for one in shop.attempts) == [run.id for run in runs]
-        assert (shop.worker.at_work, shop.worker.has_room, shop.worker.attempt_at("run_0")) == (0, True, None)
+        assert shop.worker.attempt_at("run_0") is None
 
 
 async def test_a_run_that_is_due_later_is_taken_then(ledger: Ledger, new_run: Callable[..., Run]) -> None:
@@ -148,11 +148,43 @@ async def test_a_run_that_is_due_later_is_taken_then(ledger: Ledger, new_run: Ca
 async def test_what_is_given_is_begun_with_at_once(ledger: Ledger, new_run: Callable[..., Run]) -> None:
     async with working(ledger, Asked(), look_every=60) as shop:
         run = claimed(new_run(), shop.worker.id)
+        assert shop.worker.promise()
         await answered(ledger.write([Insert(run)]))
         shop.worker.take(run)
         await shop.begun_with(1)
         assert [one.run.claim for one in shop.attempts] == [run.claim]
         shop.go.set()
+
+
+async def test_a_place_that_is_promised_is_kept_until_it_is_taken_or_given_back(
+    ledger: Ledger, new_run: Callable[..., Run]
+) -> None:
+    clock = Asked()
+    async with working(ledger, clock, capacity=2, look_every=1) as shop:
+        assert [shop.worker.promise() for _ in range(3)] == [True, True, False]
+        due = [new_run(id=f"run_{n}", due_at=clock.now()) for n in range(3)]
+        await answered(ledger.write([Insert(one) for one in due]))
+        await looks(shop, clock)
+        assert shop.attempts == []
+        shop.worker.take(None)
+        await shop.begun_with(1)
+        await looks(shop, clock)
+        assert ([one.run_id for one in shop.attempts], shop.worker.promise()) == (["run_0"], False)
+        mine = claimed(new_run(id="run_9"), shop.worker.id)
+        await answered(ledger.write([Insert(mine)]))
+        shop.worker.take(mine)
+        await shop.begun_with(2)
+        await looks(shop, clock)
+        assert [one.run_id for one in shop.attempts] == ["run_0", "run_9"]
+        shop.go.set()
+        await shop.begun_with(4)
+
+
+async def looks(shop: Shop, clock: Asked) -> None:
+    """Wait until the worker has looked for work once more, and rests."""
+    before = len(clock.waits)
+    shop.worker.ring()
+    await until(lambda: len(clock.waits) > before)
 
 
 async def test_a_worker_lives_while_it_says_so_and_takes_its_leave(ledger: Ledger) -> None:
