@@ -213,10 +213,12 @@ class Runtime(Generic[Ctx]):
 
         With `wait` this run waits for its end, holding nothing meanwhile, and the call returns its output; the node is
         executed again from its first line then, as with `interrupt()`. Else the id of the run is returned at once. The
-        run starts with the next superstep that is saved, once, however often the node is executed. Cancelling this run
-        cancels it. `key` tells runs apart where their order may change; `options` are those of a start: `thread_id`,
-        `timeout`, `tags`, `metadata`, `concurrency_key`, `concurrency_limit`, `settings`. Raises ChildRunFailed if the
-        run fails or is cancelled, NotFound for a graph there is not, InvalidConfig where no service keeps the run.
+        run starts with the next superstep that is saved, once, however often the node is executed: if an attempt fails,
+        what it has started begins with the attempt that succeeds. Cancelling this run cancels it.
+
+        `key` tells runs apart where their order may change; `options` are those of a start: `thread_id`, `timeout`,
+        `tags`, `metadata`, `concurrency_key`, `concurrency_limit`, `settings`. Raises ChildRunFailed if the run fails
+        or is cancelled, NotFound for a graph there is not, InvalidConfig where no service keeps the run.
         """
         return self._host.start_run(graph, input, wait=wait, key=key, options=options)
 

@@ -38,7 +38,9 @@ async def follow(desk: Desk, run_id: str, after: int, *, live: bool = False) -> 
                     yield event
             if (not events or events[-1].type in _ENDS) and await _has_ended(desk, run_id, last):
                 return
-            events = await _next(desk, run_id, last, listener)
+            # A part that is full is not all that there is.
+            more = _read(desk, run_id, last) if len(events) >= PART else _next(desk, run_id, last, listener)
+            events = await more
 
 
 async def _next(desk: Desk, run_id: str, last: int, listener: Listener) -> Sequence[Told]:

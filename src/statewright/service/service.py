@@ -173,7 +173,7 @@ class Service:
         self._worker = RunWorker(desk.ledger, desk.clock, desk.settings, lambda run: RunAttempt(run, around))
         desk.ring, desk.ring_background = self._worker.ring, self._background.ring
         desk.attempt_at = self._worker.attempt_at
-        self._thread = LoopThread("statewright-worker")
+        self._thread = LoopThread("statewright-service")
         self._thread.start()
         self._working = self._thread.submit(self._worker.work())
         self._thread.submit(self._start_background()).result()
@@ -223,7 +223,8 @@ class Service:
         except NotFound:
             logger.exception("Run %s has failed, and its on_failure cannot be started.", run.id)
             return ()
-        told = {"runId": run.id, "graph": run.graph, "input": run.input, "error": ending.error}
+        error = self._redact(ending.error) if self._redact is not None else ending.error
+        told = {"runId": run.id, "graph": run.graph, "input": run.input, "error": error}
         wanted = StartRun(graph=graph, input=told, source=f"failure:{run.id}", metadata={"failedRun": run.id})
         return self.starter.made(run.workspace_id, wanted, definition, now)[1]
 

@@ -140,9 +140,9 @@ class RunWorker:
             self._begin(run)
 
     async def _take_due(self) -> None:
-        while (room := self._room) > 0 and not self._draining:
+        while self._room > 0 and not self._draining:
             with self._promising:  # until they are at work
-                wanted = min(room, self._room, 50)
+                wanted = min(self._room, max(1, self._room // 2), 50)  # runs that are started now find room too
                 self._promised += wanted
             runs = await self._claimed(wanted) if wanted > 0 else ()
             for run in runs:

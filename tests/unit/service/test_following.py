@@ -95,7 +95,6 @@ async def anext_all(desk: Desk, run: Run) -> list[str]:
     return [event.type async for event in follow(desk, run.id, 0)]
 
 
-@pytest.mark.xfail(strict=True, reason="After each part it is waited for news, though more lies in the log.")
 async def test_a_log_that_is_longer_than_what_is_read_at_once_comes_whole_and_at_once(
     desk: Desk, new_run: Callable[..., Run]
 ) -> None:
