@@ -41,7 +41,8 @@
     │   │   └── StorageLocked        another process has locked it for too long
     │   ├── DamagedDatabase          what is stored is not what was written
     │   ├── RecordConflict           a record is not, or not any more, as a change expects it
-    │   │   └── DuplicateRecord      there is a record of its id or name already
+    │   │   ├── DuplicateRecord      there is a record of its id or name already
+    │   │   └── RecordPresent        there is a record where there must be none
     │   ├── WrongKey                 encrypted with another key, or not at all
     │   └── NewerFormat              written by a newer version of Statewright
     ├── ModelError                   a model gave no answer that can be used
@@ -115,6 +116,7 @@ __all__ = [
     "Problem",
     "RateLimited",
     "RecordConflict",
+    "RecordPresent",
     "RequestConflict",
     "RoutingError",
     "RunCancelled",
@@ -559,11 +561,23 @@ class RecordConflict(StorageError):
     def __init__(self, table: str, identity: str, expected: Sequence[Any] = ()) -> None:
         self.table = table
         self.id = identity
-        told = " and ".join(f"{name} {operator} {value!r}" for name, operator, value in expected)
+        told = _told(expected)
         super().__init__(
             f"The record {identity!r} of {table} is not there"
             + (f" with {told}: it was changed meanwhile. Read it again." if told else ".")
         )
+
+
+class RecordPresent(RecordConflict):
+    """There is a record that a change needs not to be there: somebody else was quicker."""
+
+    def __init__(self, table: str, conditions: Sequence[Any]) -> None:
+        super().__init__(table, "")
+        self.args = (f"There is a record of {table} with {_told(conditions)}, and there must be none. Look again.",)
+
+
+def _told(conditions: Sequence[Any]) -> str:
+    return " and ".join(f"{name} {operator} {value!r}" for name, operator, value in conditions)
 
 
 class DuplicateRecord(RecordConflict):

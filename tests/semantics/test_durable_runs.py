@@ -524,6 +524,18 @@ async def test_a_run_waits_for_a_run_that_it_has_started(place: Places) -> None:
         assert (child.status, child.source) == (RunStatus.COMPLETED, f"run:{run.id}")
 
 
+async def test_a_child_gets_no_thread_of_another_workspace(place: Places) -> None:
+    def parent(state: State, runtime: Runtime[Any]) -> State:
+        return {"log": [runtime.start_run("three", {"n": 41}, thread_id="theirs")["n"]]}
+
+    async with serving(place, chain("parent", parent), chain("three", first, second)) as service:
+        await service.start("other", StartRun(graph="three", thread_id="theirs"))
+        run = await run_to_rest(service, "parent")
+        assert run.status is RunStatus.FAILED
+        assert "There is no thread 'theirs'." in run.error["message"]
+        assert (await service.runs(WS, RunFilter(parent_id=run.id))).total == 0
+
+
 async def test_a_failed_child_fails_its_parent_with_a_word_of_why(place: Places) -> None:
     def parent(state: State, runtime: Runtime[Any]) -> State:
         return {"log": [runtime.start_run("breaks")]}

@@ -379,6 +379,29 @@ def _asks_for_key(where: Any) -> bool:
     return any(one.column == "idempotency_key" for one in where)
 
 
+# -- a thread at once
+
+
+async def test_of_many_runs_that_want_a_thread_to_themselves_at_once_one_gets_it(place: Places) -> None:
+    wanted = StartRun(graph="asks", thread_id="t")
+    async with serving(place, graph_of("asks", asks), settings=QUICK) as service:
+        found = await asyncio.gather(*(service.start(WS, wanted) for _ in range(10)), return_exceptions=True)
+        [started] = [one for one in found if not isinstance(one, BaseException)]
+        refused = [one for one in found if isinstance(one, RequestConflict)]
+        assert len(refused) == 9
+        assert all(started.run.id in str(one) for one in refused)
+        assert (await service.runs(WS, RunFilter())).total == 1
+
+
+@pytest.mark.parametrize("on_busy", ["reject", "enqueue", "interrupt", "rollback"])
+async def test_a_thread_that_two_workspaces_name_at_once_is_of_one(place: Places, on_busy: str) -> None:
+    wanted = StartRun(graph="asks", thread_id="t", on_busy=on_busy)
+    async with serving(place, graph_of("asks", asks), settings=QUICK) as service:
+        both = (service.start(workspace, wanted) for workspace in (WS, "other"))
+        found = await asyncio.gather(*both, return_exceptions=True)
+        assert sorted(type(one).__name__ for one in found) == ["NotFound", "Started"]
+
+
 # -- stopped at the same time
 
 

@@ -52,6 +52,7 @@ from statewright.errors import (
     Problem,
     RateLimited,
     RecordConflict,
+    RecordPresent,
     RequestConflict,
     RoutingError,
     RunCancelled,
@@ -228,6 +229,10 @@ EXAMPLES: list[tuple[StatewrightError, list[str]]] = [
     (
         RecordConflict("workflow_runs", "run_1", [("version", "=", 3)]),
         ["'run_1' of workflow_runs", "version = 3", "changed meanwhile", "Read it again"],
+    ),
+    (
+        RecordPresent("workflow_runs", [("thread_id", "=", "t")]),
+        ["a record of workflow_runs", "thread_id = 't'", "must be none", "Look again"],
     ),
     (
         DuplicateRecord("schedules", ("workspace_id", "name"), ("w", "nightly")),

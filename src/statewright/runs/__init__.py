@@ -1,6 +1,7 @@
 """Port: work to be done durably. Its records, where they stand, and the ledger that keeps them."""
 
 from statewright.runs.change import (
+    Absent,
     Advance,
     Among,
     Announce,
@@ -64,6 +65,7 @@ __all__ = [
     "RECORDS",
     "RUN_TRANSITIONS",
     "STEP_TRANSITIONS",
+    "Absent",
     "Advance",
     "Among",
     "Announce",

@@ -101,6 +101,14 @@ class Delete:
 
 
 @dataclass(slots=True)
+class Absent:
+    """Change nothing. Raises RecordPresent if a record fits, so that nothing beside this is changed either."""
+
+    kind: type[Record]
+    where: Where
+
+
+@dataclass(slots=True)
 class Advance:
     """Change a run, whose version grows, and add to its log. Raises RecordConflict like `Update`."""
 
@@ -133,7 +141,7 @@ class Forget:
     run_id: str
 
 
-Change = Insert | Update | UpdateAll | Delete | Advance | Announce | Forget
+Change = Insert | Update | UpdateAll | Delete | Absent | Advance | Announce | Forget
 
 
 def delivery_of(change: Announce, webhook_id: str) -> Delivery:

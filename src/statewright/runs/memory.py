@@ -11,9 +11,10 @@ from datetime import datetime
 from operator import attrgetter, eq, ge, gt, le, lt, ne
 from typing import Any, Final, cast
 
-from statewright.errors import DuplicateRecord, RecordConflict
+from statewright.errors import DuplicateRecord, RecordConflict, RecordPresent
 from statewright.ids import draw_run_id
 from statewright.runs.change import (
+    Absent,
     Advance,
     Among,
     Announce,
@@ -170,6 +171,9 @@ class _Draft:
             case Delete(kind, conditions):
                 for record in self.fitting(kind, conditions):
                     self._changed[kind][record.id] = None
+            case Absent(kind, conditions):
+                if self.fitting(kind, conditions):
+                    raise RecordPresent(kind.TABLE, conditions)
             case Advance():
                 self._advance(change)
             case Announce():

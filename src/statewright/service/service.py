@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, Self, overload
 
 from statewright.checkpoint import Checkpointer, InMemorySaver
 from statewright.clock import Clock, SystemClock
-from statewright.errors import DuplicateRecord, NotFound
+from statewright.errors import DuplicateRecord, NotFound, RecordPresent
 from statewright.runs import (
     Approval,
     Change,
@@ -61,7 +61,7 @@ from statewright.service.retention import Retention
 from statewright.service.schedules import Scheduler
 from statewright.service.settings import ServiceSettings
 from statewright.service.signals import Signals
-from statewright.service.starting import Started, Starter, claimed
+from statewright.service.starting import Started, Starter, claimed, guards
 from statewright.service.step_records import LogSource
 from statewright.service.threads import Threads
 from statewright.service.versions import asked, asked_here
@@ -240,17 +240,21 @@ class Service:
         Raises InvalidRequest, NotFound for a graph or definition there is not, RequestConflict for a busy thread,
         PayloadTooLarge.
         """
+        while True:
+            with suppress(RecordPresent):  # somebody else took the thread after it was looked at: it is looked at again
+                return await self._start(workspace_id, wanted)
+
+    async def _start(self, workspace_id: str, wanted: StartRun) -> Started:
         known = await self._known(workspace_id, wanted)
         if known is not None:
             return Started(known, created=False)
         room = await self.starter.make_room(workspace_id, wanted, self.cancel)
         if isinstance(room, Run):
             return Started(room, created=False)
-        wanted = room
-        run, changes = await self.starter.prepare(workspace_id, wanted, self.desk.now())
+        run, changes = await self.starter.prepare(workspace_id, room, self.desk.now())
         worker = self._worker
         if worker is None or not await self._may_begin(run) or not worker.promise():
-            return await self._written(workspace_id, wanted, run, changes)
+            return await self._written(workspace_id, wanted, run, [*guards(run), *changes])
         run, taken = claimed(run, worker.id), None
         try:
             started = await self._written(workspace_id, wanted, run, [Insert(run), *changes[1:]])

@@ -14,6 +14,7 @@ from statewright.errors import InvalidRequest, NotFound, PayloadTooLarge, Reques
 from statewright.ids import draw_checkpoint_id, draw_run_id
 from statewright.runs import (
     ENDED,
+    Absent,
     Change,
     Condition,
     Insert,
@@ -123,11 +124,10 @@ class Starter:
         """
         if wanted.thread_id is None:
             return wanted
-        named = where(thread_id=wanted.thread_id)
-        foreign = [*named, Condition("workspace_id", "!=", workspace_id)]
-        if await answered(self._ledger.find(Run, foreign, limit=1)):
+        if await answered(self._ledger.find(Run, foreign_to(workspace_id, wanted.thread_id), limit=1)):
             raise NotFound(f"There is no thread {wanted.thread_id!r}.")
-        busy = await answered(self._ledger.find(Run, [*named, Condition("status", "in", _ACTIVE)]))
+        mine = where(workspace_id=workspace_id, thread_id=wanted.thread_id)
+        busy = await answered(self._ledger.find(Run, [*mine, Condition("status", "in", _ACTIVE)]))
         same = next(
             (run for run in busy if wanted.idempotency_key and run.idempotency_key == wanted.idempotency_key), None
         )
@@ -147,6 +147,24 @@ class Starter:
         undone = any(run.settings.get("rollsBack") for run in busy if not run.begun)
         taken = {"takesOver": before, "rollsBack": undone or wanted.on_busy == "rollback"}
         return replace(wanted, settings={**wanted.settings, **taken})
+
+
+def foreign_to(workspace_id: str, thread_id: str) -> list[Condition]:
+    """The runs of other workspaces that have a thread."""
+    return [*where(thread_id=thread_id), Condition("workspace_id", "!=", workspace_id)]
+
+
+def guards(run: Run) -> list[Absent]:
+    """What keeps a run from being written that another one, started in the same instant, leaves no room for.
+
+    `make_room` has looked before; this holds while it is written.
+    """
+    if run.thread_id == run.id:
+        return []
+    named = where(thread_id=run.thread_id)
+    foreign = Absent(Run, foreign_to(run.workspace_id, run.thread_id))
+    busy = Absent(Run, [*named, Condition("status", "in", _ACTIVE)])
+    return [foreign, busy] if run.on_busy == "reject" else [foreign]
 
 
 def claimed(run: Run, worker_id: str) -> Run:

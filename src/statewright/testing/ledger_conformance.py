@@ -20,11 +20,19 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar, cast
 
 from statewright.checkpoint import Checkpointer, Line, Pending
-from statewright.errors import CheckpointConflict, DuplicateRecord, RecordConflict, SerdeError, StatewrightError
+from statewright.errors import (
+    CheckpointConflict,
+    DuplicateRecord,
+    RecordConflict,
+    RecordPresent,
+    SerdeError,
+    StatewrightError,
+)
 from statewright.ids import TaskId
 from statewright.runs import (
     ENDED,
     RECORDS,
+    Absent,
     Advance,
     Among,
     Announce,
@@ -301,6 +309,18 @@ class _Records(_Suite):
         assert got(ledger, Run, "r1") == run(claim="mine")
         write(ledger, Update(Run, "r1", {"graph": "x", "claim": None}, right[:3]))
         assert (got(ledger, Run, "r1").graph, got(ledger, Run, "r1").claim) == ("x", None)
+
+    def test_changes_may_need_that_there_is_no_record(self) -> None:
+        ledger = self.ledger_of(run(thread_id="t"))
+        taken = Absent(Run, [*where(thread_id="t"), Condition("graph", "in", ["g", run().graph])])
+        error = refused(RecordPresent, lambda: write(ledger, taken, Insert(run("r2"))))
+        assert "thread_id = 't'" in str(error)
+        assert ids(ledger, Run) == ["r1"]
+        write(ledger, Absent(Run, where(thread_id="other")), Insert(run("r2")))
+        refused(
+            RecordPresent, lambda: write(ledger, Insert(run("r3", thread_id="u")), Absent(Run, where(thread_id="u")))
+        )
+        assert ids(ledger, Run) == ["r1", "r2"]
 
     def test_an_update_may_add_to_what_is_there(self) -> None:
         ledger = self.ledger_of(run(total_cost=0.5), Webhook(id="h", workspace_id="w1", url="u", created_at=NOW))

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any, get_args
 
 from statewright.runs import (
+    Absent,
     Advance,
     Among,
     Announce,
@@ -32,8 +33,8 @@ def test_conditions_are_equal_to_values() -> None:
     assert where() == []
 
 
-def test_there_are_seven_kinds_of_changes() -> None:
-    assert set(get_args(Change)) == {Insert, Update, UpdateAll, Delete, Advance, Announce, Forget}
+def test_there_are_eight_kinds_of_changes() -> None:
+    assert set(get_args(Change)) == {Insert, Update, UpdateAll, Delete, Absent, Advance, Announce, Forget}
 
 
 def test_changes_say_what_they_do_by_position() -> None:

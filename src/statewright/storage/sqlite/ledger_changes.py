@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from statewright.errors import DuplicateRecord, RecordConflict, SerdeError, StorageError
+from statewright.errors import DuplicateRecord, RecordConflict, RecordPresent, SerdeError, StorageError
 from statewright.runs import (
     OF_RUNS,
+    Absent,
     Advance,
     Among,
     Announce,
@@ -74,6 +75,8 @@ def _job(tables: Tables, change: Change) -> Job:
             return _update_all(tables, kind, fitting, values)
         case Delete(kind, fitting):
             return _delete(tables, kind, fitting)
+        case Absent(kind, fitting):
+            return _absent(tables, kind, fitting)
         case Announce():
             return _announce(tables, change)
         case Forget(run_id):
@@ -119,6 +122,18 @@ def _look(tables: Tables, kind: type[Record], identity: str, expect: Where, conn
     sql = f'SELECT 1 FROM "{table.name}" WHERE {fitting}'
     if _executed(connection, sql, marks, table).fetchone() is None:
         raise RecordConflict(table.name, identity, expect)
+
+
+def _absent(tables: Tables, kind: type[Record], fitting: Where) -> Job:
+    table = tables[kind]
+    text, marks = conditions(tables, kind, fitting)
+    sql = f'SELECT 1 FROM "{table.name}" WHERE {text} LIMIT 1'
+
+    def job(connection: sqlite3.Connection) -> None:
+        if _executed(connection, sql, marks, table).fetchone() is not None:
+            raise RecordPresent(table.name, fitting)
+
+    return job
 
 
 # -- records
