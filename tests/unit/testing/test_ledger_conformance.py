@@ -17,6 +17,7 @@ from statewright import InMemorySaver
 from statewright.checkpoint import Commit
 from statewright.errors import DuplicateRecord, RecordConflict, StatewrightError
 from statewright.runs import (
+    Absent,
     Advance,
     Among,
     Announce,
@@ -200,6 +201,11 @@ class UpdatesNobodyQuietly(InMemoryLedger):
 class ExpectsNothing(Rewrites):
     def other(self, change: Change) -> Sequence[Change]:
         return [replace(change, expect=())] if isinstance(change, (Update, Advance)) else [change]
+
+
+class NeedsNoAbsence(Rewrites):
+    def other(self, change: Change) -> Sequence[Change]:
+        return [] if isinstance(change, Absent) else [change]
 
 
 class AddsTwice(Rewrites):
@@ -587,6 +593,7 @@ BROKEN: dict[Make, str] = {
     UpdatesEverything: "test_an_update_changes_what_it_names",
     UpdatesNobodyQuietly: "test_what_is_not_there_cannot_be_changed",
     ExpectsNothing: "test_an_update_expects_something",
+    NeedsNoAbsence: "test_changes_may_need_that_there_is_no_record",
     AddsTwice: "test_an_update_may_add_to_what_is_there",
     UpdatesTheFirst: "test_all_that_fit_are_updated",
     CountsNoVersions: "test_the_version_of_a_run_grows_with_every_change",
