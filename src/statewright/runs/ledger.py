@@ -81,9 +81,9 @@ class Ledger(Protocol):
     def claim(self, worker_id: str, now: datetime, limit: int) -> Answered[Sequence[Run]]:
         """Take runs that are due for a worker, those first that have been due longest.
 
-        A run is left alone while another one that was made earlier and has not ended has its thread, while as many
-        runs with its `concurrency_key` are at work as its `concurrency_limit` allows, and while as many runs of its
-        workspace are as its `max_running` allows. At work is what is claimed. What is taken has a new `claim`, no
-        `due_at`, and a version that has grown; its status stays.
+        A run is left alone while another one that was made earlier and has not ended has its thread or stands in its
+        `queue`, while as many runs with its `concurrency_key` are at work as its `concurrency_limit` allows, and while
+        as many runs of its workspace are as its `max_running` allows. At work is what is claimed. What is taken has a
+        new `claim`, no `due_at`, and a version that has grown; its status stays.
         """
         ...

@@ -82,7 +82,8 @@ class InMemoryLedger:
     def _may_begin(self, run: Run) -> bool:
         others = [one for one in self._tables[Run].values() if one.id != run.id]
         at_work = [one for one in others if one.claim is not None]
-        if any(one.thread_id == run.thread_id and one.id < run.id and one.status not in ENDED for one in others):
+        earlier = [one for one in others if one.id < run.id and one.status not in ENDED]
+        if any(one.thread_id == run.thread_id or _in_one_queue(one, run) for one in earlier):
             return False
         if run.concurrency_key is not None and run.concurrency_limit is not None:
             same = (run.workspace_id, run.concurrency_key)
@@ -263,6 +264,10 @@ class _Draft:
                 self._changed[kind][record.id] = None
         self._forgotten.append(run_id)
         self._advanced = [one for one in self._advanced if one.run_id != run_id]
+
+
+def _in_one_queue(one: Run, other: Run) -> bool:
+    return one.queue is not None and (one.workspace_id, one.queue) == (other.workspace_id, other.queue)
 
 
 def _copied(record: R) -> R:

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from statewright.checkpoint import Checkpointer
 from statewright.clock import Clock
-from statewright.runs import Advance, Announce, Change, Insert, Ledger, Run, UpdateAll
+from statewright.runs import Advance, Announce, Change, Insert, Ledger, Run, RunStatus, UpdateAll
 from statewright.runtime.awaiting import answered
 from statewright.service.attempt import RunAttempt
 from statewright.service.catalog import Catalog
@@ -58,13 +58,13 @@ class Desk:
 
 
 def _makes_due(change: Change) -> bool:
-    """Whether a run may be due by a change."""
+    """Whether a run may be due by a change: this one, or one in whose way it stood."""
     match change:
         case Insert(Run()):
             return True
         case UpdateAll(kind, _, values):
             return kind is Run and values.get("due_at") is not None
         case Advance():
-            return change.values.get("due_at") is not None
+            return change.values.get("due_at") is not None or change.values.get("status") is RunStatus.CANCELLED
         case _:
             return False

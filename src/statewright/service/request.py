@@ -33,6 +33,8 @@ class StartRun:
     concurrency_key: str | None = None
     concurrency_limit: int | None = None
     """How many runs of the workspace with the same key may be at work at once."""
+    queue: str | None = None
+    """Begin when the runs of the workspace that were put into the same queue before have ended."""
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """`recursionLimit`, `maxConcurrency`, `durability` (`sync` or `async`), `context`."""
     source: str = "api"

@@ -280,7 +280,7 @@ class Service:
         """Whether a new run can be begun with at once: no limit, no other run and no time stands in its way."""
         if run.due_at is None or run.due_at > self.desk.now() or run.thread_id != run.id:
             return False
-        return run.concurrency_key is None and not await self.starter.is_limited(run.workspace_id)
+        return run.concurrency_key is None and run.queue is None and not await self.starter.is_limited(run.workspace_id)
 
     async def start_and_wait(self, workspace_id: str, wanted: StartRun, seconds: float) -> Started:
         """Start a run, and wait until it has ended, waits or is paused; for so many seconds at most."""

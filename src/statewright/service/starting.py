@@ -85,6 +85,7 @@ class Starter:
             on_busy=wanted.on_busy,
             concurrency_key=wanted.concurrency_key,
             concurrency_limit=wanted.concurrency_limit,
+            queue=wanted.queue,
             deadline_at=now + timedelta(seconds=wanted.timeout) if wanted.timeout is not None else None,
             source=wanted.source,
             parent_id=wanted.parent_id,

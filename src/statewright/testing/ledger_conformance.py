@@ -685,6 +685,24 @@ class _Claims(_Suite):
             assert self.claimed(ledger) == ["r2"]
             write(ledger, Update(Run, "r2", {"claim": None, "due_at": NOW}))
 
+    def test_runs_of_a_queue_follow_each_other(self) -> None:
+        ledger = self.ledger_of(
+            *(self.due(f"r{n}", queue="q") for n in (1, 2, 3)),
+            self.due("r0", queue="q", status=RunStatus.COMPLETED, due_at=None),
+            self.due("r4", queue="q", workspace_id="w2"),
+            self.due("r5", queue="other"),
+            self.due("r6"),
+            self.due("r7"),
+        )
+        assert self.claimed(ledger) == ["r1", "r4", "r5", "r6", "r7"]
+        for status in (RunStatus.RUNNING, RunStatus.WAITING, RunStatus.PAUSED, RunStatus.PENDING):
+            write(ledger, Update(Run, "r1", {"status": status, "claim": None}))
+            assert self.claimed(ledger) == []
+        for status in ENDED:
+            write(ledger, Update(Run, "r1", {"status": status}))
+            assert self.claimed(ledger) == ["r2"]
+            write(ledger, Update(Run, "r2", {"claim": None, "due_at": NOW}))
+
     def test_so_many_runs_with_a_key_are_at_work(self) -> None:
         key = {"concurrency_key": "k", "concurrency_limit": 2}
         ledger = self.ledger_of(

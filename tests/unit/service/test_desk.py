@@ -19,6 +19,7 @@ from statewright.runs import (
     Ledger,
     NewEvent,
     Run,
+    RunStatus,
     Update,
     UpdateAll,
     Wait,
@@ -70,6 +71,7 @@ async def test_the_worker_is_rung_by_what_may_make_a_run_due(rung: Rung, new_run
     assert await rung.write(Insert(run)) == {"worker"}
     assert await rung.write(Advance(run.id, now, {"due_at": now})) == {"worker"}
     assert await rung.write(UpdateAll(Run, where(id=run.id), {"due_at": now})) == {"worker"}
+    assert await rung.write(Advance(run.id, now, {"status": RunStatus.CANCELLED, "due_at": None})) == {"worker"}
 
 
 async def test_nobody_is_rung_by_what_makes_no_run_due(rung: Rung, new_run: Callable[..., Run]) -> None:

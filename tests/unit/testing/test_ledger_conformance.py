@@ -486,12 +486,17 @@ class KnowsNoThreads(Claims):
         return replace(run, thread_id=run.id)
 
 
+class KnowsNoQueues(Claims):
+    def different(self, run: Run) -> Run:
+        return replace(run, queue=None)
+
+
 class KnowsNoKeys(Claims):
     def different(self, run: Run) -> Run:
         return replace(run, concurrency_key=None)
 
 
-class KeysOfAllWorkspaces(Claims):
+class OneForAllWorkspaces(Claims):
     def different(self, run: Run) -> Run:
         return replace(run, workspace_id="one")
 
@@ -629,8 +634,9 @@ BROKEN: dict[Make, str] = {
     TakesWithOneClaim: "test_what_is_taken_says_so",
     TakesOneMore: "test_no_more_is_taken_than_asked_for",
     KnowsNoThreads: "test_runs_of_a_thread_follow_each_other",
+    KnowsNoQueues: "test_runs_of_a_queue_follow_each_other",
     KnowsNoKeys: "test_so_many_runs_with_a_key_are_at_work",
-    KeysOfAllWorkspaces: "test_so_many_runs_with_a_key_are_at_work",
+    OneForAllWorkspaces: "test_so_many_runs_with_a_key_are_at_work",
     KnowsNoLimits: "test_so_many_runs_of_a_workspace_are_at_work",
     LooksAtAFew: "test_runs_without_room_hold_nobody_up",
     LooksBeforeItTakes: "test_no_two_workers_get_the_same_run",
@@ -639,6 +645,7 @@ BROKEN: dict[Make, str] = {
     BesideLast: "test_a_commit_is_not_made_without_its_job",
 }
 ALSO: dict[Make, str] = {
+    OneForAllWorkspaces: "test_runs_of_a_queue_follow_each_other",
     NeverSetsNone: "test_an_update_changes_what_it_names",
     TakesNamesTwice: "test_an_update_makes_no_two_records_the_same",
     ForgetsPayloads: "test_events_are_numbered_without_gaps",

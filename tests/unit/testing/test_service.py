@@ -187,6 +187,18 @@ def test_schedules_start_their_runs_in_order(path: Path | None) -> None:
         assert started == [BEGIN + timedelta(days=day, hours=9) for day in range(3)]
 
 
+def test_enqueued_runs_of_a_schedule_begin_when_those_before_them_have_ended(path: Path | None) -> None:
+    with TestService({"ask": graph(ask)}, path=path) as service:
+        service.client.schedules.add("daily", "0 9 * * *", graph="ask", overlap="enqueue", input={})
+        service.advance(timedelta(days=3))
+        first, second, third = [run.id for run in service.client.runs.iterate(graph="ask", sort="createdAt")]
+        assert [service.run(run).status for run in (first, second, third)] == ["waiting", "pending", "pending"]
+        assert service.answer(first, "Ada").status is RunStatus.COMPLETED
+        assert [service.run(run).status for run in (second, third)] == ["waiting", "pending"]
+        service.client.runs.cancel(second)
+        assert service.answer(third, "Eve").status is RunStatus.COMPLETED
+
+
 def test_many_runs_of_one_thread_follow_each_other(path: Path | None) -> None:
     with TestService({"ask": graph(ask)}, path=path) as service:
         runs = [service.start("ask", thread_id="one", on_busy="enqueue") for _ in range(3)]

@@ -50,6 +50,8 @@ class Run(Record):
     concurrency_key: str | None = None
     concurrency_limit: int | None = None
     """How many runs with the same key may be at work at once."""
+    queue: str | None = None
+    """Runs of a workspace with the same one begin one after another, each when those before it have ended."""
     deadline_at: datetime | None = None
     """When the run has failed, however far it is."""
     source: str = "api"

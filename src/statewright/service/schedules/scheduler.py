@@ -138,7 +138,6 @@ def _turns(schedule: Schedule, now: datetime) -> list[Turn]:
 def _wanted(schedule: Schedule, at: datetime) -> StartRun:
     """The run of a schedule for one time."""
     origin = f"schedule:{schedule.id}"
-    queued = schedule.overlap == "enqueue"
     return StartRun(
         graph=schedule.graph if schedule.definition_id is None else None,
         definition_id=schedule.definition_id,
@@ -147,8 +146,7 @@ def _wanted(schedule: Schedule, at: datetime) -> StartRun:
         tags=schedule.tags,
         metadata={**schedule.metadata, "scheduledFor": iso(at)},
         source=origin,
-        concurrency_key=origin if queued else None,
-        concurrency_limit=1 if queued else None,
+        queue=origin if schedule.overlap == "enqueue" else None,
     )
 
 

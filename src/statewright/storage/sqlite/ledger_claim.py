@@ -16,6 +16,8 @@ from statewright.storage.sqlite.ledger_tables import Tables
 from statewright.storage.sqlite.statements import statements
 
 _SQL: Final = statements("ledger_claim")
+_EARLIER: Final = _SQL["earlier"]
+_EARLIER_IN_QUEUE: Final = _SQL["earlier_in_queue"]
 _LIMITS: Final = _SQL["limits"]
 _AT_WORK: Final = _SQL["at_work"]
 _AT_WORK_WITH_KEY: Final = _SQL["at_work_with_key"]
@@ -38,8 +40,10 @@ def _chosen(connection: sqlite3.Connection, now: int, limit: int) -> list[int]:
     place, length, room = _BEFORE_ALL, limit + 1, _Room(connection)
     while len(chosen) < limit:
         rows = connection.execute(_SQL["due"], (now, *place, json.dumps(room.full), length)).fetchall()
-        for *place, number, workspace, thread, key, most in rows:
-            if len(chosen) < limit and room.has(workspace, key, most) and _is_next(connection, thread, place[1]):
+        for *place, number, workspace, thread, queue, key, most in rows:
+            if len(chosen) == limit or not room.has(workspace, key, most):
+                continue
+            if _is_next(connection, place[1], thread, workspace, queue):
                 room.take(workspace, key)
                 chosen.append(number)
         if len(rows) < length:
@@ -48,8 +52,11 @@ def _chosen(connection: sqlite3.Connection, now: int, limit: int) -> list[int]:
     return chosen
 
 
-def _is_next(connection: sqlite3.Connection, thread_id: str, run_id: str) -> bool:
-    return connection.execute(_SQL["earlier"], (thread_id, run_id)).fetchone() is None
+def _is_next(connection: sqlite3.Connection, run_id: str, thread_id: str, workspace_id: str, queue: str | None) -> bool:
+    """Whether no run that was made earlier has the thread, or stands before it in its queue."""
+    if connection.execute(_EARLIER, (thread_id, run_id)).fetchone() is not None:
+        return False
+    return queue is None or connection.execute(_EARLIER_IN_QUEUE, (workspace_id, queue, run_id)).fetchone() is None
 
 
 class _Room:

@@ -229,21 +229,19 @@ def test_a_run_that_has_not_ended_lets_the_next_be_skipped(world: World) -> None
     assert len(world.runs()) == 2
 
 
-def test_enqueued_runs_have_one_key_and_one_place(world: World) -> None:
+def test_enqueued_runs_stand_in_the_queue_of_their_schedule(world: World) -> None:
     schedule = world.add(overlap="enqueue")
     world.sweep()
     world.sweep()
-    assert [(one.concurrency_key, one.concurrency_limit) for one in world.wanted] == [
-        (f"schedule:{schedule.id}", 1)
-    ] * 2
+    assert [one.queue for one in world.wanted] == [f"schedule:{schedule.id}"] * 2
     assert len(world.runs()) == 2
 
 
-def test_runs_that_are_allowed_beside_each_other_have_no_key(world: World) -> None:
+def test_runs_that_are_allowed_beside_each_other_stand_in_no_queue(world: World) -> None:
     world.add(overlap="allow")
     world.sweep()
     world.sweep()
-    assert [one.concurrency_key for one in world.wanted] == [None, None]
+    assert [one.queue for one in world.wanted] == [None, None]
 
 
 def test_the_last_run_is_cancelled_for_the_next(world: World) -> None:

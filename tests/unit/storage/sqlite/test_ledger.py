@@ -111,6 +111,7 @@ class Walk:
             thread_id=pick("st"),
             concurrency_key=pick([None, "c"]),
             concurrency_limit=pick([None, 1]),
+            queue=pick([None, None, "q"]),
             **self._values(),
         )
 

@@ -2,7 +2,7 @@
 
 -- due
 -- Runs that are due, from a place in their order on, but for those of some workspaces.
-SELECT due_at, id, number, workspace_id, thread_id, concurrency_key, concurrency_limit FROM workflow_runs
+SELECT due_at, id, number, workspace_id, thread_id, queue, concurrency_key, concurrency_limit FROM workflow_runs
 WHERE claim IS NULL AND due_at <= ? AND (due_at, id) > (?, ?)
     AND workspace_id NOT IN (SELECT value FROM json_each(?))
 ORDER BY due_at, id LIMIT ?;
@@ -11,6 +11,11 @@ ORDER BY due_at, id LIMIT ?;
 -- Whether a run that was made earlier and has not ended has the thread.
 SELECT 1 FROM workflow_runs
 WHERE thread_id = ? AND status IN ('pending', 'running', 'waiting', 'paused') AND id < ?
+LIMIT 1;
+
+-- earlier_in_queue
+SELECT 1 FROM workflow_runs
+WHERE workspace_id = ? AND queue = ? AND status IN ('pending', 'running', 'waiting', 'paused') AND id < ?
 LIMIT 1;
 
 -- limits

@@ -28,6 +28,7 @@ CREATE TABLE IF NOT EXISTS workflow_runs (
     on_busy           TEXT NOT NULL,
     concurrency_key   TEXT,
     concurrency_limit INTEGER,
+    queue             TEXT,
     deadline_at       INTEGER,
     source            TEXT NOT NULL,
     parent_id         TEXT,
@@ -55,6 +56,8 @@ CREATE UNIQUE INDEX IF NOT EXISTS runs_by_idempotency_key ON workflow_runs (work
 CREATE INDEX IF NOT EXISTS runs_by_workspace ON workflow_runs (workspace_id, created_at);
 CREATE INDEX IF NOT EXISTS runs_by_status ON workflow_runs (status, workspace_id, created_at);
 CREATE INDEX IF NOT EXISTS runs_by_thread ON workflow_runs (thread_id, status);
+CREATE INDEX IF NOT EXISTS runs_by_queue ON workflow_runs (workspace_id, queue, status)
+    WHERE queue IS NOT NULL;
 CREATE INDEX IF NOT EXISTS runs_due ON workflow_runs (due_at, id, workspace_id)
     WHERE due_at IS NOT NULL AND claim IS NULL;
 CREATE INDEX IF NOT EXISTS runs_at_work ON workflow_runs (workspace_id, claim)
