@@ -36,6 +36,7 @@ class Run(Shown):
     on_busy: str
     concurrency_key: str | None
     concurrency_limit: int | None
+    queue: str | None
     source: str
     parent_id: str | None
     version: int

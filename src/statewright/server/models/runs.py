@@ -44,6 +44,8 @@ class RunShown(Shown):
     on_busy: str
     concurrency_key: str | None
     concurrency_limit: int | None
+    queue: str | None
+    """Runs with the same one begin one after another: those of a schedule whose overlap is `enqueue`."""
     source: str
     """Who started it: `api`, or `schedule:`, `event:`, `run:`, `failure:` and an id."""
     parent_id: str | None
