@@ -17,11 +17,15 @@ import pytest
 from tests.semantics.on_services import PATIENCE, WS, Places, serving, types_of
 
 from statewright import END, START, Runtime, StateGraph, interrupt, sleep, wait_for_event
+from statewright.agents import tool
 from statewright.errors import RequestConflict, StatewrightError, StorageUnavailable
+from statewright.messages import Message, ToolCall
+from statewright.models import ModelRequest, ModelResponse, Usage
 from statewright.promise import comes_later
 from statewright.runs import ENDED, Delete, RunStatus, StepStatus, UpdateAll, Worker
 from statewright.runtime.awaiting import answered
 from statewright.service import RunFilter, ServiceSettings, StartRun
+from statewright.workflow.steps import compile_steps
 
 pytestmark = pytest.mark.anyio
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
@@ -153,12 +157,64 @@ def marks(word: str) -> Any:
     return mark
 
 
+class Talker:
+    """A model that goes by what it was told: it looks, pays and says what it has paid."""
+
+    name = "talker"
+
+    async def complete(self, request: ModelRequest) -> ModelResponse:
+        answers = [one.text for one in request.messages if one.role == "tool"]
+        if len(answers) < 2:
+            call = ToolCall(f"call {len(answers)}", ("look", "pay")[len(answers)], {})
+            message = Message("", role="assistant", tool_calls=[call])
+        else:
+            message = Message(f"I {answers[1]}", role="assistant")
+        return ModelResponse(message, Usage(10, 5, 0.25), "talker")
+
+
+USED: Counter[str] = Counter()
+"""How often the tools were used, in both lives of a service."""
+
+
+def talks() -> Any:
+    """A workflow whose model uses a tool, and then one that somebody has to approve."""
+
+    @tool
+    def look() -> str:
+        """Looks."""
+        USED["look"] += 1
+        return "saw it"
+
+    @tool(approve=True)
+    def pay() -> str:
+        """Pays."""
+        USED["pay"] += 1
+        return "paid"
+
+    document = {
+        "name": "long",
+        "version": "1",
+        "steps": [
+            {
+                "type": "llm",
+                "name": "log",
+                "model": "talker",
+                "messages": [{"role": "user", "content": "Go."}],
+                "tools": [{"name": "look"}, {"name": "pay"}],
+            }
+        ],
+    }
+    return compile_steps(document, models=Talker(), tools=[look, pay])
+
+
 GRAPHS = {
+    "talks": lambda: [talks()],
     "hears": lambda: [graph_of("long", first=marks("first"), hears=hears, last=marks("last"))],
     "asks": lambda: [graph_of("long", first=marks("first"), asks=asks, naps=naps)],
     "children": lambda: [graph_of("long", kid_of=kid_of, last=marks("last")), graph_of("kid", naps=naps)],
 }
-OUTPUTS = {
+OUTPUTS: dict[str, Any] = {
+    "talks": "I paid",
     "hears": ["first", 3, "last"],
     "asks": ["first", "yes", "slept"],
     "children": ["with me", "slept", "last"],
@@ -215,6 +271,7 @@ async def test_a_run_ends_once_wherever_its_service_dies(
     for number in WRITES[::2] if makes_last else WRITES:
         place = Places(tmp_path / f"{number}.db")
         try:
+            USED.clear()
             life = Life(number, makes_last=makes_last)
             await lived(place, life, GRAPHS[shape]())
             async with serving(place, *GRAPHS[shape](), settings=QUICK) as service:
@@ -240,6 +297,9 @@ async def check_whole(service: Any, run: Any, shape: str) -> None:
     assert types["STEP_STARTED"] == types["STEP_COMPLETED"] == len(steps)
     assert types["TIMER_FIRED"] == types["TIMER_SCHEDULED"] == (1 if shape == "asks" else 0)
     assert types["SIGNAL_RECEIVED"] == 1
+    assert (types["LLM_CALL_COMPLETED"], types["TOOL_CALLED"]) == ((3, 2) if shape == "talks" else (0, 0))
+    assert USED.total() <= types["TOOL_CALLED"] + 1, "Only what was under way is done again."
+    assert run.total_cost == 0.25 * types["LLM_CALL_COMPLETED"]
     runs = (await service.runs(WS, RunFilter())).items
     assert len(runs) == (3 if shape == "children" else 1)
     assert (await service.waits(WS)).total == sum(1 for one in runs if one.status is RunStatus.WAITING)

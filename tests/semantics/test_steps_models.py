@@ -315,10 +315,6 @@ def test_checks_of_ones_own(driver: Any) -> None:
 
 
 def test_everything_that_is_nowhere_is_told_before_anything_runs() -> None:
-    @tool(approve=True)
-    def pay() -> None:
-        """Pays."""
-
     document = {
         "name": "flow",
         "version": "1",
@@ -330,20 +326,18 @@ def test_everything_that_is_nowhere_is_told_before_anything_runs() -> None:
                 "name": "c",
                 "model": "m",
                 "messages": USER,
-                "tools": [{"name": "wether"}, {"name": "pay"}],
+                "tools": [{"name": "wether"}],
                 "guardrails": {"postChecks": ["content_safty"]},
             },
         ],
     }
     with pytest.raises(WorkflowError) as refused:
-        compile_steps(json.dumps(document), handlers={"enrich": lambda ctx: None}, tools=[weather, pay])
+        compile_steps(json.dumps(document), handlers={"enrich": lambda ctx: None}, tools=[weather])
     found = [str(problem).partition(" Checks:")[0] for problem in refused.value.problems]
     assert found == [
         "In 'steps[0].handler': There is no handler 'enrch'. Did you mean 'enrich'? Handlers: enrich.",
         "In 'steps[1].handler': Handlers may not come from module 'os'. Allowed modules: none. Handlers: enrich.",
         "In 'steps[2].tools[0].name': Nobody registered a tool 'wether'. Did you mean 'weather'? "
-        "Tools and handlers: enrich, pay, weather.",
-        "In 'steps[2].tools[1].name': The tool 'pay' wants to be approved, which a step cannot wait for. "
-        "Put an approval step before it.",
+        "Tools and handlers: enrich, weather.",
         "In 'steps[2].guardrails.postChecks[0]': There is no check 'content_safty'. Did you mean 'content_safety'?",
     ]

@@ -41,6 +41,7 @@ async def ask(
     Raises ModelAnswerInvalid for an answer that is none, ModelUnavailable after the request's timeout, and what the
     model raises.
     """
+    began = runtime.clock.monotonic() if runtime.is_recorded else 0.0
     message_id = f"{runtime.execution_info.task_id}-{position}" if runtime.shows_messages else None
     if message_id is not None:
         response = await _streamed(model, request, runtime, message_id, name)
@@ -49,7 +50,8 @@ async def ask(
     checked = _checked(model, request, response)
     runtime.spend(tokens=checked.usage.tokens, cost=checked.usage.cost)
     if runtime.is_recorded:
-        runtime.record("model_called", _told(model, request, checked, name))
+        seconds = runtime.clock.monotonic() - began
+        runtime.record("model_called", _told(model, request, checked, name, seconds))
     if message_id is None and name is None:
         return checked
     message = copied(checked.message)
@@ -112,7 +114,9 @@ def _adapter(model: object) -> str:
     return f"{type(model).__module__}.{type(model).__qualname__}"
 
 
-def _told(model: ChatModel, request: ModelRequest, response: ModelResponse, name: str | None) -> Mapping[str, Any]:
+def _told(
+    model: ChatModel, request: ModelRequest, response: ModelResponse, name: str | None, seconds: float
+) -> Mapping[str, Any]:
     """What the log keeps of a call: no text, which is in the state."""
     usage = response.usage
     told = {
@@ -123,5 +127,6 @@ def _told(model: ChatModel, request: ModelRequest, response: ModelResponse, name
         "cost": usage.cost or None,
         "tools": [call.name for call in response.message.tool_calls] or None,
         "finish_reason": response.finish_reason,
+        "seconds": round(seconds, 6) or None,
     }
     return {key: value for key, value in told.items() if value is not None}

@@ -7,6 +7,7 @@ from types import FunctionType
 from typing import Any, Generic, Protocol, TypeGuard, TypeVar, runtime_checkable
 
 from statewright.checkpoint import Interrupt, stored_as
+from statewright.clock import Clock
 from statewright.events import DurableKind
 from statewright.store import Store
 
@@ -58,6 +59,8 @@ class Host(Protocol):
     def execution_info(self) -> ExecutionInfo: ...
     @property
     def control(self) -> Any: ...
+    @property
+    def clock(self) -> Clock: ...
     @property
     def previous(self) -> Any: ...
     @property
@@ -143,6 +146,11 @@ class Runtime(Generic[Ctx]):
         return control is not None and control.drain_requested
 
     @property
+    def clock(self) -> Clock:
+        """The clock that the run goes by: a test may have set it."""
+        return self._host.clock
+
+    @property
     def previous(self) -> Any:
         """In an entrypoint: what its last run on the thread saved."""
         return self._host.previous
@@ -223,7 +231,10 @@ class Runtime(Generic[Ctx]):
         return self._host.start_run(graph, input, wait=wait, key=key, options=options)
 
     def record(self, kind: DurableKind, data: Mapping[str, Any]) -> None:
-        """Add an event to the log of the run. It is saved with the superstep, and told to instruments at once."""
+        """Add an event to the log of the run, told to instruments at once.
+
+        It is saved with the superstep, or before, with the next result that goes into the journal.
+        """
         self._host.record(kind, data)
 
 

@@ -6,21 +6,19 @@ the host has a copy, and what an abandoned attempt still does through it has no 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any
 
 from statewright.checkpoint import Interrupt
+from statewright.clock import Clock
 from statewright.events import DurableKind
 from statewright.graph import ExecutionInfo, StreamWriter
-from statewright.ids import TaskId, interrupt_id
+from statewright.ids import TaskId, interrupt_id, task_id
 from statewright.runtime.child_run import start_run
 from statewright.runtime.journal import journalled
 from statewright.runtime.scope import Scope
 from statewright.store import Store
-
-_noting: Final = threading.Lock()
 
 
 class RuntimeHost:
@@ -42,6 +40,10 @@ class RuntimeHost:
     @property
     def control(self) -> Any:
         return self._scope.run.control
+
+    @property
+    def clock(self) -> Clock:
+        return self._scope.run.clock
 
     @property
     def previous(self) -> Any:
@@ -84,8 +86,9 @@ class RuntimeHost:
             return
         run, task = scope.run, scope.task
         if run.saver is not None and task is not None and scope.checkpoint is not None:
-            with _noting:
-                run.noted = (*run.noted, (kind, scope.checkpoint.step + 1, task.node, task.id, data))
+            # What a task notes that another one has called is that one's: the log knows the tasks of supersteps.
+            owner = task_id(task.origin, task.position)
+            run.note((kind, scope.checkpoint.step + 1, task.node, owner, data))
         if run.watch is not None:
             run.watch.noted(scope, kind, data)
 

@@ -11,12 +11,14 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
-from statewright.checkpoint import JournalEntry, JournalKey, Pending
+from statewright.checkpoint import Hold, JournalEntry, JournalKey, Pending
 from statewright.errors import InvalidUpdateError, NonDeterminismError, RunCancelled
+from statewright.events import Log
 from statewright.fingerprint import fingerprint
 from statewright.graph import is_coroutine_function
 from statewright.ids import CheckpointId
 from statewright.promise import comes_later
+from statewright.runtime.run import Run
 from statewright.runtime.scope import Scope
 
 
@@ -76,15 +78,22 @@ def recall(
 
 
 def record(scope: Scope, key: JournalKey, entry: JournalEntry) -> Any:
-    """Keep a result; the saver's answer, which may come later."""
+    """Keep a result, and what was noted for the log until it was there; the saver's answer, which may come later."""
     run = scope.run
     run.journal[key] = entry
     if run.saver is None or run.line is None or scope.checkpoint is None:
         return None
     if run.saves_at_rest:
         _save_checkpoint(scope)
-    known = Pending(journal={key: entry})
-    return run.saver.save_results(run.line, CheckpointId(scope.checkpoint.id), known, hold=run.hold())
+    known, hold = Pending(journal={key: entry}), run.hold()
+    return run.saver.save_results(run.line, CheckpointId(scope.checkpoint.id), known, hold=hold, log=_noted(run, hold))
+
+
+def _noted(run: Run, hold: Hold | None) -> Log | None:
+    """What tasks have noted: who finds an entry in the journal later does not note again what its work was."""
+    if not run.noted or not (run.claimed or run.nested):  # else the run has not told yet that it has begun
+        return None
+    return Log(run.run_id, hold.now if hold is not None else run.clock.now(), run.take_noted())
 
 
 def _save_checkpoint(scope: Scope) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -30,6 +31,7 @@ LEASE: Final = timedelta(seconds=60)
 NOT_ASKED: Mapping[str, Interrupt] = {}
 NO_ATTEMPTS: Mapping[TaskId, int] = {}
 NO_RETRIES: Mapping[TaskId, datetime] = {}
+_noting: Final = threading.Lock()
 
 
 class Run:
@@ -202,9 +204,15 @@ class Run:
             if event is not None and self.watch is not None:
                 self.watch.emit(event)
 
+    def note(self, entry: Entry) -> None:
+        """Note something for the log; tasks that run beside each other may."""
+        with _noting:
+            self.noted = (*self.noted, entry)
+
     def take_noted(self) -> tuple[Entry, ...]:
         """What tasks have noted for the log, to be written now."""
-        noted, self.noted = self.noted, ()
+        with _noting:
+            noted, self.noted = self.noted, ()
         return noted
 
     @property

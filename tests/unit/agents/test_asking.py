@@ -74,6 +74,7 @@ def test_the_log_says_what_was_used_but_no_text() -> None:
     made = app(ScriptedModel([ModelResponse(message, Usage(3, 4, 0.5), "m-1", "tools")]), name="Ann")
     made.invoke({"messages": []}, thread_id="t")
     (event,) = [one for one in made.get_events(thread_id="t") if one.kind == "model_called"]
+    assert 0 < event.data.pop("seconds") < 60
     assert event.data == {
         "model": "m-1",
         "agent": "Ann",

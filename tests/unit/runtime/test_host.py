@@ -6,12 +6,17 @@ from typing import Any
 
 import pytest
 
-from statewright import END, START, InMemorySaver, Runtime, StateGraph
+from statewright import END, START, InMemorySaver, Runtime, StateGraph, get_runtime, task
 from statewright.errors import SerdeError
 from statewright.events import Event
 from statewright.messages import Message
 from statewright.runtime import Instrument
 from statewright.storage.sqlite import SqliteSaver
+from statewright.testing import FakeClock
+
+
+class Crash(BaseException):
+    """The process is killed."""
 
 
 def app(node: Any, saver: Any = None, **options: Any) -> Any:
@@ -61,6 +66,46 @@ def test_what_was_recorded_before_a_failure_is_in_the_log_too() -> None:
     with pytest.raises(ValueError, match="lost"):
         made.invoke({"x": 0}, thread_id="t")
     assert [one.kind for one in made.get_events(thread_id="t")] == ["run_started", "model_called", "run_finished"]
+
+
+@pytest.mark.parametrize("durability", ["sync", "async", "exit"])
+def test_what_was_recorded_goes_with_what_is_done_once(tmp_path: Any, durability: Any) -> None:
+    deaths = [True]
+
+    def asking(runtime: Runtime[Any]) -> dict[str, int]:
+        runtime.step("ask", lambda: runtime.record("model_called", {"model": "m"}))
+        if deaths:
+            raise deaths.pop() and Crash
+        return {"x": 1}
+
+    with SqliteSaver(tmp_path / "x.db") as saver:
+        made = app(asking, saver)
+        with pytest.raises(Crash):
+            made.invoke({"x": 0}, thread_id="t", durability=durability)
+        assert [one.kind for one in made.get_events(thread_id="t")][:2] == ["run_started", "model_called"]
+        assert made.invoke(None, thread_id="t") == {"x": 1}
+        assert [one.kind for one in made.get_events(thread_id="t")].count("model_called") == 1
+
+
+def test_what_a_called_task_records_is_that_of_its_node() -> None:
+    @task
+    def ask() -> None:
+        get_runtime().record("model_called", {"model": "m"})
+
+    def asking(runtime: Runtime[Any]) -> dict[str, str]:
+        ask().result()
+        return {"x": runtime.execution_info.task_id}
+
+    made = app(asking, InMemorySaver())
+    owner = made.invoke({"x": 0}, thread_id="t")["x"]
+    (event,) = [one for one in made.get_events(thread_id="t") if one.kind == "model_called"]
+    assert event.task_id == owner
+
+
+def test_a_node_can_ask_for_the_clock_of_its_run() -> None:
+    clock = FakeClock()
+    made = app(lambda state, runtime: {"x": runtime.clock is clock}, clock=clock)
+    assert made.invoke({"x": 0}) == {"x": True}
 
 
 def test_instruments_hear_of_it_at_once_with_and_without_a_saver() -> None:

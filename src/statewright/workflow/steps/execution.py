@@ -38,8 +38,14 @@ class Execution:
         key = f"{named_run() or self.origin}:{self.step.name}"
         return key if self.number == 1 else f"{key}:{self.number}"
 
-    def context(self, config: Mapping[str, Any], *, idempotency_key: str | None = None) -> StepContext:
-        """What a handler is given."""
+    def context(
+        self,
+        config: Mapping[str, Any],
+        *,
+        idempotency_key: str | None = None,
+        runtime: Runtime[Any] | None = None,
+    ) -> StepContext:
+        """What a handler is given; `runtime` is that of a task which the step has called, if it is one's handler."""
         info = self.runtime.execution_info
         return StepContext(
             step_name=self.step.name,
@@ -50,7 +56,7 @@ class Execution:
             workspace_id=self._configurable.get("workspace_id"),
             idempotency_key=idempotency_key or self.idempotency_key,
             attempt=info.attempt,
-            runtime=self.runtime,
+            runtime=runtime or self.runtime,
         )
 
     # -- waiting

@@ -89,7 +89,7 @@ class Workshop:
         known = [source for source in sources if source is not None]
         if problems or len(known) < len(sources):
             return _nothing
-        performer = LlmPerformer(step, self._models, known, Guard(step, self._checks))
+        performer = LlmPerformer(step, order, self._models, known, Guard(step, self._checks))
         return AwaitedStepNode(step, order, performer.perform)
 
     def _unknown_checks(self, step: LlmStep, where: str) -> Iterator[Problem]:
@@ -102,11 +102,7 @@ class Workshop:
         """What does the work of a tool; notes a problem and gives None if nothing does."""
         given = self._tools.get(tool.name)
         if given is not None:
-            source = GivenTool(tool, given)
-            if source.options.approve:
-                said = f"The tool {tool.name!r} wants to be approved, which a step cannot wait for."
-                self.problems.append(Problem(f"{where}.name", 0, 0, said, "Put an approval step before it."))
-            return source
+            return GivenTool(tool, given)
         if self._handlers.has(tool.name):
             return HandlerSource(tool, self._handlers.find(tool.name), step)
         hint = suggestion(tool.name, [*self._tools, *self._handlers.names], noun="Tools and handlers")

@@ -1,20 +1,26 @@
-"""What is said between a step and its model: requests, calls of tools, and models that stand in for one another."""
+"""What is said between a step and its model: requests, calls of tools, and models that stand in for one another.
+
+Each answer of a model and of a tool is kept in the journal when it is there.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from itertools import count
+from dataclasses import asdict, replace
+from functools import partial
+from typing import Any
 
 from statewright.agents import answer_call, ask
 from statewright.agents.inference import specs_of
 from statewright.agents.tools import Tool, ToolContext
 from statewright.errors import InternalError, InvalidConfig, MissingKey, ModelError, RunError, StorageError
 from statewright.messages import Message, ToolCall
-from statewright.models import ModelRequest, ModelResponse
+from statewright.models import ModelRequest, ModelResponse, Usage
+from statewright.runtime import get_runtime
 from statewright.workflow.steps.execution import Execution
 from statewright.workflow.steps.failure import StepFailed
 from statewright.workflow.steps.llm.models import StepModels
+from statewright.workflow.steps.llm.transcript import Transcript
 from statewright.workflow.steps.model import LlmStep
 
 _OF_THE_RUN = (RunError, StorageError, InternalError)
@@ -39,27 +45,31 @@ class Conversation:
         models: StepModels,
         tools: Mapping[str, Tool],
         execution: Execution,
+        transcript: Transcript,
     ) -> None:
         self._step = step
         self._request = replace(request, tools=specs_of(tools.values()))
         self._models = models
         self._tools = tools
         self._execution = execution
+        self._transcript = transcript
         self._messages: list[Message] = list(request.messages)
         self._names: Sequence[str] = (step.model, *step.fallback_models)
-        """The models that may still be asked; one that has failed is not asked again."""
-        self._positions = count()
+        """The models that may still be asked; one that has failed is not asked again by this attempt."""
+        self._position = 0
+        """What tells the next question to a model from those before."""
 
     async def reply(self) -> ModelResponse:
         """What the model answers when it wants no more tools. Raises StepFailed if it does not come to that."""
         for _ in range(self._step.max_tool_rounds):
-            response = await self._asked()
+            response = await self._answer()
             if not response.message.tool_calls:
                 return response
             for call in response.message.tool_calls:
-                self._messages.append(await answer_call(call, self._tools, self._tool_context(call)))
-        response = await self._asked()
+                self._messages.append(await self._transcript.once("call_tool", partial(self._called, call)))
+        response = await self._answer()
         if response.message.tool_calls:
+            await self._transcript.give_up()
             raise StepFailed(
                 f"The model of step {self._step.name!r} asked for tools more than {self._step.max_tool_rounds} times. "
                 f"Raise maxToolRounds, or tell it when to stop.",
@@ -71,18 +81,30 @@ class Conversation:
         """Say something to the model, to which it answers next."""
         self._messages.append(Message(text))
 
-    async def _asked(self) -> ModelResponse:
-        """The next answer, of the first model that gives one. Raises StepFailed if none does."""
+    # -- the model
+
+    async def _answer(self) -> ModelResponse:
+        """The next answer, which is part of the conversation then."""
+        message, usage, model, finish_reason, position = await self._transcript.once("ask_model", self._asked)
+        self._messages.append(message)
+        self._position = position + 1
+        return ModelResponse(message, Usage(**usage), model, finish_reason)
+
+    async def _asked(self) -> list[Any]:
+        """The parts of the answer of the first model that gives one. Raises StepFailed if none does."""
         errors: list[Exception] = []
         while self._names:
             try:
-                return await self._asked_of(self._names[0])
+                answer = await self._asked_of(self._names[0])
             except Exception as error:
                 if isinstance(error, _OF_THE_RUN) and not isinstance(error, InvalidConfig):
                     raise
                 errors.append(error)
                 self._note(error)
                 self._names = self._names[1:]
+                self._position += 1
+            else:
+                return [answer.message, asdict(answer.usage), answer.model, answer.finish_reason, self._position]
         raise self._failure(errors) from errors[-1]
 
     async def _asked_of(self, name: str) -> ModelResponse:
@@ -90,9 +112,7 @@ class Conversation:
         if model is None:
             raise MissingModel(f"Nobody knows the model {name!r}. Register it, or name its provider: provider:model.")
         request = replace(self._request, messages=list(self._messages))
-        response = await ask(model, request, self._execution.runtime, position=next(self._positions))
-        self._messages.append(response.message)
-        return response
+        return await ask(model, request, self._execution.runtime, position=self._position)
 
     def _note(self, error: Exception) -> None:
         """Tell the log of a model that did not answer."""
@@ -115,12 +135,17 @@ class Conversation:
             retry_after=min(waits, default=None),
         )
 
+    # -- its tools
+
+    async def _called(self, call: ToolCall) -> Message:
+        return await answer_call(call, self._tools, self._tool_context(call))
+
     def _tool_context(self, call: ToolCall) -> ToolContext:
-        execution = self._execution
+        execution, runtime = self._execution, get_runtime()
         key = f"{execution.idempotency_key}:{call.name}:{len(self._messages)}"
         return ToolContext(
-            runtime=execution.runtime,
-            stream_writer=execution.runtime.stream_writer,
+            runtime=runtime,
+            stream_writer=runtime.stream_writer,
             tool_call_id=call.id,
             state=execution.state,
             idempotency_key=key,

@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, cast
 
+from statewright.errors import InvalidUpdateError
 from statewright.messages import Message
 from statewright.models import ModelRequest, OutputForm
 from statewright.workflow.steps.execution import Execution
 from statewright.workflow.steps.failure import StepFailed
 from statewright.workflow.steps.llm.checks import CheckedAnswer
 from statewright.workflow.steps.llm.conversation import Conversation
-from statewright.workflow.steps.llm.guard import Guard
+from statewright.workflow.steps.llm.guard import Failed, Guard
 from statewright.workflow.steps.llm.models import StepModels
 from statewright.workflow.steps.llm.tools import ToolSource
+from statewright.workflow.steps.llm.transcript import Transcript
 from statewright.workflow.steps.model import LlmStep
-from statewright.workflow.steps.result import StepResult
+from statewright.workflow.steps.order import Order
+from statewright.workflow.steps.result import NEXT_STEP, StepResult
 from statewright.workflow.steps.template import render
 
 
 class LlmPerformer:
     """Asks a model until it gives an answer that can be taken."""
 
-    def __init__(self, step: LlmStep, models: StepModels, tools: Sequence[ToolSource], guard: Guard) -> None:
+    def __init__(
+        self, step: LlmStep, order: Order, models: StepModels, tools: Sequence[ToolSource], guard: Guard
+    ) -> None:
         self._step = step
+        self._order = order
         self._models = models
         self._tools = tools
         self._guard = guard
@@ -31,15 +38,30 @@ class LlmPerformer:
 
     async def perform(self, execution: Execution) -> StepResult:
         tools = {tool.name: tool for tool in (source.bound(execution) for source in self._tools)}
-        conversation = Conversation(self._step, self._request(execution), self._models, tools, execution)
+        transcript = Transcript()
+        conversation = Conversation(self._step, self._request(execution), self._models, tools, execution, transcript)
         told = 0
         while True:
             answer = CheckedAnswer(await conversation.reply(), self._step)
-            feedback = self._guard.feedback(await self._guard.failed(answer, execution), told)
-            if feedback is None:
-                return result_of(answer)
+            failed = [Failed(*one) for one in await transcript.once("check", partial(self._checked, answer, execution))]
+            try:
+                feedback = self._guard.feedback(failed, told)
+                if feedback is None:
+                    return self._result(answer)
+            except (StepFailed, InvalidUpdateError):
+                await transcript.give_up()
+                raise
             conversation.tell(feedback)
             told += 1
+
+    async def _checked(self, answer: CheckedAnswer, execution: Execution) -> list[list[str]]:
+        return [list(one) for one in await self._guard.failed(answer, execution)]
+
+    def _result(self, answer: CheckedAnswer) -> StepResult:
+        """What the answer does. Raises StepFailed, and InvalidUpdateError if it goes on where there is no step."""
+        result = result_of(answer)
+        self._order.following(self._step, result.state_updates.get(NEXT_STEP))
+        return result
 
     def _request(self, execution: Execution) -> ModelRequest:
         """What the model is asked first. Messages of the system stand before the conversation, as providers want it."""

@@ -85,7 +85,7 @@ class BoundHandler:
 
     async def call(self, arguments: Mapping[str, Any], *, context: ToolContext) -> Any:
         handler = self._source.handler
-        given = self._execution.context(arguments, idempotency_key=context.idempotency_key)
+        given = self._execution.context(arguments, idempotency_key=context.idempotency_key, runtime=context.runtime)
         result = read_result(await called(_call_of(handler, given, self._source.step), handler), self.name)
         if result.status == "waiting":
             raise ToolError(f"The handler {self.name!r} wants to wait, which no tool can. Make it a step of its own.")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from statewright.messages import Message
+from statewright.testing import FakeClock
 from statewright.workflow.states.lineage import Lineage
 from statewright.workflow.states.model import CustomNode, Next, State
 from statewright.workflow.states.nodes import NodeKinds, NodeResources
@@ -26,6 +27,7 @@ class Spending:
         self.recorded: list[Mapping[str, Any]] = []
         self.shows_messages = False
         self.is_recorded = True
+        self.clock = FakeClock()
 
     def spend(self, *, tokens: int = 0, cost: float = 0.0) -> None:
         self.tokens += tokens
