@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any, Final, cast
 
 from statewright.errors import ModelError, ModelUnavailable
+from statewright.retry_after import retry_after
 
 _FOR_NOW: Final = (408, 409, 425, 429)
 """Besides 500 and above: another attempt may succeed."""
@@ -83,34 +83,7 @@ def _retry_after(error: Exception) -> float | None:
     """For how many seconds the provider wants to be left alone, if it said so in its response."""
     for one in _chain(error):
         headers: Any = getattr(_response(one), "headers", None)
-        if isinstance(headers, Mapping) or hasattr(headers, "get"):
-            found = _seconds(headers)
-            if found is not None:
-                return found
+        found = retry_after(headers, datetime.now(UTC)) if hasattr(headers, "get") else None
+        if found is not None:
+            return found
     return None
-
-
-def _seconds(headers: Any) -> float | None:
-    exact = _number(headers.get("retry-after-ms"))
-    if exact is not None:
-        return exact / 1000
-    written = headers.get("retry-after") or headers.get("Retry-After")
-    return _number(written) if _number(written) is not None else _until(written)
-
-
-def _number(written: object) -> float | None:
-    try:
-        found = float(str(written))
-    except ValueError:
-        return None
-    return found if 0 <= found < float("inf") else None
-
-
-def _until(written: object) -> float | None:
-    """Seconds until a date of HTTP."""
-    try:
-        date = parsedate_to_datetime(str(written))
-    except ValueError:
-        return None
-    date = date if date.tzinfo else date.replace(tzinfo=UTC)
-    return max((date - datetime.now(UTC)).total_seconds(), 0.0)

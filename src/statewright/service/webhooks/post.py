@@ -10,9 +10,11 @@ import asyncio
 import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from statewright.errors import InvalidConfig, InvalidRequest
+from statewright.retry_after import retry_after
 from statewright.service.webhooks.address import Target, find_addresses, read_url, written
 from statewright.service.webhooks.settings import WebhookSettings
 
@@ -31,6 +33,8 @@ class Answer(NamedTuple):
     """None if there was no answer."""
     error: str | None = None
     """What went wrong; None if the message has arrived."""
+    retry_after: float | None = None
+    """For how many seconds the receiver asked to be left alone, if it did."""
 
 
 Post = Callable[[str, bytes, Mapping[str, str]], Awaitable[Answer]]
@@ -58,7 +62,7 @@ class HttpPost:
         if isinstance(response, Answer):
             return response
         await _read_some(response)  # after the limit: a status that has come is not lost to it
-        return _answer(response.status_code)
+        return _answer(response)
 
     async def close(self) -> None:
         """Give back what was opened. It can be used again."""
@@ -127,12 +131,13 @@ async def _read_some(response: httpx.Response) -> None:
             await response.aclose()
 
 
-def _answer(status: int) -> Answer:
+def _answer(response: httpx.Response) -> Answer:
+    status = response.status_code
     if 200 <= status < 300:
         return Answer(status)
     if 300 <= status < 400:
         return Answer(status, f"The receiver answered {status}, and redirects are not followed. Change the URL.")
-    return Answer(status, f"The receiver answered {status}.")
+    return Answer(status, f"The receiver answered {status}.", retry_after(response.headers, datetime.now(UTC)))
 
 
 def _told(target: Target, error: Exception | None) -> str:

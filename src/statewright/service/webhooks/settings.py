@@ -36,6 +36,8 @@ class WebhookSettings:
     """Seconds for one try, from the look-up of the name to the status of the answer."""
     retry_after: Sequence[float] = (60, 300, 1800, 7200, 21600)
     """Seconds after each try that failed until the next; after the last of them a message has failed for good."""
+    longest_pause: float = 86400
+    """Seconds for which a receiver is left alone at most that asks for more time, by Retry-After."""
     disable_after: int = 10
     """How many messages in a row fail for good before a webhook is switched off."""
     at_once: int = 32

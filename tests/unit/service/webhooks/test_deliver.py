@@ -59,6 +59,13 @@ def test_pauses_grow_as_documented_with_a_little_more() -> None:
     assert outcome_of(replace(DELIVERY, attempts=5), DOWN, NOW, SETTINGS).status == "failed"
 
 
+@pytest.mark.parametrize(("asked", "least"), [(None, 60), (5.0, 60), (900.0, 900), (1e9, 86400)])
+def test_a_receiver_that_asks_for_time_is_given_it_within_bounds(asked: float | None, least: float) -> None:
+    outcome = outcome_of(DELIVERY, DOWN._replace(retry_after=asked), NOW, SETTINGS)
+    assert outcome.due_at is not None
+    assert least <= (outcome.due_at - NOW).total_seconds() <= least * 1.1
+
+
 def test_messages_that_failed_together_do_not_come_back_together() -> None:
     outcomes = [outcome_of(replace(DELIVERY, id=f"dlv_{number}"), DOWN, NOW, SETTINGS) for number in range(100)]
     assert len({one.due_at for one in outcomes}) > 90
