@@ -127,6 +127,11 @@ def test_messages_that_are_shown_have_names_of_their_own(driver: Any) -> None:
     assert [name.rpartition("-")[2] for name in names] == ["0", "1", "2"]
 
 
+def test_what_is_said_is_no_update_of_the_state(driver: Any) -> None:
+    app = app_of(Till(), ScriptedModel([LOOK, "done"]))
+    assert driver.stream(app, {}, stream_mode="updates", **THREAD) == [{"ask": {"ask": "done"}}]
+
+
 @pytest.mark.parametrize(
     "refused",
     [

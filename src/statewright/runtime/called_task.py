@@ -37,16 +37,20 @@ T = TypeVar("T")
 class CalledFunction:
     """A function with its name and policies."""
 
-    __slots__ = ("function", "guards", "is_coroutine", "name")
+    __slots__ = ("function", "guards", "is_coroutine", "name", "shows_result")
 
     def __init__(
         self,
         function: Callable[..., Any],
         name: str | None,
-        retry_policy: RetryPolicy | Sequence[RetryPolicy] | None,
-        cache_policy: CachePolicy | None,
-        timeout: TimeoutPolicy | Duration | None,
+        retry_policy: RetryPolicy | Sequence[RetryPolicy] | None = None,
+        cache_policy: CachePolicy | None = None,
+        timeout: TimeoutPolicy | Duration | None = None,
+        *,
+        shows_result: bool = True,
     ) -> None:
+        """`shows_result`: whether readers of the stream mode `updates` get what a call gives."""
+        self.shows_result = shows_result
         self.function = function
         self.name = name or getattr(function, "__name__", type(function).__name__)
         self.is_coroutine = is_coroutine_function(function)
@@ -387,7 +391,7 @@ class _Call:
 
     def _tell(self, value: Any) -> None:
         watch = self._scope.run.watch
-        if watch is not None and not self._scope.abandoned:
+        if watch is not None and self._called.shows_result and not self._scope.abandoned:
             watch.call_finished(self._scope, self._called.name, value)
 
 

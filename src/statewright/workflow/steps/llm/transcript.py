@@ -36,7 +36,8 @@ class Transcript:
         async def call() -> T:  # what is no coroutine function itself would go to a thread
             return await function()
 
-        return await call_task(CalledFunction(call, _named(what, self._number), None, None, None), (), {})
+        called = CalledFunction(call, _named(what, self._number), shows_result=False)
+        return await call_task(called, (), {})
 
     async def give_up(self) -> None:
         """Begin another conversation the next time."""
