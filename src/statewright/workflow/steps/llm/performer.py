@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any, cast
 
 from statewright.errors import InvalidUpdateError
@@ -43,7 +42,7 @@ class LlmPerformer:
         told = 0
         while True:
             answer = CheckedAnswer(await conversation.reply(), self._step)
-            failed = [Failed(*one) for one in await transcript.once("check", partial(self._checked, answer, execution))]
+            failed = await self._failed(answer, execution, transcript)
             try:
                 feedback = self._guard.feedback(failed, told)
                 if feedback is None:
@@ -54,8 +53,15 @@ class LlmPerformer:
             conversation.tell(feedback)
             told += 1
 
-    async def _checked(self, answer: CheckedAnswer, execution: Execution) -> list[list[str]]:
-        return [list(one) for one in await self._guard.failed(answer, execution)]
+    async def _failed(self, answer: CheckedAnswer, execution: Execution, transcript: Transcript) -> list[Failed]:
+        """The checks that the answer did not pass; each is made, and told, once."""
+        if not self._step.guardrails.post_checks:
+            return []
+
+        async def verdict() -> list[list[str]]:
+            return [list(one) for one in await self._guard.failed(answer, execution)]
+
+        return [Failed(*one) for one in await transcript.once("check", verdict)]
 
     def _result(self, answer: CheckedAnswer) -> StepResult:
         """What the answer does. Raises StepFailed, and InvalidUpdateError if it goes on where there is no step."""
