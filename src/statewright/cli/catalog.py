@@ -84,6 +84,7 @@ class _Collector:
         self._catalog = Catalog(
             handlers=registered.allowing(*project.handler_modules),
             models=lambda name: cast("ChatModel", everybody or _step_model(name, names)),
+            tools=project.tool_registry().some(project.functions),
             project=project,
             states_models={"default": everybody} if everybody is not None else None,
         )

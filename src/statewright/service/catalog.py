@@ -18,7 +18,7 @@ from statewright.ids import digest
 from statewright.models import ChatModel
 from statewright.runs import Json, StoredDefinition
 from statewright.runtime import CompiledGraph, StateGraph
-from statewright.workflow.steps import Definition, Handlers, compile_steps, read_definition
+from statewright.workflow.steps import Definition, Handlers, ToolsGiven, compile_steps, read_definition
 
 Kind = Literal["graph", "states", "steps"]
 PROJECT: str = ""
@@ -58,6 +58,8 @@ class Catalog:
     """What the task steps of definitions may call; those of `@task_handler` if none are given."""
     models: Models | None = None
     """What their llm steps may ask."""
+    tools: ToolsGiven = None
+    """What the models of their llm steps may use, besides handlers."""
     states_models: Any = None
     """Who answers in workflows in YAML, before what their files say: see `Workflow.compile`."""
     project: Any = None
@@ -176,7 +178,7 @@ class Catalog:
 
     def compile_steps(self, definition: Definition) -> CompiledGraph:
         """A workflow in JSON as a graph. Raises WorkflowError for handlers, tools and models that there are not."""
-        return compile_steps(definition, handlers=self.handlers, models=self.models)
+        return compile_steps(definition, handlers=self.handlers, models=self.models, tools=self.tools)
 
     def _compile_states(self, text: str) -> CompiledGraph:
         from statewright.workflow.states import load_workflow

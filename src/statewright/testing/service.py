@@ -19,7 +19,7 @@ from statewright.service.webhooks import WebhookSettings
 from statewright.testing.service_core import URL, Core
 from statewright.testing.service_operations import Operations
 from statewright.testing.service_rest import PATIENCE
-from statewright.workflow.steps import Handlers
+from statewright.workflow.steps import Handlers, ToolsGiven
 
 if TYPE_CHECKING:
     from statewright.client import AsyncClient, Client
@@ -31,9 +31,9 @@ class TestService(Operations[Blocking]):
     """A service for tests: in `with`, its methods block; in `async with`, those of what it gives are awaited.
 
     In memory, or in the SQLite file at `path`. Time begins at `start`, and passes in `advance`, `skip_to_next_timer`
-    and `run_to_rest` only. `handlers` are what task steps of definitions call, `models` what their llm steps ask.
-    `patience` are real seconds after which a call raises TimeoutError because something goes on without an end.
-    Further options go to `Service`: `store`, `instruments`, `logs`.
+    and `run_to_rest` only. `handlers` are what task steps of definitions call, `models` what their llm steps ask, and
+    `tools` what these models may use. `patience` are real seconds after which a call raises TimeoutError because
+    something goes on without an end. Further options go to `Service`: `store`, `instruments`, `logs`.
     """
 
     __test__: ClassVar[bool] = False
@@ -45,6 +45,7 @@ class TestService(Operations[Blocking]):
         handlers: Handlers | Mapping[str, Any] | None = None,
         definitions: Sequence[Any] = (),
         models: Any = None,
+        tools: ToolsGiven = None,
         path: str | os.PathLike[str] | None = None,
         start: datetime | None = None,
         settings: ServiceSettings | None = None,
@@ -58,6 +59,7 @@ class TestService(Operations[Blocking]):
                 handlers,
                 definitions,
                 models=models,
+                tools=tools,
                 path=path,
                 start=start,
                 settings=settings,

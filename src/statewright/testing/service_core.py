@@ -19,7 +19,7 @@ from statewright.service.workspaces import ensure_default_workspace
 from statewright.testing.service_clock import ServiceClock
 from statewright.testing.service_rest import Rest
 from statewright.testing.service_watch import TaskWatch, WatchedLedger, WatchedService
-from statewright.workflow.steps import Handlers
+from statewright.workflow.steps import Handlers, ToolsGiven
 
 if TYPE_CHECKING:
     from statewright.testing.in_process import InProcess
@@ -39,6 +39,7 @@ class Core:
         definitions: Sequence[Any],
         *,
         models: Any,
+        tools: ToolsGiven,
         path: str | os.PathLike[str] | None,
         start: datetime | None,
         settings: ServiceSettings | None,
@@ -55,7 +56,7 @@ class Core:
         self._tasks = TaskWatch(self.clock)
         more: dict[str, Any] = {**service, "instruments": [self._tasks, *service.get("instruments", ())]}
         self.service = WatchedService(
-            _catalog(graphs, handlers, definitions, models),
+            _catalog(graphs, handlers, definitions, models, tools),
             ledger=self._ledger,
             saver=saver,
             clock=self.clock,
@@ -158,10 +159,14 @@ class Core:
 
 
 def _catalog(
-    graphs: Mapping[str, Any], handlers: Handlers | Mapping[str, Any] | None, definitions: Sequence[Any], models: Any
+    graphs: Mapping[str, Any],
+    handlers: Handlers | Mapping[str, Any] | None,
+    definitions: Sequence[Any],
+    models: Any,
+    tools: ToolsGiven,
 ) -> Catalog:
     known = handlers if isinstance(handlers, Handlers) else Handlers(handlers)
-    catalog = Catalog(handlers=known, models=models)
+    catalog = Catalog(handlers=known, models=models, tools=tools)
     for name, graph in graphs.items():
         catalog.serve(name, graph)
     for definition in definitions:

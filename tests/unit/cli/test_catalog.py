@@ -99,6 +99,44 @@ def test_everything_wrong_is_told_at_once(folder: Path, flow: Path) -> None:
         assert part in said
 
 
+TOOLS = """
+from statewright.agents import tool
+
+@tool(approve=True)
+def pay(amount: int) -> str:
+    \"\"\"Pays.\"\"\"
+    return "paid"
+"""
+ASKING = {
+    "name": "ask",
+    "version": "1",
+    "steps": [
+        {"type": "llm", "name": "ask", "model": "gpt-5", "messages": [{"role": "user", "content": "Go."}]},
+    ],
+}
+
+
+def asking(folder: Path, *tools: str) -> None:
+    step = {**ASKING["steps"][0], "tools": [{"name": one} for one in tools]}  # type: ignore[dict-item]
+    (folder / "ask.json").write_text(json.dumps({**ASKING, "steps": [step]}), encoding="utf-8")
+    written(folder, '[graphs.ask]\nfile = "ask.json"\n[tools]\nroot = "."\npay = "till:pay"\nlost = "till:lost"\n')
+
+
+def test_models_of_steps_may_use_the_tools_of_the_project(folder: Path) -> None:
+    (folder / "till.py").write_text(TOOLS, encoding="utf-8")
+    asking(folder, "pay")
+    assert served(folder) == {"ask": "steps"}
+
+
+def test_tools_that_are_lost_or_not_the_projects_own_are_told(folder: Path) -> None:
+    (folder / "till.py").write_text(TOOLS, encoding="utf-8")
+    asking(folder, "lost", "read_file", "pya")
+    lost, built_in, odd = problems_of(folder)
+    assert "till:lost" in lost
+    assert "Nobody registered a tool 'read_file'" in built_in
+    assert "Did you mean 'pay'?" in odd
+
+
 def test_a_file_of_steps_keeps_its_own_description(folder: Path) -> None:
     (folder / "hands.py").write_text(HANDLERS, encoding="utf-8")
     (folder / "mail.json").write_text(steps("unit-greet"), encoding="utf-8")

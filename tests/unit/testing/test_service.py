@@ -14,7 +14,10 @@ import httpx
 import pytest
 
 from statewright import START, RetryPolicy, StateGraph, TimeoutPolicy, interrupt, sleep, wait_for_event
+from statewright.agents import tool
 from statewright.errors import InvalidRequest, NotFound
+from statewright.messages import Message, ToolCall
+from statewright.models import ModelResponse, ScriptedModel, Usage
 from statewright.runs import RunStatus
 from statewright.service import ServiceSettings
 from statewright.service.webhooks import WebhookSettings
@@ -177,6 +180,34 @@ def test_a_node_that_waits_for_the_clock_itself_is_left_to_it() -> None:
         assert run.status is RunStatus.RUNNING
         assert service.run_to_rest(run).status is RunStatus.FAILED
         assert service.clock.now() == BEGIN + timedelta(hours=1)
+
+
+def test_a_tool_of_a_model_is_approved_by_a_person(path: Path | None) -> None:
+    paid: list[int] = []
+
+    @tool(approve=lambda arguments, context: arguments["amount"] > 100)
+    def pay(amount: int) -> str:
+        """Pays."""
+        paid.append(amount)
+        return f"paid {amount}"
+
+    step = {"type": "llm", "name": "ask", "model": "m", "messages": [{"role": "user", "content": "Go."}]}
+    definition = {"name": "till", "version": "1", "steps": [{**step, "tools": [{"name": "pay"}]}]}
+    calls = [ToolCall("1", "pay", {"amount": 50}), ToolCall("2", "pay", {"amount": 200})]
+    model = ScriptedModel([ModelResponse(Message("", "assistant", tool_calls=calls), Usage(1, 1, 0.25)), "done"])
+    with TestService(definitions=[definition], models=model, tools=[pay], path=path) as service:
+        run = service.start("till")
+        (wait,) = service.client.interrupts.list().items
+        assert (wait.workflow_run_id, wait.value["arguments"], paid) == (run.id, {"amount": 200}, [50])
+        ended = service.answer(run, {"approved": True, "arguments": {"amount": 150}})
+        assert (ended.status, ended.output) == ("completed", {"ask": "done"})
+        assert paid == [50, 150]
+        assert (len(model.requests), ended.total_cost) == (2, 0.25)
+        (taken,) = service.client.runs.steps(run.id)
+        events = service.client.runs.events(run.id).items
+        told = [one for one in events if one.event_type in ("TOOL_CALLED", "LLM_CALL_COMPLETED")]
+        assert [one.event_type[:4] for one in told] == ["LLM_", "TOOL", "TOOL", "LLM_"]
+        assert {one.step_run_id for one in told} == {taken.id}
 
 
 def test_schedules_start_their_runs_in_order(path: Path | None) -> None:

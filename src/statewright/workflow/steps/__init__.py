@@ -5,6 +5,7 @@ from statewright.workflow.steps.context import StepContext
 from statewright.workflow.steps.failure import StepFailed
 from statewright.workflow.steps.handlers import Handlers, registered, task_handler
 from statewright.workflow.steps.llm.checks import CheckedAnswer, post_check
+from statewright.workflow.steps.llm.tools import ToolsGiven
 from statewright.workflow.steps.model import Definition
 from statewright.workflow.steps.program import StepsGraph
 from statewright.workflow.steps.read import read_definition
@@ -20,6 +21,7 @@ __all__ = [
     "StepFailure",
     "StepResult",
     "StepsGraph",
+    "ToolsGiven",
     "compile_steps",
     "post_check",
     "read_definition",

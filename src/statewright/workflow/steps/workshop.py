@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from statewright.errors import Problem, suggestion
+from statewright.errors import InvalidConfig, Problem, ToolError, suggestion
 from statewright.graph import is_coroutine_function
 from statewright.workflow.steps.handlers import Handler, Handlers, UnknownHandler, as_handlers
 from statewright.workflow.steps.kinds.approval import ApprovalPerformer
@@ -100,14 +100,20 @@ class Workshop:
 
     def _source(self, tool: LlmTool, step: LlmStep, where: str) -> ToolSource | None:
         """What does the work of a tool; notes a problem and gives None if nothing does."""
-        given = self._tools.get(tool.name)
-        if given is not None:
-            return GivenTool(tool, given)
+        if tool.name in self._tools:
+            return self._given(tool, where)
         if self._handlers.has(tool.name):
             return HandlerSource(tool, self._handlers.find(tool.name), step)
         hint = suggestion(tool.name, [*self._tools, *self._handlers.names], noun="Tools and handlers")
         self.problems.append(Problem(f"{where}.name", 0, 0, f"Nobody registered a tool {tool.name!r}.", hint))
         return None
+
+    def _given(self, tool: LlmTool, where: str) -> ToolSource | None:
+        try:
+            return GivenTool(tool, self._tools[tool.name])
+        except (ToolError, InvalidConfig) as error:
+            self.problems.append(Problem(f"{where}.name", 0, 0, str(error)))
+            return None
 
 
 def _nothing(values: Any) -> None:

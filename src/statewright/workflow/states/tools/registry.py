@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, cast
 
 from statewright.agents import Tool, ToolFunction, check_name
@@ -72,6 +72,10 @@ class ToolRegistry:
                 self._tools[name] = _as_tool(function, name)
         return self._tools[name]
 
+    def some(self, names: Iterable[str]) -> Mapping[str, Tool]:
+        """Some of the tools, each as `get` gives it when it is asked for."""
+        return _Some(self, names)
+
     def _nowhere(self, name: str) -> str:
         if SERVER in name:
             return (
@@ -85,6 +89,26 @@ class ToolRegistry:
             )
         hint = suggestion(name, self.names, noun="Tools")
         return f"There is no tool {name!r}. {hint} To add it, write in statewright.toml:\n{tool_stanza(name)}"
+
+
+class _Some(Mapping[str, Tool]):
+    def __init__(self, registry: ToolRegistry, names: Iterable[str]) -> None:
+        self._registry = registry
+        self._names = dict.fromkeys(names)
+
+    def __getitem__(self, name: str) -> Tool:
+        if name not in self._names:
+            raise KeyError(name)
+        return self._registry.get(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
 
 
 def tool_stanza(name: str) -> str:

@@ -6,7 +6,7 @@ Functions are found among the tools that the workflow was compiled with, and the
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol, cast
 
 from statewright.agents.tools import Tool, ToolContext, ToolFunction, ToolOptions
@@ -27,13 +27,33 @@ class ToolSource(Protocol):
     def bound(self, execution: Execution) -> Tool: ...
 
 
-def read_tools(given: ToolsGiven) -> dict[str, Tool]:
-    """The tools by name. Raises InvalidConfig for what is none, ToolError for one whose arguments cannot be told."""
-    if given is None:
-        return {}
+def read_tools(given: ToolsGiven) -> Mapping[str, Tool]:
+    """The tools by name; those of a map are made when they are asked for.
+
+    Raises InvalidConfig for what is none, ToolError for one whose arguments cannot be told.
+    """
     if isinstance(given, Mapping):
-        return {name: _as_tool(tool, name) for name, tool in cast("Mapping[str, Any]", given).items()}
-    return {tool.name: tool for tool in (_as_tool(one, None) for one in given)}
+        return NamedTools(cast("Mapping[str, Any]", given))
+    return {tool.name: tool for tool in (_as_tool(one, None) for one in given or ())}
+
+
+class NamedTools(Mapping[str, Tool]):
+    """Tools by the names that definitions use, each made when it is asked for: it may have to be imported."""
+
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        self._given = given
+
+    def __getitem__(self, name: str) -> Tool:
+        return _as_tool(self._given[name], name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._given
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._given)
+
+    def __len__(self) -> int:
+        return len(self._given)
 
 
 def _as_tool(given: Any, name: str | None) -> Tool:

@@ -40,6 +40,21 @@ def test_a_module_is_imported_when_its_tool_is_wanted(folder: Path) -> None:
     assert asyncio.run(tool.call({"one": 2}, context=ToolContext())) == 6
 
 
+def test_some_tools_are_imported_when_they_are_wanted(folder: Path) -> None:
+    name = module(folder)
+    registry = ToolRegistry(
+        {"triple": f"{name}:triple", "lost": f"{name}:lost", "add": add}, ToolSettings(folder=folder)
+    )
+    some = registry.some(["triple", "lost"])
+    assert (list(some), len(some), "triple" in some, "add" in some) == (["triple", "lost"], 2, True, False)
+    assert name not in sys.modules
+    assert some["triple"] is registry.get("triple")
+    with pytest.raises(ToolError):
+        some["lost"]
+    with pytest.raises(KeyError):
+        some["add"]
+
+
 def test_an_unknown_tool_shows_near_misses_and_the_stanza_to_add() -> None:
     with pytest.raises(ToolError) as caught:
         ToolRegistry({"read_graph": add}).get("read_grap")

@@ -36,7 +36,13 @@ def test_functions_become_tools() -> None:
     assert read_tools(read_tools([weather]).values()).keys() == {"weather"}
     assert read_tools(None) == {}
     with pytest.raises(InvalidConfig, match="The tool 'w' is 3"):
-        read_tools({"w": 3})
+        read_tools({"w": 3})["w"]
+
+
+def test_tools_with_names_are_made_when_they_are_wanted() -> None:
+    named = read_tools({"w": 3, "v": weather})
+    assert (list(named), len(named), "w" in named, "x" in named) == (["w", "v"], 2, True, False)
+    assert named["v"].description == "The weather."
 
 
 def test_a_tool_with_the_words_of_the_definition() -> None:
