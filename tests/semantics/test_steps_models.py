@@ -243,7 +243,9 @@ def test_no_model_answers(driver: Any) -> None:
 
 
 def test_a_model_that_is_nowhere_is_not_looked_for_again(driver: Any) -> None:
-    app = app_of({"retry": {"maxAttempts": 3}}, {})
+    models: dict[str, Any] = {"main": ScriptedModel(["done"])}
+    app = app_of({"retry": {"maxAttempts": 3}}, models)
+    models.clear()  # it was there when the workflow was compiled
     with pytest.raises(StepFailed, match="Nobody knows the model 'main'"):
         driver.invoke(app, {}, **THREAD)
     assert len(told(app, "LLM_CALL_FAILED")) == 1
@@ -325,6 +327,7 @@ def test_everything_that_is_nowhere_is_told_before_anything_runs() -> None:
                 "type": "llm",
                 "name": "c",
                 "model": "m",
+                "fallbackModels": ["n"],
                 "messages": USER,
                 "tools": [{"name": "wether"}],
                 "guardrails": {"postChecks": ["content_safty"]},
@@ -339,5 +342,6 @@ def test_everything_that_is_nowhere_is_told_before_anything_runs() -> None:
         "In 'steps[1].handler': Handlers may not come from module 'os'. Allowed modules: none. Handlers: enrich.",
         "In 'steps[2].tools[0].name': Nobody registered a tool 'wether'. Did you mean 'weather'? "
         "Tools and handlers: enrich, weather.",
+        "In 'steps[2].model': Nobody knows the model 'm'. Register it, or name its provider: provider:model.",
         "In 'steps[2].guardrails.postChecks[0]': There is no check 'content_safty'. Did you mean 'content_safety'?",
     ]

@@ -18,6 +18,7 @@ from statewright.errors import (
     StatewrightError,
     StorageUnavailable,
     ThreadBusy,
+    WorkflowError,
 )
 from statewright.graph import Command, RunStarter
 from statewright.runs import (
@@ -195,10 +196,8 @@ class RunAttempt:
         around, run = self._around, self._run
         try:
             app = await around.app_of(run)
-        except NotFound as error:
-            # It was served when the run began. Whoever mends that does not want the run to have failed meanwhile.
-            logger.warning("Run %s is put off: %s", run.id, error)
-            await self._put_off(around.clock.now() + _MISSING)
+        except (NotFound, WorkflowError) as error:
+            await self._missing(error)
             return
         except Exception as error:
             await self._fail(Progress(run, NO_GRAPH), error)
@@ -208,9 +207,8 @@ class RunAttempt:
             return
         around.prepare(progress)
         self._progress, progress.stopping = progress, self._stopping
-        if run.deadline_at is not None and run.deadline_at <= around.clock.now():
-            progress.stopping = "timeout"
-            await self._fail(progress, TimeoutError())
+        if self._is_late:
+            await self._time_out(progress)
             return
         recorder = RunRecorder(
             around.saver, around.ledger, progress, around.clock, around.hub, around.published, around.logs
@@ -322,6 +320,25 @@ class RunAttempt:
         finally:
             if timer is not None:
                 timer.cancel()
+
+    async def _missing(self, error: StatewrightError) -> None:
+        """Put off a run whose code is not here, or not all that its definition names.
+
+        It was there when the run began. Whoever mends that does not want the run to have failed meanwhile.
+        """
+        if self._is_late:
+            await self._time_out(Progress(self._run, NO_GRAPH))
+            return
+        logger.warning("Run %s is put off: %s", self.run_id, error)
+        await self._put_off(self._around.clock.now() + _MISSING)
+
+    @property
+    def _is_late(self) -> bool:
+        return self._run.deadline_at is not None and self._run.deadline_at <= self._around.clock.now()
+
+    async def _time_out(self, progress: Progress) -> None:
+        progress.stopping = "timeout"
+        await self._fail(progress, TimeoutError())
 
     async def _fail_if_unsaved(self, progress: Progress, error: BaseException) -> None:
         """Fail a run that has ended and could not save how."""

@@ -12,7 +12,7 @@ import pytest
 
 from statewright import END, START, RetryPolicy, StateGraph, interrupt, wait_for_event
 from statewright.checkpoint import Checkpointer, Hold
-from statewright.errors import NotFound
+from statewright.errors import NotFound, Problem, WorkflowError
 from statewright.promise import comes_later
 from statewright.runs import Approval, Insert, Ledger, Run, RunStatus, Signal, StepRun, Wait, where
 from statewright.runtime.awaiting import answered
@@ -135,13 +135,27 @@ async def test_a_thread_that_somebody_else_holds_is_tried_again(place: Place) ->
     assert now < run.due_at < now + timedelta(seconds=5)
 
 
-async def test_a_run_whose_graph_is_not_served_now_waits_for_it(place: Place) -> None:
-    place.error = NotFound("There is no graph 'g'.")
+MISSING = [NotFound("There is no graph 'g'."), WorkflowError([Problem("steps[0].handler", 0, 0, "There is none.")])]
+
+
+@pytest.mark.parametrize("error", MISSING)
+async def test_a_run_whose_code_is_not_here_now_waits_for_it(place: Place, error: Exception) -> None:
+    place.error = error
     await place.keep()
     await place.attempt().advance()
     run = await place.found()
     assert (run.claim, run.status) == (None, RunStatus.PENDING)
     assert run.due_at > place.clock.now()
+
+
+@pytest.mark.parametrize("error", MISSING)
+async def test_a_run_waits_for_its_code_as_long_as_it_has_time(place: Place, error: Exception) -> None:
+    place.error = error
+    place.run.deadline_at = place.clock.now()
+    await place.keep()
+    await place.attempt().advance()
+    run = await place.found()
+    assert (run.status, run.error["code"]) == (RunStatus.FAILED, "RUN_TIMEOUT")
 
 
 async def test_a_run_whose_graph_cannot_be_made_has_failed(place: Place) -> None:

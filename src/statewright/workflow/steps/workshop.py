@@ -83,7 +83,7 @@ class Workshop:
     # -- models
 
     def _llm(self, step: LlmStep, where: str, order: Order) -> Node:
-        problems = [*self._unknown_checks(step, where)]
+        problems = [*self._unknown_models(step, where), *self._unknown_checks(step, where)]
         sources = [self._source(one, step, f"{where}.tools[{place}]") for place, one in enumerate(step.tools)]
         self.problems.extend(problems)
         known = [source for source in sources if source is not None]
@@ -91,6 +91,12 @@ class Workshop:
             return _nothing
         performer = LlmPerformer(step, order, self._models, known, Guard(step, self._checks))
         return AwaitedStepNode(step, order, performer.perform)
+
+    def _unknown_models(self, step: LlmStep, where: str) -> Iterator[Problem]:
+        """That nobody could ever answer. Those of a list that are not here are skipped when it comes to that."""
+        if not any(self._models.knows(name) for name in (step.model, *step.fallback_models)):
+            hint = "Register it, or name its provider: provider:model."
+            yield Problem(f"{where}.model", 0, 0, f"Nobody knows the model {step.model!r}.", hint)
 
     def _unknown_checks(self, step: LlmStep, where: str) -> Iterator[Problem]:
         for place, name in enumerate(step.guardrails.post_checks):

@@ -18,7 +18,7 @@ async def awaited(ctx: Any) -> None: ...
 STEPS: list[dict[str, Any]] = [
     {"type": "task", "name": "plain", "handler": "plain"},
     {"type": "task", "name": "awaited", "handler": "awaited"},
-    {"type": "llm", "name": "llm", "model": "m", "messages": [{"role": "user", "content": "x"}]},
+    {"type": "llm", "name": "llm", "model": "gpt-5", "messages": [{"role": "user", "content": "x"}]},
     {"type": "wait", "name": "wait", "durationMs": 1},
     {"type": "condition", "name": "condition", "expression": "x", "trueStep": "wait", "falseStep": "wait"},
     {"type": "external_event", "name": "event", "signalType": "x"},

@@ -21,6 +21,10 @@ class StepModels:
     def __init__(self, given: ModelsGiven = None) -> None:
         self._find = _finder(given)
 
+    def knows(self, name: str) -> bool:
+        """Whether somebody would be asked under a name; whether it can be connected is another question."""
+        return self._find(name) is not None
+
     def find(self, name: str) -> ChatModel | None:
         """The model of a name; None for one that nobody knows.
 

@@ -50,3 +50,12 @@ def test_what_is_no_model(given: Any) -> None:
 )
 def test_providers_are_known_by_how_a_name_begins(name: str, expected: str | None) -> None:
     assert whole_name(name) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "known"),
+    [(None, False), ({"m": ScriptedModel([])}, True), ({"other": ScriptedModel([])}, False), (ScriptedModel([]), True)],
+)
+def test_whether_somebody_would_be_asked(given: Any, known: bool) -> None:
+    assert StepModels(given).knows("m") is known
+    assert StepModels(given).knows("gpt-5")
