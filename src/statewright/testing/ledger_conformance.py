@@ -677,13 +677,7 @@ class _Claims(_Suite):
             self.due("r4"),
         )
         assert self.claimed(ledger) == ["r1", "r4"]
-        for status in (RunStatus.RUNNING, RunStatus.WAITING, RunStatus.PAUSED, RunStatus.PENDING):
-            write(ledger, Update(Run, "r1", {"status": status, "claim": None}))
-            assert self.claimed(ledger) == []
-        for status in ENDED:
-            write(ledger, Update(Run, "r1", {"status": status}))
-            assert self.claimed(ledger) == ["r2"]
-            write(ledger, Update(Run, "r2", {"claim": None, "due_at": NOW}))
+        self._check_that_r2_follows_r1(ledger)
 
     def test_runs_of_a_queue_follow_each_other(self) -> None:
         ledger = self.ledger_of(
@@ -695,6 +689,10 @@ class _Claims(_Suite):
             self.due("r7"),
         )
         assert self.claimed(ledger) == ["r1", "r4", "r5", "r6", "r7"]
+        self._check_that_r2_follows_r1(ledger)
+
+    def _check_that_r2_follows_r1(self, ledger: Ledger) -> None:
+        """Runs in a row, of which the first is at work: nothing but its end lets the second one begin."""
         for status in (RunStatus.RUNNING, RunStatus.WAITING, RunStatus.PAUSED, RunStatus.PENDING):
             write(ledger, Update(Run, "r1", {"status": status, "claim": None}))
             assert self.claimed(ledger) == []
