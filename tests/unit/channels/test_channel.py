@@ -99,7 +99,7 @@ def test_how_long_and_for_whom_a_value_is_there(
         (Ephemeral(guard=True), Ephemeral(guard=True)),
         (Largest(2), Largest(2)),
     ],
-    ids=repr,
+    ids=lambda one: type(one).__name__,
 )
 def test_channels_are_equal_if_they_merge_alike(one: Channel, other: Channel) -> None:
     assert one == other

@@ -177,7 +177,7 @@ def test_what_a_call_refuses(call: Any, options: dict[str, Any], error: type[Sta
     assert said in str(caught.value)
 
 
-@pytest.mark.parametrize("given", [5, "text", ["x"], object()], ids=repr)
+@pytest.mark.parametrize("given", [5, "text", ["x"], object()], ids=["number", "text", "list", "object"])
 def test_input_of_the_wrong_shape_is_refused(call: Any, given: Any) -> None:
     with pytest.raises(InvalidUpdateError):
         call(chain("a").compile(), given)

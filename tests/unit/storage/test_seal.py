@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import os
+import random
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from statewright.storage.seal import Seal
 
 KEY = bytes(range(32))
 LONG = b"what is said again " * 100
-PLAIN = [b"", b"\x80", b"\xa5hello", LONG, os.urandom(2000).replace(b"\xc1", b"")]
+PLAIN = [b"", b"\x80", b"\xa5hello", LONG, random.Random(1).randbytes(2000).replace(b"\xc1", b"")]
 
 
 def seals() -> list[Seal]:
