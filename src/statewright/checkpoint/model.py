@@ -51,6 +51,11 @@ class Task:
         """Worked out when it is asked for: most tasks never are. Stays the same through fork, copy and update."""
         return task_id(self.origin, self.position)
 
+    @property
+    def planned_id(self) -> TaskId:
+        """The id of the task of a superstep: of this one, or of the one that has called it. The log knows no others."""
+        return task_id(self.origin, self.position)
+
     def __repr__(self) -> str:
         arg = "" if self.arg is NO_ARG else f", {self.arg!r}"
         return f"Task({self.node!r}{arg})"

@@ -233,7 +233,7 @@ class Runtime(Generic[Ctx]):
     def record(self, kind: DurableKind, data: Mapping[str, Any]) -> None:
         """Add an event to the log of the run, told to instruments at once.
 
-        It is saved with the superstep, or before, with the next result that goes into the journal.
+        It is saved with the superstep, or before, with the next result of the task that goes into the journal.
         """
         self._host.record(kind, data)
 

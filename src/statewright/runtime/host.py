@@ -14,7 +14,7 @@ from statewright.checkpoint import Interrupt
 from statewright.clock import Clock
 from statewright.events import DurableKind
 from statewright.graph import ExecutionInfo, StreamWriter
-from statewright.ids import TaskId, interrupt_id, task_id
+from statewright.ids import TaskId, interrupt_id
 from statewright.runtime.child_run import start_run
 from statewright.runtime.journal import journalled
 from statewright.runtime.scope import Scope
@@ -86,9 +86,7 @@ class RuntimeHost:
             return
         run, task = scope.run, scope.task
         if run.saver is not None and task is not None and scope.checkpoint is not None:
-            # What a task notes that another one has called is that one's: the log knows the tasks of supersteps.
-            owner = task_id(task.origin, task.position)
-            run.note((kind, scope.checkpoint.step + 1, task.node, owner, data))
+            run.note((kind, scope.checkpoint.step + 1, task.node, task.planned_id, data))
         if run.watch is not None:
             run.watch.noted(scope, kind, data)
 

@@ -18,7 +18,6 @@ from statewright.fingerprint import fingerprint
 from statewright.graph import is_coroutine_function
 from statewright.ids import CheckpointId
 from statewright.promise import comes_later
-from statewright.runtime.run import Run
 from statewright.runtime.scope import Scope
 
 
@@ -86,14 +85,21 @@ def record(scope: Scope, key: JournalKey, entry: JournalEntry) -> Any:
     if run.saves_at_rest:
         _save_checkpoint(scope)
     known, hold = Pending(journal={key: entry}), run.hold()
-    return run.saver.save_results(run.line, CheckpointId(scope.checkpoint.id), known, hold=hold, log=_noted(run, hold))
+    return run.saver.save_results(
+        run.line, CheckpointId(scope.checkpoint.id), known, hold=hold, log=_noted(scope, hold)
+    )
 
 
-def _noted(run: Run, hold: Hold | None) -> Log | None:
-    """What tasks have noted: who finds an entry in the journal later does not note again what its work was."""
-    if not run.noted or not (run.claimed or run.nested):  # else the run has not told yet that it has begun
+def _noted(scope: Scope, hold: Hold | None) -> Log | None:
+    """What the task has noted: who finds an entry in the journal later does not note again what its work was.
+
+    What others have noted stays for entries of their own: each is written with its work, or not at all.
+    """
+    run, task = scope.run, scope.task
+    if task is None or not run.noted or not (run.claimed or run.nested):  # it has not told yet that it has begun
         return None
-    return Log(run.run_id, hold.now if hold is not None else run.clock.now(), run.take_noted())
+    noted = run.take_noted(task.planned_id)
+    return Log(run.run_id, hold.now if hold is not None else run.clock.now(), noted) if noted else None
 
 
 def _save_checkpoint(scope: Scope) -> None:

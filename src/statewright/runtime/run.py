@@ -209,10 +209,14 @@ class Run:
         with _noting:
             self.noted = (*self.noted, entry)
 
-    def take_noted(self) -> tuple[Entry, ...]:
-        """What tasks have noted for the log, to be written now."""
+    def take_noted(self, task: TaskId | None = None) -> tuple[Entry, ...]:
+        """What tasks have noted for the log, or one of them has, to be written now."""
         with _noting:
-            noted, self.noted = self.noted, ()
+            if task is None:
+                noted, self.noted = self.noted, ()
+            else:
+                noted = tuple(entry for entry in self.noted if entry[3] == task)
+                self.noted = tuple(entry for entry in self.noted if entry[3] != task)
         return noted
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
@@ -85,6 +86,36 @@ def test_what_was_recorded_goes_with_what_is_done_once(tmp_path: Any, durability
         assert [one.kind for one in made.get_events(thread_id="t")][:2] == ["run_started", "model_called"]
         assert made.invoke(None, thread_id="t") == {"x": 1}
         assert [one.kind for one in made.get_events(thread_id="t")].count("model_called") == 1
+
+
+def test_what_one_task_has_recorded_does_not_go_with_the_work_of_another(tmp_path: Any) -> None:
+    recorded, stepped, seen = threading.Event(), threading.Event(), list[Any]()
+
+    def kinds() -> list[str]:
+        return [one.kind for one in made.get_events(thread_id="t") if one.kind in ("tool_called", "model_called")]
+
+    def asks(runtime: Runtime[Any]) -> dict[str, int]:
+        runtime.record("model_called", {"model": "m"})
+        recorded.set()
+        assert stepped.wait(10)
+        seen.append(kinds())
+        runtime.step("ask", int)
+        seen.append(kinds())
+        return {"x": 1}
+
+    def steps(runtime: Runtime[Any]) -> None:
+        assert recorded.wait(10)
+        runtime.step("use", lambda: runtime.record("tool_called", {"tool": "t"}))
+        stepped.set()
+
+    graph = StateGraph({"x": int})
+    for node in (asks, steps):
+        graph.add_node(node.__name__, node)
+        graph.add_edge(START, node.__name__)
+    with SqliteSaver(tmp_path / "x.db") as saver:
+        made = graph.compile(saver)
+        assert made.invoke({"x": 0}, thread_id="t") == {"x": 1}
+        assert [*seen, kinds()] == [["tool_called"], *[["tool_called", "model_called"]] * 2]
 
 
 def test_what_a_called_task_records_is_that_of_its_node() -> None:
