@@ -477,10 +477,10 @@ class CheckpointConflict(StorageError):
         self.thread_id = thread_id
         self.expected = expected
         self.found = found
-        super().__init__(
-            f"Thread {thread_id!r} is at checkpoint {found or 'none'}, but this run goes on from "
-            f"{expected or 'none'}: another run has moved it. Nothing was written; load the thread and try again."
-        )
+        what = f"is at checkpoint {found or 'none'}, and {expected or 'none'} was read: another run has moved it"
+        if expected == found:
+            what = f"was worked on by another caller after checkpoint {found or 'none'} was read"
+        super().__init__(f"Thread {thread_id!r} {what}. Nothing was written; load the thread and try again.")
 
 
 class ThreadBusy(StorageError):
@@ -490,7 +490,7 @@ class ThreadBusy(StorageError):
         self.thread_id = thread_id
         self.owner = owner
         super().__init__(
-            f"Thread {thread_id!r} is being advanced by run {owner!r} (its lease ends at {until}). "
+            f"Thread {thread_id!r} is being advanced by run {owner.partition('@')[0]!r} (its lease ends at {until}). "
             f"Nothing was written. Wait for it, or pass on_busy='enqueue', 'interrupt' or 'rollback'."
         )
 
@@ -502,10 +502,23 @@ class Fenced(StorageError):
         self.thread_id = thread_id
         self.owner = owner
         self.found = found
-        holder = f"run {found!r} has taken it over" if found else "nobody does"
+        holder = f"run {found.partition('@')[0]!r} has taken it over" if found else "no run does"
         super().__init__(
-            f"Run {owner!r} does not hold thread {thread_id!r} any more: {holder}. "
+            f"Run {owner.partition('@')[0]!r} does not hold thread {thread_id!r} any more: {holder}. "
             f"What it still wanted to save was refused. Load the thread to see where it stands."
+        )
+
+
+class JournalConflict(StorageError):
+    """A step that is recorded already was to be recorded again. The first record stays."""
+
+    def __init__(self, task_id: str, name: str, ordinal: int) -> None:
+        self.task_id = task_id
+        self.name = name
+        self.ordinal = ordinal
+        super().__init__(
+            f"Step {name!r} (call {ordinal + 1}) of task {task_id} is recorded already. Its first result stays, and "
+            f"this one was not saved. Run the task again to go on from the first."
         )
 
 

@@ -20,6 +20,7 @@ from statewright.checkpoint.model import (
     InterruptKind,
     Joins,
     JournalEntry,
+    JournalKey,
     Pending,
     Source,
     Task,
@@ -191,10 +192,14 @@ def plain_pending(pending: Pending, serde: Serde) -> list[Entry]:
     entries += [(ERRORS, task, error) for task, error in pending.errors.items()]
     entries += [(ATTEMPTS, task, count) for task, count in pending.attempts.items()]
     entries += [(RETRIES, task, microseconds(at)) for task, at in pending.retries.items()]
-    entries += [
-        (JOURNAL, f"{task}{_BETWEEN}{n}{_BETWEEN}{name}", list(one)) for (task, name, n), one in pending.journal.items()
-    ]
+    entries += [(JOURNAL, journal_text(key), list(one)) for key, one in pending.journal.items()]
     return [*entries, (PAUSED, "", True)] if pending.paused else entries
+
+
+def journal_text(key: JournalKey) -> str:
+    """Return the stored form of a journal key."""
+    task, name, ordinal = key
+    return f"{task}{_BETWEEN}{ordinal}{_BETWEEN}{name}"
 
 
 def made_pending(entries: Sequence[Entry], frontier: Sequence[Task], serde: Serde) -> Pending:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Literal, NamedTuple
 
+from statewright.checkpoint.holders import is_holder_gone
 from statewright.events import Log
 from statewright.ids import CheckpointId, InterruptId, TaskId, task_id
 
@@ -295,6 +296,8 @@ class Hold(NamedTuple):
     """How long the run holds the thread from now on, unless it writes again; None lets go with this write."""
     claims: bool = False
     """Whether the run takes the thread with this write. Otherwise it must still have it."""
+    expected_epoch: int | None = None
+    """With a claim: the epoch that the thread had when the run loaded it, or the claim is refused. None accepts any."""
 
 
 class Lease(NamedTuple):
@@ -302,10 +305,15 @@ class Lease(NamedTuple):
 
     owner: str
     epoch: int
-    """Higher than that of every run before."""
+    """Counts the changes of holder: each claim, each release, each revival of a lapsed lease, and each write that
+    names no holder. Between two loads of equal epochs only a live holder can have written."""
     until: datetime
     wanted: str | None = None
     """What another run wants of the owner: `interrupt` or `rollback`."""
+
+    def has_lapsed(self, now: datetime) -> bool:
+        """Return whether another run may take the thread: the time is over, or the holder exists no more."""
+        return self.until <= now or is_holder_gone(self.owner)
 
 
 class Line(NamedTuple):
@@ -372,6 +380,10 @@ class SavedCheckpoint:
     metadata: Mapping[str, Any]
     pending: Pending
     graph_version: str | None = None
+    epoch: int | None = field(default=None, compare=False)
+    """Of a loaded checkpoint, the epoch of its thread (see `Lease.epoch`); None in a history."""
+    lease: Lease | None = field(default=None, compare=False)
+    """Of a loaded checkpoint, the lease on its thread, read together with it."""
 
     @property
     def id(self) -> CheckpointId:

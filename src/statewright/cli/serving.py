@@ -17,9 +17,9 @@ from statewright.cli.database import made, place_of
 from statewright.cli.failure import WrongUse
 from statewright.cli.options import MEMORY, VARIABLE
 from statewright.clock import SystemClock
+from statewright.promise import resolved
 from statewright.runs import DEFAULT_WORKSPACE, ApiKey, Ledger, Run
 from statewright.runtime.awaiting import answered
-from statewright.runtime.saver_calls import resolved
 from statewright.server import ServerSettings
 from statewright.server.settings import is_loopback
 from statewright.service import Catalog, Service, ServiceSettings

@@ -79,7 +79,7 @@ def prune(
     from statewright.checkpoint import PrunePolicy
     from statewright.cli.database import check_thread, opened
     from statewright.cli.known_types import with_stand_ins
-    from statewright.runtime.saver_calls import resolved
+    from statewright.promise import resolved
 
     if keep is None and since is None:
         raise WrongUse("Say what is to be kept: --keep N, or --since DURATION.")
@@ -101,7 +101,7 @@ def copy(
 ) -> None:
     """Give a new thread all that a thread has: its history, its branches, its questions."""
     from statewright.cli.database import check_thread, opened
-    from statewright.runtime.saver_calls import resolved
+    from statewright.promise import resolved
 
     if not new:
         raise WrongUse("The copy needs an id that is not empty.")
@@ -117,7 +117,7 @@ def rm(
 ) -> None:
     """Forget a thread for good."""
     from statewright.cli.database import check_thread, opened
-    from statewright.runtime.saver_calls import resolved
+    from statewright.promise import resolved
 
     with opened(database, key_file) as saver:
         check_thread(saver, thread)
@@ -129,7 +129,7 @@ def rm(
 
 def check_free(saver: Checkpointer, thread: str) -> None:
     """Raise WrongUse if there is such a thread."""
-    from statewright.runtime.saver_calls import resolved
+    from statewright.promise import resolved
 
     if resolved(saver.branches(thread)):
         raise WrongUse(f"There is a thread {thread!r} already. Give another id, or remove it: statewright threads rm.")
@@ -139,7 +139,7 @@ def check_at_rest(saver: Checkpointer, thread: str) -> None:
     """Raise WrongUse if a run holds the thread."""
     from statewright.cli.describe import is_held
     from statewright.cli.table import moment
-    from statewright.runtime.saver_calls import resolved
+    from statewright.promise import resolved
 
     lease = resolved(saver.lease(thread))
     if lease is not None and is_held(lease):

@@ -37,7 +37,7 @@ def show(
     from statewright.cli.describe import status_of
     from statewright.cli.known_types import allow_types, pointing_to_graph
     from statewright.cli.show import as_json
-    from statewright.runtime.saver_calls import resolved
+    from statewright.promise import resolved
 
     with opened(database, key_file) as saver, pointing_to_graph(saver.serde, graph):
         allow_types(saver, graph)

@@ -20,13 +20,13 @@ from statewright.errors import NodeTimeoutError, RunCancelled
 from statewright.fingerprint import fingerprint
 from statewright.graph import Graph
 from statewright.ids import CheckpointId, TaskId
+from statewright.promise import resolved
 from statewright.runtime.attempt import asked, begin, conclude, given, perform, settle
 from statewright.runtime.effects import Outcome
 from statewright.runtime.guards import NO_GUARDS, Guards
 from statewright.runtime.limits import Slots
 from statewright.runtime.program import NodeProgram
 from statewright.runtime.run import Run
-from statewright.runtime.saver_calls import resolved
 from statewright.runtime.scope import Attempt, Scope, enter_scope
 from statewright.runtime.worker_threads import workers
 

@@ -19,7 +19,7 @@ from statewright.runtime.limits import Slots
 from statewright.runtime.program import NodeProgram
 from statewright.runtime.scope import Attempt, Scope, enter_scope
 from statewright.runtime.thread_calls import call_in_thread
-from statewright.runtime.turns import Ticket
+from statewright.runtime.thread_queue import Ticket
 
 
 async def perform_guarded_async(

@@ -24,10 +24,10 @@ from statewright.fingerprint import fingerprint
 from statewright.graph import CachePolicy, RetryPolicy, TimeoutPolicy, is_coroutine_function
 from statewright.graph.policy import as_retries, as_timeout
 from statewright.ids import TaskId
+from statewright.promise import resolved
 from statewright.runtime.attempts import Ask, Take, TaskEffect, Try, Wait, admitted, lent, take, time_left, wait
 from statewright.runtime.guards import Guards
 from statewright.runtime.journal import recall, record, told, wait_for, wait_for_async
-from statewright.runtime.saver_calls import resolved
 from statewright.runtime.scope import Attempt, Scope, current_scope, enter_scope
 from statewright.runtime.worker_threads import DEFAULT_THREADS, workers
 

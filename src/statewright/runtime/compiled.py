@@ -7,20 +7,33 @@ Compiled graphs are never changed by running, and may be shared between threads 
 from __future__ import annotations
 
 import itertools
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypedDict, TypeVar, Unpack, cast
 
 from statewright.cache import Cache
-from statewright.checkpoint import Checkpointer, Interrupt, Line, Pruned, PrunePolicy, ThreadEntry
-from statewright.clock import Clock, SystemClock
-from statewright.errors import InternalError, InvalidConfig, InvalidResume, suggestion
+from statewright.checkpoint import (
+    Checkpointer,
+    Hold,
+    Interrupt,
+    Line,
+    Pruned,
+    PrunePolicy,
+    ThreadEntry,
+    checked_lease,
+    new_owner,
+)
+from statewright.clock import Clock, Duration, SystemClock
+from statewright.errors import Fenced, InternalError, InvalidConfig, InvalidResume, suggestion
 from statewright.events import Event
 from statewright.graph import Budget, Command, Graph, Memory, ParentCommand, RunStarter
 from statewright.ids import draw_run_id
+from statewright.promise import resolved
 from statewright.runtime.attempts import cached_name
 from statewright.runtime.batch import config_at, recorded, run_beside, run_beside_async
+from statewright.runtime.claim import Claim
 from statewright.runtime.config import (
     DURABILITIES,
     ON_BUSY,
@@ -32,20 +45,22 @@ from statewright.runtime.config import (
 )
 from statewright.runtime.control import RunControl
 from statewright.runtime.drive_sync import drive_sync, parts_of
-from statewright.runtime.effects import Rest
+from statewright.runtime.effects import Effect, Rest
 from statewright.runtime.instrument import Instrument
 from statewright.runtime.interrupt import ChildCommand, Paused
 from statewright.runtime.iterate import Halt, StepIterator, StepWatch
+from statewright.runtime.lifecycle import run_to_rest, take_turn
 from statewright.runtime.limits import Slots
 from statewright.runtime.program import Program, Validate
 from statewright.runtime.run import Run
-from statewright.runtime.saver_calls import perform_all, resolved
+from statewright.runtime.saver_calls import perform_all
 from statewright.runtime.scope import Scope, current_scope
 from statewright.runtime.snapshot import StateSnapshot, empty_snapshot, snapshot_of
-from statewright.runtime.start import TIMED_OUT, run_to_rest
+from statewright.runtime.start import TIMED_OUT
 from statewright.runtime.stream import INTERRUPT, StreamView, checked_modes, shown_values
 from statewright.runtime.subgraph import Pairs, call_line, call_namespace, check_free, shared
 from statewright.runtime.subgraph_state import callers_run_again, graph_at, node_path, subgraphs_of, with_subgraphs
+from statewright.runtime.thread_queue import leave_queue
 from statewright.runtime.thread_state import Update, diff, forked, load_saved, rolled_back, saved_before, updated
 from statewright.runtime.watch import Printed, Watch, instrument_listeners
 from statewright.state import UnknownKeys, check_value, context_json_schema, json_schema
@@ -131,8 +146,10 @@ class CompiledGraph:
         keep_calls: bool = False,
         instruments: Sequence[Instrument] = (),
         clock: Clock | None = None,
+        lease: Duration | None = None,
     ) -> None:
         self.graph = graph
+        self._lease = checked_lease(lease)
         self._keep_calls = keep_calls
         self.checkpointer = checkpointer
         self.cache = cache
@@ -451,7 +468,7 @@ class CompiledGraph:
     ) -> dict[str, Any]:
         """Several updates `(values, as_node)` as one superstep, in their order."""
         run = self._thread_run(config, options)
-        line, head = perform_all(run, updated(run, updates, cancel_pending=cancel_pending))
+        line, head = _change_thread(run, lambda: updated(run, updates, cancel_pending=cancel_pending))
         if line.namespace:
             callers_run_again(run)
         return checkpoint_config(line, head)
@@ -464,19 +481,43 @@ class CompiledGraph:
         thread_id, run_id = cast(Line, run.line).thread_id, run.settings.run_id
         return resolved(cast(Checkpointer, run.saver).events(thread_id, run_id=run_id, after=after, limit=limit))
 
-    def fork(self, config: Any, *, branch: str | None = None, thread_id: str | None = None) -> dict[str, Any]:
+    def fork(
+        self,
+        config: Any,
+        *,
+        branch: str | None = None,
+        thread_id: str | None = None,
+        on_busy: str | None = None,
+    ) -> dict[str, Any]:
         """Make a checkpoint the head of a new branch, or of its own branch again; the config of that head.
 
         Tasks that were due there are due again with their ids, what had landed is kept, answers are not.
         """
-        run = self._thread_run(config, {"thread_id": thread_id})
-        line, head = perform_all(run, forked(run, branch))
+        run = self._thread_run(config, {"thread_id": thread_id, "on_busy": on_busy})
+        line, head = _change_thread(run, lambda: forked(run, branch), may_reload=True)
         return checkpoint_config(line, head)
 
     def roll_back(self, config: Any = None, **options: Unpack[CallOptions]) -> None:
         """Put the thread back to where it was before its last input, as a new head: history keeps what was undone."""
         run = self._thread_run(config, options)
-        perform_all(run, rolled_back(run, releases=True))
+        _change_thread(run, lambda: rolled_back(run, releases=True))
+
+    def release(self, thread_id: str) -> None:
+        """Take a thread from the run that holds it, whether or not that run still exists; nothing if it is free.
+
+        For a holder that is gone for good on another machine, or hangs: others need not wait for its lease. If it
+        still runs, its next write is refused with `Fenced`.
+        """
+        saver = self._needed_saver()
+        thread_id = str(thread_id)
+        lease = resolved(saver.lease(thread_id))
+        if lease is not None:
+            with suppress(Fenced):  # it has let go by itself, or another run has the thread by now
+                resolved(saver.renew(thread_id, Hold(lease.owner, self._clock.now(), None)))
+
+    async def arelease(self, thread_id: str) -> None:
+        """`release`, without blocking the running event loop."""
+        await _in_thread(self.release, thread_id)
 
     def diff(self, before: Any, after: Any, **options: Unpack[CallOptions]) -> dict[str, tuple[Any, Any]]:
         """For each field that differs between two checkpoints, which two configs name, its value in both."""
@@ -627,6 +668,7 @@ class CompiledGraph:
             watch=watch,
             slots=(Slots(settings.max_concurrency),) if settings.max_concurrency is not None else (),
             owner=_new_owner(settings) if line is not None else None,
+            claim=self._claim() if line is not None else None,
             keeps_calls=self._keep_calls,
             starter=self._starter,
             **self._call_options(options),
@@ -672,6 +714,7 @@ class CompiledGraph:
             watch=watch,
             slots=(*caller.slots, *own_slots),
             owner=caller.owner if line is not None else None,
+            claim=caller.claim if line is not None else None,
             answers=caller.answers,
             run_id=caller.run_id,
             namespace=namespace,
@@ -765,8 +808,15 @@ class CompiledGraph:
             saver=self.checkpointer,
             line=line._replace(namespace=namespace),
             owner=_new_owner(settings),
+            claim=self._claim(),
+            on_busy=cast(Any, checked_choice("on_busy", options.get("on_busy"), ON_BUSY) or "reject"),
             namespace=namespace,
         )
+
+    def _claim(self) -> Claim:
+        """Return a claim on a thread that is not made yet."""
+        lease = self._lease if self._lease is not None else getattr(self.checkpointer, "lease_duration", None)
+        return Claim(lease)
 
     def _streamed(
         self, config: Any, options: Mapping[str, Any], stream_mode: Any, subgraphs: bool, version: str
@@ -852,7 +902,18 @@ def _naming(options: Mapping[str, Any]) -> Any:
 def _new_owner(settings: Settings) -> str:
     """A name for the hold of a run on its thread: no other run has it, even of the same run id."""
     drawn = draw_run_id()
-    return drawn if settings.run_id is None else f"{settings.run_id}/{drawn}"
+    return new_owner(drawn if settings.run_id is None else f"{settings.run_id}/{drawn}")
+
+
+def _change_thread(run: Run, change: Callable[[], Generator[Effect, Any, T]], *, may_reload: bool | None = None) -> T:
+    """Perform a change of a thread from outside a run, when its turn comes (`on_busy`); what the change returns."""
+    if may_reload is None:
+        may_reload = run.settings.checkpoint_id is None
+    try:
+        result = perform_all(run, take_turn(run, change, may_reload=may_reload))
+    finally:
+        leave_queue(run)
+    return cast(T, result)  # a rest instead only where a run is stopped, and this one has no control
 
 
 def _drive(run: Run, given: Any) -> None:

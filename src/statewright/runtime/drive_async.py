@@ -8,40 +8,50 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
+from contextlib import nullcontext
 from typing import Any, cast
 
 from statewright.checkpoint import Checkpoint, Task
-from statewright.errors import CheckpointConflict, ThreadBusy
 from statewright.ids import draw_checkpoint_id
 from statewright.promise import comes_later
 from statewright.runtime.attempt import perform
 from statewright.runtime.attempt_async import perform_async
 from statewright.runtime.attempts_async import lent_async, pause, perform_guarded_async
-from statewright.runtime.awaiting import answered, awaited_in_any_case
+from statewright.runtime.awaiting import answered, wait_in_any_case
 from statewright.runtime.control import RunControl
 from statewright.runtime.drive_sync import lanes_of
-from statewright.runtime.effects import Core, Effect, Emit, Outcome, RunTasks, Save, SaveCallers
+from statewright.runtime.effects import (
+    CLAIM_REFUSALS,
+    AwaitTurn,
+    Core,
+    Effect,
+    Emit,
+    Outcome,
+    RunTasks,
+    Save,
+    SaveCallers,
+    is_claim,
+)
 from statewright.runtime.executor import InlineExecutor, ThreadExecutor
+from statewright.runtime.lifecycle import run_to_rest
 from statewright.runtime.loop_executor import DEFAULT_IN_FLIGHT, LoopExecutor
 from statewright.runtime.program import NodeProgram
 from statewright.runtime.run import Run
-from statewright.runtime.saver_calls import ask_saver, handed_over, perform_all, save_callers
+from statewright.runtime.saver_calls import ask_saver, handed_over, save_callers
 from statewright.runtime.scope import Scope, current_scope, enter_scope, leave_scope
-from statewright.runtime.start import run_to_rest
 from statewright.runtime.superstep import Superstep
 from statewright.runtime.thread_calls import call_in_thread
-from statewright.runtime.thread_state import rolled_back
-from statewright.runtime.turns import (
+from statewright.runtime.thread_queue import (
     FIRST_LOOK,
     LONGEST_LOOK,
-    Keeper,
-    Ticket,
-    in_line,
+    LeaseRenewer,
+    enter_queue,
     is_first,
     is_over,
+    is_stopped,
     lease_of,
-    may_wait,
     next_look,
+    request_thread,
 )
 from statewright.runtime.watch import StreamBuffer, tell_broken_off
 from statewright.runtime.worker_threads import DEFAULT_THREADS
@@ -129,11 +139,11 @@ async def drive_held(run: Run, given: Any) -> None:
         await _drive_within(run, given)
         return
     run.control = run.control or RunControl()
-    keeper = Keeper(run)
+    renewer = LeaseRenewer(run)
     try:
-        await _in_turn(run, given)
+        await drive_async(run, run_to_rest(run, given))
     finally:
-        keeper.end()
+        renewer.end()
 
 
 async def _drive_within(run: Run, given: Any) -> None:
@@ -149,37 +159,24 @@ async def _drive_within(run: Run, given: Any) -> None:
         run.live.pop(run.namespace, None)
 
 
-async def _in_turn(run: Run, given: Any) -> None:
-    """Drive a run; while another one holds its thread, do what `on_busy` says."""
-    try:
-        await drive_async(run, run_to_rest(run, given))
-        return
-    except (ThreadBusy, CheckpointConflict) as busy:
-        if not may_wait(run, busy):
-            raise
-    with in_line(run) as ticket:
-        while True:
-            await _await_turn(run, ticket)
-            try:
-                if run.on_busy == "rollback":
-                    perform_all(run, rolled_back(run))
-                await drive_async(run, run_to_rest(run, given))
-                return
-            except (ThreadBusy, CheckpointConflict) as busy:
-                if not may_wait(run, busy):
-                    raise
-
-
-async def _await_turn(run: Run, ticket: Ticket) -> None:
-    """Wait until it is the run's turn and its thread is free."""
+async def _await_turn(run: Run, holder: str) -> tuple[bool, asyncio.CancelledError | None]:
+    """Wait until it is the run's turn and its thread is free; whether it came, and the cancellation if one did."""
+    ticket = enter_queue(run)
     seconds = FIRST_LOOK
-    while True:
-        ticket.called.clear()
-        first = is_first(run, ticket)
-        if first and is_over(run, await answered(lease_of(run))):
-            return
-        await pause(run.clock, seconds if first else LONGEST_LOOK, ticket)
-        seconds = next_look(seconds, first=first)
+    try:
+        await answered(request_thread(run, holder))
+        with run.control.calling(ticket.call) if run.control is not None else nullcontext():
+            while True:
+                ticket.called.clear()
+                if is_stopped(run):
+                    return False, None
+                first = is_first(run, ticket)
+                if first and is_over(run, await answered(lease_of(run))):
+                    return True, None
+                await pause(run.clock, seconds if first else LONGEST_LOOK, ticket)
+                seconds = next_look(seconds, first=first)
+    except asyncio.CancelledError as signal:
+        return False, signal
 
 
 class _Cancelled(Exception):  # a signal between two functions of this module
@@ -234,21 +231,35 @@ async def _perform_effect(run: Run, effect: Effect) -> tuple[Any, asyncio.Cancel
         return run.watch.emit(effect.event) if run.watch is not None else None, None
     if type(effect) is SaveCallers:
         return await call_in_thread(save_callers, effect.caller), None
+    if type(effect) is AwaitTurn:
+        return await _await_turn(run, effect.holder)
     if type(effect) is Save and effect.commit.overlaps:
         before = handed_over(run, ask_saver(run, effect))
-        return await awaited_in_any_case(before) if before is not None else (None, None)
+        if before is None:
+            return None, None
+        signal = await wait_in_any_case(before)
+        return before.result(), signal
     signal = await _flush(run) if run.unsaved is not None else None
-    answer = ask_saver(run, effect)
-    if comes_later(answer):
-        answer, later = await awaited_in_any_case(answer)
-        return answer, later or signal
+    try:
+        answer = ask_saver(run, effect)
+        if comes_later(answer):
+            signal = await wait_in_any_case(answer) or signal
+            answer = answer.result()
+    except CLAIM_REFUSALS as refusal:
+        if not is_claim(effect):
+            raise
+        answer = refusal
     return answer, signal
 
 
 async def _flush(run: Run) -> asyncio.CancelledError | None:
     """Wait until everything is saved; the cancellation that came meanwhile."""
     unsaved, run.unsaved = run.unsaved, None
-    return (await awaited_in_any_case(unsaved))[1] if unsaved is not None else None
+    if unsaved is None:
+        return None
+    signal = await wait_in_any_case(unsaved)
+    unsaved.result()
+    return signal
 
 
 async def _run_many(run: Run, effect: RunTasks) -> list[Outcome | None]:

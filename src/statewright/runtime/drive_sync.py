@@ -12,21 +12,19 @@ from contextlib import nullcontext
 from contextvars import Token
 from typing import Any
 
-from statewright.errors import CheckpointConflict, ThreadBusy
 from statewright.ids import draw_checkpoint_id
 from statewright.runtime.attempt import perform
 from statewright.runtime.attempts import lent, perform_guarded
 from statewright.runtime.control import RunControl
 from statewright.runtime.effects import Core, Outcome, RunTasks
 from statewright.runtime.executor import InlineExecutor, ThreadExecutor
+from statewright.runtime.lifecycle import run_to_rest
 from statewright.runtime.program import Lane
 from statewright.runtime.run import Run
-from statewright.runtime.saver_calls import flush, perform_all, perform_effect
+from statewright.runtime.saver_calls import flush, perform_effect
 from statewright.runtime.scope import Scope, current_scope, enter_scope, leave_scope
-from statewright.runtime.start import run_to_rest
 from statewright.runtime.superstep import Superstep
-from statewright.runtime.thread_state import rolled_back
-from statewright.runtime.turns import Keeper, await_turn, in_line, may_wait
+from statewright.runtime.thread_queue import LeaseRenewer
 from statewright.runtime.watch import StreamBuffer, tell_broken_off
 from statewright.runtime.worker_threads import DEFAULT_THREADS
 
@@ -91,32 +89,11 @@ def parts_of(run: Run, given: Any) -> Parts:
                 run.live.pop(run.namespace, None)
             return
         run.control = run.control or RunControl()
-        keeper = Keeper(run)
+        renewer = LeaseRenewer(run)
         try:
-            yield from _in_turn(run, given)
+            yield from drive_sync(run, run_to_rest(run, given))
         finally:
-            keeper.end()
-
-
-def _in_turn(run: Run, given: Any) -> Parts:
-    """Drive a run; while another one holds its thread, do what `on_busy` says."""
-    try:
-        yield from drive_sync(run, run_to_rest(run, given))
-        return
-    except (ThreadBusy, CheckpointConflict) as busy:
-        if not may_wait(run, busy):
-            raise
-    with in_line(run) as ticket:
-        while True:
-            await_turn(run, ticket)
-            try:
-                if run.on_busy == "rollback":
-                    perform_all(run, rolled_back(run))
-                yield from drive_sync(run, run_to_rest(run, given))
-                return
-            except (ThreadBusy, CheckpointConflict) as busy:
-                if not may_wait(run, busy):
-                    raise
+            renewer.end()
 
 
 def _leave(token: Token[Scope | None]) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, Literal
 
 from statewright.checkpoint import Checkpoint, Commit, Hold, Interrupt, Pending, Task, TaskResult
+from statewright.errors import CheckpointConflict, ThreadBusy
 from statewright.events import Event, Log
 
 if TYPE_CHECKING:
@@ -24,6 +25,18 @@ class Load:
     def __init__(self, branch: str, checkpoint_id: str | None = None) -> None:
         self.branch = branch
         self.checkpoint_id = checkpoint_id
+
+
+class AwaitTurn:
+    """Wait until the thread is free and it is the run's turn. Sent back: whether it came; not if the run was stopped.
+
+    The run has met another one that holds its thread. If its caller said so (`on_busy`), the holder is asked to stop.
+    """
+
+    __slots__ = ("holder",)
+
+    def __init__(self, holder: str) -> None:
+        self.holder = holder
 
 
 class RunTasks:
@@ -41,7 +54,7 @@ class RunTasks:
 
 
 class Save:
-    """Save a commit, whole or not at all. Sent back: nothing."""
+    """Save a commit, whole or not at all. Sent back: nothing of interest, or the refusal of a claim."""
 
     __slots__ = ("commit",)
 
@@ -59,7 +72,7 @@ class SaveCallers:
 
 
 class Land:
-    """Save what became known of tasks of a superstep that cannot be completed now. Sent back: nothing."""
+    """Save what became known of tasks of a superstep that cannot be completed now. Sent back as for `Save`."""
 
     __slots__ = ("checkpoint_id", "hold", "log", "pending")
 
@@ -102,6 +115,21 @@ class Pause:
 Outcome = TaskResult | Failure | Pause
 
 
+CLAIM_REFUSALS = (ThreadBusy, CheckpointConflict)
+"""Why a saver refuses a claim. The core decides what then; other errors of savers end the run in its driver."""
+
+
+def is_claim(effect: object) -> bool:
+    """Return whether an effect is to take the thread of the run."""
+    if type(effect) is Save:
+        hold = effect.commit.hold
+    elif type(effect) is Land:
+        hold = effect.hold
+    else:
+        return False
+    return hold is not None and hold.claims
+
+
 StepOutcome = tuple[list[Outcome | None], str | None]
 """What came of the tasks of a superstep, in task order, and the id for the commit if it will be saved.
 
@@ -133,5 +161,5 @@ class Rest:
         """The node that raised `error`, if one did."""
 
 
-Effect = Load | RunTasks | Save | SaveCallers | Land | Emit
+Effect = Load | AwaitTurn | RunTasks | Save | SaveCallers | Land | Emit
 Core = Generator[Effect, Any, Rest]

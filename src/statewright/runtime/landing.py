@@ -14,8 +14,8 @@ from statewright.checkpoint import Checkpoint, Line, Pending, TaskResult
 from statewright.clock import Timer
 from statewright.errors import StorageError
 from statewright.ids import CheckpointId
+from statewright.promise import resolved
 from statewright.runtime.run import Run
-from statewright.runtime.saver_calls import resolved
 from statewright.runtime.saving import saved_form_of_result
 from statewright.runtime.worker_threads import workers
 

@@ -19,6 +19,7 @@ from statewright.runtime.config import OnBusy, OnUnfinished, Settings
 from statewright.store import Store
 
 if TYPE_CHECKING:
+    from statewright.runtime.claim import Claim
     from statewright.runtime.control import RunControl
     from statewright.runtime.effects import Rest
     from statewright.runtime.limits import Slots
@@ -46,6 +47,7 @@ class Run:
         "budget",
         "cache",
         "caller",
+        "claim",
         "claimed",
         "clock",
         "config",
@@ -103,6 +105,7 @@ class Run:
         on_unfinished: OnUnfinished | None = None,
         on_busy: OnBusy = "reject",
         owner: str | None = None,
+        claim: Claim | None = None,
         answers: dict[str, Any] | None = None,
         run_id: str | None = None,
         namespace: str = "",
@@ -136,6 +139,8 @@ class Run:
         self.on_busy: OnBusy = on_busy
         self.owner = owner
         """Under which name the run holds its thread; None where there is nothing to hold."""
+        self.claim = claim
+        """What is known of its right to the thread; None where there is nothing to hold."""
         self.claimed = False
         """Whether it holds it."""
         self.asked: Mapping[str, Interrupt] = NOT_ASKED
@@ -233,14 +238,27 @@ class Run:
         """
         if self.owner is None:
             return None
-        now = now or self.clock.now()
-        until = None if release and not self.nested else now + LEASE
-        return Hold(self.owner, now, until, claims=may_claim and not (self.claimed or self.nested))
+        now, claim = now or self.clock.now(), self.claim
+        until = None if release and not self.nested else now + self.lease_duration
+        if not may_claim or self.claimed or self.nested:
+            return Hold(self.owner, now, until)
+        if claim is None:
+            return Hold(self.owner, now, until, claims=True)
+        claim.in_doubt = True
+        return Hold(self.owner, now, until, claims=True, expected_epoch=claim.expected_epoch)
+
+    @property
+    def lease_duration(self) -> timedelta:
+        """How long the run holds its thread after each write."""
+        own = self.claim.lease_duration if self.claim is not None else None
+        return LEASE if own is None else own
 
     def holds(self, hold: Hold | None) -> None:
         """Note that a write with that hold has happened."""
         if hold is not None:
             self.claimed = hold.until is not None
+            if self.claim is not None:
+                self.claim.in_doubt = False
 
     def commit_id(self, step: int) -> str:
         """An id for the commit of a step: drawn where it is saved, else its number within the run."""

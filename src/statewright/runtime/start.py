@@ -26,15 +26,13 @@ from statewright.graph import END, START, Command
 from statewright.ids import CheckpointId, is_interrupt_id
 from statewright.runtime.apply import apply_beside, apply_results, folded_values
 from statewright.runtime.attempt import checked_targets, conclude
-from statewright.runtime.effects import Core, Effect, Emit, Load, Rest, SaveCallers
+from statewright.runtime.effects import Effect, Emit, Load, Rest, SaveCallers
 from statewright.runtime.fitting import fitted
 from statewright.runtime.loop import (
     NOTHING_SAVED,
     call_namespaces,
     commit_of,
-    let_go,
     save_commit,
-    save_held_back,
     save_pending,
     supersteps,
 )
@@ -45,42 +43,32 @@ from statewright.state import check_value
 
 Starting = Generator[Effect, Any, tuple[Checkpoint, Pending | None]]
 """Gives the checkpoint to go on from, and what is known of its frontier."""
+Beginning = Generator[Effect, Any, "tuple[Checkpoint, Pending | None] | Rest"]
+"""Gives the same, or the rest at which unfinished work of the thread has stopped."""
 Loaded = tuple[SavedCheckpoint | None, CheckpointId | None]
 """What the run starts from, and the head of its line, which is another one where the run forks."""
 
 
-def run_to_rest(run: Run, given: Any) -> Core:
-    """Take a run from its input to rest. The core of every driver."""
-    if run.watch is not None and run.watch.wants("run_started"):
-        yield Emit(run_event("run_started", run, given))
+def begin_run(run: Run, given: Any) -> Beginning:
+    """Load the thread, work out where to begin, and claim the thread. Nothing of the run itself has run yet.
+
+    Raises what a saver refuses a claim with (`effects.CLAIM_REFUSALS`); then nothing was written.
+    """
     saved, head = (yield from _load(run)) if run.saver is not None else (None, None)
-    rest: Rest | None = None
     if saved is not None and run.on_unfinished == "finish" and given is not None and not isinstance(given, Command):
         rest = yield from _finish_first(run, saved)
-        if rest is None:
-            saved, head = yield from _load(run)
-    if rest is None:
-        checkpoint, pending = yield from _start(run, given, saved, head)
-        if run.owner is not None and not (run.claimed or run.nested):
-            yield from save_pending(run, checkpoint, Pending())  # nothing was written yet: now the thread is ours
-        if pending:
-            _recall(run, pending)
-        if saved is not None and _sends_timed(checkpoint):
-            run.guards_all = True
-        run.stop = checkpoint.step + run.settings.recursion_limit
-        rest = yield from supersteps(run, checkpoint, pending)
-    if run.held_back is not None and not (rest.status == "completed" and _is_dropped(run)):
-        yield from save_held_back(run, rest.checkpoint)
-    if run.claimed:
-        yield from let_go(run, rest)
-    if run.watch is not None and run.watch.wants("run_finished"):
-        yield Emit(run_event("run_finished", run, rest, rest.checkpoint.step))
-    return rest
-
-
-def _is_dropped(run: Run) -> bool:
-    """Whether what a call saves goes with the task that called it."""
-    return run.caller is not None and run.namespace in run.caller.run.opened
+        if rest is not None:
+            return rest
+        saved, head = yield from _load(run)
+    checkpoint, pending = yield from _start(run, given, saved, head)
+    if run.owner is not None and not (run.claimed or run.nested):
+        yield from save_pending(run, checkpoint, Pending())  # nothing was written yet: now the thread is ours
+    if pending:
+        _recall(run, pending)
+    if saved is not None and _sends_timed(checkpoint):
+        run.guards_all = True
+    run.stop = checkpoint.step + run.settings.recursion_limit
+    return checkpoint, pending
 
 
 def _sends_timed(checkpoint: Checkpoint) -> bool:
@@ -113,7 +101,7 @@ def _start(run: Run, given: Any, saved: SavedCheckpoint | None, head: Checkpoint
 def _load(run: Run) -> Generator[Effect, Any, Loaded]:
     """The checkpoint to start from, and the head. They differ where the caller names an older checkpoint."""
     branch = run.settings.branch
-    at_head = fit(run, (yield Load(branch)))
+    at_head = yield from load_head(run)
     wanted = run.settings.checkpoint_id if not run.nested else None
     head = at_head.id if at_head is not None else None
     if wanted is None or wanted == head:
@@ -124,6 +112,17 @@ def _load(run: Run) -> Generator[Effect, Any, Loaded]:
             f"Thread {run.settings.thread_id!r} has no checkpoint {wanted!r}. See get_state_history for those it has."
         )
     return named, head
+
+
+def load_head(run: Run, branch: str | None = None) -> Generator[Effect, Any, SavedCheckpoint | None]:
+    """Load the head of a branch, made to fit the graph; the next claim of the run must find it unchanged.
+
+    Raises ThreadBusy if another run holds the thread.
+    """
+    saved: SavedCheckpoint | None = yield Load(branch or run.settings.branch)
+    if run.claim is not None and not run.nested:
+        run.claim.note_loaded(saved, cast(str, run.owner))
+    return fit(run, saved)
 
 
 def fit(run: Run, saved: SavedCheckpoint | None) -> SavedCheckpoint | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from statewright.cache import Cache
 from statewright.checkpoint import Checkpointer
-from statewright.clock import Clock
+from statewright.clock import Clock, Duration
 from statewright.graph import Budget, GraphBuilder
 from statewright.runtime.compiled import CompiledGraph, Names
 from statewright.runtime.instrument import Instrument
@@ -40,6 +40,7 @@ class StateGraph(GraphBuilder):
         keep_calls: bool = False,
         instruments: Sequence[Instrument] = (),
         clock: Clock | None = None,
+        lease: Duration | None = None,
     ) -> CompiledGraph:
         """The graph, ready to run. May be called again; the builder is not changed.
 
@@ -47,8 +48,9 @@ class StateGraph(GraphBuilder):
         threads. `budget` is what each call may spend. `keep_calls` keeps the checkpoints of subgraph calls when their
         task is over. `debug` finds nodes that change state in place. `unknown_keys` says what becomes of update keys
         that no schema knows: `warn`, `error` or `drop`. `validate` says what is checked against the types: `input`,
-        `all`, or nothing (`off`). Raises InvalidGraph with every problem; with `strict=False` problems of shape are
-        warnings.
+        `all`, or nothing (`off`). `lease` is how long a run holds its thread after each write (60 seconds, or what
+        the checkpointer says): then other runs may take the thread of a run that froze. Raises InvalidGraph with
+        every problem; with `strict=False` problems of shape are warnings.
         """
         interrupts = [*_listed(interrupt_before), *_listed(interrupt_after)]
         graph = self.freeze(
@@ -79,6 +81,7 @@ class StateGraph(GraphBuilder):
             keep_calls=keep_calls,
             instruments=instruments,
             clock=clock,
+            lease=lease,
         )
 
 

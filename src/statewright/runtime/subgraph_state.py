@@ -9,9 +9,9 @@ from typing import Any, Protocol, cast
 from statewright.checkpoint import Checkpointer, Line, Pending, SavedCheckpoint
 from statewright.errors import InvalidConfig, suggestion
 from statewright.graph import Graph
+from statewright.promise import resolved
 from statewright.runtime.program import Program
 from statewright.runtime.run import Run
-from statewright.runtime.saver_calls import resolved
 from statewright.runtime.snapshot import StateSnapshot, TaskSnapshot, snapshot_of
 
 

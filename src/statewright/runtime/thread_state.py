@@ -21,14 +21,14 @@ from statewright.checkpoint import (
 from statewright.errors import CheckpointNotFound, InvalidUpdateError, suggestion
 from statewright.graph import END, START
 from statewright.ids import CheckpointId
+from statewright.promise import resolved
 from statewright.runtime.apply import apply_beside, with_report
 from statewright.runtime.attempt import conclude
 from statewright.runtime.effects import Effect, Load
 from statewright.runtime.loop import call_namespaces, commit_of, save_commit
 from statewright.runtime.run import Run
-from statewright.runtime.saver_calls import resolved
 from statewright.runtime.scope import Scope
-from statewright.runtime.start import fit, renamed
+from statewright.runtime.start import fit, load_head, renamed
 from statewright.runtime.step_commit import StepCommit
 
 Update = tuple[Any, str | None]
@@ -68,7 +68,7 @@ def updated(
     What the nodes were due for is done; what follows them is due; everything else that was due stays so, unless
     `cancel_pending`.
     """
-    head = fit(run, (yield Load(run.settings.branch)))
+    head = yield from load_head(run)
     saved = fit(run, (yield from load_saved(run))) if run.settings.checkpoint_id else head
     base = saved.checkpoint if saved is not None else Checkpoint(run.run_id, -1, run.program.start_values(), ())
     results = [_as_answered(run, base, saved, values, as_node, len(updates)) for values, as_node in updates]
@@ -152,7 +152,7 @@ def forked(run: Run, branch: str | None) -> Generator[Effect, Any, tuple[Line, C
     if saved is None:
         raise CheckpointNotFound(f"Thread {run.settings.thread_id!r} has no checkpoint to fork.")
     line = saved.line._replace(branch=branch or run.settings.branch)
-    head: SavedCheckpoint | None = yield Load(line.branch)
+    head = yield from load_head(run, line.branch)
     if head is not None and branch is not None and branch != saved.line.branch:
         raise InvalidUpdateError(f"Thread {line.thread_id!r} has a branch {branch!r} already. Choose another name.")
     before = saved.checkpoint
@@ -202,7 +202,7 @@ def rolled_back(run: Run, *, releases: bool = False) -> Generator[Effect, Any, N
 
     With `releases` the thread is let go; else the run goes on with it.
     """
-    head: SavedCheckpoint | None = yield Load(run.settings.branch)
+    head = yield from load_head(run)
     found = head
     while found is not None and found.source != "input" and found.parent_id is not None:
         found = yield Load(run.settings.branch, found.parent_id)

@@ -18,6 +18,7 @@ from typing import Any, Final
 from statewright.clock import Clock
 from statewright.errors import RecordConflict
 from statewright.ids import draw_run_id
+from statewright.process_identity import host_id, is_process_gone, started_at
 from statewright.runs import (
     Advance,
     Condition,
@@ -34,7 +35,6 @@ from statewright.runs import (
 )
 from statewright.runtime.awaiting import answered
 from statewright.service.attempt import RunAttempt
-from statewright.service.places import is_gone, started_of, this_place
 from statewright.service.settings import ServiceSettings
 
 logger = logging.getLogger("statewright.service")
@@ -202,9 +202,9 @@ class RunWorker:
         now, pid = self._clock.now(), os.getpid()
         record = Worker(
             id=self.id,
-            place=this_place(),
+            place=host_id(),
             pid=pid,
-            process_started=started_of(pid) or "",
+            process_started=started_at(pid) or "",
             capacity=self._settings.capacity,
             until=now + timedelta(seconds=self._settings.lease),
             started_at=now,
@@ -244,7 +244,9 @@ class RunWorker:
         # After that: a worker that comes in between is known, and has what it has by right.
         workers = await answered(self._ledger.find(Worker))
         for worker in workers:
-            if worker.id != self.id and (worker.until <= now or is_gone(worker)):
+            if worker.id != self.id and (
+                worker.until <= now or is_process_gone(worker.place, worker.pid, worker.process_started)
+            ):
                 await self._release_all(worker.id, now)
                 await self._forget(worker)
         known = {self.id, *(worker.id for worker in workers)}

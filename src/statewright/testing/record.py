@@ -33,10 +33,10 @@ from statewright.errors import InternalError, InvalidConfig
 from statewright.events import Event, EventKind
 from statewright.graph import START, ParentCommand
 from statewright.ids import CheckpointId
+from statewright.promise import resolved
 from statewright.runtime import CompiledGraph
 from statewright.runtime.effects import Failure, Outcome, Pause, Rest
 from statewright.runtime.run import Run
-from statewright.runtime.saver_calls import resolved
 from statewright.runtime.saving import saved_form, saved_form_of_result
 from statewright.runtime.scope import current_scope
 from statewright.testing.replay_file import (

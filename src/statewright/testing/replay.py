@@ -58,13 +58,13 @@ from statewright.runtime.attempt import ask, begin, checked_targets, routing_vie
 from statewright.runtime.config import OnUnfinished, Settings
 from statewright.runtime.effects import Effect, Failure, Outcome, Pause, Rest, RunTasks
 from statewright.runtime.interrupt import ChildCommand, Paused
+from statewright.runtime.lifecycle import run_to_rest
 from statewright.runtime.private_loop import run_privately
 from statewright.runtime.program import HANDLER_SUFFIX, NodeProgram, Program, is_handed_over
 from statewright.runtime.run import Run
 from statewright.runtime.saver_calls import perform_effect
 from statewright.runtime.saving import saved_form
 from statewright.runtime.scope import Scope, enter_scope, leave_scope
-from statewright.runtime.start import run_to_rest
 from statewright.runtime.subgraph import Pairs, call_line, call_namespace, shared, subgraph_calls
 from statewright.runtime.subgraph_state import subgraphs_of
 from statewright.runtime.watch import Watch

@@ -63,6 +63,14 @@ INSERT INTO pending (place, kind, key, body)
 VALUES (?, ?, ?, ?)
 ON CONFLICT (place, kind, key) DO UPDATE SET body = excluded.body;
 
+-- pending
+SELECT 1 FROM pending
+WHERE place = ? AND kind = ? AND key = ?;
+
+-- raise_epoch
+UPDATE threads SET epoch = epoch + 1
+WHERE id = ?;
+
 -- insert_events
 INSERT INTO events (place, body)
 VALUES (?, ?);

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import nullcontext, suppress
 from typing import Final, cast
 from weakref import WeakValueDictionary
 
-from statewright.checkpoint import Checkpointer, Hold, Lease, Line
+from statewright.checkpoint import Checkpointer, Hold, Lease, Line, add_holder, discard_holder
 from statewright.clock import SystemClock, Timer
-from statewright.errors import CheckpointConflict, StorageError, ThreadBusy
-from statewright.promise import Answered
+from statewright.errors import StorageError
+from statewright.promise import Answered, resolved
+from statewright.runtime.claim import Claim
 from statewright.runtime.control import RunControl
-from statewright.runtime.run import LEASE, Run
-from statewright.runtime.saver_calls import resolved
+from statewright.runtime.run import Run
 from statewright.runtime.worker_threads import workers
 
 FIRST_LOOK: Final = 0.005
@@ -51,19 +51,25 @@ class Ticket:
             self.on_call()
 
 
-class Keeper:
-    """Renews the hold of a run on its thread while its nodes run, and lets go if the run ends without a last write."""
+class LeaseRenewer:
+    """Renews the lease of a run on its thread while its nodes run, and releases it if the run ends without a last
+    write."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
         self._ended = False
         assert run.owner is not None
         assert run.control is not None
+        add_holder(run.owner)
         _holders[run.owner] = run.control
-        self._timer: Timer = run.clock.call_later(LEASE.total_seconds() / 3, self._due)
+        self._timer: Timer = run.clock.call_later(self._interval, self._due)
+
+    @property
+    def _interval(self) -> float:
+        return self._run.lease_duration.total_seconds() / 3
 
     def _due(self) -> None:
-        """Renew the hold; not on the thread of the clock of the machine, which must not wait for a disk."""
+        """Renew the lease; not on the thread of the system clock, which must not wait for a disk."""
         if type(self._run.clock) is SystemClock:
             workers.submit(self._renew)
         else:
@@ -80,16 +86,18 @@ class Keeper:
                     cast(RunControl, run.control).request_cancel(_wanted(lease.wanted))
             except StorageError:
                 pass  # its next write is refused, and says why
-        self._timer = run.clock.call_later(LEASE.total_seconds() / 3, self._due)
+        self._timer = run.clock.call_later(self._interval, self._due)
 
     def end(self) -> None:
         """The run has ended. Never waits: it may be called in a finaliser."""
         self._ended = True
         self._timer.cancel()
         run = self._run
-        if run.claimed and not run.nested:
-            with suppress(StorageError):  # somebody else has taken it over already
+        if (run.claimed or cast(Claim, run.claim).in_doubt) and not run.nested:
+            with suppress(StorageError):  # another run has taken it over, or nothing can be written: it lapses
                 _saver(run).renew(_thread(run), cast(Hold, run.hold(release=True)))
+        discard_holder(cast(str, run.owner))
+        leave_queue(run)
         call_first(run)
 
 
@@ -105,50 +113,60 @@ def _thread(run: Run) -> str:
     return cast(Line, run.line).thread_id
 
 
-def may_wait(run: Run, busy: ThreadBusy | CheckpointConflict) -> bool:
-    """Whether the run should try again, rather than be refused. Asks the holder to stop if the run says so."""
-    if run.on_busy == "reject" or run.claimed:
-        return False
-    if isinstance(busy, CheckpointConflict):  # another one was quicker, and is through
-        return True
-    if run.on_busy in ("interrupt", "rollback"):
-        resolved(_saver(run).want(_thread(run), run.on_busy))
-        control = _holders.get(busy.owner)
-        if control is not None:
-            control.request_cancel(_wanted(run.on_busy))
-    return True
+# -- waiting for a thread
 
 
-@contextmanager
-def in_line(run: Run) -> Generator[Ticket]:
-    """While the block runs, have a place among those who wait for the thread; gives the ticket."""
-    ticket, key = Ticket(), (id(run.saver), _thread(run))
-    with _lock:
-        _queues.setdefault(key, deque()).append(ticket)
-    try:
-        yield ticket
-    finally:
+def request_thread(run: Run, holder: str) -> Answered[object]:
+    """Ask the holder of a thread to stop, if the run says so (`on_busy`); the saver's answer."""
+    if run.on_busy not in ("interrupt", "rollback"):
+        return None
+    control = _holders.get(holder)
+    if control is not None:
+        control.request_cancel(_wanted(run.on_busy))
+    return _saver(run).want(_thread(run), run.on_busy)
+
+
+def enter_queue(run: Run) -> Ticket:
+    """Return the place of a run among those that wait for its thread; it keeps it until `leave_queue`."""
+    claim = cast(Claim, run.claim)
+    if claim.ticket is None:
+        claim.ticket = Ticket()
         with _lock:
-            queue = _queues[key]
-            queue.remove(ticket)
-            if not queue:
-                del _queues[key]
-        call_first(run)
+            _queues.setdefault(_queue_key(run), deque()).append(claim.ticket)
+    return claim.ticket
+
+
+def leave_queue(run: Run) -> None:
+    """Give up the place of a run, if it has one, and let the next one look at the thread."""
+    claim = cast(Claim, run.claim)
+    if claim.ticket is None:
+        return
+    with _lock:
+        queue = _queues[_queue_key(run)]
+        queue.remove(claim.ticket)
+        if not queue:
+            del _queues[_queue_key(run)]
+    claim.ticket = None
+    call_first(run)
 
 
 def call_first(run: Run) -> None:
-    """Let the one who is first in line for the thread look at it now."""
+    """Let the run that is first in the queue for the thread look at it now."""
     with _lock:
-        queue = _queues.get((id(run.saver), _thread(run)))
+        queue = _queues.get(_queue_key(run))
         ticket = queue[0] if queue else None
     if ticket is not None:
         ticket.call()
 
 
+def _queue_key(run: Run) -> tuple[int, str]:
+    return id(run.saver), _thread(run)
+
+
 def is_first(run: Run, ticket: Ticket) -> bool:
     """Whether it is the turn of the one with the ticket."""
     with _lock:
-        return _queues[id(run.saver), _thread(run)][0] is ticket
+        return _queues[_queue_key(run)][0] is ticket
 
 
 def lease_of(run: Run) -> Answered[Lease | None]:
@@ -158,19 +176,30 @@ def lease_of(run: Run) -> Answered[Lease | None]:
 
 def is_over(run: Run, lease: Lease | None) -> bool:
     """Whether a lease does not keep the run from its thread."""
-    return lease is None or lease.until <= run.clock.now()
+    return lease is None or lease.has_lapsed(run.clock.now())
 
 
-def await_turn(run: Run, ticket: Ticket) -> None:
-    """Wait, on this thread, until it is the run's turn and its thread is free."""
+def is_stopped(run: Run) -> bool:
+    """Return whether a waiting run was asked to stop."""
+    control = run.control
+    return control is not None and (control.cancel_requested or control.drain_requested)
+
+
+def await_turn(run: Run, holder: str) -> bool:
+    """Wait, on this thread, until it is the run's turn and its thread is free; False if the run was stopped."""
+    ticket = enter_queue(run)
+    resolved(request_thread(run, holder))
     seconds = FIRST_LOOK
-    while True:
-        ticket.called.clear()
-        first = is_first(run, ticket)
-        if first and is_over(run, resolved(lease_of(run))):
-            return
-        run.clock.wait(ticket.called, seconds if first else LONGEST_LOOK)
-        seconds = next_look(seconds, first=first)
+    with run.control.calling(ticket.call) if run.control is not None else nullcontext():
+        while True:
+            ticket.called.clear()
+            if is_stopped(run):
+                return False
+            first = is_first(run, ticket)
+            if first and is_over(run, resolved(lease_of(run))):
+                return True
+            run.clock.wait(ticket.called, seconds if first else LONGEST_LOOK)
+            seconds = next_look(seconds, first=first)
 
 
 def next_look(seconds: float, *, first: bool) -> float:
