@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from statewright.storage.sqlite import SqliteSaver
+
 GRAPH = """
 import operator
 import time
@@ -139,6 +141,30 @@ def test_a_run_that_was_cancelled_can_go_on_at_once(folder: Path) -> None:
     ended = statewright(folder, "resume", "t", "flow.py:lasting", "--json")
     assert ended.returncode == 0
     assert '"done"' in ended.stdout
+
+
+def test_a_run_that_is_terminated_lets_go_of_its_thread(folder: Path) -> None:
+    """Another machine would have to wait for the lease: it cannot see that the process is gone."""
+    command = [*STATEWRIGHT, "run", "flow.py:lasting", "--thread", "t", "--input", "topic=rivers"]
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "sleeping\n"
+        process.terminate()
+        assert process.wait(60) == 143
+    with SqliteSaver(folder / ".statewright/runs.db") as saver:
+        assert saver.lease("t") is None
+
+
+def test_a_thread_is_taken_from_the_run_that_holds_it(folder: Path) -> None:
+    command = [*STATEWRIGHT, "run", "flow.py:lasting", "--thread", "t", "--input", "topic=rivers"]
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "sleeping\n"
+        taken = statewright(folder, "threads", "release", "t")
+        assert (taken.returncode, taken.stdout.startswith("Took 't' from run ")) == (0, True)
+        process.kill()
+    assert statewright(folder, "threads", "release", "t").stdout == "Thread 't' was free.\n"
+    assert statewright(folder, "threads", "release", "u").returncode == 2
 
 
 def test_the_environment_names_the_database(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

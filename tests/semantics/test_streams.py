@@ -362,7 +362,7 @@ def test_a_stream_that_is_only_forgotten_does_not_hang(within: Any) -> None:
         del parts
         gc.collect()
 
-    within(forget, 2)
+    within(forget)
     release.set()
 
 

@@ -1,8 +1,8 @@
 """Several callers on one thread, stopped between any two calls of its saver: one order of them explains every answer.
 
 Part I sections 6.2, 6.5 and 7.2. The oracle is the engine itself: the calls that were accepted, one after another in
-the order in which they held the thread and with nobody beside them, must give the same answers and the same state; a call that was
-refused must have been refusable at some point of that order. Effects are counted outside.
+the order in which they held the thread and with nothing beside them, must give the same answers and the same state; a
+call that was refused must have been refusable at some point of that order. Effects are counted outside.
 """
 
 from __future__ import annotations

@@ -354,10 +354,12 @@ def _consumed(pending: Pending, source: Source) -> Pending:
     """What stays known of a frontier whose tasks are done, or discarded.
 
     Results that a superstep has applied are in its state; those of a superstep that asked may be wanted by a fork
-    that answers otherwise, those of one that was given up by a rollback.
+    that answers otherwise, those of one that was given up by a rollback. Steps that a given-up task has done stay done
+    for whoever goes back to it.
     """
     landed = {} if source == "loop" and not pending.interrupts else pending.landed
-    return replace(pending, landed=landed, attempts={}, retries={}, journal={})
+    journal = {} if source == "loop" else pending.journal
+    return replace(pending, landed=landed, attempts={}, retries={}, journal=journal)
 
 
 def _drop(thread: _Thread, namespace: str, branch: str) -> None:

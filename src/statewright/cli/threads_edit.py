@@ -127,6 +127,20 @@ def rm(
     print(f"Thread {thread!r} is gone.")
 
 
+def release(thread: ThreadArgument, database: DatabaseOption = None, key_file: KeyOption = None) -> None:
+    """Take a thread from the run that holds it, e.g. of a machine that is gone; if it still runs, it is stopped."""
+    from statewright.checkpoint import short_owner
+    from statewright.cli.database import check_thread, opened
+    from statewright.promise import resolved
+
+    with opened(database, key_file) as saver:
+        check_thread(saver, thread)
+        lease = resolved(saver.lease(thread))
+        if lease is not None:
+            bare_graph(saver, None).release(thread)
+    print(f"Thread {thread!r} was free." if lease is None else f"Took {thread!r} from run {short_owner(lease.owner)}.")
+
+
 def check_free(saver: Checkpointer, thread: str) -> None:
     """Raise WrongUse if there is such a thread."""
     from statewright.promise import resolved
@@ -137,6 +151,7 @@ def check_free(saver: Checkpointer, thread: str) -> None:
 
 def check_at_rest(saver: Checkpointer, thread: str) -> None:
     """Raise WrongUse if a run holds the thread."""
+    from statewright.checkpoint import short_owner
     from statewright.cli.describe import is_held
     from statewright.cli.table import moment
     from statewright.promise import resolved
@@ -144,7 +159,8 @@ def check_at_rest(saver: Checkpointer, thread: str) -> None:
     lease = resolved(saver.lease(thread))
     if lease is not None and is_held(lease):
         raise WrongUse(
-            f"Thread {thread!r} is being advanced by run {lease.owner} (its lease ends at {moment(lease.until)}). "
+            f"Thread {thread!r} is being advanced by run {short_owner(lease.owner)} "
+            f"(its lease ends at {moment(lease.until)}). "
             f"Wait for it, or pass --force."
         )
 

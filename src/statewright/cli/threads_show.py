@@ -88,9 +88,10 @@ def _print(saved: SavedCheckpoint, status: str | None, branches: list[str], leas
 
 
 def _holder(lease: Lease | None) -> str:
+    from statewright.checkpoint import short_owner
     from statewright.cli.describe import is_held
     from statewright.cli.table import moment
 
     if lease is None:
         return "nobody"
-    return f"run {lease.owner}, {'until' if is_held(lease) else 'lapsed at'} {moment(lease.until)}"
+    return f"run {short_owner(lease.owner)}, {'until' if is_held(lease) else 'lapsed at'} {moment(lease.until)}"

@@ -24,7 +24,16 @@ if TYPE_CHECKING:
 class Claim:
     """What a run knows of its right to a thread. Runs nested in it share it."""
 
-    __slots__ = ("expected_epoch", "in_doubt", "lease_duration", "loaded_at", "loaded_key", "refused_key", "ticket")
+    __slots__ = (
+        "expected_epoch",
+        "in_doubt",
+        "is_made",
+        "lease_duration",
+        "loaded_at",
+        "loaded_key",
+        "refused_key",
+        "ticket",
+    )
 
     def __init__(self, lease_duration: timedelta | None = None) -> None:
         self.lease_duration = lease_duration
@@ -39,6 +48,8 @@ class Claim:
         """The epoch that the thread must still have when it is claimed; None if the saver counts none."""
         self.in_doubt = False
         """Whether a claim was sent whose outcome is not known: an interrupted write may have happened."""
+        self.is_made = False
+        """Whether the thread was claimed: the run has begun, and what it raises from then on is its own."""
         self.ticket: Ticket | None = None
         """Its place in the queue for the thread, once it has met a holder."""
 

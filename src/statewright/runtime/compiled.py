@@ -363,15 +363,31 @@ class CompiledGraph:
 
         `now` is the present instant by the clock of the graph if it is not given.
         """
-        due = self._due(config, options, now)
-        return self.invoke(Command(resume=due), config, **options) if due else None
+        while due := self._due(config, options, now):
+            run = self._run(config, options)
+            try:
+                _drive(run, Command(resume=due))
+            except InvalidResume:
+                if _has_begun(run):
+                    raise
+            else:
+                return self._result(run, output_keys=options.get("output_keys"))
+        return None
 
     async def aresume_due(
         self, config: Any = None, *, now: datetime | None = None, **options: Unpack[CallOptions]
     ) -> Any:
         """`resume_due`, on the running event loop."""
-        due = await _in_thread(self._due, config, options, now)
-        return await self.ainvoke(Command(resume=due), config, **options) if due else None
+        while due := await _in_thread(self._due, config, options, now):
+            run = self._run(config, options)
+            try:
+                await _drive_async(run, Command(resume=due))
+            except InvalidResume:
+                if _has_begun(run):
+                    raise
+            else:
+                return self._result(run, output_keys=options.get("output_keys"))
+        return None
 
     def send_event(self, name: str, payload: Any = None, config: Any = None, **options: Unpack[CallOptions]) -> Any:
         """Give an event to every task of the thread that waits for it, and go on; the result.
@@ -903,6 +919,11 @@ def _new_owner(settings: Settings) -> str:
     """A name for the hold of a run on its thread: no other run has it, even of the same run id."""
     drawn = draw_run_id()
     return new_owner(drawn if settings.run_id is None else f"{settings.run_id}/{drawn}")
+
+
+def _has_begun(run: Run) -> bool:
+    """Return whether a run got as far as taking its thread: otherwise an answer came before it, and it did nothing."""
+    return run.claim is None or run.claim.is_made
 
 
 def _change_thread(run: Run, change: Callable[[], Generator[Effect, Any, T]], *, may_reload: bool | None = None) -> T:

@@ -258,7 +258,7 @@ class Run:
         if hold is not None:
             self.claimed = hold.until is not None
             if self.claim is not None:
-                self.claim.in_doubt = False
+                self.claim.in_doubt, self.claim.is_made = False, True
 
     def commit_id(self, step: int) -> str:
         """An id for the commit of a step: drawn where it is saved, else its number within the run."""
