@@ -254,10 +254,7 @@ BOMBS: dict[str, Callable[[int], str]] = {
     ),
     "a ring": lambda n: states(n, lambda i: f"id: s{i}, assistant_id: a, next: {{state_id: s{(i + 1) % n}}}"),
     "a net": lambda n: states(
-        n,
-        lambda i: (
-            f"id: s{i}, assistant_id: a, next: {{state_ids: [{', '.join(f's{(7 * i + j) % n}' for j in range(5))}]}}"
-        ),
+        n, lambda i: f"id: s{i}, assistant_id: a, next: {{state_ids: [s{7 * i % n}, s{(i + 1) % n}, s{n - i - 1}]}}"
     ),
     "nobody leads there": lambda n: states(n, lambda i: f"id: s{i}, assistant_id: a, next: {{state_id: end}}"),
     "expressions": lambda n: SWITCH + f"      - {{condition: '{' and '.join(['a'] * 9)}', state_id: end}}\n" * n,
