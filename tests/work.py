@@ -74,3 +74,13 @@ def spend_at_most(seconds: float = SECONDS) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, before)
+
+
+def longer_and_longer(seconds: float = 0.5) -> Iterator[float]:
+    """Limits of time for something that has to begin within one, and then to be given up at its end.
+
+    Take the first that was long enough for this machine; the last is longer than anybody needs.
+    """
+    while seconds <= 2 * SECONDS:
+        yield seconds
+        seconds *= 4

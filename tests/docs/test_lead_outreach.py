@@ -19,7 +19,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples/lead_outreach"
 DRAFT = "Hi Jane, we help teams like Acme Inc to spend less time on invoices. May I show you how?"
-PATIENCE = 30.0
+PATIENCE = 60.0
 """Seconds after which a test gives up."""
 FORMS = {
     "python": ("lead_name", "company", "email_draft", "sent_at", "message_id"),

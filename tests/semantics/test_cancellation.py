@@ -156,13 +156,13 @@ def test_5_5_plain_functions_are_not_waited_for_and_their_late_writes_are_ignore
         return {"log": ["quick"]}
 
     def slow(state: State) -> dict[str, Any]:
-        gate.wait(5)
+        gate.wait(60)
         late.append(1)
         return {"log": ["late"]}
 
     app = graph_of(("slow", slow), ("quick", quick_then_cancel)).compile(InMemorySaver())
     with pytest.raises(RunCancelled):
-        within(lambda: driver.invoke(app, {"x": 1}, THREAD, control=control), 3)
+        within(lambda: driver.invoke(app, {"x": 1}, THREAD, control=control))
     gate.set()
     while not late:
         time.sleep(0.001)
@@ -206,13 +206,13 @@ def test_8_3_an_abandoned_stream_stops_its_run_promptly(driver: Any, within: Any
         return driver.take(app, {"x": 1}, 1)
 
     if driver.name == "async":
-        assert within(abandon, 3) == [{"quick": {"log": ["quick"]}}]
+        assert within(abandon) == [{"quick": {"log": ["quick"]}}]
     else:
         parts = app.stream({"x": 1}, stream_mode=["updates", "custom"])
-        assert within(lambda: next(parts), 3) == ("updates", {"quick": {"log": ["quick"]}})
-        assert long.begun.wait(3)
-        within(parts.close, 1)
-    deadline = time.monotonic() + 3
+        assert within(lambda: next(parts)) == ("updates", {"quick": {"log": ["quick"]}})
+        assert long.begun.wait(60)
+        within(parts.close)
+    deadline = time.monotonic() + 60
     while not long.ended and time.monotonic() < deadline:
         time.sleep(0.001)
     assert long.ended == ["long"]

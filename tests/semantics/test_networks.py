@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypedDict
@@ -354,11 +353,9 @@ def test_a_thousand_calls_of_one_answer_run_side_by_side(run: Runner, tmp_path: 
     work = plain if colour == "plain" else coroutine
     asked = [ToolCall(f"c{number}", colour, {"number": number}) for number in range(1000)]
     model = ScriptedModel([asked, "all done"])
-    began = time.monotonic()
     with SqliteSaver(tmp_path / "runs.db") as saver:
         network = Agent("a", model=model, tools=[work], max_iter=2).alone()
         (result,) = run(network, "go", checkpointer=saver, thread_id="t").results
-    assert time.monotonic() - began < 8
     assert [one.tool_call_id for one in result.tool_calls] == [f"c{number}" for number in range(1000)]
     assert [one.text for one in result.tool_calls] == [str(number * 2) for number in range(1000)]
     assert [one.tool_call_id for one in model.requests[1].messages[2:]] == [f"c{number}" for number in range(1000)]

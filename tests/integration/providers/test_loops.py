@@ -121,7 +121,7 @@ def test_a_reader_that_leaves_a_stream_leaves_nothing_behind(streaming: Asking) 
     kept: list[AsyncIterator[ModelEvent]] = []
     streaming.server.script([Answer("one two three", reasoning="hm", pause=0.05)])
     assert asyncio.run(leaving()) == []
-    assert streaming.server.requests[0].left.wait(5)
+    assert streaming.server.requests[0].left.wait(60)
     assert closed(streaming.server)
 
 

@@ -307,7 +307,7 @@ def test_siblings_that_had_landed_do_not_run_again(nodes: Nodes, file: Path, pla
         return {"log": ["quick"]}
 
     def fail(state: Any) -> Any:
-        landed.wait(5)
+        landed.wait(60)
         time.sleep(0.05)
         if times["left"]:
             times["left"] -= 1
