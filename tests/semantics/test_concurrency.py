@@ -249,7 +249,10 @@ def test_a_cancelled_run_cancels_its_nodes_and_their_subgraphs_and_waits_for_the
 def test_a_cancelled_run_can_go_on_later(within: Any) -> None:
     patience = [False]
 
+    begun = asyncio.Event()
+
     async def wait(state: Any) -> Any:
+        begun.set()
         if not patience[0]:
             await asyncio.Event().wait()
         return {"log": ["waited"]}
@@ -257,9 +260,11 @@ def test_a_cancelled_run_can_go_on_later(within: Any) -> None:
     app = StateGraph(State).add_sequence([say("a"), wait]).add_edge(START, "a").compile(InMemorySaver())
 
     async def main() -> Any:
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.005):
-                await app.ainvoke({"x": 1}, thread_id="1")
+        running = asyncio.create_task(app.ainvoke({"x": 1}, thread_id="1"))
+        await begun.wait()
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
         patience[0] = True
         return await app.ainvoke(None, thread_id="1")
 

@@ -478,12 +478,13 @@ def test_a_state_with_messages_comes_before_the_input(run: Runner) -> None:
 
 def test_a_run_that_is_cancelled_goes_on_where_it_was(tmp_path: Path) -> None:
     routed: list[int] = []
-    hangs = [True]
+    hangs, asked = [True], asyncio.Event()
 
     class Model:
         async def complete(self, request: Any) -> Any:
             if hangs:
-                await asyncio.sleep(30)
+                asked.set()
+                await asyncio.Event().wait()
             return await ScriptedModel(["second"]).complete(request)
 
     first, second = Agent("a", model=ScriptedModel(["first"])), Agent("b", model=Model())
@@ -497,9 +498,12 @@ def test_a_run_that_is_cancelled_goes_on_where_it_was(tmp_path: Path) -> None:
         here = {"checkpointer": saver, "thread_id": "t"}
 
         async def leave() -> None:
-            await asyncio.wait_for(network.arun("go", **here), 0.3)
+            running = asyncio.create_task(network.arun("go", **here))
+            await asked.wait()
+            running.cancel()
+            await running
 
-        with pytest.raises(TimeoutError):
+        with pytest.raises(asyncio.CancelledError):
             asyncio.run(leave())
         hangs.clear()
         ended = network.run(None, **here)

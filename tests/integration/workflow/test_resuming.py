@@ -24,7 +24,7 @@ from statewright.storage.sqlite import SqliteSaver
 from statewright.workflow.states import load_workflow
 
 statewright.runtime.run.LEASE = timedelta(milliseconds=300)
-slow = 5.0 if sys.argv[1] == "begin" else 0.0
+slow = 60.0 if sys.argv[1] == "begin" else 0.0
 
 def note(line):
     with Path("notes.txt").open("a", encoding="utf-8") as file:
