@@ -253,14 +253,15 @@ class Service:
             return Started(room, created=False)
         run, changes = await self.starter.prepare(workspace_id, room, self.desk.now())
         worker = self._worker
-        if worker is None or not await self._may_begin(run) or not worker.promise():
+        promise = worker.promise() if worker is not None and await self._may_begin(run) else None
+        if worker is None or promise is None:
             return await self._written(workspace_id, wanted, run, [*guards(run), *changes])
         run, taken = claimed(run, worker.id), None
         try:
             started = await self._written(workspace_id, wanted, run, [Insert(run), *changes[1:]])
             taken = run if started.created else None
         finally:
-            worker.take(taken)
+            worker.take(promise, taken)
         return started
 
     async def _written(self, workspace_id: str, wanted: StartRun, run: Run, changes: Sequence[Change]) -> Started:
