@@ -4,8 +4,8 @@ A worker works on one event loop. What it has at work is bounded; what it may wr
 on each run. It tells the ledger again and again that it lives. The runs of a worker that has gone are anybody's.
 
 A claim may outlive its attempt: the database could not be written when the attempt ended, or a claim was saved and its
-answer was lost. Nobody else would touch such a run while the worker lives, so with each beat the worker releases what it
-holds and does not work on. Claims that are just being made look the same; they are told apart by `_Claiming`.
+answer was lost. Nobody else would touch such a run while the worker lives, so with each beat the worker releases what
+it holds and does not work on. Claims that are just being made look the same; they are told apart by `_Claiming`.
 """
 
 from __future__ import annotations
