@@ -18,6 +18,7 @@ from statewright.checkpoint import Checkpointer, InMemorySaver
 from statewright.clock import Clock, SystemClock
 from statewright.errors import DuplicateRecord, NotFound, RecordPresent
 from statewright.runs import (
+    ApiKey,
     Approval,
     Change,
     InMemoryLedger,
@@ -369,9 +370,11 @@ class Service:
         """See `Signals.send`."""
         return await self._signals.send(workspace_id, run_id, type, payload, key=key, must_wait=must_wait)
 
-    async def answer(self, workspace_id: str, run_id: str, answers: Mapping[str, Json]) -> Run:
+    async def answer(
+        self, workspace_id: str, run_id: str, answers: Mapping[str, Json], *, key: ApiKey | None = None
+    ) -> Run:
         """See `Signals.answer`."""
-        return await self._signals.answer(workspace_id, run_id, answers)
+        return await self._signals.answer(workspace_id, run_id, answers, key=key)
 
     async def cancel(self, workspace_id: str, run_id: str, reason: str | None = None) -> Run:
         """See `Control.cancel`."""
@@ -427,10 +430,11 @@ class Service:
         *,
         edited_content: Json = None,
         decided_by: str | None = None,
+        key: ApiKey | None = None,
     ) -> Approval:
         """See `Approvals.decide`."""
         return await self._approvals.decide(
-            workspace_id, approval_id, decision, edited_content=edited_content, decided_by=decided_by
+            workspace_id, approval_id, decision, edited_content=edited_content, decided_by=decided_by, key=key
         )
 
     async def send_event(self, workspace_id: str, name: str, payload: Json, *, key: str | None = None) -> ReceivedEvent:

@@ -104,10 +104,11 @@ _CHANGES: dict[str, Any] = {"scope": "runs:write", "errors": (404, 409)}
 
 @router.post("/{id}/resume", **described("Let a run go on.", RunShown, **_CHANGES))
 async def resume_run(caller: Signed, identity: Identity, body: ResumeBody | None = None) -> Response:
-    """With a signal that the run waits for, with answers to its questions, or without a body if it is paused."""
+    """With a signal that the run waits for, with answers to its questions, or without a body if it is paused. Answers to
+    approvals need the scope `approvals:decide`."""
     service, workspace = caller.service, caller.workspace_id
     if body is not None and body.answers is not None:
-        run = await service.answer(workspace, identity, body.answers)
+        run = await service.answer(workspace, identity, body.answers, key=caller.key)
     elif body is not None and body.signal_type is not None:
         payload = body.payload or {}
         run = await service.signal(workspace, identity, body.signal_type, payload, key=body.signal_id, must_wait=True)

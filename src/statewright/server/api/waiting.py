@@ -74,6 +74,7 @@ async def decide(caller: Signed, identity: Identity, body: DecideBody) -> Respon
         body.decision,
         edited_content=body.edited_content,
         decided_by=body.decided_by,
+        key=caller.key,
     )
     return answer(shown(ApprovalShown, decided))
 
