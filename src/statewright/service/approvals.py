@@ -61,8 +61,8 @@ class Approvals:
     ) -> Approval:
         """Decide, once and for all; the run goes on. `key` is that of the caller, if callers need one.
 
-        Raises Forbidden for a key that may not decide; InvalidRequest for a decision there is not, and `edited` without content; InvalidTransition if it was
-        decided, or the run does not wait for it any more.
+        Raises Forbidden for a key that may not decide; InvalidRequest for a decision there is not, and `edited` without
+        content; InvalidTransition if it was decided, or the run does not wait for it any more.
         """
         check_decider(key)
         self._check(decision, edited_content)

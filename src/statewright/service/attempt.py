@@ -204,6 +204,8 @@ class RunAttempt:
         except Exception as error:
             await self._fail(Progress(run, NO_GRAPH), error)
             return
+        if around.meter is not None:
+            around.meter.begins_run(run.id, run.workspace_id)
         given, progress = await self._begun(app)
         if progress is None:
             return

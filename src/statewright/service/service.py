@@ -287,12 +287,15 @@ class Service:
     async def start_and_wait(self, workspace_id: str, wanted: StartRun, seconds: float) -> Started:
         """Start a run, and wait until it has ended, waits or is paused; for so many seconds at most."""
         identity = wanted.run_id or self.starter.new_id()
-        with self.hub.listening(identity) as listener:
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        with self.hub.listening(identity) as listener, self.desk.watch.watching(identity, listener):
             started = await self.start(workspace_id, replace(wanted, run_id=identity))
             if not started.created:
                 return Started(await self.wait(workspace_id, started.run.id, seconds), created=False)
             await until_rest(self.hub, listener, seconds)
-        return Started(await self.wait(workspace_id, identity, 0), created=True)
+        # It may have been woken by another change, such as the first step of a run that another process advances.
+        return Started(await self.wait(workspace_id, identity, until - loop.time()), created=True)
 
     async def run(self, workspace_id: str, run_id: str) -> Run:
         return await self.desk.records.run(workspace_id, run_id)

@@ -93,7 +93,8 @@ class Signals:
         """Answer questions of a run, by the ids of its waits or interrupts; all of them or none.
 
         Approvals among them are decided first, one after the other: see `Approvals.decide`. `key` is that of the
-        caller, if callers need one. Raises Forbidden if it may not decide an approval among them; NotFound for a question that is not open, InvalidTransition for a run that does not wait.
+        caller, if callers need one. Raises Forbidden if it may not decide an approval among them, NotFound for a
+        question that is not open, InvalidTransition for a run that does not wait.
         """
         desk = self._desk
         run = await desk.records.run(workspace_id, run_id)

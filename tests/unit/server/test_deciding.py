@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 import pytest
 from tests.unit.server.serving import Api, catalog, two_workspaces
@@ -11,12 +11,17 @@ from tests.unit.server.serving import Api, catalog, two_workspaces
 from statewright import START, Runtime, StateGraph, interrupt
 from statewright.runtime.approval import request_approval
 from statewright.service import Service
-from statewright.service.keys import ADMIN, SCOPES
+from statewright.service.keys import ADMIN, METRICS, SCOPES
 
-OTHERS: Final = [scope for scope in SCOPES if scope not in ("approvals:decide", ADMIN)]
+OTHERS: Final = [scope for scope in SCOPES if scope not in ("approvals:decide", METRICS, ADMIN)]
 YES: Final = {"decision": "approved", "decidedBy": "the boss"}
 """A decision, as it would be given."""
 TOOL: Final = {"kind": "approval", "tool": "delete", "arguments": {}, "tool_call_id": "c1"}
+
+
+class State(TypedDict, total=False):
+    allowed: Any
+    answer: Any
 
 
 def graphs() -> list[StateGraph]:
@@ -33,7 +38,7 @@ def graphs() -> list[StateGraph]:
 
     made = []
     for name, node in (("asks", ask), ("calls", ask_for_tool), ("parent", parent)):
-        graph = StateGraph(dict[str, Any], name=name)
+        graph = StateGraph(State, name=name)
         made.append(graph.add_node("ask", node).add_edge(START, "ask"))
     return made
 
@@ -203,7 +208,7 @@ def test_an_approval_records_the_key_that_decided(by_answer: bool):
 def test_questions_that_are_no_approvals_are_answered_without_the_scope():
     async def play() -> None:
         known = catalog()
-        graph = StateGraph(dict[str, Any], name="quiz")
+        graph = StateGraph(State, name="quiz")
         known.serve("quiz", graph.add_node("ask", lambda s: {"answer": interrupt("What?")}).add_edge(START, "ask"))
         async with two_workspaces(service=Service(known)) as (owner, _):
             made = await owner.post("/api-keys", {"name": "others", "scopes": OTHERS}, 201)
