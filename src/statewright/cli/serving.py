@@ -98,10 +98,21 @@ def server_settings(
         cors_origins=wanted.cors_origins,
         allowed_hosts=wanted.allowed_hosts,
         drain_timeout=drain,
-        **_given({"max_body": wanted.max_body}),
+        **_given({name: getattr(wanted, name) for name in _SERVER}),
     )
 
 
+_SERVER: Final = (
+    "max_body",
+    "metrics",
+    "metrics_host",
+    "metrics_port",
+    "keep_alive",
+    "read_timeout",
+    "write_timeout",
+    "max_connections",
+    "max_streams",
+)
 _SERVICE: Final = ("capacity", "durability", "drain")
 
 
