@@ -77,6 +77,7 @@ class Messages(Channel):
     """A conversation: messages are appended, replaced in place by id, or removed."""
 
     prepares: ClassVar[bool] = True
+    keeps_update: ClassVar[bool] = False
 
     def start(self) -> list[Message]:
         return []

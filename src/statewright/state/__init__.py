@@ -2,7 +2,7 @@
 
 from statewright.channels import add_messages
 from statewright.state.derived import Derived
-from statewright.state.fields import Field
+from statewright.state.fields import Field, may_hold_container
 from statewright.state.json_schema import context_json_schema, hint_json_schema, json_schema
 from statewright.state.managed import IsLastStep, Managed, RemainingSteps
 from statewright.state.prebuilt import MessagesState
@@ -42,6 +42,7 @@ __all__ = [
     "instance_values",
     "is_pydantic",
     "json_schema",
+    "may_hold_container",
     "merge_fields",
     "modern_typeddict",
     "read_schema",
