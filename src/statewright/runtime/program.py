@@ -263,6 +263,10 @@ class Program:
             shown.update((name, one.compute(values)) for name, one in self.derived.items())
         return self._typed_output(shown) if typed or self.validate == "all" else shown
 
+    def shows(self, name: str) -> bool:
+        """Return whether results show a field of the state."""
+        return name not in self.hidden and (self.output_keys is None or name in self.output_keys)
+
     def shown(self, result: TaskResult) -> Any:
         """What a reader of updates sees of a result: its writes, pair by pair where a field was written twice."""
         writes = result.writes

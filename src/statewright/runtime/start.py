@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any, Final, cast
 
@@ -24,7 +25,7 @@ from statewright.errors import (
 )
 from statewright.graph import END, START, Command
 from statewright.ids import CheckpointId, is_interrupt_id
-from statewright.runtime.apply import apply_beside, apply_results, folded_values
+from statewright.runtime.apply import apply_beside, apply_results, folded_values, rewritten_fields
 from statewright.runtime.attempt import checked_targets, conclude
 from statewright.runtime.effects import Core, Effect, Emit, Load, Rest, SaveCallers
 from statewright.runtime.fitting import fitted
@@ -168,6 +169,9 @@ def _fresh(run: Run, given: Any, saved: SavedCheckpoint | None, head: Checkpoint
                 yield SaveCallers(run.caller)
             commit = commit_of(run, parent, checkpoint, [result], source="input", expected=head, metadata=notes)
             commit.spans_supersteps = bool(landed)  # those of the superstep before are applied too
+            if landed:
+                both = (rewritten_fields(program, one, base.values, checkpoint.values) for one in (landed, [result]))
+                commit.rewritten = itertools.chain.from_iterable(both)
             yield from save_commit(run, commit)
     if run.watch is not None and run.watch.wants("input_applied"):
         yield Emit(run_event("input_applied", run, checkpoint, checkpoint.step))
