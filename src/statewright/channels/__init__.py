@@ -17,7 +17,7 @@ from statewright.channels.copies import (
 )
 from statewright.channels.ephemeral import Ephemeral
 from statewright.channels.last_value import LastValue
-from statewright.channels.messages import MessageBatch, Messages, add_messages
+from statewright.channels.messages import MessageBatch, Messages, add_messages, without_own_ids
 from statewright.channels.overwrite import Overwrite
 from statewright.channels.reduced import Reduced, Reducer
 from statewright.channels.reducers import (
@@ -69,4 +69,5 @@ __all__ = [
     "difference",
     "is_reducer",
     "overwrite",
+    "without_own_ids",
 ]

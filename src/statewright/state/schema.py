@@ -152,6 +152,21 @@ def is_pydantic(source: Any) -> bool:
     return isinstance(source, type) and hasattr(source, "model_fields") and hasattr(source, "model_validate")
 
 
+def known_keys(source: Any) -> frozenset[str] | None:
+    """Return the keys of a mapping from which an instance of a class can be made; None if it may have any."""
+    if is_pydantic(source):
+        aliases = [alias for info in source.model_fields.values() for alias in (info.alias, info.validation_alias)]
+        takes_more = source.model_config.get("extra") is not None
+        if takes_more or any(not isinstance(alias, str | None) for alias in aliases):
+            return None  # pydantic itself refuses what is too much, or the keys are more than names
+        return frozenset((*source.model_fields, *filter(None, aliases)))
+    if isinstance(source, type) and dataclasses.is_dataclass(source):
+        return frozenset(inspect.signature(source).parameters)
+    if typing.is_typeddict(source) or _is_foreign_typeddict(source):
+        return frozenset(_hints(source))
+    return None
+
+
 def _is_foreign_typeddict(source: Any) -> bool:
     """A TypedDict of typing_extensions, which `typing.is_typeddict` does not know."""
     return isinstance(source, type) and hasattr(source, "__total__") and hasattr(source, "__required_keys__")
