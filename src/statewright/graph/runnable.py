@@ -40,7 +40,12 @@ class PlainRunnable:
 
 def as_action(action: Any) -> Any:
     """Return the node function of a Runnable; any other action itself."""
-    if type(action) is FunctionType or isinstance(action, type) or is_subgraph(action) or not has_method(action, "invoke"):
+    if (
+        type(action) is FunctionType
+        or isinstance(action, type)
+        or is_subgraph(action)
+        or not has_method(action, "invoke")
+    ):
         return action
     if has_method(action, "ainvoke"):
         return RunnableNode(action)

@@ -731,7 +731,9 @@ class CompiledGraph:
         if context is None or schema is None or not isinstance(context, Mapping):
             return context
         known = known_keys(schema)
-        unknown = next((key for key in cast(Mapping[Any, Any], context) if known is not None and key not in known), None)
+        unknown = next(
+            (key for key in cast(Mapping[Any, Any], context) if known is not None and key not in known), None
+        )
         if unknown is not None:
             raise InvalidConfig(
                 f"The context holds {unknown!r}, which is no field of {schema.__name__}. "

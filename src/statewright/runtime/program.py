@@ -190,9 +190,7 @@ class Program:
         """Channels whose new value is not simply what was written."""
         self.containers = container_fields(graph)
         """The fields whose values may be a list, dict or set; None if the state is open, so that any may."""
-        self._kept_updates = frozenset(
-            name for name in self.containers or () if self.channels[name].keeps_update
-        )
+        self._kept_updates = frozenset(name for name in self.containers or () if self.channels[name].keeps_update)
         self.transient = tuple(name for name, channel in self.channels.items() if channel.transient)
         self.step_only = frozenset(
             name for name, one in self.channels.items() if isinstance(one, Ephemeral) and one.lifetime == "step"
@@ -258,7 +256,10 @@ class Program:
         elif keys == (ROOT,):
             return copy_container(values.get(ROOT))
         else:
-            shown = copy_chosen({key: values[key] for key in keys if key in values}, keys if self.containers is None else self.containers)
+            shown = copy_chosen(
+                {key: values[key] for key in keys if key in values},
+                keys if self.containers is None else self.containers,
+            )
         if self.derived:
             shown.update((name, one.compute(values)) for name, one in self.derived.items())
         return self._typed_output(shown) if typed or self.validate == "all" else shown

@@ -23,7 +23,17 @@ from statewright.runtime.saving import saved_form
 class StepCommit(Commit):
     """What a superstep, an input or an update from outside saves."""
 
-    __slots__ = ("_before", "_begins", "_migrated", "_more", "_noted", "_results", "_run", "rewritten", "spans_supersteps")
+    __slots__ = (
+        "_before",
+        "_begins",
+        "_migrated",
+        "_more",
+        "_noted",
+        "_results",
+        "_run",
+        "rewritten",
+        "spans_supersteps",
+    )
 
     def __init__(
         self,
