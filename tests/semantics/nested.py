@@ -33,7 +33,7 @@ def _held(app: Any, form: str, awaits: bool) -> Any:
         graph.schema, graph.context_schema, input_schema=graph.input_schema, output_schema=graph.output_schema
     )
     builder.add_node("inner", _node(app, form, awaits)).add_edge(START, "inner")
-    return builder.compile(store=app.store)
+    return builder.compile(store=app.store, validate=app.program.validate)
 
 
 def _node(app: Any, form: str, awaits: bool) -> Any:

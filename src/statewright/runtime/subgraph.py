@@ -40,15 +40,15 @@ def subgraph_calls(
     """How a node calls its subgraph, from either driver.
 
     `known` are the caller's fields, None if it takes any; `merging` are those of them that merge. Where the caller's
-    state is one bare value, so is what the subgraph answers.
+    state is one bare value, so is what the subgraph answers, unless both merge it.
     """
     callee = cast(Callee, subgraph)
-    if known is not None and ROOT in known:
+    both_merge = merging & callee.reported
+    if known is not None and ROOT in known and ROOT not in both_merge:
         return (
             lambda state: callee.call_within(state, memory)[0],
             lambda state: _first(callee.acall_within(state, memory)),
         )
-    both_merge = merging & callee.reported
 
     def call(state: Any) -> Any:
         result, written = callee.call_within(state, memory)
@@ -72,6 +72,8 @@ def news(result: Any, given: Any, written: Pairs, both_merge: frozenset[str]) ->
     value, if a task wrote it, be it the very object that was given (which the task may have changed in place), or if
     it is not simply what was given.
     """
+    if ROOT in both_merge:
+        return Reported({}, [pair for pair in written if pair[0] == ROOT])
     if not isinstance(result, Mapping):
         return result
     before = cast(Mapping[str, Any], given if isinstance(given, Mapping) else {})
