@@ -419,15 +419,16 @@ class GraphVersionMismatch(RunError):
 
 
 class MutatedState(RunError):
-    """A node changed a value of the shared state in place instead of answering with an update."""
+    """With `debug=True`: a node changed the state in place instead of returning an update."""
 
     def __init__(self, node: str, channels: Sequence[str]) -> None:
         self.node = node
         self.channels = tuple(channels)
         names = ", ".join(repr(channel) for channel in self.channels)
         super().__init__(
-            f"Node {node!r} changed {names} in place. Other nodes and saved checkpoints share these objects: "
-            f"copy the value, change the copy, and return it as an update."
+            f"Node {node!r} changed {names} in place. Objects inside the state are shared with other nodes and saved "
+            f"checkpoints, and a list, dict or set that is not returned is lost: copy what you change, and return it "
+            f"as an update."
         )
 
 

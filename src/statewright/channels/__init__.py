@@ -5,9 +5,19 @@ from statewright.channels.append import Append
 from statewright.channels.barrier import Barrier
 from statewright.channels.change import Added, Merged
 from statewright.channels.channel import MISSING, Channel, Conflict
+from statewright.channels.copies import (
+    CONTAINERS,
+    COPIED_UPDATES,
+    copy_argument,
+    copy_chosen,
+    copy_container,
+    copy_fields,
+    copy_update,
+    copy_writes,
+)
 from statewright.channels.ephemeral import Ephemeral
 from statewright.channels.last_value import LastValue
-from statewright.channels.messages import MessageBatch, Messages, add_messages
+from statewright.channels.messages import MessageBatch, Messages, add_messages, without_own_ids
 from statewright.channels.overwrite import Overwrite
 from statewright.channels.reduced import Reduced, Reducer
 from statewright.channels.reducers import (
@@ -24,6 +34,8 @@ from statewright.channels.topic import Topic
 from statewright.channels.untracked import Untracked
 
 __all__ = [
+    "CONTAINERS",
+    "COPIED_UPDATES",
     "MISSING",
     "Added",
     "AnyValue",
@@ -48,7 +60,14 @@ __all__ = [
     "append",
     "changed",
     "channel_for",
+    "copy_argument",
+    "copy_chosen",
+    "copy_container",
+    "copy_fields",
+    "copy_update",
+    "copy_writes",
     "difference",
     "is_reducer",
     "overwrite",
+    "without_own_ids",
 ]

@@ -7,16 +7,19 @@ copy keeps checkpoints and readers of the old list safe, at about a nanosecond a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from statewright.channels.change import Added
 from statewright.channels.channel import MISSING, Channel
+from statewright.channels.copies import copy_container
 from statewright.channels.overwrite import overwritten
 from statewright.errors import InvalidUpdateError
 
 
 class Append(Channel):
     """A list to which updates are appended: the items of a list, or with `items=True` any other value as one item."""
+
+    keeps_update: ClassVar[bool] = False
 
     def __init__(self, *, items: bool = True, start: Callable[[], Any] | None = None) -> None:
         self.items = items
@@ -29,7 +32,7 @@ class Append(Channel):
     def apply(self, current: Any, updates: Sequence[Any]) -> list[Any]:
         replaced = overwritten(updates)
         if replaced is not MISSING:
-            return replaced
+            return copy_container(replaced)
         if current is MISSING:
             new: list[Any] = []
         elif isinstance(current, list):

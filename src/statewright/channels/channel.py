@@ -41,6 +41,8 @@ class Channel:
     """Whether the value stays out of results and snapshots."""
     saved: ClassVar[bool] = True
     """Whether checkpoints keep the value."""
+    keeps_update: ClassVar[bool] = True
+    """Whether the value may be the very object that was written, rather than one that `apply` made."""
 
     def start(self) -> Any:
         """The value before the first update, made afresh; MISSING if there is none."""

@@ -13,6 +13,7 @@ element than copying the list once. Three things see to that.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final, cast
 
@@ -51,6 +52,8 @@ class _Indexes:
 
 
 _indexes: Final = _Indexes(size=64)
+_DERIVED: Final = re.compile("[0-9a-f]{32}(-[0-9]+)+")
+"""An id that derives from a task: those given by `prepare`, and those of what a model has answered."""
 
 
 class MessageBatch:
@@ -77,6 +80,7 @@ class Messages(Channel):
     """A conversation: messages are appended, replaced in place by id, or removed."""
 
     prepares: ClassVar[bool] = True
+    keeps_update: ClassVar[bool] = False
 
     def start(self) -> list[Message]:
         return []
@@ -121,6 +125,22 @@ class Messages(Channel):
             return new
         items = [item for batch in updates for item in batch.items]
         return (Added if all(batch.all_new for batch in updates) else Merged)(items)
+
+
+def without_own_ids(batch: MessageBatch, current: Any) -> list[Message | RemoveMessage]:
+    """Return the messages of a batch, those that are new to `current` without the ids that derive from their task.
+
+    Prepared again for another task they get ids of that one. An id that the node chose stays, and so does one of a
+    message that the batch replaces.
+    """
+    known = {message.id for message in current or ()} if not batch.all_new else frozenset[str]()
+    items: list[Message | RemoveMessage] = []
+    for item in batch.items:
+        if type(item) is Message and item.id not in known and (batch.all_new or _DERIVED.fullmatch(str(item.id))):
+            item = copied(item)
+            item.id = None
+        items.append(item)
+    return items
 
 
 def add_messages(left: Any, right: Any) -> list[Message]:

@@ -27,7 +27,7 @@ class Overwrite:
 
 
 def overwritten(updates: Sequence[Any]) -> Any:
-    """The value that an Overwrite among the updates sets, else MISSING. Raises Conflict where there are two.
+    """Return the value that an Overwrite among the updates sets, else MISSING. Raises Conflict where there are two.
 
     The JSON forms `{"__overwrite__": value}` and `{"type": "__overwrite__", "value": value}` count too.
     """

@@ -6,14 +6,18 @@ See `append` for lists, where all updates of a superstep are folded at once.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from statewright.channels.channel import MISSING, Channel
+from statewright.channels.copies import CONTAINERS, copy_container
 from statewright.channels.overwrite import overwritten
 
 Reducer = Callable[[Any, Any], Any]
 """`(current, update) -> value`."""
+_PURE: Final = (operator.add, operator.or_, operator.and_, operator.sub, operator.xor, max, min)
+"""Reducers that are known to leave what they are given alone."""
 
 
 class Reduced(Channel):
@@ -32,9 +36,11 @@ class Reduced(Channel):
     def apply(self, current: Any, updates: Sequence[Any]) -> Any:
         replaced = overwritten(updates)
         if replaced is not MISSING:
-            return replaced
+            return copy_container(replaced)
         pending = iter(updates)
         value = next(pending) if current is MISSING else current
+        if type(value) in CONTAINERS and self.reducer not in _PURE:
+            value = value.copy()  # the reducer may change in place what checkpoints and siblings share
         for update in pending:
             value = self.reducer(value, update)
         return value

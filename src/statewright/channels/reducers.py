@@ -12,10 +12,10 @@ import typing
 from collections.abc import Callable
 from typing import Any, cast
 
+from statewright.channels.any_value import AnyValue
 from statewright.channels.append import Append
 from statewright.channels.channel import MISSING, Channel
 from statewright.channels.ephemeral import Ephemeral
-from statewright.channels.last_value import LastValue
 from statewright.channels.messages import Messages, add_messages
 from statewright.channels.reduced import Reduced, Reducer
 from statewright.errors import InvalidSchema
@@ -57,7 +57,7 @@ def channel_for(reducer: object, *, start: Start | None, is_list: bool, field: s
     if isinstance(reducer, type):
         return _instance(cast(type[Channel], reducer), field)
     if reducer is overwrite:
-        return LastValue()
+        return AnyValue()
     if reducer is add_messages:
         return Messages()
     if reducer is append:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from statewright.channels.change import Added
 from statewright.channels.channel import MISSING, Channel
+from statewright.channels.copies import copy_container
 from statewright.channels.overwrite import overwritten
 
 
 class Topic(Channel):
     """A list of everything written; a list that is written counts as its items."""
+
+    keeps_update: ClassVar[bool] = False
 
     def __init__(self, *, accumulate: bool = False) -> None:
         self.accumulate = accumulate
@@ -24,7 +27,7 @@ class Topic(Channel):
     def apply(self, current: Any, updates: Sequence[Any]) -> list[Any]:
         replaced = overwritten(updates)
         if replaced is not MISSING:
-            return replaced
+            return copy_container(replaced)
         items: list[Any] = list(current) if self.accumulate and current is not MISSING else []
         for update in updates:
             items.extend(cast(list[Any], update) if isinstance(update, list) else [update])

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, Self, cast
 
 from statewright.clock import Duration
-from statewright.errors import InvalidGraph, InvalidSchema
+from statewright.errors import InvalidGraph
 from statewright.graph.command import END, START
 from statewright.graph.context import SubgraphLike, is_subgraph
 from statewright.graph.graph import Graph, Migration
@@ -35,6 +35,7 @@ from statewright.graph.policy import (
     as_retries,
     as_timeout,
 )
+from statewright.graph.runnable import as_action, as_path
 from statewright.graph.validate import find_problems
 from statewright.state import StateSchema, is_pydantic, merge_fields, read_schema
 
@@ -135,12 +136,14 @@ class GraphBuilder:
     ) -> Self:
         """Add a node: `add_node(fn)`, `add_node(name, fn)` or `add_node(name, description, fn)`.
 
+        Instead of a function it may be a compiled graph, or a Runnable: an object with `invoke` and `ainvoke`.
         `destinations` declares where its Commands and Sends go; it then goes nowhere else. `defer=True` is
         `join="idle"`. `on` names channels whose change makes the node due. A number or timedelta as `timeout` is how
         long one attempt may take. See `Node` for the rest.
         """
         if isinstance(action, str):
             description, action = action, described
+        node, action = node if isinstance(node, str) else as_action(node), as_action(action)
         name, action = (node, action) if isinstance(node, str) else (_name_of(node), node)
         if name in self.nodes:
             self.problems.append(f"Node {name!r} is added twice. Give one of the two another name.")
@@ -222,6 +225,7 @@ class GraphBuilder:
         order of the items. Edges lead to and from the node as usual; `options` are those of `add_node` and hold for
         each item. What handles one item is a node of its own, named `<name>.item`.
         """
+        node, function = node if isinstance(node, str) else as_action(node), as_action(function)
         name, action = (node, function) if isinstance(node, str) else (_name_of(node), node)
         if not callable(action) and not is_subgraph(action):
             self.problems.append(f"The map {name!r} has no function. Pass add_map(name, function, over=..., into=...).")
@@ -247,19 +251,22 @@ class GraphBuilder:
         self,
         source: str,
         path: Callable[..., Any],
-        path_map: Mapping[Any, str] | Sequence[str] | None = None,
+        path_map: Mapping[Any, str] | Sequence[str] | str | None = None,
     ) -> Self:
         """After `source`, let `path(state)` name what comes next: a node, a Send, END, or a list of them.
 
-        `path_map` says what each result means, or lists the targets; without it a `Literal` return hint does.
+        `path_map` says what each result means, or lists the targets, or names the only one; without it a `Literal`
+        return hint does.
         """
+        path = as_path(path)
         if not callable(path):
             self.problems.append(f"The conditional edge from {source!r} has no function: found {path!r}.")
             return self
         if isinstance(path_map, Mapping):
             targets: Mapping[Any, str] | None = dict(path_map)
         else:
-            names = path_map if path_map is not None else literal_names(resolved_hints(path).get("return"))
+            listed = (path_map,) if isinstance(path_map, str) else path_map
+            names = listed if listed is not None else literal_names(resolved_hints(path).get("return"))
             targets = {name: name for name in names} if names is not None else None
         self.branches.setdefault(source, []).append(Branch(source, path, targets))
         return self
@@ -286,7 +293,7 @@ class GraphBuilder:
         return self.add_edge(START, name)
 
     def set_conditional_entry_point(
-        self, path: Callable[..., Any], path_map: Mapping[Any, str] | Sequence[str] | None = None
+        self, path: Callable[..., Any], path_map: Mapping[Any, str] | Sequence[str] | str | None = None
     ) -> Self:
         """Let `path(input)` name where a run begins."""
         return self.add_conditional_edges(START, path, path_map)
@@ -311,31 +318,33 @@ class GraphBuilder:
         are warnings, and edges to nodes that do not exist are left out.
         """
         title = name or self.name or "Graph"
-        try:
-            schemas = self._schemas()
-            fields = merge_fields(schemas.values())
-        except InvalidSchema as error:
-            raise InvalidGraph([*self.problems, *also, str(error)], graph=title) from error
+        unreadable: list[str] = []
+        schemas = self._schemas(unreadable)
+        fields = merge_fields(schemas.values(), unreadable)
         graph = self._graph(title, schemas, fields)
         found = find_problems(graph, interrupts=interrupts, entered=entered, has_store=has_store)
-        fatal = [*self.problems, *also, *found.fatal]
+        fatal = [*self.problems, *also, *dict.fromkeys(unreadable), *found.fatal]
         if fatal or (strict and found.shape):
             raise InvalidGraph([*fatal, *found.shape], graph=title)
         for problem in found.shape:
             warnings.warn(problem, GraphWarning, stacklevel=3)
         return graph if not found.shape else _without_dangling(graph)
 
-    def _schemas(self) -> dict[str, StateSchema]:
-        """Every schema of the graph: the state's, the input's, the output's, and those of nodes that have one."""
-        state = read_schema(self.state_schema if self.state_schema is not None else {})
+    def _schemas(self, problems: list[str]) -> dict[str, StateSchema]:
+        """Return every schema of the graph: the state's, the input's, the output's, and those of nodes.
+
+        What is wrong with them is added to the `problems`.
+        """
+        state = read_schema(self.state_schema if self.state_schema is not None else {}, problems)
         schemas = {"state": state}
-        schemas["input"] = state if self.input_schema is None else read_schema(_closed(self.input_schema))
-        schemas["output"] = state if self.output_schema is None else read_schema(_closed(self.output_schema))
+        # A dict of what goes in or comes out says what does, and nothing else; as a state it would be open.
+        for name, source in (("input", self.input_schema), ("output", self.output_schema)):
+            schemas[name] = state if source is None else read_schema(source, problems, closed=True)
         by_source: dict[int, StateSchema] = {id(self.state_schema): state}
         for node in self.nodes.values():
             source = node.input_schema
             if source is not None and id(source) != id(self.state_schema):
-                schemas[f"node:{node.name}"] = by_source.setdefault(id(source), read_schema(source))
+                schemas[f"node:{node.name}"] = by_source.setdefault(id(source), read_schema(source, problems))
         return schemas
 
     def _with_defaults(self, node: Node) -> Node:
@@ -366,11 +375,6 @@ class GraphBuilder:
             version=self.version,
             migrations=dict(self.migrations),
         )
-
-
-def _closed(schema: Any) -> Any:
-    """A dict of what goes in or comes out says what does, and nothing else; as a state it would be open."""
-    return StateSchema(cast(Mapping[str, object], schema), closed=True) if isinstance(schema, Mapping) else schema
 
 
 def _name_of(action: object) -> str:

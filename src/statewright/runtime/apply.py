@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Final
 
-from statewright.channels import MISSING, difference
+from statewright.channels import MISSING, Added, difference
 from statewright.checkpoint import NO_ARG, Checkpoint, Held, Task, TaskResult, Values
 from statewright.graph import STOP
 from statewright.runtime.fold import fold_results, fold_writes, pairs_of, without_transients
@@ -50,10 +50,20 @@ def apply_beside(
 
 
 def with_report(program: Program, before: Checkpoint, after: Checkpoint, results: Sequence[TaskResult]) -> Checkpoint:
-    """The checkpoint `after` results, with what these wrote to fields that merge: a subgraph's caller will want it."""
+    """Return the checkpoint `after` results, with what a subgraph's caller will want to know of them.
+
+    That is each update to a field that merges; and of another field, whose value says the rest, once that it was
+    written: the pair of its name and None.
+    """
     merging = program.reported
-    written = tuple((name, update) for result in results for name, update in pairs_of(result) if name in merging)
-    after.reported = (*before.reported, *written)
+    reported = list(before.reported)
+    for result in results:
+        for name, update in pairs_of(result):
+            if name in merging:
+                reported.append((name, update))
+            elif program.shows(name) and (name, None) not in reported:
+                reported.append((name, None))
+    after.reported = tuple(reported)
     return after
 
 
@@ -68,19 +78,41 @@ def folded_values(program: Program, values: Values, results: Sequence[TaskResult
     return without_transients(program, new, results) if program.transient else new
 
 
-def differences(program: Program, old: Mapping[str, Any], new: Values) -> Mapping[str, Any]:
-    """What `deltas` gives, over any number of supersteps: found by comparing the values themselves."""
+def differences(
+    program: Program, old: Mapping[str, Any], new: Values, rewritten: Collection[str] = ()
+) -> Mapping[str, Any]:
+    """Return what `deltas` gives, over any number of supersteps, by comparing the values themselves.
+
+    The fields that were `rewritten` are stored whole: that a value, or what is in a list, is the same object as
+    before does not say that it is unchanged.
+    """
     saved = {name: value for name, value in new.items() if name not in program.unsaved}
     gone = {name: MISSING for name in old if name not in saved and name not in program.unsaved}
     changes = {
-        name: difference(old.get(name, MISSING), value)
+        name: value if name in rewritten else difference(old.get(name, MISSING), value)
         for name, value in saved.items()
-        if old.get(name, MISSING) is not value
+        if name in rewritten or old.get(name, MISSING) is not value
     }
     return {**changes, **gone}
 
 
-def deltas(program: Program, results: Sequence[TaskResult], old: Values, new: Values) -> Mapping[str, Any]:
+def rewritten_fields(
+    program: Program, results: Sequence[TaskResult], old: Values, new: Mapping[str, Any]
+) -> Iterable[str]:
+    """Return the fields to which results wrote more than items at the end of a list."""
+    changes = deltas(program, results, old, new)
+    return [name for name, change in changes.items() if type(change) is not Added and change is not MISSING]
+
+
+def changeable_fields(values: Mapping[str, Any]) -> Iterable[str]:
+    """Return the fields whose values may have been changed in place."""
+    return [name for name, value in values.items() if type(value) not in _UNCHANGEABLE]
+
+
+_UNCHANGEABLE: Final = frozenset({str, int, float, bool, bytes, type(None)})
+
+
+def deltas(program: Program, results: Sequence[TaskResult], old: Values, new: Mapping[str, Any]) -> Mapping[str, Any]:
     """For each saved channel that changed, what has to be stored so that the change can be made again.
 
     MISSING stands for a signal that is gone.

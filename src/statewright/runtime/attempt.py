@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
+from statewright.channels import CONTAINERS, COPIED_UPDATES, copy_update, copy_writes
 from statewright.checkpoint import NO_ARG, Checkpoint, Task, TaskResult, Values
 from statewright.errors import (
     BudgetExceeded,
@@ -31,10 +32,10 @@ from statewright.graph import (
     read_answer,
 )
 from statewright.runtime.effects import Failure, Outcome, Pause
-from statewright.runtime.fold import fold_writes
+from statewright.runtime.fold import fold_writes, pairs_of
 from statewright.runtime.host import RuntimeHost, previous_of, writer_of
 from statewright.runtime.interrupt import ChildCommand, Paused
-from statewright.runtime.mutation import changed_channels, picture
+from statewright.runtime.mutation import changed_channels, own_containers, picture
 from statewright.runtime.program import NodeProgram, Route
 from statewright.runtime.reading import with_managed
 from statewright.runtime.run import Run
@@ -47,6 +48,9 @@ def perform(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint)
     try:
         if scope.plain and node.whole and task.arg is NO_ARG:  # what `begin` and the reader come to, without the calls
             state: Any = checkpoint.values.copy()
+            for name in node.containers:
+                if type(value := state.get(name)) in CONTAINERS:
+                    state[name] = value.copy()
         else:
             state = begin(scope, node, task, checkpoint)
         answer = node.call(state) if node.bare else node.call(*given(node, state), **asked(node.asks, scope))
@@ -59,17 +63,23 @@ def begin(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -
     """The input of the node."""
     if scope.plain:
         return node.read(checkpoint.values, task.arg)
-    run, values = scope.run, checkpoint.values
-    program = run.program
-    if program.managed:
-        values = with_managed(values, program.managed, checkpoint.step, run.stop)
-    state = node.read(values, task.arg)
-    scope.input = state
-    if program.debug:
-        scope.picture = picture(checkpoint.values)
-    if run.watch is not None and (scope.attempt is None or not scope.attempt.again):
-        run.watch.task_started(scope, state)
+    run = scope.run
+    scope.input = state = read_input(scope, node, task, checkpoint)
+    if run.program.debug:
+        scope.picture = picture(checkpoint.values), picture(own_containers(state))
+    if run.watch is not None and node.name != START and (scope.attempt is None or not scope.attempt.again):
+        # The node may go on to change its own input; those who watch have another one.
+        watched = read_input(scope, node, task, checkpoint) if run.watch.wants("task_started") else state
+        run.watch.task_started(scope, watched)
     return state
+
+
+def read_input(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Any:
+    """Read the input of a task anew: the containers in it are copies, which nothing else has."""
+    run, values = scope.run, checkpoint.values
+    if run.program.managed:
+        values = with_managed(values, run.program.managed, checkpoint.step, run.stop)
+    return node.read(values, task.arg)
 
 
 def given(node: NodeProgram, state: Any) -> tuple[Any, ...]:
@@ -85,8 +95,10 @@ def conclude(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint
     """The result of a task whose node answered."""
     known = node.known_plain
     if type(answer) is dict and known is not None and answer.keys() <= known:  # nothing about it has to change
-        # Beside others a node may answer one dict again and again, and change it in between.
-        result = TaskResult(task, answer if scope.apart is None else answer.copy(), node.successors)  # pyright: ignore
+        writes: Writes = answer  # pyright: ignore[reportUnknownVariableType]
+        if node.kept_updates or scope.apart is not None or scope.run.nested:
+            writes = own_writes(scope, node, answer)  # pyright: ignore[reportUnknownArgumentType]
+        result = TaskResult(task, writes, node.successors)
     else:
         result = written(scope, node, task, answer)
     if node.routes and not result.goto:
@@ -102,6 +114,21 @@ def conclude(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint
             view = routing_view(scope, checkpoint, result)
             take_choices(scope.run, node, result, [ask(route, scope, view) for route in node.routes])
     return result if scope.plain else finished(scope, node, checkpoint, result)
+
+
+def own_writes(scope: Scope, node: NodeProgram, answer: dict[str, Any]) -> Writes:
+    """Return the writes of an answer, with copies of the containers that outlive this moment.
+
+    A node alone may not get at what a channel keeps. Beside others, or in a subgraph, whose writes its caller folds
+    later, it may also answer one dict or list again and again, and change it in between.
+    """
+    lasts = scope.apart is not None or scope.run.nested
+    writes = answer.copy() if lasts else answer
+    for name, update in answer.items():
+        if type(update) in COPIED_UPDATES and (lasts or name in node.kept_updates):
+            writes = answer.copy() if writes is answer else writes
+            writes[name] = copy_update(update)
+    return writes
 
 
 def settle(scope: Scope, node: NodeProgram, task: Task, error: BaseException) -> Outcome:
@@ -120,7 +147,7 @@ def settle(scope: Scope, node: NodeProgram, task: Task, error: BaseException) ->
             raise error  # it ends the process, or the run; beside others it is a failure like any other
         outcome = Failure(task, error)
     elif node.handler is not None and not isinstance(error, RunCancelled | BudgetExceeded):
-        handled = NodeError(node.name, error, scope.input)
+        handled = NodeError(node.name, error, failed_input(scope, node, task))
         outcome = TaskResult(task, {}, [Send(node.handler, handled)], goto=True)
     else:
         step = scope.checkpoint.step + 1 if scope.checkpoint else 0
@@ -129,6 +156,13 @@ def settle(scope: Scope, node: NodeProgram, task: Task, error: BaseException) ->
     if scope.run.watch is not None:
         scope.run.watch.task_finished(scope, outcome)
     return outcome
+
+
+def failed_input(scope: Scope, node: NodeProgram, task: Task) -> Any:
+    """Read what the failed node got once more, as it was before the node changed it; None if it got nothing."""
+    if scope.input is None or scope.checkpoint is None:
+        return scope.input
+    return read_input(scope, node, task, scope.checkpoint)
 
 
 def _answered_by_child(scope: Scope, node: NodeProgram, task: Task, signal: ChildCommand) -> Outcome:
@@ -157,14 +191,15 @@ def written(scope: Scope, node: NodeProgram, task: Task, answer: Any) -> TaskRes
         writes = updates.read(answer, node.name, task)
         if node.writes is not None:
             check_declared(node, writes)
-        return TaskResult(task, writes, node.successors)
+        return TaskResult(task, copy_writes(writes), node.successors)
     taken: Answer = read_answer(answer, updates, node.name, task)
     if node.writes is not None:
         check_declared(node, taken.writes)
+    writes = copy_writes(taken.writes)
     if taken.targets is None:
-        return TaskResult(task, taken.writes, node.successors)
+        return TaskResult(task, writes, node.successors)
     targets = checked_targets(scope.run, node, taken.targets)
-    return TaskResult(task, taken.writes, targets, goto=True)
+    return TaskResult(task, writes, targets, goto=True)
 
 
 def check_declared(node: NodeProgram, writes: Writes) -> None:
@@ -182,7 +217,10 @@ def check_declared(node: NodeProgram, writes: Writes) -> None:
 def finished(scope: Scope, node: NodeProgram, checkpoint: Checkpoint, result: TaskResult) -> TaskResult:
     run = scope.run
     if scope.picture is not None:
-        changed = changed_channels(scope.picture, checkpoint.values)
+        shared, own = scope.picture
+        written = {name for name, _ in pairs_of(result)}
+        lost = (name for name in changed_channels(own, own_containers(scope.input)) if name not in written)
+        changed = list(dict.fromkeys((*changed_channels(shared, checkpoint.values), *lost)))
         scope.picture = None
         if changed:
             raise MutatedState(node.name, changed)

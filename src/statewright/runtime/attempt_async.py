@@ -6,6 +6,7 @@ import asyncio
 import inspect
 from typing import Any
 
+from statewright.channels import CONTAINERS
 from statewright.checkpoint import NO_ARG, Checkpoint, Task, TaskResult
 from statewright.errors import NodeCancelledError
 from statewright.runtime.attempt import (
@@ -34,6 +35,9 @@ async def perform_async(scope: Scope, node: NodeProgram, task: Task, checkpoint:
     try:
         if scope.plain and node.whole and task.arg is NO_ARG:
             state: Any = checkpoint.values.copy()
+            for name in node.containers:
+                if type(value := state.get(name)) in CONTAINERS:
+                    state[name] = value.copy()
         else:
             state = begin(scope, node, task, checkpoint)
         if node.acall is None:

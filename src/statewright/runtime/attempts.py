@@ -14,6 +14,7 @@ from datetime import timedelta
 from typing import Any, cast
 
 from statewright.cache import CacheKey
+from statewright.channels import MessageBatch, copy_update, without_own_ids
 from statewright.checkpoint import Checkpoint, Pending, Task, TaskResult, TimedTask, TimeLimit
 from statewright.clock import as_seconds
 from statewright.errors import NodeTimeoutError, RunCancelled
@@ -25,10 +26,11 @@ from statewright.runtime.attempt import asked, begin, conclude, given, perform, 
 from statewright.runtime.effects import Outcome
 from statewright.runtime.guards import NO_GUARDS, Guards
 from statewright.runtime.limits import Slots
-from statewright.runtime.program import NodeProgram
+from statewright.runtime.program import NodeProgram, Program
 from statewright.runtime.run import Run
 from statewright.runtime.scope import Attempt, Scope, enter_scope
 from statewright.runtime.worker_threads import workers
+from statewright.state import Writes
 
 
 class Try:
@@ -100,7 +102,7 @@ def attempts(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint
         number += 1
     if key is not None and guards.cache is not None:
         ttl = guards.cache.ttl
-        kept = (tried.writes, tuple(tried.targets), tried.goto)
+        kept = (_cached_writes(tried.writes, checkpoint), tuple(tried.targets), tried.goto)
         yield Ask(cast(Any, scope.run.cache).put(key, kept, ttl=None if ttl is None else as_seconds(ttl)))
     if scope.run.watch is not None:
         scope.run.watch.task_finished(scope, tried)
@@ -175,6 +177,35 @@ def cached_name(graph: Graph, node: str) -> str:
     return f"{graph.name}/{node}"
 
 
+def _cached_writes(writes: Writes, checkpoint: Checkpoint) -> Writes:
+    """Return writes as a cache keeps them: nothing that the node still has, messages without ids of this task."""
+
+    def cached(name: str, update: Any) -> Any:
+        if type(update) is MessageBatch:
+            return without_own_ids(update, checkpoint.values.get(name))
+        return copy_update(update)
+
+    if isinstance(writes, dict):
+        return {name: cached(name, update) for name, update in writes.items()}
+    return [(name, cached(name, update)) for name, update in writes]
+
+
+def _prepared(program: Program, writes: Writes, task: Task) -> Writes:
+    """Return cached writes in the form of a task's own, with message ids that derive from it."""
+    preparing = {name: channel for name, channel in program.merging.items() if channel.prepares}
+    if not preparing:
+        return writes
+    if isinstance(writes, dict):
+        return {
+            name: preparing[name].prepare(update, task.id) if name in preparing else update
+            for name, update in writes.items()
+        }
+    return [  # several batches of one task: each has ids of its own
+        (name, preparing[name].prepare(update, f"{task.id}-{place}") if name in preparing else update)
+        for place, (name, update) in enumerate(writes)
+    ]
+
+
 def from_cache(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, kept: Any) -> TaskResult:
     """The result of a task whose node was called with the same input before."""
     writes, targets, goto = kept
@@ -182,7 +213,7 @@ def from_cache(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoi
     scope.begin_attempt(attempt)
     begin(scope, node, task, checkpoint)
     scope.picture = None
-    result = TaskResult(task, writes, targets, goto=goto)
+    result = TaskResult(task, _prepared(scope.run.program, writes, task), targets, goto=goto)
     if scope.run.watch is not None:
         scope.run.watch.task_finished(scope, result)
     return result

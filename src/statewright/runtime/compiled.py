@@ -63,7 +63,7 @@ from statewright.runtime.subgraph_state import callers_run_again, graph_at, node
 from statewright.runtime.thread_queue import leave_queue
 from statewright.runtime.thread_state import Update, diff, forked, load_saved, rolled_back, saved_before, updated
 from statewright.runtime.watch import Printed, Watch, instrument_listeners
-from statewright.state import UnknownKeys, check_value, context_json_schema, json_schema
+from statewright.state import UnknownKeys, check_value, context_json_schema, json_schema, known_keys
 from statewright.store import Store
 
 if TYPE_CHECKING:
@@ -782,10 +782,22 @@ class CompiledGraph:
         return budget
 
     def _context(self, context: Any) -> Any:
-        """The context as an instance of its schema, if it was given as a mapping."""
+        """Return the context as an instance of its schema, if it was given as a mapping.
+
+        Raises InvalidConfig for a key that the schema does not have.
+        """
         schema = self.graph.context_schema
         if context is None or schema is None or not isinstance(context, Mapping):
             return context
+        known = known_keys(schema)
+        unknown = next(
+            (key for key in cast(Mapping[Any, Any], context) if known is not None and key not in known), None
+        )
+        if unknown is not None:
+            raise InvalidConfig(
+                f"The context holds {unknown!r}, which is no field of {schema.__name__}. "
+                + suggestion(str(unknown), cast(frozenset[str], known), noun="Fields")
+            )
         return check_value("context", schema, context)
 
     def _known(self, names: Names, option: str) -> frozenset[str]:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from statewright.channels import copy_fields
 from statewright.checkpoint import Checkpoint, Held, Pending, SavedCheckpoint, Task, TaskResult, TimedTask
 from statewright.errors import GraphVersionMismatch, suggestion
 from statewright.graph import END, START, STOP, Graph, Send
@@ -50,7 +51,7 @@ def _held(checkpoint: Checkpoint) -> Iterable[Task]:
 
 def _migrated(graph: Graph, saved: SavedCheckpoint) -> dict[str, Any]:
     """The state after every migration from its version to that of the graph."""
-    values, version, seen = dict(saved.checkpoint.values), saved.graph_version, set[str | None]()
+    values, version, seen = copy_fields(saved.checkpoint.values), saved.graph_version, set[str | None]()
     while version != graph.version and version in graph.migrations:
         if version in seen:
             problems = [f"The migrations lead from version {version!r} to itself."]

@@ -12,6 +12,7 @@ from functools import update_wrapper, wraps
 from typing import Any, Final, Generic, ParamSpec, TypeVar, cast
 
 from statewright.cache import Cache
+from statewright.channels import copy_container
 from statewright.checkpoint import Checkpointer, TaskResult
 from statewright.clock import Clock, Duration
 from statewright.errors import InvalidGraph
@@ -35,15 +36,17 @@ from statewright.store import Store
 INPUT: Final = "__input__"
 RETURN: Final = "__return__"
 P = ParamSpec("P")
+R = TypeVar("R")
+S = TypeVar("S")
 T = TypeVar("T")
 
 
-class Final_(Generic[T]):  # noqa: N801  # users see it as entrypoint.final
-    """What an entrypoint answers when the value for its caller is not what it wants to remember."""
+class Final_(Generic[R, S]):  # noqa: N801  # users see it as entrypoint.final
+    """Answer of an entrypoint whose value for the caller is not what it saves: `entrypoint.final[R, S]` as a hint."""
 
     __slots__ = ("save", "value")
 
-    def __init__(self, *, value: T, save: Any) -> None:
+    def __init__(self, *, value: R, save: S) -> None:
         self.value = value
         """What `invoke` returns."""
         self.save = save
@@ -54,10 +57,10 @@ class EntrypointProgram(Program):
     """A graph of one function: any value goes in, and its answer comes out."""
 
     def output(self, values: Mapping[str, Any], *, typed: bool = False) -> Any:
-        return values.get(RETURN)
+        return copy_container(values.get(RETURN))
 
     def shown(self, result: TaskResult) -> Any:
-        return dict(cast(Any, result.writes)).get(RETURN)
+        return copy_container(dict(cast(Any, result.writes)).get(RETURN))
 
     def _start(self) -> NodeProgram:
         start = super()._start()
@@ -134,7 +137,7 @@ def _node_of(function: Callable[..., Any]) -> Callable[..., Any]:
 
     def answered(value: Any) -> dict[str, Any]:
         if isinstance(value, Final_):
-            final = cast("Final_[Any]", value)
+            final = cast("Final_[Any, Any]", value)
             return {RETURN: final.value, PREVIOUS: final.save}
         return {RETURN: value, PREVIOUS: value}
 

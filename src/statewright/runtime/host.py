@@ -6,10 +6,10 @@ the host has a copy, and what an abandoned attempt still does through it has no 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from statewright.channels import copy_container
 from statewright.checkpoint import Interrupt
 from statewright.clock import Clock
 from statewright.events import DurableKind
@@ -19,6 +19,27 @@ from statewright.runtime.child_run import start_run
 from statewright.runtime.journal import journalled
 from statewright.runtime.scope import Scope
 from statewright.store import Store
+
+
+class StateView(Mapping[str, Any]):
+    """The state as it was at the start of the superstep; a list, dict or set is copied when it is looked up."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values = values
+
+    def __getitem__(self, name: str) -> Any:
+        return copy_container(self._values[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return f"StateView({dict(self._values)!r})"
 
 
 class RuntimeHost:
@@ -52,7 +73,7 @@ class RuntimeHost:
     @property
     def state(self) -> Mapping[str, Any]:
         checkpoint = self._scope.checkpoint
-        return MappingProxyType(checkpoint.values if checkpoint is not None else {})
+        return StateView(checkpoint.values if checkpoint is not None else {})
 
     @property
     def stream_writer(self) -> StreamWriter:
@@ -152,7 +173,7 @@ def info_of(scope: Scope) -> ExecutionInfo:
 
 def previous_of(scope: Scope) -> Any:
     """What an entrypoint saved last; None in other graphs."""
-    return scope.checkpoint.values.get(PREVIOUS) if scope.checkpoint is not None else None
+    return copy_container(scope.checkpoint.values.get(PREVIOUS)) if scope.checkpoint is not None else None
 
 
 PREVIOUS = "__previous__"

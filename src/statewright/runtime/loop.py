@@ -14,7 +14,7 @@ from statewright.checkpoint import NO_ARG, Checkpoint, Pending, Source, Task, Ta
 from statewright.errors import BudgetExceeded, GraphDrained, GraphRecursionError, RunCancelled
 from statewright.events import Log
 from statewright.ids import CheckpointId, TaskId
-from statewright.runtime.apply import apply_results, with_report
+from statewright.runtime.apply import apply_results, rewritten_fields, with_report
 from statewright.runtime.budget import overrun
 from statewright.runtime.effects import (
     CLAIM_REFUSALS,
@@ -164,6 +164,7 @@ def _save(
         run.opened |= call_namespaces(run, before.frontier)
     if run.saves_at_rest:
         run.held_back = run.held_back or before
+        run.rewritten.update(rewritten_fields(run.program, results, before.values, after.values))
     else:
         yield from save_commit(run, commit_of(run, before, after, results))
 
@@ -234,7 +235,8 @@ def save_held_back(run: Run, checkpoint: Checkpoint) -> Generator[Effect, Any, N
         yield SaveCallers(run.caller)
     before, run.held_back = run.held_back, None
     commit = commit_of(run, before if before is not NOTHING_SAVED else None, checkpoint, [])
-    commit.spans_supersteps = True
+    commit.spans_supersteps, commit.rewritten = True, frozenset(run.rewritten)
+    run.rewritten.clear()
     yield from save_commit(run, commit)
 
 

@@ -1,10 +1,18 @@
-"""Finding out whether a node changed the shared state in place: `compile(debug=True)`."""
+"""Finding out whether a node changed the state in place: `compile(debug=True)`.
+
+Two things are reported. A change of an object that the state shares shows at once in siblings, in checkpoints in
+memory and in results, whether the node returns it or not. A change of the node's own copy of a list, dict or set that
+it does not return is lost.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
 from typing import Any, cast
+
+from statewright.channels import CONTAINERS
+from statewright.state import instance_values
 
 Picture = dict[str, Any]
 
@@ -17,6 +25,12 @@ def picture(values: Mapping[str, Any]) -> Picture:
 def changed_channels(before: Picture, values: Mapping[str, Any]) -> list[str]:
     """The channels whose value looks different from before, though nobody wrote it."""
     return [name for name, look in before.items() if name in values and _look(values[name], ()) != look]
+
+
+def own_containers(state: Any) -> dict[str, Any]:
+    """Return the lists, dicts and sets in a node's input, by field: copies that nothing else has."""
+    fields = cast("dict[str, Any]", state) if type(state) is dict else instance_values(state) or {}
+    return {name: value for name, value in fields.items() if type(value) in CONTAINERS}
 
 
 def _look(value: Any, inside: tuple[int, ...]) -> Any:

@@ -11,7 +11,19 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, Literal, cast
 
-from statewright.channels import MISSING, Channel, Ephemeral, LastValue, MessageBatch
+from statewright.channels import (
+    MISSING,
+    AnyValue,
+    Channel,
+    Ephemeral,
+    LastValue,
+    MessageBatch,
+    copy_argument,
+    copy_chosen,
+    copy_container,
+    copy_fields,
+    copy_update,
+)
 from statewright.checkpoint import Task, TaskResult
 from statewright.graph import (
     END,
@@ -28,7 +40,14 @@ from statewright.graph import (
     read_parameters,
 )
 from statewright.runtime.guards import Guards, SharedLimits
-from statewright.runtime.reading import Reader, read_mapping, reader_for, reading_only
+from statewright.runtime.reading import (
+    Reader,
+    WholeReader,
+    container_fields,
+    read_mapping,
+    reader_for,
+    reading_only,
+)
 from statewright.runtime.subgraph import subgraph_calls
 from statewright.state import (
     ROOT,
@@ -45,6 +64,8 @@ Validate = Literal["input", "all", "off"]
 Lane = Literal["loop", "thread", "inline"]
 """Where a node runs: on an event loop, on a worker thread, or where the driver is."""
 
+_REPLACING = AnyValue
+"""The channel that keeps the last of several updates: its value says what was written."""
 HANDLER_SUFFIX = ":error_handler"
 """Names the hidden node of an error handler; users' names hold no colon."""
 
@@ -76,9 +97,11 @@ class NodeProgram:
         "bare",
         "beside_lane",
         "call",
+        "containers",
         "guards",
         "handler",
         "joins",
+        "kept_updates",
         "known_plain",
         "lone_route",
         "name",
@@ -106,8 +129,12 @@ class NodeProgram:
         """Calls the node where it has to be awaited."""
         self.read = read
         """Makes the node's input from the state, or from the argument of a Send."""
-        self.whole = read is read_mapping
-        """Whether its input is a copy of the whole state."""
+        self.whole = type(read) is WholeReader
+        """Whether its input is a dict of the whole state, whose fields are known."""
+        self.containers: tuple[str, ...] = read.containers if type(read) is WholeReader else ()
+        """The fields of a whole input that may be a list, dict or set, which it gets a copy of."""
+        self.kept_updates: frozenset[str] = frozenset()
+        """The fields whose value may be the very container that the node writes, which is copied."""
         self.updates = updates
         self.known_plain = updates.known_plain
         self.takes_state = parameters.takes_state
@@ -161,6 +188,9 @@ class Program:
         self.channels: Mapping[str, Channel] = graph.channels
         self.merging = {name: channel for name, channel in self.channels.items() if type(channel) is not LastValue}
         """Channels whose new value is not simply what was written."""
+        self.containers = container_fields(graph)
+        """The fields whose values may be a list, dict or set; None if the state is open, so that any may."""
+        self._kept_updates = frozenset(name for name in self.containers or () if self.channels[name].keeps_update)
         self.transient = tuple(name for name, channel in self.channels.items() if channel.transient)
         self.step_only = frozenset(
             name for name, one in self.channels.items() if isinstance(one, Ephemeral) and one.lifetime == "step"
@@ -194,7 +224,11 @@ class Program:
         self.output_keys = self._output_keys()
         self.derived = graph.output_schema.derived
         """Fields of results that are worked out when somebody looks."""
-        self.reported = frozenset(self.merging).difference(self.hidden).intersection(self.output_keys or self.channels)
+        self.reported = (
+            frozenset(name for name, channel in self.merging.items() if not isinstance(channel, _REPLACING))
+            .difference(self.hidden)
+            .intersection(self.output_keys or self.channels)
+        )
         """Fields that merge and that a result shows: a caller that merges them too is told what was written to them."""
         self._starts = [(name, start) for name, one in graph.fields.items() if (start := _start_of(one)) is not None]
 
@@ -208,21 +242,31 @@ class Program:
 
     def start_values(self) -> dict[str, Any]:
         """The state before the first update: the defaults of fields, and the start values of reducers."""
-        values = {name: start() for name, start in self._starts}
+        values = {name: copy_container(start()) for name, start in self._starts}  # a factory may hand out one object
         return {name: value for name, value in values.items() if value is not MISSING} if values else values
 
     def output(self, values: Mapping[str, Any], *, typed: bool = False) -> Any:
-        """What a caller sees of the state; as an instance of the output schema if `typed`, or if all is validated."""
+        """Return what a caller sees of the state, its containers copied.
+
+        An instance of the output schema if `typed`, or if all is validated.
+        """
         keys = self.output_keys
         if keys is None:
-            shown = dict(values) if not self.hidden else {k: v for k, v in values.items() if k not in self.hidden}
+            shown = copy_fields({k: v for k, v in values.items() if k not in self.hidden} if self.hidden else values)
         elif keys == (ROOT,):
-            return values.get(ROOT)
+            return copy_container(values.get(ROOT))
         else:
-            shown = {key: values[key] for key in keys if key in values}
+            shown = copy_chosen(
+                {key: values[key] for key in keys if key in values},
+                keys if self.containers is None else self.containers,
+            )
         if self.derived:
             shown.update((name, one.compute(values)) for name, one in self.derived.items())
         return self._typed_output(shown) if typed or self.validate == "all" else shown
+
+    def shows(self, name: str) -> bool:
+        """Return whether results show a field of the state."""
+        return name not in self.hidden and (self.output_keys is None or name in self.output_keys)
 
     def shown(self, result: TaskResult) -> Any:
         """What a reader of updates sees of a result: its writes, pair by pair where a field was written twice."""
@@ -261,7 +305,7 @@ class Program:
         schema = self.graph.node_schemas.get(node.name, self.graph.schema)
         read = self._reader(schema) if node.reads is None else reading_only(self._reader(schema), node.reads)
         program = NodeProgram(node.name, node.action, parameters, read, self.updates)
-        program.node = node
+        program.node, program.kept_updates = node, self._kept_updates
         if node.is_subgraph:
             program.call, program.acall = subgraph_calls(
                 cast(SubgraphLike, node.action),
@@ -300,7 +344,8 @@ class Program:
         program.routes = tuple(self._route(branch) for branch in self.graph.branches.get(source, ()))
         if len(program.routes) == 1 and not program.successors and not self.managed:
             route = program.routes[0]
-            usual = route.read is read_mapping and route.asks is None and not route.is_coroutine
+            whole = route.read is read_mapping or type(route.read) is WholeReader
+            usual = whole and route.asks is None and not route.is_coroutine
             program.lone_route = route if usual else None
         if any(route.is_coroutine for route in program.routes):
             program.routes_await = True
@@ -329,6 +374,7 @@ class Program:
                 self.updates,
             )
             handler.allowed, handler.writes = program.allowed, program.writes
+            handler.kept_updates = self._kept_updates
             if node.retry_policy or node.timeout:
                 handler.guards = Guards(retries=node.retry_policy, timeout=node.timeout)
                 handler.async_lane = handler.beside_lane = "loop"
@@ -343,6 +389,7 @@ class Program:
         updates = self._update_reader(channels, closed=schema.closed, check=self.validate != "off")
         parameters = Parameters(True, None, (), (), None, frozenset())
         start = NodeProgram(START, _identity, parameters, lambda values, arg: arg, updates)
+        start.kept_updates = self._kept_updates
         self._connect(start, START)
         return start
 
@@ -359,7 +406,7 @@ def _start_of(field: Field) -> Callable[[], Any] | None:
 
 def _read_failed_input(values: Mapping[str, Any], arg: Any) -> Any:
     """An error handler gets what the failed node got."""
-    return arg.input
+    return copy_argument(arg.input)
 
 
 def _identity(value: Any) -> Any:
@@ -381,8 +428,8 @@ def _subscribers(graph: Graph) -> dict[str, tuple[str, ...]]:
 
 
 def readable(update: Any) -> Any:
-    """An update to one field as its readers see it: messages as the list that their node wrote."""
-    return list(update.items) if type(update) is MessageBatch else update
+    """Return an update to one field as its readers see it: a container copied, messages as the list written."""
+    return list(update.items) if type(update) is MessageBatch else copy_update(update)
 
 
 def shown_name(task: Task) -> str:

@@ -1,8 +1,11 @@
 """How a node reads its input: worked out once per schema.
 
-A mapping is copied, so that a node may do with it what it likes; the values in it are shared. A dataclass or a
-pydantic model is made from the values, each checked against its type; a value that is still the same object as when
-it was last checked is not checked again, so a long list does not make supersteps slow.
+A mapping is copied, and so are the lists, dicts and sets in it, one level deep: a node may do with them what it
+likes. Objects inside them are shared. A dataclass or a pydantic model is made from the values, each checked against
+its type; a value that is still the same object as when it was last checked is not checked again, so a long list does
+not make supersteps slow.
+
+Fields whose type rules out a container are never looked at; `Program.containers` names the others.
 """
 
 from __future__ import annotations
@@ -10,10 +13,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, cast
 
+from statewright.channels import copy_argument, copy_chosen, copy_container, copy_fields
 from statewright.checkpoint import NO_ARG
 from statewright.errors import InvalidUpdateError
 from statewright.graph import Graph
-from statewright.state import ROOT, FieldCheck, Managed, SchemaKind, StateSchema, constrained_annotations
+from statewright.state import (
+    ROOT,
+    FieldCheck,
+    Managed,
+    SchemaKind,
+    StateSchema,
+    constrained_annotations,
+    may_hold_container,
+)
 
 
 class Reader(Protocol):
@@ -28,16 +40,41 @@ def reader_for(graph: Graph, schema: StateSchema, validate: str) -> Reader:
         return _read_root
     if schema.kind is SchemaKind.MAPPING:
         whole = schema.fields.keys() == graph.fields.keys() and (schema is graph.schema or not graph.schema.managed)
-        return read_mapping if whole or not schema.closed else _read_some(schema.keys)
+        if not whole and schema.closed:
+            return _read_some(schema.keys)
+        containers = container_fields(graph)
+        return read_mapping if containers is None else WholeReader(containers)
     return _InstanceReader(schema, checked=validate != "off")
 
 
+def container_fields(graph: Graph) -> tuple[str, ...] | None:
+    """Return the fields whose values may be a list, dict or set; None if the state is open, so that any may."""
+    if not graph.schema.closed:
+        return None
+    schemas = (graph.schema, graph.input_schema, graph.output_schema, *graph.node_schemas.values())
+    return tuple(
+        name
+        for name in graph.fields
+        if not graph.fields[name].channel.keeps_update  # a list, whatever its type says
+        or any(name in one.fields and may_hold_container(one.fields[name].hint) for one in schemas)
+    )
+
+
 def read_mapping(values: Mapping[str, Any], arg: Any, /) -> Any:
-    """The whole state, or the argument, as a dict of its own."""
-    if arg is NO_ARG:
-        return values.copy()  # pyright: ignore  # a dict: copied in C, 45 ns at three keys
-    # Users share one dict among Sends.
-    return arg.copy() if type(arg) is dict else arg  # pyright: ignore[reportUnknownVariableType]
+    """Read the whole state, or the argument, as a dict of its own."""
+    return copy_fields(values) if arg is NO_ARG else copy_argument(arg)  # users share one dict among Sends
+
+
+class WholeReader:
+    """Reads the whole state as a dict. The containers are known, so that the rest is copied in C."""
+
+    __slots__ = ("containers",)
+
+    def __init__(self, containers: tuple[str, ...]) -> None:
+        self.containers = containers
+
+    def __call__(self, values: Mapping[str, Any], arg: Any, /) -> Any:
+        return copy_chosen(values.copy(), self.containers) if arg is NO_ARG else copy_argument(arg)  # pyright: ignore
 
 
 def reading_only(read: Reader, names: tuple[str, ...]) -> Reader:
@@ -50,14 +87,14 @@ def reading_only(read: Reader, names: tuple[str, ...]) -> Reader:
 
 
 def _read_root(values: Mapping[str, Any], arg: Any, /) -> Any:
-    return values.get(ROOT) if arg is NO_ARG else arg
+    return copy_container(values.get(ROOT)) if arg is NO_ARG else copy_argument(arg)
 
 
 def _read_some(keys: tuple[str, ...]) -> Reader:
     def read(values: Mapping[str, Any], arg: Any, /) -> Any:
         if arg is NO_ARG:
-            return {key: values[key] for key in keys if key in values}
-        return cast(Any, arg).copy() if type(arg) is dict else arg
+            return copy_fields({key: values[key] for key in keys if key in values})
+        return copy_argument(arg)
 
     return read
 
@@ -77,9 +114,11 @@ class _InstanceReader:
     def __call__(self, values: Mapping[str, Any], arg: Any, /) -> Any:
         if arg is not NO_ARG:
             if not isinstance(arg, Mapping):
-                return arg
+                return copy_container(arg)
             values = cast(Mapping[str, Any], arg)
-        return self._make({name: check(values[name]) for name, check in self._checks.items() if name in values})
+        checked = {name: check(values[name]) for name, check in self._checks.items() if name in values}
+        # Copied after the check, which hands out what it remembers, or what it was given.
+        return self._make(copy_fields(checked))
 
 
 class _Remembering:

@@ -73,6 +73,7 @@ class Run:
         "program",
         "rest",
         "retries",
+        "rewritten",
         "run_id",
         "saver",
         "saves_at_rest",
@@ -184,6 +185,8 @@ class Run:
         """Whether supersteps are saved only when the run comes to rest: durability `exit`."""
         self.held_back: Checkpoint | None = None
         """The last checkpoint that was saved, if the run has moved since."""
+        self.rewritten: set[str] = set()
+        """The fields that were written since then, but for lists that only grew."""
         self.live: dict[str, object] = {} if live is None else live
         """The namespaces with a memory of their own in which something runs, in the whole tree of calls."""
         self.keeps_calls = keeps_calls

@@ -93,7 +93,7 @@ class Scope:
         self.input: Any = None
         """What the node was given; kept for error handlers."""
         self.picture: Any = None
-        """What the state looked like before the node ran, where changes in place are looked for."""
+        """The state and the node's own copies before it ran, where changes in place are looked for."""
         self.attempt: Attempt | None = None
         """Which try this is, of a task that has a policy."""
         self.children: tuple[Any, Any] | None = None

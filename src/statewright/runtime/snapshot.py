@@ -9,7 +9,7 @@ from typing import Any
 
 from statewright.checkpoint import Interrupt, SavedCheckpoint, Task
 from statewright.runtime.fold import pairs_of
-from statewright.runtime.program import Program
+from statewright.runtime.program import Program, readable
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -96,7 +96,7 @@ def _task(task: Task, saved: SavedCheckpoint) -> TaskSnapshot:
     return TaskSnapshot(
         id=task.id,
         name=task.node,
-        result=dict(pairs_of(landed)) if landed is not None else None,
+        result={name: readable(update) for name, update in pairs_of(landed)} if landed is not None else None,
         error=pending.errors.get(task.id),
         interrupts=tuple(question for question in questions if question.id not in pending.answers),
     )

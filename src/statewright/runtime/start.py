@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any, Final, cast
 
@@ -22,12 +23,13 @@ from statewright.errors import (
     InvalidUpdateError,
     UnansweredInterrupts,
 )
-from statewright.graph import END, START, Command
+from statewright.graph import END, START, Command, Send
 from statewright.ids import CheckpointId, is_interrupt_id
-from statewright.runtime.apply import apply_beside, apply_results, folded_values
-from statewright.runtime.attempt import checked_targets, conclude
+from statewright.runtime.apply import apply_beside, apply_results, folded_values, rewritten_fields
+from statewright.runtime.attempt import checked_targets, conclude, written
 from statewright.runtime.effects import Effect, Emit, Load, Rest, SaveCallers
 from statewright.runtime.fitting import fitted
+from statewright.runtime.interrupt import Paused
 from statewright.runtime.loop import (
     NOTHING_SAVED,
     call_namespaces,
@@ -37,7 +39,7 @@ from statewright.runtime.loop import (
     supersteps,
 )
 from statewright.runtime.run import Run
-from statewright.runtime.scope import Scope
+from statewright.runtime.scope import Scope, enter_scope, leave_scope
 from statewright.runtime.watch import run_event
 from statewright.state import check_value
 
@@ -152,7 +154,7 @@ def _fresh(run: Run, given: Any, saved: SavedCheckpoint | None, head: Checkpoint
     program = run.program
     base, landed, discarded = _base(run, saved)
     task = Task(START, NO_ARG, run.origin(base.id, base.step), 0)
-    result = conclude(Scope(run, task, base), program.start, task, base, given)
+    result = _conclude_entry(run, task, base, given)
     commit_id = run.commit_id(base.step + 1)
     checkpoint = apply_results(program, base, [result], commit_id, run.origin(commit_id, base.step + 1))
     if run.saver is not None:
@@ -167,10 +169,32 @@ def _fresh(run: Run, given: Any, saved: SavedCheckpoint | None, head: Checkpoint
                 yield SaveCallers(run.caller)
             commit = commit_of(run, parent, checkpoint, [result], source="input", expected=head, metadata=notes)
             commit.spans_supersteps = bool(landed)  # those of the superstep before are applied too
+            if landed:
+                both = (rewritten_fields(program, one, base.values, checkpoint.values) for one in (landed, [result]))
+                commit.rewritten = itertools.chain.from_iterable(both)
             yield from save_commit(run, commit)
     if run.watch is not None and run.watch.wants("input_applied"):
         yield Emit(run_event("input_applied", run, checkpoint, checkpoint.step))
     return checkpoint, None
+
+
+def _conclude_entry(run: Run, task: Task, base: Checkpoint, given: Any) -> TaskResult:
+    """Return the result of START: the input as writes, and where a run begins.
+
+    A conditional entry that has to wait, for an answer or for a coroutine, cannot do so here, where there is no task
+    yet. START then becomes a task of the first superstep: it writes nothing more, and is asked again.
+    """
+    start = run.program.start
+    scope = Scope(run, task, base)
+    token = enter_scope(scope)
+    try:
+        if not start.routes_await:
+            return conclude(scope, start, task, base, given)
+    except Paused:
+        pass
+    finally:
+        leave_scope(token)
+    return TaskResult(task, written(scope, start, task, given).writes, [Send(START, None)], goto=True)
 
 
 def _base(run: Run, saved: SavedCheckpoint | None) -> tuple[Checkpoint, list[TaskResult], list[str]]:

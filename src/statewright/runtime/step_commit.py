@@ -6,7 +6,7 @@ only those need that write to a disk is made when they ask for it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -14,7 +14,7 @@ from statewright.channels import Added
 from statewright.checkpoint import Checkpoint, Commit, Source, TaskResult
 from statewright.events import Log
 from statewright.ids import CheckpointId, TaskId
-from statewright.runtime.apply import deltas, differences
+from statewright.runtime.apply import changeable_fields, deltas, differences
 from statewright.runtime.log import ended, started, stepped
 from statewright.runtime.run import Run
 from statewright.runtime.saving import saved_form
@@ -23,7 +23,17 @@ from statewright.runtime.saving import saved_form
 class StepCommit(Commit):
     """What a superstep, an input or an update from outside saves."""
 
-    __slots__ = ("_before", "_begins", "_migrated", "_more", "_noted", "_results", "_run", "spans_supersteps")
+    __slots__ = (
+        "_before",
+        "_begins",
+        "_migrated",
+        "_more",
+        "_noted",
+        "_results",
+        "_run",
+        "rewritten",
+        "spans_supersteps",
+    )
 
     def __init__(
         self,
@@ -44,6 +54,8 @@ class StepCommit(Commit):
         self._noted = run.take_noted() if run.noted else ()
         self.spans_supersteps = False
         """Whether several supersteps are saved as one, so that results alone do not tell what has changed."""
+        self.rewritten: Iterable[str] = ()
+        """The fields that these supersteps wrote, but for lists that only grew."""
         self.line = run.line
         self.parent_id = self.expected = CheckpointId(before.id) if before is not None else None
         self.checkpoint = after if not run.program.unsaved else saved_form(run.program, after)
@@ -61,7 +73,10 @@ class StepCommit(Commit):
         if before is None:
             return None
         if self.spans_supersteps or self._migrated is not None:
-            return differences(self._run.program, self._migrated or before.values, self.checkpoint.values)
+            # A migration may have changed anything in place, so its values are stored whole.
+            rewritten = self.rewritten if self._migrated is None else changeable_fields(self.checkpoint.values)
+            old = self._migrated or before.values
+            return differences(self._run.program, old, self.checkpoint.values, frozenset(rewritten))
         return deltas(self._run.program, self._results, before.values, self.checkpoint.values)
 
     @property

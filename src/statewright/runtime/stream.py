@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, cast
 
-from statewright.channels import MessageBatch
+from statewright.channels import MessageBatch, copy_container, copy_fields
 from statewright.checkpoint import Checkpoint, Interrupt, Task, TaskResult
 from statewright.errors import InvalidConfig, suggestion
 from statewright.events import Event, EventKind
@@ -128,8 +128,8 @@ def shown_values(program: Program, values: Mapping[str, Any], *, keys: OutputKey
     if keys is None:
         return program.output(values, typed=typed)
     if isinstance(keys, str):
-        return values.get(keys)
-    return {key: values[key] for key in keys if key in values}
+        return copy_container(values.get(keys))
+    return copy_fields({key: values[key] for key in keys if key in values})
 
 
 def _chosen_values(keys: OutputKeys, typed: bool, program: Program, event: Event) -> Any:

@@ -40,15 +40,15 @@ def subgraph_calls(
     """How a node calls its subgraph, from either driver.
 
     `known` are the caller's fields, None if it takes any; `merging` are those of them that merge. Where the caller's
-    state is one bare value, so is what the subgraph answers.
+    state is one bare value, so is what the subgraph answers, unless both merge it.
     """
     callee = cast(Callee, subgraph)
-    if known is not None and ROOT in known:
+    both_merge = merging & callee.reported
+    if known is not None and ROOT in known and ROOT not in both_merge:
         return (
             lambda state: callee.call_within(state, memory)[0],
             lambda state: _first(callee.acall_within(state, memory)),
         )
-    both_merge = merging & callee.reported
 
     def call(state: Any) -> Any:
         result, written = callee.call_within(state, memory)
@@ -66,18 +66,22 @@ async def _first(answer: Awaitable[tuple[Any, Pairs]]) -> Any:
 
 
 def news(result: Any, given: Any, written: Pairs, both_merge: frozenset[str]) -> Any:
-    """What a subgraph did to the state that it was given.
+    """Return what a subgraph did to the state that it was given, as the answer of its node.
 
     A field that both merge: what the subgraph's tasks wrote, for the caller to merge as they did. Another field: its
-    value, if that is not simply what was given.
+    value, if a task wrote it, be it the very object that was given (which the task may have changed in place), or if
+    it is not simply what was given.
     """
+    if ROOT in both_merge:
+        return Reported({}, [pair for pair in written if pair[0] == ROOT])
     if not isinstance(result, Mapping):
         return result
     before = cast(Mapping[str, Any], given if isinstance(given, Mapping) else {})
+    rewritten = {name for name, _ in written}
     update = {
         name: value
         for name, value in cast(Mapping[str, Any], result).items()
-        if name not in both_merge and not (name in before and _same(value, before[name]))
+        if name not in both_merge and (name in rewritten or name not in before or not _same(value, before[name]))
     }
     return Reported(update, [pair for pair in written if pair[0] in both_merge])
 

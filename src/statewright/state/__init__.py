@@ -2,11 +2,11 @@
 
 from statewright.channels import add_messages
 from statewright.state.derived import Derived
-from statewright.state.fields import Field
+from statewright.state.fields import Field, may_hold_container
 from statewright.state.json_schema import context_json_schema, hint_json_schema, json_schema
 from statewright.state.managed import IsLastStep, Managed, RemainingSteps
 from statewright.state.prebuilt import MessagesState
-from statewright.state.schema import ROOT, SchemaKind, StateSchema, is_pydantic, merge_fields, read_schema
+from statewright.state.schema import ROOT, SchemaKind, StateSchema, is_pydantic, known_keys, merge_fields, read_schema
 from statewright.state.stored_types import stored_types
 from statewright.state.update import IdSource, UnknownKeys, UpdateReader, Writes, instance_values
 from statewright.state.validate import (
@@ -42,6 +42,8 @@ __all__ = [
     "instance_values",
     "is_pydantic",
     "json_schema",
+    "known_keys",
+    "may_hold_container",
     "merge_fields",
     "modern_typeddict",
     "read_schema",

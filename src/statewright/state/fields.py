@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, cast
 
-from statewright.channels import Channel, LastValue, channel_for, is_reducer
+from statewright.channels import CONTAINERS, Channel, LastValue, channel_for, is_reducer
 from statewright.errors import InvalidSchema
 from statewright.state.derived import Derived
 from statewright.state.managed import Managed
@@ -99,6 +99,28 @@ def concrete(hint: Any) -> Any:
     """The class that can be called for a first value: `list` for `Sequence[str]`."""
     origin = typing.get_origin(hint) or hint
     return _CONCRETE.get(origin, origin)
+
+
+def may_hold_container(hint: Any) -> bool:
+    """Return whether a value of this type can be exactly a `list`, `dict` or `set`; True where the type does not say.
+
+    Types are taken at their word: the values of an `int` field are never looked at.
+    """
+    hint, _ = split_annotation(hint)
+    origin = typing.get_origin(hint)
+    if origin in (typing.Union, types.UnionType):
+        return any(map(may_hold_container, typing.get_args(hint)))
+    if origin is typing.Literal or hint is None:
+        return False
+    if hasattr(hint, "__supertype__"):  # a NewType
+        return may_hold_container(hint.__supertype__)
+    kind = origin or hint
+    if kind is Any or not isinstance(kind, type) or typing.is_typeddict(kind) or hasattr(kind, "__required_keys__"):
+        return True
+    try:
+        return any(issubclass(container, kind) for container in CONTAINERS)
+    except TypeError:  # a protocol with attributes
+        return True
 
 
 def first_value(hint: Any) -> Start | None:

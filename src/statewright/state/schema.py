@@ -10,7 +10,8 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
 from enum import Enum
 from typing import Any, cast
 
@@ -95,25 +96,52 @@ class StateSchema:
         return f"StateSchema({self.name}: {', '.join(self.keys)})"
 
 
-def read_schema(source: Any) -> StateSchema:
-    """The schema that `source` describes. Raises InvalidSchema where a field cannot be read."""
+def read_schema(source: Any, problems: list[str] | None = None, *, closed: bool = False) -> StateSchema:
+    """Return the schema that `source` describes; a dict is open unless `closed`.
+
+    Raises InvalidSchema where a field cannot be read. With `problems` it is added there instead, and the field is
+    taken as one without a reducer, so that whatever else is wrong is found too.
+    """
     if isinstance(source, StateSchema):
         return source
-    if isinstance(source, Mapping):
-        return StateSchema(cast(Mapping[str, object], source))
-    schema = StateSchema(closed=True)
-    schema.source = source
-    schema.name = getattr(source, "__name__", "State")
-    schema.kind, fields = _fields_of(source)
-    for name, annotation, default in fields:
-        schema.add(name, annotation, default)
+    schema = StateSchema(closed=closed or not isinstance(source, Mapping))
+    try:
+        if isinstance(source, Mapping):
+            for name, entry in cast(Mapping[str, object], source).items():
+                with _noted(problems, schema, name):
+                    schema.register_reducer(name, entry)
+            return schema
+        schema.source = source
+        schema.name = getattr(source, "__name__", "State")
+        schema.kind, fields = _fields_of(source)
+        for name, annotation, default in fields:
+            with _noted(problems, schema, name):
+                schema.add(name, annotation, default)
+    except InvalidSchema as error:
+        if problems is None:
+            raise
+        problems.append(str(error))
+        return StateSchema()  # open: nothing can be said about its fields
     return schema
 
 
-def merge_fields(schemas: Iterable[StateSchema]) -> dict[str, Field]:
-    """One field for each name in any of the schemas.
+@contextmanager
+def _noted(problems: list[str] | None, schema: StateSchema, name: str) -> Generator[None]:
+    """Note what is wrong with a field among the `problems`, if there are any to be added to."""
+    try:
+        yield
+    except InvalidSchema as error:
+        if problems is None:
+            raise
+        problems.append(str(error))
+        schema.fields[name] = plain_field(name)
 
-    A plain declaration gives way to one that says how to merge; two that say different things are InvalidSchema.
+
+def merge_fields(schemas: Iterable[StateSchema], problems: list[str] | None = None) -> dict[str, Field]:
+    """Return one field for each name in any of the schemas.
+
+    A plain declaration gives way to one that says how to merge; two that say different things are InvalidSchema, or
+    added to the `problems`.
     """
     merged: dict[str, Field] = {}
     for schema in schemas:
@@ -122,10 +150,13 @@ def merge_fields(schemas: Iterable[StateSchema]) -> dict[str, Field]:
             if known is None or (known.plain and not field.plain):
                 merged[name] = field
             elif not field.plain and field.channel != known.channel:
-                raise InvalidSchema(
+                problem = (
                     f"Field {name!r} is declared twice, as {known.channel!r} and as {field.channel!r}. "
                     f"Use one reducer for it in all schemas."
                 )
+                if problems is None:
+                    raise InvalidSchema(problem)
+                problems.append(problem)
     return merged
 
 
@@ -150,6 +181,21 @@ def _fields_of(source: Any) -> tuple[SchemaKind, _Fields]:
 def is_pydantic(source: Any) -> bool:
     """Whether `source` is a pydantic model class; told without loading pydantic."""
     return isinstance(source, type) and hasattr(source, "model_fields") and hasattr(source, "model_validate")
+
+
+def known_keys(source: Any) -> frozenset[str] | None:
+    """Return the keys of a mapping from which an instance of a class can be made; None if it may have any."""
+    if is_pydantic(source):
+        aliases = [alias for info in source.model_fields.values() for alias in (info.alias, info.validation_alias)]
+        takes_more = source.model_config.get("extra") is not None
+        if takes_more or any(not isinstance(alias, str | None) for alias in aliases):
+            return None  # pydantic itself refuses what is too much, or the keys are more than names
+        return frozenset((*source.model_fields, *filter(None, aliases)))
+    if isinstance(source, type) and dataclasses.is_dataclass(source):
+        return frozenset(inspect.signature(source).parameters)
+    if typing.is_typeddict(source) or _is_foreign_typeddict(source):
+        return frozenset(_hints(source))
+    return None
 
 
 def _is_foreign_typeddict(source: Any) -> bool:

@@ -13,7 +13,7 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, cast
 
-from statewright.channels import Append, LastValue, Overwrite
+from statewright.channels import AnyValue, Append, LastValue, Overwrite
 from statewright.errors import InvalidUpdateError
 from statewright.state.fields import Field
 from statewright.state.schema import SchemaKind, StateSchema
@@ -80,9 +80,9 @@ class SchemaChecks:
 
 
 def checkable(field: Field) -> bool:
-    """Whether an update to the field has the field's type: plain fields, and lists that take lists."""
+    """Whether an update to the field has the field's type: fields that keep what is written, and lists of lists."""
     channel = field.channel
-    return type(channel) is LastValue or (type(channel) is Append and not channel.items)
+    return type(channel) in (LastValue, AnyValue) or (type(channel) is Append and not channel.items)
 
 
 def constrained_annotations(schema: StateSchema) -> dict[str, Any]:

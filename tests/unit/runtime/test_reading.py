@@ -117,9 +117,26 @@ def test_a_node_may_do_with_its_mapping_what_it_likes(make: Any, schema: Any, se
     assert (values, arg) == (VALUES, {"y": 5})
 
 
-def test_values_are_shared_and_not_copied(make: Any) -> None:
-    assert reader(make, Whole)(VALUES, NO_ARG)["items"] is VALUES["items"]
-    assert reader(make, Record, Whole)(VALUES, NO_ARG).items is VALUES["items"]
+def test_containers_are_copied_and_what_is_in_them_is_shared(make: Any) -> None:
+    inner = object()
+    values = {**VALUES, "items": [inner]}
+
+    for items in (
+        reader(make, Whole)(values, NO_ARG)["items"],
+        reader(make, Record, Whole)(values, NO_ARG).items,
+        reader(make, Whole)({}, {"items": values["items"]})["items"],
+        reader(make, {})(values, NO_ARG)["items"],
+    ):
+        assert items == [inner]
+        assert items is not values["items"]
+        assert items[0] is inner
+
+
+def test_a_value_that_was_checked_before_is_copied_for_each_reader(make: Any) -> None:
+    read = reader(make, Record, Whole)
+    read(VALUES, NO_ARG).items.append("of the first")
+
+    assert read(VALUES, NO_ARG).items == VALUES["items"]
 
 
 def test_a_bare_state_is_read_as_it_is(make: Any) -> None:

@@ -3,16 +3,47 @@
 import collections.abc
 import operator
 import typing
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
-from typing import Annotated, Any, Literal, NotRequired, Optional, Required
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NamedTuple,
+    NewType,
+    NotRequired,
+    Optional,
+    Protocol,
+    Required,
+    TypeVar,
+)
 
 import pytest
 import typing_extensions
 
-from statewright.channels import MISSING, Append, Channel, LastValue, Messages, Reduced, Topic, add_messages, append
+from statewright.channels import (
+    MISSING,
+    AnyValue,
+    Append,
+    Channel,
+    LastValue,
+    Messages,
+    Reduced,
+    Topic,
+    add_messages,
+    append,
+)
 from statewright.channels import overwrite as replace_value
 from statewright.errors import InvalidSchema
-from statewright.state.fields import Constant, Field, concrete, first_value, read_field, split_annotation
+from statewright.state.fields import (
+    Constant,
+    Field,
+    concrete,
+    first_value,
+    may_hold_container,
+    read_field,
+    split_annotation,
+)
 from statewright.state.managed import IsLastStep, Managed, RemainingSteps
 
 
@@ -203,8 +234,49 @@ def test_an_annotated_reducer_says_how_a_field_merges(annotation: Any, channel: 
     assert not field.plain
 
 
-def test_the_reducer_overwrite_leaves_a_field_plain() -> None:
-    assert stored("x", Annotated[int, replace_value]).plain
+def test_the_reducer_overwrite_takes_several_writers_unlike_a_plain_field() -> None:
+    field = stored("x", Annotated[int, replace_value])
+
+    assert (field.channel, field.plain) == (AnyValue(), False)
+
+
+class Chosen(NamedTuple):
+    x: int
+
+
+class Sharing(Protocol):
+    def append(self, item: Any) -> None: ...
+
+
+class Mine(list[int]):
+    pass
+
+
+@pytest.mark.parametrize(
+    "hint",
+    [int, str, bool, float, bytes, None, tuple, tuple[int, ...], frozenset[int], Colour, Chosen, Mine, Literal["a"]],
+)
+def test_some_types_rule_out_a_container(hint: Any) -> None:
+    assert not may_hold_container(hint)
+    assert not may_hold_container(Annotated[hint, "note"])
+    assert not may_hold_container(typing.Union[int, hint])  # noqa: UP007  # some of them are no operands of |
+    assert not may_hold_container(NewType("Other", hint))
+
+
+@pytest.mark.parametrize(
+    "hint",
+    [Any, object, list, list[int], dict[str, int], set, Sequence[int], Mapping[str, int], Iterable[int], Sharing],
+)
+def test_a_type_that_does_not_say_may_be_a_container(hint: Any) -> None:
+    assert may_hold_container(hint)
+    assert may_hold_container(Annotated[hint, "note"])
+    assert may_hold_container(typing.Union[int, hint])  # noqa: UP007  # some of them are no operands of |
+    assert may_hold_container(NewType("Other", hint))
+
+
+def test_what_is_no_class_may_be_anything() -> None:
+    assert may_hold_container(TypeVar("T"))
+    assert may_hold_container("a name that was not resolved")
 
 
 def test_a_default_comes_before_the_types_own_first_value() -> None:

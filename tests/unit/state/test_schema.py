@@ -239,7 +239,7 @@ def test_any_other_type_is_a_state_of_one_bare_value(source: Any, hint: Any, cha
         (append, Any, Append()),
         (max, Any, Reduced(max)),
         (operator.add, Any, Reduced(operator.add)),
-        (overwrite, Any, LastValue()),
+        (overwrite, Any, AnyValue()),
         (add_messages, Any, Messages()),
         (Topic(accumulate=True), Any, Topic(accumulate=True)),
         (Ephemeral, Any, Ephemeral()),

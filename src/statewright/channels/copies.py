@@ -1,0 +1,63 @@
+"""Copies of the lists, dicts and sets that channels hold, one level deep.
+
+A container in the state belongs to nobody: checkpoints, siblings, savers and readers share it. So it is copied when
+it comes from a node or a caller, and copied when it goes to one. The objects inside are shared, never copied. Only
+the exact builtin types count: a subclass may carry what its `copy` would lose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, cast
+
+from statewright.channels.overwrite import Overwrite
+
+CONTAINERS: Final = frozenset({list, dict, set})
+
+
+def copy_container(value: Any) -> Any:
+    """Return a copy of a list, dict or set, and any other value itself."""
+    return value.copy() if type(value) in CONTAINERS else value
+
+
+def copy_fields(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a dict with the same values, the containers among them copied."""
+    return {name: value.copy() if type(value) in CONTAINERS else value for name, value in values.items()}
+
+
+def copy_update(update: Any) -> Any:
+    """Return an update to a channel, its container copied, that inside an Overwrite too."""
+    if type(update) is Overwrite:
+        return Overwrite(copy_container(update.value))
+    return copy_container(update)
+
+
+COPIED_UPDATES: Final = frozenset({*CONTAINERS, Overwrite})
+"""The types of updates that `copy_update` copies."""
+
+
+def copy_writes(writes: dict[str, Any] | list[tuple[str, Any]]) -> dict[str, Any] | list[tuple[str, Any]]:
+    """Return the writes of a task with their containers copied: the node may go on to change what it returned.
+
+    The writes themselves are returned where there is nothing to copy.
+    """
+    if isinstance(writes, dict):
+        for update in writes.values():
+            if type(update) in COPIED_UPDATES:
+                return {name: copy_update(update) for name, update in writes.items()}
+        return writes
+    return [(name, copy_update(update)) for name, update in writes]
+
+
+def copy_argument(arg: Any) -> Any:
+    """Return the argument of a Send for one attempt: a mapping is copied as a state is."""
+    return copy_fields(cast("dict[str, Any]", arg)) if type(arg) is dict else copy_container(arg)
+
+
+def copy_chosen(values: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Copy the containers of some fields within `values`, which the caller has just made, and return it."""
+    for name in names:
+        value = values.get(name)
+        if type(value) in CONTAINERS:
+            values[name] = cast(Any, value).copy()
+    return values
