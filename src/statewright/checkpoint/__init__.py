@@ -1,5 +1,6 @@
 """The port of the memory of threads, its model, and its in-memory implementation."""
 
+from statewright.checkpoint.annotations import schema_form
 from statewright.checkpoint.checkpointer import Checkpointer
 from statewright.checkpoint.codecs import stored_as
 from statewright.checkpoint.memory import InMemorySaver
@@ -57,5 +58,6 @@ __all__ = [
     "TimeLimit",
     "TimedTask",
     "Values",
+    "schema_form",
     "stored_as",
 ]

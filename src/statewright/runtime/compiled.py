@@ -25,6 +25,7 @@ from statewright.runtime.config import (
     DURABILITIES,
     ON_BUSY,
     ON_UNFINISHED,
+    ChangedQuestions,
     Settings,
     checked_choice,
     joined_configs,
@@ -129,11 +130,13 @@ class CompiledGraph:
         validate: Validate = "input",
         budget: Budget | None = None,
         keep_calls: bool = False,
+        changed_questions: ChangedQuestions = "warn",
         instruments: Sequence[Instrument] = (),
         clock: Clock | None = None,
     ) -> None:
         self.graph = graph
         self._keep_calls = keep_calls
+        self._refuses_changed = changed_questions == "error"
         self.checkpointer = checkpointer
         self.cache = cache
         self.store = store
@@ -628,6 +631,7 @@ class CompiledGraph:
             slots=(Slots(settings.max_concurrency),) if settings.max_concurrency is not None else (),
             owner=_new_owner(settings) if line is not None else None,
             keeps_calls=self._keep_calls,
+            refuses_changed=self._refuses_changed,
             starter=self._starter,
             **self._call_options(options),
         )
@@ -661,7 +665,7 @@ class CompiledGraph:
         }
         own = {name: value for name, value in self._call_options(options).items() if value and name != "overlaps"}
         inherited.update(own)
-        return Run(
+        run = Run(
             self._program,
             settings,
             clock=caller.clock,
@@ -679,10 +683,14 @@ class CompiledGraph:
             caller=scope.copy() if line is not None else None,
             live=caller.live,
             keeps_calls=caller.keeps_calls or self._keep_calls,
+            refuses_changed=caller.refuses_changed or self._refuses_changed,
             starter=caller.starter,
             metadata={"parent_task": task.id if task is not None else ""},
             **inherited,
         )
+        if task is not None and caller.questions.by_id:
+            run.inherit_questions(caller, task)
+        return run
 
     def _settings(self, config: Any, options: Mapping[str, Any]) -> Settings:
         if not options:
