@@ -378,7 +378,7 @@ def test_questions_in_subgraphs_are_compared(driver: Any, saver: Any, memory: An
     node.ask = lambda: [interrupt("Name?"), interrupt("Age?", schema=int)]
     (age,) = answered(driver, app, "Ada")["__interrupt__"]
     node.ask = lambda: [interrupt("Age?"), interrupt("Name?")]
-    with pytest.raises(QuestionMismatch, match="'Name\\?'.*'Age\\?'"):
+    with pytest.raises(QuestionMismatch, match=r"'Name\?'.*'Age\?'"):
         answered(driver, app, {age.id: 36})
     node.ask = lambda: [interrupt("Name?"), interrupt("Age?", schema=int)]
     assert driver.invoke(app, None, THREAD) == {"log": [["Ada", 36]]}
