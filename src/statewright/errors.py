@@ -20,6 +20,7 @@
     │   ├── RateLimited              an attempt above the rate that its RateLimit allows
     │   ├── CircuitOpen              an attempt at what has failed again and again
     │   ├── NonDeterminismError      a journalled step was called with other arguments than before
+    │   ├── QuestionMismatch         a task asks another question than the one that was answered
     │   ├── InvalidResume            an answer to no open question, an event for nobody
     │   ├── UnansweredInterrupts     fresh input while questions are open
     │   ├── GraphVersionMismatch     a thread that was saved by another version of the graph and does not fit this one
@@ -114,6 +115,8 @@ __all__ = [
     "NotFound",
     "PayloadTooLarge",
     "Problem",
+    "QuestionChanged",
+    "QuestionMismatch",
     "RateLimited",
     "RecordConflict",
     "RecordPresent",
@@ -366,6 +369,25 @@ class NonDeterminismError(RunError):
             f"Node {node!r} called step {step!r} (call {ordinal + 1} of that name) with other arguments than when it "
             f"was done. Executed again, a node must make the same calls: derive them from its input, or give each "
             f"call a name of its own."
+        )
+
+
+class QuestionMismatch(RunError):
+    """A task that runs again asks another question than the one that was answered; it does not get the answer."""
+
+    def __init__(self, node: str, changed: str, asked: str, asks: str, *, before: Any = None, now: Any = None) -> None:
+        self.node = node
+        self.changed = changed
+        """What differs: `kind`, `event`, `schema`, `key`, `place` or `value`."""
+        self.before = before
+        """The Interrupt that was answered."""
+        self.now = now
+        """The Interrupt that is asked instead."""
+        super().__init__(
+            f"Node {node!r} asks another question than the one that was answered ({changed}). Answered: {asked}. "
+            f"Asked now: {asks}. The answer was not used. Until it has its answers a node must ask the same: derive "
+            f"its questions from its input, and tell several apart with key=. To ask anew, fork the thread from its "
+            f"last checkpoint."
         )
 
 
@@ -763,3 +785,19 @@ class InternalError(StatewrightError):
 
 class UnknownKeyWarning(UserWarning):
     """An update or input held a key that the schema does not know; the key was dropped."""
+
+
+class QuestionChanged(UserWarning):
+    """A task that runs again asks in other words what was answered; it has got the answer."""
+
+    def __init__(self, node: str, asked: str, asks: str, *, before: Any = None, now: Any = None) -> None:
+        self.node = node
+        self.before = before
+        """The Interrupt that was answered."""
+        self.now = now
+        """The Interrupt that is asked now."""
+        super().__init__(
+            f"Node {node!r} was executed again and asks in other words: {asks} now, {asked} when it was answered. "
+            f"It gets that answer. To ask the same again, draft the question in an earlier node or in runtime.step; "
+            f"compile(changed_questions='error') refuses the answer."
+        )

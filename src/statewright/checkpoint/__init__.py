@@ -1,5 +1,6 @@
 """The port of the memory of threads, its model, and its in-memory implementation."""
 
+from statewright.checkpoint.annotations import schema_form
 from statewright.checkpoint.checkpointer import Checkpointer
 from statewright.checkpoint.codecs import stored_as
 from statewright.checkpoint.holders import (
@@ -70,6 +71,7 @@ __all__ = [
     "discard_holder",
     "is_holder_gone",
     "new_owner",
+    "schema_form",
     "short_owner",
     "stored_as",
 ]

@@ -208,6 +208,12 @@ class Interrupt:
     """The name of the event that it waits for."""
     due_at: datetime | None = None
     """When a timer goes off, or the wait for an answer or event ends."""
+    key: str | None = None
+    """The name that tells it from the other questions of its task, if the node gave it one."""
+    namespace: str = ""
+    """Empty for a question of the run's own graph; the path of tasks that leads to the subgraph that asks."""
+    schema_form: str | None = field(default=None, repr=False, compare=False)
+    """The schema as text: what it is compared by when its task asks again, since not every type can be stored."""
 
 
 JournalKey = tuple[TaskId, str, int]
@@ -237,6 +243,8 @@ class Pending:
     """The steps that its tasks have done."""
     paused: bool = False
     """Whether a run has stopped here at a breakpoint: the next one passes it."""
+    settled: dict[TaskId, tuple[Interrupt, ...]] = field(default_factory=dict[TaskId, tuple[Interrupt, ...]])
+    """Questions that tasks had asked, and were answered, before those in `interrupts`."""
 
     @property
     def open(self) -> tuple[Interrupt, ...]:
@@ -245,8 +253,22 @@ class Pending:
         return tuple(interrupt for interrupt in asked if interrupt.id not in self.answers)
 
     def waits(self, task: TaskId) -> bool:
-        """Whether a question of the task is open."""
-        return any(interrupt.id not in self.answers for interrupt in self.interrupts.get(task, ()))
+        """Whether the task cannot run again: a question of it is open.
+
+        Of the questions of a subgraph one answer is enough: in there it is told again which of its tasks still wait.
+        """
+        asked = self.interrupts.get(task, ())
+        still_open = [interrupt for interrupt in asked if interrupt.id not in self.answers]
+        if len(still_open) == len(asked):
+            return bool(asked)
+        return any(not interrupt.namespace for interrupt in still_open)
+
+    def questions(self) -> dict[TaskId, tuple[Interrupt, ...]]:
+        """Every question that the tasks have asked, answered or not, by task."""
+        if not self.settled:
+            return self.interrupts
+        tasks = {**self.settled, **self.interrupts}
+        return {task: (*self.settled.get(task, ()), *self.interrupts.get(task, ())) for task in tasks}
 
     def merged(self, other: Pending) -> Pending:
         """Both together; `other` is later."""
@@ -259,6 +281,7 @@ class Pending:
             {**self.retries, **other.retries},
             {**self.journal, **other.journal},
             self.paused or other.paused,
+            _joined(self.settled, other.settled) if other.settled else self.settled,
         )
 
     def of(self, tasks: Collection[TaskId]) -> Pending:
@@ -272,6 +295,7 @@ class Pending:
             {task: at for task, at in self.retries.items() if task in tasks},
             {key: entry for key, entry in self.journal.items() if key[0].partition(":")[0] in tasks},
             self.paused and bool(tasks),
+            {task: questions for task, questions in self.settled.items() if task in tasks},
         )
 
     def __bool__(self) -> bool:
@@ -284,7 +308,18 @@ class Pending:
             or self.retries
             or self.journal
             or self.paused
+            or self.settled
         )
+
+
+def _joined(
+    earlier: dict[TaskId, tuple[Interrupt, ...]], later: dict[TaskId, tuple[Interrupt, ...]]
+) -> dict[TaskId, tuple[Interrupt, ...]]:
+    joined = dict(earlier)
+    for task, questions in later.items():
+        ids = {question.id for question in questions}
+        joined[task] = (*(one for one in earlier.get(task, ()) if one.id not in ids), *questions)
+    return joined
 
 
 class Hold(NamedTuple):

@@ -38,6 +38,7 @@ from statewright.runtime.config import (
     DURABILITIES,
     ON_BUSY,
     ON_UNFINISHED,
+    ChangedQuestions,
     Settings,
     checked_choice,
     joined_configs,
@@ -144,6 +145,7 @@ class CompiledGraph:
         validate: Validate = "input",
         budget: Budget | None = None,
         keep_calls: bool = False,
+        changed_questions: ChangedQuestions = "warn",
         instruments: Sequence[Instrument] = (),
         clock: Clock | None = None,
         lease: Duration | None = None,
@@ -151,6 +153,7 @@ class CompiledGraph:
         self.graph = graph
         self._lease = checked_lease(lease)
         self._keep_calls = keep_calls
+        self._refuses_changed = changed_questions == "error"
         self.checkpointer = checkpointer
         self.cache = cache
         self.store = store
@@ -686,6 +689,7 @@ class CompiledGraph:
             owner=_new_owner(settings) if line is not None else None,
             claim=self._claim() if line is not None else None,
             keeps_calls=self._keep_calls,
+            refuses_changed=self._refuses_changed,
             starter=self._starter,
             **self._call_options(options),
         )
@@ -719,7 +723,7 @@ class CompiledGraph:
         }
         own = {name: value for name, value in self._call_options(options).items() if value and name != "overlaps"}
         inherited.update(own)
-        return Run(
+        run = Run(
             self._program,
             settings,
             clock=caller.clock,
@@ -738,10 +742,14 @@ class CompiledGraph:
             caller=scope.copy() if line is not None else None,
             live=caller.live,
             keeps_calls=caller.keeps_calls or self._keep_calls,
+            refuses_changed=caller.refuses_changed or self._refuses_changed,
             starter=caller.starter,
             metadata={"parent_task": task.id if task is not None else ""},
             **inherited,
         )
+        if task is not None and caller.questions.by_id:
+            run.inherit_questions(caller, task)
+        return run
 
     def _settings(self, config: Any, options: Mapping[str, Any]) -> Settings:
         if not options:

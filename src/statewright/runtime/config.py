@@ -12,6 +12,8 @@ DEFAULT_RECURSION_LIMIT: Final = 1000
 
 OnUnfinished = Literal["discard", "finish"]
 Durability = Literal["sync", "async", "exit"]
+ChangedQuestions = Literal["warn", "error"]
+"""What it is when a task that has its answer asks in other words."""
 OnBusy = Literal["reject", "enqueue", "interrupt", "rollback"]
 ON_BUSY: tuple[OnBusy, ...] = ("reject", "enqueue", "interrupt", "rollback")
 ON_UNFINISHED: tuple[OnUnfinished, ...] = ("discard", "finish")

@@ -27,6 +27,7 @@ from statewright.graph import (
 )
 from statewright.runtime.called_task import CalledFunction, TaskFuture, call_task
 from statewright.runtime.compiled import CompiledGraph
+from statewright.runtime.config import ChangedQuestions
 from statewright.runtime.host import PREVIOUS
 from statewright.runtime.instrument import Instrument
 from statewright.runtime.program import NodeProgram, Program
@@ -107,6 +108,7 @@ class entrypoint:  # noqa: N801  # a decorator
         cache_policy: CachePolicy | None = None,
         timeout: TimeoutPolicy | Duration | None = None,
         name: str | None = None,
+        changed_questions: ChangedQuestions = "warn",
         instruments: Sequence[Instrument] = (),
         clock: Clock | None = None,
     ) -> None:
@@ -117,6 +119,7 @@ class entrypoint:  # noqa: N801  # a decorator
             "checkpointer": checkpointer,
             "store": store,
             "cache": cache,
+            "changed_questions": changed_questions,
             "instruments": instruments,
             "clock": clock,
         }

@@ -314,6 +314,8 @@ def _land(run: Run, rest: Rest, results: Sequence[Outcome | None]) -> Generator[
             known.landed[result.task.id] = saved_form_of_result(run.program, result)
         elif type(result) is Pause:
             known.interrupts[result.task.id] = result.interrupts
+            if settled := run.settled_by(result.task.id, result.interrupts):
+                known.settled[result.task.id] = settled
         elif type(result) is Failure:
             known.errors[TaskId(result.task.id)] = f"{type(result.error).__name__}: {result.error}"
             # Who runs it again begins to count anew.

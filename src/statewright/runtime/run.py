@@ -5,10 +5,20 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from statewright.cache import Cache
-from statewright.checkpoint import Checkpoint, Checkpointer, Hold, Interrupt, JournalEntry, JournalKey, Line
+from statewright.checkpoint import (
+    Checkpoint,
+    Checkpointer,
+    Hold,
+    Interrupt,
+    JournalEntry,
+    JournalKey,
+    Line,
+    Pending,
+    Task,
+)
 from statewright.clock import Clock
 from statewright.events import Entry, Event
 from statewright.graph import Budget, RunStarter
@@ -35,6 +45,20 @@ NO_RETRIES: Mapping[TaskId, datetime] = {}
 _noting: Final = threading.Lock()
 
 
+class Asked(NamedTuple):
+    """What the tasks that are due had asked before a call."""
+
+    last: Mapping[TaskId, tuple[Interrupt, ...]]
+    """By task, what it had asked when it paused last."""
+    by_task: Mapping[TaskId, tuple[Interrupt, ...]]
+    """By task, all that it had asked, what was answered included."""
+    by_id: Mapping[str, Interrupt]
+    """The same by id."""
+
+
+NOTHING_ASKED: Final = Asked({}, {}, {})
+
+
 class Run:
     """One attempt to advance a thread, or a state without a thread, to rest."""
 
@@ -53,6 +77,7 @@ class Run:
         "config",
         "context",
         "control",
+        "delivered",
         "guards_all",
         "held_back",
         "journal",
@@ -71,6 +96,8 @@ class Run:
         "overlaps",
         "owner",
         "program",
+        "questions",
+        "refuses_changed",
         "rest",
         "retries",
         "rewritten",
@@ -121,6 +148,7 @@ class Run:
         slots: tuple[Slots, ...] = (),
         starter: RunStarter | None = None,
         metadata: Mapping[str, Any] | None = None,
+        refuses_changed: bool = False,
     ) -> None:
         self.program = program
         self.settings = settings
@@ -146,6 +174,12 @@ class Run:
         """Whether it holds it."""
         self.asked: Mapping[str, Interrupt] = NOT_ASKED
         """What its tasks had asked before this call, by id."""
+        self.questions = NOTHING_ASKED
+        """The same with what was answered then, which a question that is asked again is compared with."""
+        self.delivered: set[str] = set()
+        """The questions of this call that were asked as before, and have got their answers."""
+        self.refuses_changed = refuses_changed
+        """Whether a question that is worded anew is an error, and not a warning."""
         self.answers: dict[str, Any] = {} if answers is None else answers
         """What was answered to the questions of tasks that are still due, by interrupt id."""
         self.attempts: Mapping[TaskId, int] = NO_ATTEMPTS
@@ -199,6 +233,31 @@ class Run:
         """The task that has called it, if both save."""
         self.metadata = metadata or {}
         """Kept with each commit."""
+
+    def recall_questions(self, pending: Pending) -> None:
+        """Take up what the tasks that are due have asked before."""
+        by_task = pending.questions()
+        by_id = {one.id: one for asked in by_task.values() for one in asked}
+        self.questions = Asked(pending.interrupts, by_task, {**self.questions.by_id, **by_id})
+        self.asked = {**self.asked, **{one.id: one for asked in pending.interrupts.values() for one in asked}}
+
+    def inherit_questions(self, caller: Run, task: Task) -> None:
+        """Take up what the calls of a task had asked: one that saves nothing does not know it itself."""
+        asked = caller.questions_of(task)
+        self.asked = {question.id: question for question in asked if question.id in caller.asked}
+        self.questions = Asked({}, {}, {question.id: question for question in asked})
+
+    def questions_of(self, task: Task) -> Iterable[Interrupt]:
+        """Return what a task, and the calls that it made, had asked before."""
+        if self.line is None and self.nested:
+            return self.questions.by_id.values()
+        return self.questions.by_task.get(task.planned_id, ())
+
+    def settled_by(self, task: TaskId, asks: Iterable[Interrupt]) -> tuple[Interrupt, ...]:
+        """Return the questions of a task that were answered before it paused again, with what it asks now."""
+        still = {question.id for question in asks}
+        last = self.questions.last.get(task, ())
+        return tuple(one for one in last if one.id in self.answers and one.id not in still)
 
     @property
     def tells_when_saved(self) -> bool:

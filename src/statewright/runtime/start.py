@@ -81,8 +81,8 @@ def _sends_timed(checkpoint: Checkpoint) -> bool:
 def _recall(run: Run, pending: Pending) -> None:
     """Take up what earlier runs knew of the tasks that are due."""
     run.attempts, run.retries, run.journal = pending.attempts, pending.retries, dict(pending.journal)
-    if pending.interrupts:
-        run.asked = {question.id: question for questions in pending.interrupts.values() for question in questions}
+    if pending.interrupts or pending.settled:
+        run.recall_questions(pending)
 
 
 def _start(run: Run, given: Any, saved: SavedCheckpoint | None, head: CheckpointId | None) -> Starting:

@@ -10,6 +10,7 @@ from statewright.checkpoint import Checkpointer
 from statewright.clock import Clock, Duration
 from statewright.graph import Budget, GraphBuilder
 from statewright.runtime.compiled import CompiledGraph, Names
+from statewright.runtime.config import ChangedQuestions
 from statewright.runtime.instrument import Instrument
 from statewright.runtime.program import Validate
 from statewright.state import MessagesState, UnknownKeys
@@ -38,6 +39,7 @@ class StateGraph(GraphBuilder):
         validate: Validate = "input",
         budget: Budget | None = None,
         keep_calls: bool = False,
+        changed_questions: ChangedQuestions = "warn",
         instruments: Sequence[Instrument] = (),
         clock: Clock | None = None,
         lease: Duration | None = None,
@@ -46,7 +48,8 @@ class StateGraph(GraphBuilder):
 
         `checkpointer` keeps threads, `cache` the answers of nodes that have a cache policy, `store` is memory across
         threads. `budget` is what each call may spend. `keep_calls` keeps the checkpoints of subgraph calls when their
-        task is over. `debug` finds nodes that change state in place. `unknown_keys` says what becomes of update keys
+        task is over. `changed_questions` says what it is when a node that has its answer asks in other words: `warn`
+        or `error`. `debug` finds nodes that change state in place. `unknown_keys` says what becomes of update keys
         that no schema knows: `warn`, `error` or `drop`. `validate` says what is checked against the types: `input`,
         `all`, or nothing (`off`). `lease` is how long a run holds its thread after each write (60 seconds, or what
         the checkpointer says): then other runs may take the thread of a run that froze. Raises InvalidGraph with
@@ -65,6 +68,7 @@ class StateGraph(GraphBuilder):
                 *_wrong_port("cache", cache, Cache),
                 *_wrong_choice("unknown_keys", unknown_keys, ("warn", "error", "drop")),
                 *_wrong_choice("validate", validate, ("input", "all", "off")),
+                *_wrong_choice("changed_questions", changed_questions, ("warn", "error")),
             ],
         )
         return CompiledGraph(
@@ -79,6 +83,7 @@ class StateGraph(GraphBuilder):
             validate=validate,
             budget=budget,
             keep_calls=keep_calls,
+            changed_questions=changed_questions,
             instruments=instruments,
             clock=clock,
             lease=lease,

@@ -17,6 +17,7 @@ from statewright.checkpoint.forms import (
     JOURNAL,
     LANDED,
     REPORTED,
+    SETTLED,
     journal_text,
     key_of,
     microseconds,
@@ -80,7 +81,13 @@ class Encoder:
         return self.seal.close(self.serde.encode(value, where))
 
 
-_WHAT: Final = {LANDED: "result of task", INTERRUPTS: "question of task", JOURNAL: "step", ATTEMPTS: "attempts"}
+_WHAT: Final = {
+    LANDED: "result of task",
+    INTERRUPTS: "question of task",
+    JOURNAL: "step",
+    ATTEMPTS: "attempts",
+    SETTLED: "question",
+}
 
 
 class Writer:
