@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypedDict, TypeVar
 
 from statewright.cache import Cache
 from statewright.checkpoint import Checkpointer, Interrupt, Line, Pruned, PrunePolicy, ThreadEntry
-from statewright.clock import Clock, SystemClock
+from statewright.clock import Clock, Duration, SystemClock, as_seconds
 from statewright.errors import InternalError, InvalidConfig, InvalidResume, suggestion
 from statewright.events import Event
 from statewright.graph import Budget, Command, Graph, Memory, ParentCommand, RunStarter
@@ -27,6 +27,7 @@ from statewright.runtime.config import (
     ON_UNFINISHED,
     Settings,
     checked_choice,
+    checked_grace,
     joined_configs,
     read_settings,
 )
@@ -38,7 +39,7 @@ from statewright.runtime.interrupt import ChildCommand, Paused
 from statewright.runtime.iterate import Halt, StepIterator, StepWatch
 from statewright.runtime.limits import Slots
 from statewright.runtime.program import Program, Validate
-from statewright.runtime.run import Run
+from statewright.runtime.run import SIBLING_GRACE, Run
 from statewright.runtime.saver_calls import perform_all, resolved
 from statewright.runtime.scope import Scope, current_scope
 from statewright.runtime.snapshot import StateSnapshot, empty_snapshot, snapshot_of
@@ -96,6 +97,8 @@ class CallOptions(TypedDict, total=False):
     """What the call may spend; wins over the budget that the graph was compiled with."""
     on_busy: str | None
     """What to do while another run advances the thread: `reject` (the default), `enqueue`, `interrupt`, `rollback`."""
+    sibling_grace: Duration | None
+    """For how long plain functions are waited for when a task beside them fails; wins over that of the graph."""
     on_unfinished: str | None
     """What fresh input does to open questions: `discard` them, or `finish` the work first."""
 
@@ -129,10 +132,12 @@ class CompiledGraph:
         validate: Validate = "input",
         budget: Budget | None = None,
         keep_calls: bool = False,
+        sibling_grace: Duration | None = SIBLING_GRACE,
         instruments: Sequence[Instrument] = (),
         clock: Clock | None = None,
     ) -> None:
         self.graph = graph
+        self._sibling_grace = None if sibling_grace is None else as_seconds(sibling_grace)
         self._keep_calls = keep_calls
         self.checkpointer = checkpointer
         self.cache = cache
@@ -629,6 +634,9 @@ class CompiledGraph:
             owner=_new_owner(settings) if line is not None else None,
             keeps_calls=self._keep_calls,
             starter=self._starter,
+            sibling_grace=checked_grace(options["sibling_grace"])
+            if "sibling_grace" in options
+            else self._sibling_grace,
             **self._call_options(options),
         )
 
@@ -661,6 +669,7 @@ class CompiledGraph:
         }
         own = {name: value for name, value in self._call_options(options).items() if value and name != "overlaps"}
         inherited.update(own)
+        parent = scope.copy()
         return Run(
             self._program,
             settings,
@@ -676,7 +685,11 @@ class CompiledGraph:
             run_id=caller.run_id,
             namespace=namespace,
             nested=True,
-            caller=scope.copy() if line is not None else None,
+            caller=parent if line is not None else None,
+            parent=parent,
+            sibling_grace=checked_grace(options["sibling_grace"])
+            if "sibling_grace" in options
+            else caller.sibling_grace,
             live=caller.live,
             keeps_calls=caller.keeps_calls or self._keep_calls,
             starter=caller.starter,

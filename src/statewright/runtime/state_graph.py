@@ -7,11 +7,14 @@ from typing import Any
 
 from statewright.cache import Cache
 from statewright.checkpoint import Checkpointer
-from statewright.clock import Clock
+from statewright.clock import Clock, Duration
+from statewright.errors import InvalidConfig
 from statewright.graph import Budget, GraphBuilder
 from statewright.runtime.compiled import CompiledGraph, Names
+from statewright.runtime.config import checked_grace
 from statewright.runtime.instrument import Instrument
 from statewright.runtime.program import Validate
+from statewright.runtime.run import SIBLING_GRACE
 from statewright.state import MessagesState, UnknownKeys
 from statewright.store import Store
 
@@ -38,6 +41,7 @@ class StateGraph(GraphBuilder):
         validate: Validate = "input",
         budget: Budget | None = None,
         keep_calls: bool = False,
+        sibling_grace: Duration | None = SIBLING_GRACE,
         instruments: Sequence[Instrument] = (),
         clock: Clock | None = None,
     ) -> CompiledGraph:
@@ -45,10 +49,11 @@ class StateGraph(GraphBuilder):
 
         `checkpointer` keeps threads, `cache` the answers of nodes that have a cache policy, `store` is memory across
         threads. `budget` is what each call may spend. `keep_calls` keeps the checkpoints of subgraph calls when their
-        task is over. `debug` finds nodes that change state in place. `unknown_keys` says what becomes of update keys
-        that no schema knows: `warn`, `error` or `drop`. `validate` says what is checked against the types: `input`,
-        `all`, or nothing (`off`). Raises InvalidGraph with every problem; with `strict=False` problems of shape are
-        warnings.
+        task is over. `sibling_grace` is for how long plain functions are waited for when a task beside them fails:
+        seconds or a timedelta, 0 for not at all, None for ever. `debug` finds nodes that change state in place.
+        `unknown_keys` says what becomes of update keys that no schema knows: `warn`, `error` or `drop`. `validate` says
+        what is checked against the types: `input`, `all`, or nothing (`off`). Raises InvalidGraph with every problem;
+        with `strict=False` problems of shape are warnings.
         """
         interrupts = [*_listed(interrupt_before), *_listed(interrupt_after)]
         graph = self.freeze(
@@ -62,6 +67,7 @@ class StateGraph(GraphBuilder):
                 *_wrong_port("store", store, Store),
                 *_wrong_port("cache", cache, Cache),
                 *_wrong_choice("unknown_keys", unknown_keys, ("warn", "error", "drop")),
+                *_wrong_grace(sibling_grace),
                 *_wrong_choice("validate", validate, ("input", "all", "off")),
             ],
         )
@@ -77,6 +83,7 @@ class StateGraph(GraphBuilder):
             validate=validate,
             budget=budget,
             keep_calls=keep_calls,
+            sibling_grace=sibling_grace,
             instruments=instruments,
             clock=clock,
         )
@@ -109,3 +116,11 @@ def _wrong_port(name: str, given: object, port: type) -> list[str]:
 
 def _wrong_choice(name: str, given: object, choices: Sequence[str]) -> list[str]:
     return [] if given in choices else [f"{name}= is {given!r}. Choices: {', '.join(choices)}."]
+
+
+def _wrong_grace(given: object) -> list[str]:
+    try:
+        checked_grace(given)
+    except InvalidConfig as error:
+        return [str(error)]
+    return []

@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 
 from statewright.checkpoint import Checkpointer, Hold, Lease, Line
 from statewright.clock import SystemClock, Timer
-from statewright.errors import CheckpointConflict, StorageError, ThreadBusy
+from statewright.errors import CheckpointConflict, Fenced, StorageError, ThreadBusy
 from statewright.promise import Answered
 from statewright.runtime.control import RunControl
 from statewright.runtime.run import LEASE, Run
@@ -75,11 +75,15 @@ class Keeper:
             return
         if run.claimed:
             try:
-                lease: Lease | None = resolved(_saver(run).renew(_thread(run), cast(Hold, run.hold())))
+                hold = cast(Hold, run.hold())
+                lease: Lease | None = resolved(_saver(run).renew(_thread(run), hold))
+                run.held_until = hold.until
                 if lease is not None and lease.wanted is not None:
                     cast(RunControl, run.control).request_cancel(_wanted(lease.wanted))
+            except Fenced:
+                run.lose_hold()  # its next write is refused, and says why
             except StorageError:
-                pass  # its next write is refused, and says why
+                pass
         self._timer = run.clock.call_later(LEASE.total_seconds() / 3, self._due)
 
     def end(self) -> None:
