@@ -138,6 +138,7 @@ class CompiledGraph:
     ) -> None:
         self.graph = graph
         self._sibling_grace = None if sibling_grace is None else as_seconds(sibling_grace)
+        self._waits_only_to_save = sibling_grace is SIBLING_GRACE  # nobody has asked for it
         self._keep_calls = keep_calls
         self.checkpointer = checkpointer
         self.cache = cache
@@ -634,11 +635,15 @@ class CompiledGraph:
             owner=_new_owner(settings) if line is not None else None,
             keeps_calls=self._keep_calls,
             starter=self._starter,
-            sibling_grace=checked_grace(options["sibling_grace"])
-            if "sibling_grace" in options
-            else self._sibling_grace,
+            sibling_grace=self._grace(options, line),
             **self._call_options(options),
         )
+
+    def _grace(self, options: Mapping[str, Any], line: Line | None) -> float | None:
+        """For how many seconds plain functions are waited for when a task beside them fails."""
+        if "sibling_grace" in options:
+            return checked_grace(options["sibling_grace"])
+        return 0.0 if line is None and self._waits_only_to_save else self._sibling_grace
 
     def _nested_run(self, scope: Scope, options: Mapping[str, Any], memory: Memory, config: Any = None) -> Run:
         """A run that is part of the task of another one: it shares its saver, answers, watch and context."""

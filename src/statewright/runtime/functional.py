@@ -53,6 +53,8 @@ class Final_(Generic[T]):  # noqa: N801  # users see it as entrypoint.final
 class EntrypointProgram(Program):
     """A graph of one function: any value goes in, and its answer comes out."""
 
+    calls_tasks = True
+
     def output(self, values: Mapping[str, Any], *, typed: bool = False) -> Any:
         return values.get(RETURN)
 

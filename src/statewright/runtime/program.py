@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any, Literal, cast
+from typing import Any, ClassVar, Literal, cast
 
 from statewright.channels import MISSING, Channel, Ephemeral, LastValue, MessageBatch
 from statewright.checkpoint import Task, TaskResult
@@ -148,6 +148,9 @@ class NodeProgram:
 
 class Program:
     """A compiled graph."""
+
+    calls_tasks: ClassVar[bool] = False
+    """Whether its one node is a function that calls `@task` functions: it is their results that readers wait for."""
 
     def __init__(
         self,

@@ -62,6 +62,11 @@ class Attempt:
         """The attempt at the node that made this call: when that is given up, so is this."""
         self._last_beat: float | None = None
 
+    @property
+    def is_given_up(self) -> bool:
+        """Whether nobody waits for it any more, or for the attempt that made this call."""
+        return self.abandoned or (self.outer is not None and self.outer.is_given_up)
+
     def beat(self) -> None:
         """Note a sign of life."""
         self._last_beat = self.clock.monotonic()
@@ -164,12 +169,7 @@ class Scope:
     @property
     def abandoned(self) -> bool:
         """Whether nobody waits for the task any more: its attempt was given up."""
-        attempt = self.attempt
-        while attempt is not None:
-            if attempt.abandoned:
-                return True
-            attempt = attempt.outer
-        return False
+        return self.attempt is not None and self.attempt.is_given_up
 
     def sign_of_life(self, value: object = None) -> None:
         """Note that the task does something, unless only its own heartbeats count."""

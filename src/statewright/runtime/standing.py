@@ -23,12 +23,14 @@ if TYPE_CHECKING:
 SIBLING_FAILED: Final = "a task that ran beside it failed"
 
 
-def end_of(scope: Scope) -> str | None:
-    """Why a task must not act any more; None while it may."""
+def end_of(scope: Scope, *, between_attempts: bool = False) -> str | None:
+    """Why a task must not act any more; None while it may. Between two attempts it does not count how one ended."""
     inner: Scope | None = scope
     while inner is not None:
-        run = inner.run
-        if inner.abandoned:
+        run, attempt = inner.run, inner.attempt
+        if between_attempts and inner is scope and attempt is not None:
+            attempt = attempt.outer
+        if attempt is not None and attempt.is_given_up:
             return f"the attempt at node {_node(inner)!r} was given up"
         if inner.checkpoint is not None and inner.checkpoint.step <= run.closed_step:
             return f"the superstep of node {_node(inner)!r} is over"
@@ -55,7 +57,7 @@ def reason_to_wait_no_more(scope: Scope) -> str | None:
     step = superstep_of(scope)
     if step is not None and step.ending:
         return SIBLING_FAILED
-    return end_of(scope)
+    return end_of(scope, between_attempts=True)
 
 
 def superstep_of(scope: Scope) -> Superstep | None:

@@ -75,7 +75,10 @@ class StreamView:
         self._subgraphs = subgraphs
         self._version: StreamVersion = version
         self._output_keys = output_keys
-        self.buffer = buffer or StreamBuffer(live="custom" in modes or "messages" in modes, prompt="tasks" in modes)
+        # What tasks say, and what ends inside of them, reaches the reader while they run.
+        within = "custom" in modes or "messages" in modes or subgraphs or ("updates" in modes and program.calls_tasks)
+        beside = not {"updates", "tasks", "debug"}.isdisjoint(modes)
+        self.buffer = buffer or StreamBuffer(live=within, prompt=beside)
 
     def listeners(self) -> Iterable[tuple[EventKind, Listener]]:
         """What the reader wants to be told, in the order of the modes."""
