@@ -316,7 +316,7 @@ def test_a_failing_task_cancels_its_async_siblings(driver: Any, within: Any) -> 
     assert cancelled.wait(60)  # the sync driver does not wait for the private loop
 
 
-def test_plain_siblings_of_a_failing_task_are_not_waited_for_and_their_late_writes_are_fenced_off(
+def test_plain_siblings_of_a_failing_task_without_grace_are_left_and_their_late_writes_are_fenced_off(
     driver: Any, within: Any
 ) -> None:
     release, started, done = threading.Event(), threading.Event(), threading.Event()
@@ -337,7 +337,7 @@ def test_plain_siblings_of_a_failing_task_are_not_waited_for_and_their_late_writ
         .add_node(bad)
         .add_edge(START, "slow")
         .add_edge(START, "bad")
-        .compile(InMemorySaver())
+        .compile(InMemorySaver(), sibling_grace=0)
     )
 
     with pytest.raises(ValueError, match="first"):

@@ -275,7 +275,7 @@ def test_what_a_sibling_writes_after_the_end_of_its_run_is_refused_and_holds_not
         gate.wait(60)
         try:
             runtime.step("late", int)
-        except Fenced:
+        except RunCancelled:
             refused.set()
 
     def bad(state: State) -> None:
@@ -284,7 +284,7 @@ def test_what_a_sibling_writes_after_the_end_of_its_run_is_refused_and_holds_not
 
     saver = InMemorySaver()
     graph = StateGraph(State).add_node("late", late).add_node("bad", bad)
-    app = graph.add_edge(START, "late").add_edge(START, "bad").compile(saver)
+    app = graph.add_edge(START, "late").add_edge(START, "bad").compile(saver, sibling_grace=0)
     with pytest.raises(KeyError):
         driver.invoke(app, {"x": 1}, THREAD)
     gate.set()

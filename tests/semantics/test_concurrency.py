@@ -302,7 +302,7 @@ def test_a_late_interrupt_or_failure_of_an_abandoned_node_changes_nothing(driver
         .add_node(bad)
         .add_edge(START, "late")
         .add_edge(START, "bad")
-        .compile(InMemorySaver())
+        .compile(InMemorySaver(), sibling_grace=0)
     )
     with pytest.raises(ValueError, match="now"):
         within(lambda: driver.invoke(app, {"x": 1}, thread_id="1"))

@@ -119,7 +119,7 @@ def test_7_3_what_ended_too_late_to_be_saved_is_not_told_of(driver: Any) -> None
         return {"log": ["steady"]}
 
     graph = StateGraph(State).add_node(fragile).add_node(steady)
-    app = graph.add_edge(START, "fragile").add_edge(START, "steady").compile(Slow())
+    app = graph.add_edge(START, "fragile").add_edge(START, "steady").compile(Slow(), sibling_grace=0)
     seen: list[str] = []
     with pytest.raises(ValueError, match="fragile"):
         driver.stream(Telling(app, seen), {}, thread_id="t", durability="sync")

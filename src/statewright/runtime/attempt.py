@@ -35,6 +35,7 @@ from statewright.runtime.effects import Failure, Outcome, Pause
 from statewright.runtime.fold import fold_writes, pairs_of
 from statewright.runtime.host import RuntimeHost, previous_of, writer_of
 from statewright.runtime.interrupt import ChildCommand, Paused
+from statewright.runtime.log import text_of
 from statewright.runtime.mutation import changed_channels, own_containers, picture
 from statewright.runtime.program import NodeProgram, Route
 from statewright.runtime.reading import with_managed
@@ -153,8 +154,19 @@ def settle(scope: Scope, node: NodeProgram, task: Task, error: BaseException) ->
         step = scope.checkpoint.step + 1 if scope.checkpoint else 0
         error.add_note(f"in node {node.name!r}, step {step}, attempt {scope.attempt.number if scope.attempt else 1}")
         outcome = Failure(task, error)
-    if scope.run.watch is not None:
-        scope.run.watch.task_finished(scope, outcome)
+    return reported(scope, task, outcome)
+
+
+def reported(scope: Scope, task: Task, outcome: Outcome) -> Outcome:
+    """The outcome, of which those who watch were told; the failure of the task if a reader of its stream raised."""
+    watch = scope.run.watch
+    if watch is not None:
+        try:
+            watch.task_finished(scope, outcome)
+        except Exception as error:
+            if type(outcome) is not Failure:
+                return Failure(task, error)
+            outcome.error.add_note(f"A reader of the stream could not be told of it: {text_of(error)}")
     return outcome
 
 
@@ -173,9 +185,7 @@ def _answered_by_child(scope: Scope, node: NodeProgram, task: Task, signal: Chil
         result = conclude(scope, node, task, cast(Checkpoint, scope.checkpoint), command)
     except BaseException as error:
         return settle(scope, node, task, error)
-    if scope.attempt is not None and scope.run.watch is not None:
-        scope.run.watch.task_finished(scope, result)
-    return result
+    return result if scope.attempt is None else reported(scope, task, result)
 
 
 def _no_parent(node: NodeProgram) -> InvalidUpdateError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 from statewright.channels import CONTAINERS
@@ -24,7 +25,8 @@ from statewright.runtime.attempt import (
 from statewright.runtime.effects import Outcome
 from statewright.runtime.program import NodeProgram
 from statewright.runtime.scope import Scope
-from statewright.runtime.thread_calls import call_in_thread
+from statewright.runtime.standing import is_waited_for
+from statewright.runtime.thread_calls import begin_in_thread
 
 
 async def perform_async(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, place: int = 0) -> Any:
@@ -41,7 +43,7 @@ async def perform_async(scope: Scope, node: NodeProgram, task: Task, checkpoint:
         else:
             state = begin(scope, node, task, checkpoint)
         if node.acall is None:
-            answer = await call_in_thread(node.call, *given(node, state), **asked(node.asks, scope))
+            answer = await call_function(scope, node.call, *given(node, state), **asked(node.asks, scope))
         elif node.bare:
             answer = await node.acall(state)
         else:
@@ -51,7 +53,7 @@ async def perform_async(scope: Scope, node: NodeProgram, task: Task, checkpoint:
         else:
             outcome = conclude(scope, node, task, checkpoint, answer)
     except asyncio.CancelledError as error:
-        if is_cancelled():
+        if is_cancelled_by_run(scope):
             raise
         outcome = settle(scope, node, task, NodeCancelledError(node.name, error))
     except BaseException as error:
@@ -63,6 +65,30 @@ def is_cancelled() -> bool:
     """Whether somebody cancelled the present asyncio task, rather than the node raising CancelledError itself."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
+
+
+def is_cancelled_by_run(scope: Scope) -> bool:
+    """Whether those who run the task cancelled it: a node may also cancel the asyncio task that it runs in."""
+    return scope.apart.is_stopping if scope.apart is not None else is_cancelled()
+
+
+async def call_function(scope: Scope, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """Call a plain function on a thread.
+
+    If it is cancelled since a task beside the caller of this graph has failed, the function is waited for: its result
+    is kept, so that nobody has to pay for it again. The run ends before its next superstep.
+    """
+    answered = begin_in_thread(function, *args, **kwargs)
+    if scope.run.parent is None:
+        return await answered
+    while not answered.done():
+        try:
+            await asyncio.wait([answered])
+        except asyncio.CancelledError:
+            if not is_waited_for(scope.run):
+                answered.cancel()
+                raise
+    return answered.result()
 
 
 async def conclude_async(

@@ -25,7 +25,7 @@ from statewright.checkpoint import (
     checked_lease,
     new_owner,
 )
-from statewright.clock import Clock, Duration, SystemClock
+from statewright.clock import Clock, Duration, SystemClock, as_seconds
 from statewright.errors import Fenced, InternalError, InvalidConfig, InvalidResume, suggestion
 from statewright.events import Event
 from statewright.graph import Budget, Command, Graph, Memory, ParentCommand, RunStarter
@@ -41,6 +41,7 @@ from statewright.runtime.config import (
     ChangedQuestions,
     Settings,
     checked_choice,
+    checked_grace,
     joined_configs,
     read_settings,
 )
@@ -53,7 +54,7 @@ from statewright.runtime.iterate import Halt, StepIterator, StepWatch
 from statewright.runtime.lifecycle import run_to_rest, take_turn
 from statewright.runtime.limits import Slots
 from statewright.runtime.program import Program, Validate
-from statewright.runtime.run import Run
+from statewright.runtime.run import SIBLING_GRACE, Run
 from statewright.runtime.saver_calls import perform_all
 from statewright.runtime.scope import Scope, current_scope
 from statewright.runtime.snapshot import StateSnapshot, empty_snapshot, snapshot_of
@@ -112,6 +113,8 @@ class CallOptions(TypedDict, total=False):
     """What the call may spend; wins over the budget that the graph was compiled with."""
     on_busy: str | None
     """What to do while another run advances the thread: `reject` (the default), `enqueue`, `interrupt`, `rollback`."""
+    sibling_grace: Duration | None
+    """For how long plain functions are waited for when a task beside them fails; wins over that of the graph."""
     on_unfinished: str | None
     """What fresh input does to open questions: `discard` them, or `finish` the work first."""
 
@@ -146,12 +149,15 @@ class CompiledGraph:
         budget: Budget | None = None,
         keep_calls: bool = False,
         changed_questions: ChangedQuestions = "warn",
+        sibling_grace: Duration | None = SIBLING_GRACE,
         instruments: Sequence[Instrument] = (),
         clock: Clock | None = None,
         lease: Duration | None = None,
     ) -> None:
         self.graph = graph
         self._lease = checked_lease(lease)
+        self._sibling_grace = None if sibling_grace is None else as_seconds(sibling_grace)
+        self._waits_only_to_save = sibling_grace is SIBLING_GRACE  # nobody has asked for it
         self._keep_calls = keep_calls
         self._refuses_changed = changed_questions == "error"
         self.checkpointer = checkpointer
@@ -691,8 +697,15 @@ class CompiledGraph:
             keeps_calls=self._keep_calls,
             refuses_changed=self._refuses_changed,
             starter=self._starter,
+            sibling_grace=self._grace(options, line),
             **self._call_options(options),
         )
+
+    def _grace(self, options: Mapping[str, Any], line: Line | None) -> float | None:
+        """For how many seconds plain functions are waited for when a task beside them fails."""
+        if "sibling_grace" in options:
+            return checked_grace(options["sibling_grace"])
+        return 0.0 if line is None and self._waits_only_to_save else self._sibling_grace
 
     def _nested_run(self, scope: Scope, options: Mapping[str, Any], memory: Memory, config: Any = None) -> Run:
         """A run that is part of the task of another one: it shares its saver, answers, watch and context."""
@@ -723,6 +736,7 @@ class CompiledGraph:
         }
         own = {name: value for name, value in self._call_options(options).items() if value and name != "overlaps"}
         inherited.update(own)
+        parent = scope.copy()
         run = Run(
             self._program,
             settings,
@@ -739,7 +753,11 @@ class CompiledGraph:
             run_id=caller.run_id,
             namespace=namespace,
             nested=True,
-            caller=scope.copy() if line is not None else None,
+            caller=parent if line is not None else None,
+            parent=parent,
+            sibling_grace=checked_grace(options["sibling_grace"])
+            if "sibling_grace" in options
+            else caller.sibling_grace,
             live=caller.live,
             keeps_calls=caller.keeps_calls or self._keep_calls,
             refuses_changed=caller.refuses_changed or self._refuses_changed,

@@ -95,11 +95,15 @@ class Emit:
 class Failure:
     """A task raised."""
 
-    __slots__ = ("error", "task")
+    __slots__ = ("came_later", "error", "is_saved", "task")
 
     def __init__(self, task: Task, error: BaseException) -> None:
         self.task = task
         self.error = error
+        self.came_later = False
+        """Whether another task had failed before, and this one was waited for."""
+        self.is_saved = False
+        """Whether the thread and the log tell of it already."""
 
 
 class Pause:

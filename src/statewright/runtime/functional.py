@@ -57,6 +57,8 @@ class Final_(Generic[R, S]):  # noqa: N801  # users see it as entrypoint.final
 class EntrypointProgram(Program):
     """A graph of one function: any value goes in, and its answer comes out."""
 
+    calls_tasks = True
+
     def output(self, values: Mapping[str, Any], *, typed: bool = False) -> Any:
         return copy_container(values.get(RETURN))
 

@@ -11,8 +11,15 @@ from collections.abc import Generator, Sequence
 from typing import Any, Final, Literal, TypeGuard
 
 from statewright.checkpoint import NO_ARG, Checkpoint, Pending, Source, Task, TaskResult
-from statewright.errors import BudgetExceeded, GraphDrained, GraphRecursionError, RunCancelled
-from statewright.events import Log
+from statewright.errors import (
+    BudgetExceeded,
+    GraphDrained,
+    GraphRecursionError,
+    RunCancelled,
+    SerdeError,
+    StorageError,
+)
+from statewright.events import Entry, Log
 from statewright.ids import CheckpointId, TaskId
 from statewright.runtime.apply import apply_results, rewritten_fields, with_report
 from statewright.runtime.budget import overrun
@@ -30,10 +37,11 @@ from statewright.runtime.effects import (
     Save,
     SaveCallers,
 )
-from statewright.runtime.log import asked_for, ended, started
+from statewright.runtime.log import asked_for, ended, started, text_of
 from statewright.runtime.plan import due_tasks, matches
 from statewright.runtime.run import Run
 from statewright.runtime.saving import saved_form_of_result
+from statewright.runtime.standing import reason_to_stop
 from statewright.runtime.step_commit import StepCommit
 from statewright.runtime.watch import run_event
 
@@ -47,7 +55,8 @@ def supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Gen
     """Advance a run by supersteps until nothing is left to do, or it cannot go on."""
     program, watch, saves, nested = run.program, run.watch, run.saver is not None, run.nested
     breaks_after, near_limit = run.breaks_after, run.stop - LAST_STEPS
-    guarded = run.control is not None or bool(run.breaks_before) or run.budget is not None
+    control = run.control
+    guarded = control is not None or bool(run.breaks_before) or run.budget is not None or nested
     effect = RunTasks(checkpoint, checkpoint.frontier)
     outcomes: Any  # of tasks; results, once all have landed
     last_steps: list[tuple[Task, ...]] = []
@@ -88,6 +97,11 @@ def supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Gen
             rest = Rest("failed", checkpoint, error=error)
             yield from _land(run, rest, outcomes)
             return rest
+        if control is not None and control.cancel_reason is not None and not following.frontier:
+            # A plain function could not be stopped. The run has not completed all the same: it goes on from its result.
+            rest = Rest("cancelled", checkpoint, error=RunCancelled(control.cancel_reason))
+            yield from _land(run, rest, outcomes)
+            return rest
         if saves:
             yield from _save(run, checkpoint, following, outcomes, pending)
         if run.journal:
@@ -109,6 +123,8 @@ def _stopped(run: Run, checkpoint: Checkpoint, last_steps: Sequence[tuple[Task, 
     control = run.control
     if control is not None and control.cancel_reason is not None:
         return Rest("cancelled", checkpoint, error=RunCancelled(control.cancel_reason))
+    if run.parent is not None and (reason := reason_to_stop(run)) is not None:
+        return Rest("cancelled", checkpoint, error=RunCancelled(reason))
     if control is not None and control.drain_reason is not None:
         return Rest("failed", checkpoint, error=GraphDrained(control.drain_reason))
     if run.budget is not None and not run.spending.is_over:
@@ -124,8 +140,13 @@ def _stopped(run: Run, checkpoint: Checkpoint, last_steps: Sequence[tuple[Task, 
 
 def out_of_budget(run: Run, rest: Rest) -> str | None:
     """The node that ends the run in good order, if it came to rest because its budget is used up."""
+    return out_of_budget_by(run, rest.error)
+
+
+def out_of_budget_by(run: Run, error: BaseException | None) -> str | None:
+    """The node that ends the run in good order after an error, if that says that its budget is used up."""
     budget = run.budget
-    if not isinstance(rest.error, BudgetExceeded) or run.nested or budget is None or run.spending.is_over:
+    if not isinstance(error, BudgetExceeded) or run.nested or budget is None or run.spending.is_over:
         return None
     return budget.on_budget
 
@@ -291,17 +312,35 @@ def _interrupted(run: Run, checkpoint: Checkpoint, results: Sequence[Outcome | N
 
 def _rest_of(run: Run, checkpoint: Checkpoint, results: Sequence[Outcome | None]) -> Rest:
     """How a run rests on a superstep that cannot be completed."""
-    failure = next((result for result in results if type(result) is Failure), None)
+    failure = _first_failure(results)
     if failure is not None:
         status = "cancelled" if isinstance(failure.error, RunCancelled) else "failed"
         return Rest(status, checkpoint, error=failure.error, node=failure.task.node)
-    if run.control is not None and run.control.cancel_reason is not None and None in results:
-        return Rest("cancelled", checkpoint, error=RunCancelled(run.control.cancel_reason))
-    if None in results:  # the driver itself is being cancelled, and says so to its caller
-        return Rest("cancelled", checkpoint)
+    if None in results:
+        reason = reason_to_stop(run)  # none if the driver itself is being cancelled: it says so to its caller
+        return Rest("cancelled", checkpoint, error=RunCancelled(reason) if reason is not None else None)
     asked = tuple(question for result in results if type(result) is Pause for question in result.interrupts)
     still_open = tuple(question for question in asked if question.id not in run.answers)
     return Rest("waiting" if still_open else "paused", checkpoint, interrupts=still_open)
+
+
+def _first_failure(results: Sequence[Outcome | None]) -> Failure | None:
+    """The failure that ended a superstep; of several the first in task order that was no consequence of another."""
+    failures = [result for result in results if type(result) is Failure]
+    return min(failures, key=lambda failure: failure.came_later, default=None)
+
+
+def note_failure(run: Run, checkpoint: Checkpoint, failure: Failure) -> Generator[Effect, Any, None]:
+    """Save that a task failed, before those are waited for that run beside it."""
+    if run.saver is None or run.saves_at_rest:
+        return
+    task, text = failure.task, text_of(failure.error)
+    hold = run.hold()
+    at = hold.now if hold is not None else run.clock.now()
+    entry: Entry = ("task_finished", checkpoint.step + 1, task.node, task.id, {"error": text})
+    pending = Pending(errors={TaskId(task.id): text}, attempts={TaskId(task.id): 0})
+    yield Land(checkpoint.id, pending, hold, Log(run.run_id, at, (entry,)))
+    failure.is_saved = True
 
 
 def _land(run: Run, rest: Rest, results: Sequence[Outcome | None]) -> Generator[Effect, Any, None]:
@@ -317,10 +356,34 @@ def _land(run: Run, rest: Rest, results: Sequence[Outcome | None]) -> Generator[
             if settled := run.settled_by(result.task.id, result.interrupts):
                 known.settled[result.task.id] = settled
         elif type(result) is Failure:
-            known.errors[TaskId(result.task.id)] = f"{type(result.error).__name__}: {result.error}"
+            if not result.is_saved:
+                known.errors[TaskId(result.task.id)] = text_of(result.error)
             # Who runs it again begins to count anew.
             known.attempts[TaskId(result.task.id)] = 0
-    yield from save_pending(run, rest.checkpoint, known, rest)
+    noted = run.noted
+    try:
+        yield from save_pending(run, rest.checkpoint, known, rest)
+    except SerdeError:
+        if rest.status not in ("failed", "cancelled"):
+            raise
+        run.noted = noted
+        yield from _land_one_by_one(run, rest, known)
+    except StorageError as error:
+        if rest.error is None:
+            raise
+        raise error from rest.error  # nothing of this is saved: that is what the caller has to know first
+
+
+def _land_one_by_one(run: Run, rest: Rest, known: Pending) -> Generator[Effect, Any, None]:
+    """Keep what can be stored. What cannot is a note of the error that ended the run, and does not hide it."""
+    nodes = {task.id: task.node for task in rest.checkpoint.frontier}
+    for identity in [*known.landed, *known.interrupts]:
+        try:
+            yield from save_pending(run, rest.checkpoint, known.of([identity]))
+        except SerdeError as error:
+            if rest.error is not None:
+                rest.error.add_note(f"What node {nodes.get(identity)!r} brought beside it was not kept: {error}")
+    yield from save_pending(run, rest.checkpoint, Pending(errors=known.errors, attempts=known.attempts), rest)
 
 
 def _too_long(run: Run, last_steps: Sequence[tuple[Task, ...]]) -> GraphRecursionError:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any, Literal, cast
+from typing import Any, ClassVar, Literal, cast
 
 from statewright.channels import (
     MISSING,
@@ -110,6 +110,7 @@ class NodeProgram:
         "read",
         "routes",
         "routes_await",
+        "runs_in_thread",
         "successors",
         "sync_lane",
         "takes_state",
@@ -146,6 +147,8 @@ class NodeProgram:
         self.async_lane: Lane = "thread" if self.acall is None else "loop"
         self.beside_lane: Lane = self.sync_lane
         """Where it runs under the sync driver when others run beside it."""
+        self.runs_in_thread = self.acall is None
+        """Whether an event loop hands it to a thread, where nothing can stop it."""
         self.guards: Guards | None = None
         """Its policies; None if it has none."""
         self.successors: tuple[str, ...] = ()
@@ -172,6 +175,9 @@ class NodeProgram:
 
 class Program:
     """A compiled graph."""
+
+    calls_tasks: ClassVar[bool] = False
+    """Whether its one node is a function that calls `@task` functions: it is their results that readers wait for."""
 
     def __init__(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
@@ -35,10 +36,17 @@ if TYPE_CHECKING:
     from statewright.runtime.limits import Slots
     from statewright.runtime.program import Program
     from statewright.runtime.scope import Scope
+    from statewright.runtime.superstep import Superstep
     from statewright.runtime.watch import Watch
 
 LEASE: Final = timedelta(seconds=60)
 """How long a run holds its thread after each write; renewed at a third of it while nodes run."""
+SIBLING_GRACE: Final = 30.0
+"""Seconds for which plain functions are waited for that run beside a task which failed, unless the caller says
+otherwise."""
+NONE_CLOSED: Final = -2
+"""As the step of the last superstep that is over: lower than every step."""
+ALL_CLOSED: Final = sys.maxsize
 NOT_ASKED: Mapping[str, Interrupt] = {}
 NO_ATTEMPTS: Mapping[TaskId, int] = {}
 NO_RETRIES: Mapping[TaskId, datetime] = {}
@@ -74,12 +82,15 @@ class Run:
         "claim",
         "claimed",
         "clock",
+        "closed_step",
         "config",
         "context",
         "control",
         "delivered",
         "guards_all",
         "held_back",
+        "held_until",
+        "hold_lost",
         "journal",
         "keeps_calls",
         "line",
@@ -95,6 +106,7 @@ class Run:
         "opened",
         "overlaps",
         "owner",
+        "parent",
         "program",
         "questions",
         "refuses_changed",
@@ -105,11 +117,13 @@ class Run:
         "saver",
         "saves_at_rest",
         "settings",
+        "sibling_grace",
         "slots",
         "spent",
         "starter",
         "stop",
         "store",
+        "superstep",
         "unsaved",
         "untold",
         "watch",
@@ -139,6 +153,8 @@ class Run:
         namespace: str = "",
         nested: bool = False,
         caller: Scope | None = None,
+        parent: Scope | None = None,
+        sibling_grace: float | None = 0.0,
         live: dict[str, object] | None = None,
         keeps_calls: bool = False,
         saves_at_rest: bool = False,
@@ -231,6 +247,18 @@ class Run:
         """Whether a task of another run has called it."""
         self.caller = caller
         """The task that has called it, if both save."""
+        self.parent = parent
+        """The task that has called it, of a subgraph."""
+        self.sibling_grace = sibling_grace
+        """For how many seconds plain functions are waited for when a task beside them fails; None for ever."""
+        self.superstep: Superstep | None = None
+        """The tasks that run beside each other now; None while at most one runs."""
+        self.closed_step = NONE_CLOSED
+        """The step of the last checkpoint whose tasks are over: what they still do has no effect."""
+        self.held_until: datetime | None = None
+        """Until when it holds its thread, as far as it knows."""
+        self.hold_lost = False
+        """Whether it is known that another run has taken over its thread."""
         self.metadata = metadata or {}
         """Kept with each commit."""
 
@@ -258,6 +286,11 @@ class Run:
         still = {question.id for question in asks}
         last = self.questions.last.get(task, ())
         return tuple(one for one in last if one.id in self.answers and one.id not in still)
+
+    @property
+    def root(self) -> Run:
+        """The run that was not called by a task of another one."""
+        return self if self.parent is None else self.parent.run.root
 
     @property
     def tells_when_saved(self) -> bool:
@@ -321,6 +354,14 @@ class Run:
             self.claimed = hold.until is not None
             if self.claim is not None:
                 self.claim.in_doubt, self.claim.is_made = False, True
+            self.held_until = hold.until
+
+    def lose_hold(self) -> None:
+        """Note that another run has taken over the thread: nobody waits any more for what could not be saved."""
+        self.hold_lost = True
+        step = self.superstep
+        if step is not None and step.ending:
+            step.close_and_tell()
 
     def commit_id(self, step: int) -> str:
         """An id for the commit of a step: drawn where it is saved, else its number within the run."""

@@ -28,6 +28,7 @@ from statewright.ids import task_id
 from statewright.messages import Message
 from statewright.runtime.effects import Failure, Pause
 from statewright.runtime.fold import pairs_of
+from statewright.runtime.log import text_of
 from statewright.runtime.program import Program, is_handed_over, readable, shown_name
 from statewright.runtime.watch import Listener, StreamBuffer
 
@@ -74,7 +75,10 @@ class StreamView:
         self._subgraphs = subgraphs
         self._version: StreamVersion = version
         self._output_keys = output_keys
-        self.buffer = buffer or StreamBuffer(live="custom" in modes or "messages" in modes, prompt="tasks" in modes)
+        # What tasks say, and what ends inside of them, reaches the reader while they run.
+        within = "custom" in modes or "messages" in modes or subgraphs or ("updates" in modes and program.calls_tasks)
+        beside = not {"updates", "tasks", "debug"}.isdisjoint(modes)
+        self.buffer = buffer or StreamBuffer(live=within, prompt=beside)
 
     def listeners(self) -> Iterable[tuple[EventKind, Listener]]:
         """What the reader wants to be told, in the order of the modes."""
@@ -224,7 +228,7 @@ def _task_finished(program: Program, event: Event) -> Any:
     outcome = event.data
     part: dict[str, Any] = {"id": outcome.task.id, "name": outcome.task.node, "error": None, "interrupts": []}
     if isinstance(outcome, Failure):
-        return {**part, "result": None, "error": f"{type(outcome.error).__name__}: {outcome.error}"}
+        return {**part, "result": None, "error": text_of(outcome.error)}
     if isinstance(outcome, Pause):
         return {**part, "result": None, "interrupts": [interrupt_dict(one) for one in outcome.interrupts]}
     return {**part, "result": {name: readable(update) for name, update in pairs_of(outcome)}}

@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 
 from statewright.checkpoint import Checkpointer, Hold, Lease, Line, add_holder, discard_holder
 from statewright.clock import SystemClock, Timer
-from statewright.errors import StorageError
+from statewright.errors import Fenced, StorageError
 from statewright.promise import Answered, resolved
 from statewright.runtime.claim import Claim
 from statewright.runtime.control import RunControl
@@ -81,9 +81,13 @@ class LeaseRenewer:
             return
         if run.claimed:
             try:
-                lease: Lease | None = resolved(_saver(run).renew(_thread(run), cast(Hold, run.hold())))
+                hold = cast(Hold, run.hold())
+                lease: Lease | None = resolved(_saver(run).renew(_thread(run), hold))
+                run.held_until = hold.until
                 if lease is not None and lease.wanted is not None:
                     cast(RunControl, run.control).request_cancel(_wanted(lease.wanted))
+            except Fenced:
+                run.lose_hold()  # its next write is refused, and says why
             except StorageError:
                 pass  # its next write is refused, and says why
         self._timer = run.clock.call_later(self._interval, self._due)
