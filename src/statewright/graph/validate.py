@@ -47,6 +47,7 @@ def find_problems(
     ]
     shape = [
         *(problem for name in graph.nodes for problem in _name_problems(name)),
+        *_alias_problems(graph),
         *_edge_problems(graph),
         *_branch_problems(graph),
         *_destination_problems(graph),
@@ -191,6 +192,21 @@ def _name_problems(name: str) -> Iterator[str]:
         yield "A node has an empty name."
     elif "|" in name or ":" in name:
         yield f"Node {name!r}: '|' and ':' separate the parts of namespaces. Choose a name without them."
+
+
+def _alias_problems(graph: Graph) -> Iterator[str]:
+    """Former names that do not say which node a saved thread means."""
+    owners: dict[str, str] = {}
+    for node in graph.nodes.values():
+        for alias in node.aliases:
+            if alias in graph.nodes and alias != node.name:
+                yield (
+                    f"Node {node.name!r} has the former name {alias!r}, which is another node's name now: a thread that "
+                    f"stopped at {alias!r} could mean either. Drop the alias, or rename that node."
+                )
+            owner = owners.setdefault(alias, node.name)
+            if owner != node.name:
+                yield f"Nodes {owner!r} and {node.name!r} have one former name, {alias!r}. Give it to one of them."
 
 
 def _edge_problems(graph: Graph) -> Iterator[str]:

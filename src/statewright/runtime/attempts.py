@@ -22,6 +22,7 @@ from statewright.graph import Graph
 from statewright.ids import CheckpointId, TaskId
 from statewright.runtime.attempt import asked, begin, conclude, given, perform, settle
 from statewright.runtime.effects import Outcome
+from statewright.runtime.fitting import leads_to_nodes, renamed_target
 from statewright.runtime.guards import NO_GUARDS, Guards
 from statewright.runtime.limits import Slots
 from statewright.runtime.program import NodeProgram
@@ -77,7 +78,8 @@ def attempts(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint
     guards = node.guards or NO_GUARDS
     key = cache_key(scope, node, task, checkpoint) if guards.cache is not None and scope.run.cache is not None else None
     for one in former_keys(scope, node, key) if key is not None else ():
-        if (kept := (yield Ask(cast(Any, scope.run.cache).get(one)))) is not None:
+        kept = yield Ask(cast(Any, scope.run.cache).get(one))
+        if kept is not None and leads_to_nodes(scope.run.program, kept[1]):
             return from_cache(scope, node, task, checkpoint, kept)
     number = first = scope.run.attempts.get(task.id, 0) + 1 if scope.run.attempts else 1
     if first > 1 and (left := left_to_wait(scope.run, task)) > 0 and not (yield Wait(left)):
@@ -178,6 +180,7 @@ def cached_name(graph: Graph, node: str) -> str:
 def from_cache(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, kept: Any) -> TaskResult:
     """The result of a task whose node was called with the same input before."""
     writes, targets, goto = kept
+    targets = [renamed_target(scope.run.program, target) for target in targets]
     attempt = Attempt(0, scope.run.clock)
     scope.begin_attempt(attempt)
     begin(scope, node, task, checkpoint)

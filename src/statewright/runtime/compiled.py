@@ -44,7 +44,7 @@ from statewright.runtime.scope import Scope, current_scope
 from statewright.runtime.snapshot import StateSnapshot, empty_snapshot, snapshot_of
 from statewright.runtime.start import TIMED_OUT, run_to_rest
 from statewright.runtime.stream import INTERRUPT, StreamView, checked_modes, shown_values
-from statewright.runtime.subgraph import Pairs, call_line, call_namespace, check_free, shared
+from statewright.runtime.subgraph import Pairs, call_line, call_namespace, check_free, former_namespaces, shared
 from statewright.runtime.subgraph_state import callers_run_again, graph_at, node_path, subgraphs_of, with_subgraphs
 from statewright.runtime.thread_state import Update, diff, forked, load_saved, rolled_back, saved_before, updated
 from statewright.runtime.watch import Printed, Watch, instrument_listeners
@@ -661,7 +661,7 @@ class CompiledGraph:
         }
         own = {name: value for name, value in self._call_options(options).items() if value and name != "overlaps"}
         inherited.update(own)
-        return Run(
+        run = Run(
             self._program,
             settings,
             clock=caller.clock,
@@ -683,6 +683,9 @@ class CompiledGraph:
             metadata={"parent_task": task.id if task is not None else ""},
             **inherited,
         )
+        if caller.program.former_names and line is not None:
+            run.former_namespaces = former_namespaces(scope, namespace)
+        return run
 
     def _settings(self, config: Any, options: Mapping[str, Any]) -> Settings:
         if not options:

@@ -187,7 +187,11 @@ def _going_on(run: Run, checkpoint: Checkpoint) -> set[str]:
 def call_namespaces(run: Run, tasks: Sequence[Task]) -> set[str]:
     """Where the subgraph calls that tasks made in an earlier invocation were saved."""
     path = f"{run.namespace}|" if run.namespace else ""
-    return {f"{path}{task.node}:{task.id}" for task in tasks}
+    namespaces = {f"{path}{task.node}:{task.id}" for task in tasks}
+    if run.program.former_names:  # a call goes on where it was saved, also after its node was renamed
+        former = run.program.former_names
+        namespaces |= {f"{path}{name}:{task.id}" for task in tasks for name in former.get(task.node, ())}
+    return namespaces
 
 
 def commit_of(

@@ -51,6 +51,7 @@ class Run:
         "config",
         "context",
         "control",
+        "former_namespaces",
         "guards_all",
         "held_back",
         "journal",
@@ -167,6 +168,8 @@ class Run:
         self.rest: Rest | None = None
         self.namespace = namespace
         """Empty for a run's own graph; the path of tasks that leads to a subgraph."""
+        self.former_namespaces: tuple[str, ...] = ()
+        """Where a call may have been saved before the node that calls was renamed."""
         self.overlaps = overlaps
         """Whether a superstep may begin before the last one is saved: durability `async`."""
         self.untold: dict[TaskId, Event] = {}
@@ -236,6 +239,17 @@ class Run:
         now = now or self.clock.now()
         until = None if release and not self.nested else now + LEASE
         return Hold(self.owner, now, until, claims=may_claim and not (self.claimed or self.nested))
+
+    def move_to(self, namespace: str) -> None:
+        """Go on in the namespace in which the call was saved under a former name of its node."""
+        assert self.line is not None
+        caller = self.caller
+        if self.namespace in self.live:
+            self.live[namespace] = self.live.pop(self.namespace)
+        if caller is not None and self.namespace in caller.run.opened:
+            caller.run.opened.discard(self.namespace)
+            caller.run.opened.add(namespace)
+        self.namespace, self.line = namespace, self.line._replace(namespace=namespace)
 
     def holds(self, hold: Hold | None) -> None:
         """Note that a write with that hold has happened."""

@@ -113,17 +113,31 @@ def _start(run: Run, given: Any, saved: SavedCheckpoint | None, head: Checkpoint
 def _load(run: Run) -> Generator[Effect, Any, Loaded]:
     """The checkpoint to start from, and the head. They differ where the caller names an older checkpoint."""
     branch = run.settings.branch
-    at_head = fit(run, (yield Load(branch)))
+    at_head: SavedCheckpoint | None = yield Load(branch)
+    if at_head is None and run.former_namespaces:
+        at_head = yield from _load_under_former_name(run)
     wanted = run.settings.checkpoint_id if not run.nested else None
     head = at_head.id if at_head is not None else None
     if wanted is None or wanted == head:
-        return at_head, head
+        return fit(run, at_head), head
     named = fit(run, (yield Load(branch, wanted)))
     if named is None:
         raise CheckpointNotFound(
             f"Thread {run.settings.thread_id!r} has no checkpoint {wanted!r}. See get_state_history for those it has."
         )
     return named, head
+
+
+def _load_under_former_name(run: Run) -> Generator[Effect, Any, SavedCheckpoint | None]:
+    """Load the head of a call that was saved before the node that makes it was renamed; the call goes on there."""
+    own = run.namespace
+    for namespace in run.former_namespaces:
+        run.move_to(namespace)
+        saved: SavedCheckpoint | None = yield Load(run.settings.branch)
+        if saved is not None:
+            return saved
+    run.move_to(own)
+    return None
 
 
 def fit(run: Run, saved: SavedCheckpoint | None) -> SavedCheckpoint | None:
