@@ -201,8 +201,8 @@ def _alias_problems(graph: Graph) -> Iterator[str]:
         for alias in node.aliases:
             if alias in graph.nodes and alias != node.name:
                 yield (
-                    f"Node {node.name!r} has the former name {alias!r}, which is another node's name now: a thread that "
-                    f"stopped at {alias!r} could mean either. Drop the alias, or rename that node."
+                    f"Node {node.name!r} has the former name {alias!r}, which is another node's name now: a thread "
+                    f"that stopped at {alias!r} could mean either. Drop the alias, or rename that node."
                 )
             owner = owners.setdefault(alias, node.name)
             if owner != node.name:

@@ -844,7 +844,9 @@ def checkpoint_config(line: Line, checkpoint_id: str) -> dict[str, Any]:
 def _to_caller(run: Run, rest: Rest) -> BaseException:
     """What is raised where the run was called: to a calling node, a Command for its graph is no error."""
     error = cast(BaseException, rest.error)
-    return ChildCommand(error.command) if run.nested and isinstance(error, ParentCommand) else error
+    if run.nested and isinstance(error, ParentCommand):
+        return ChildCommand(*error.commands, nodes=error.nodes)
+    return error
 
 
 def _naming(options: Mapping[str, Any]) -> Any:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from statewright.checkpoint import Checkpoint, Commit, Hold, Interrupt, Pending, Task, TaskResult
 from statewright.events import Event, Log
+from statewright.graph import ParentCommand
 
 if TYPE_CHECKING:
     from statewright.runtime.scope import Scope
@@ -87,6 +88,11 @@ class Failure:
     def __init__(self, task: Task, error: BaseException) -> None:
         self.task = task
         self.error = error
+
+    @property
+    def leaves(self) -> bool:
+        """True if the task failed at nothing: it answered for the graph that called this one."""
+        return isinstance(self.error, ParentCommand)
 
 
 class Pause:

@@ -99,8 +99,7 @@ def _migrated(graph: Graph, saved: SavedCheckpoint) -> dict[str, Any]:
 
 def _problems(program: Program, checkpoint: Checkpoint, pending: Pending) -> Iterable[str]:
     """What does not fit the graph."""
-    nodes, channels = program.nodes, program.channels
-    held = checkpoint.held
+    channels, held = program.channels, checkpoint.held
     for name in _unknown(program, (task.node for task in (*checkpoint.frontier, *(one.task for one in held)))):
         yield f"Node {name!r} is due, and there is none. {_suggested(program, name)}"
     for name in sorted({one.sender for one in held if not _is_sender(program, one)}):

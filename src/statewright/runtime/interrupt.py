@@ -7,7 +7,7 @@ from its first line, and the call returns it. The three are one mechanism and di
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -29,10 +29,12 @@ class Paused(BaseException):
 
 
 class ChildCommand(BaseException):
-    """Carries a Command that a subgraph answered for its parent out of the node that called it."""
+    """Carries the Commands that a subgraph answered for its parent out of the node that called it."""
 
-    def __init__(self, command: Command[Any]) -> None:
-        self.command = command
+    def __init__(self, *commands: Command[Any], nodes: Sequence[str] = ()) -> None:
+        self.commands = commands
+        self.nodes = tuple(nodes)
+        """The node of the subgraph that answered each command, where several did."""
         super().__init__("a Command from a subgraph")
 
 

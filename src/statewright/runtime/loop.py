@@ -8,11 +8,12 @@ drive it by hand.
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from typing import Any, Final, Literal, TypeGuard
+from typing import Any, Final, Literal, TypeGuard, cast
 
 from statewright.checkpoint import NO_ARG, Checkpoint, Pending, Source, Task, TaskResult
 from statewright.errors import BudgetExceeded, GraphDrained, GraphRecursionError, RunCancelled
 from statewright.events import Log
+from statewright.graph import ParentCommand, ToParent
 from statewright.ids import CheckpointId, TaskId
 from statewright.runtime.apply import apply_results, with_report
 from statewright.runtime.budget import overrun
@@ -272,7 +273,10 @@ def _with_landed(
 
 def _landed(task: Task, pending: Pending) -> Outcome:
     result = pending.landed.get(task.id)
-    return result if result is not None else Pause(task, pending.interrupts[task.id])
+    if result is None:
+        return Pause(task, pending.interrupts[task.id])
+    commands = [target.command for target in result.targets if type(target) is ToParent]
+    return Failure(task, ParentCommand(*commands)) if commands else result
 
 
 def _interrupted(run: Run, checkpoint: Checkpoint, results: Sequence[Outcome | None]) -> Generator[Effect, Any, Rest]:
@@ -286,7 +290,7 @@ def _interrupted(run: Run, checkpoint: Checkpoint, results: Sequence[Outcome | N
 
 def _rest_of(run: Run, checkpoint: Checkpoint, results: Sequence[Outcome | None]) -> Rest:
     """How a run rests on a superstep that cannot be completed."""
-    failure = next((result for result in results if type(result) is Failure), None)
+    failure = next((result for result in results if type(result) is Failure and not result.leaves), None)
     if failure is not None:
         status = "cancelled" if isinstance(failure.error, RunCancelled) else "failed"
         return Rest(status, checkpoint, error=failure.error, node=failure.task.node)
@@ -294,9 +298,22 @@ def _rest_of(run: Run, checkpoint: Checkpoint, results: Sequence[Outcome | None]
         return Rest("cancelled", checkpoint, error=RunCancelled(run.control.cancel_reason))
     if None in results:  # the driver itself is being cancelled, and says so to its caller
         return Rest("cancelled", checkpoint)
+    if not any(type(result) is Pause for result in results):
+        return Rest("failed", checkpoint, error=_commands_of(results))
     asked = tuple(question for result in results if type(result) is Pause for question in result.interrupts)
     still_open = tuple(question for question in asked if question.id not in run.answers)
     return Rest("waiting" if still_open else "paused", checkpoint, interrupts=still_open)
+
+
+def _commands_of(results: Sequence[Outcome | None]) -> ParentCommand:
+    """The Commands for the parent graph, of all tasks in their order."""
+    answers = [
+        (command, result.task.node)
+        for result in results
+        if type(result) is Failure
+        for command in cast(ParentCommand, result.error).commands
+    ]
+    return ParentCommand(*(command for command, _ in answers), nodes=[node for _, node in answers])
 
 
 def _land(run: Run, rest: Rest, results: Sequence[Outcome | None]) -> Generator[Effect, Any, None]:
@@ -309,6 +326,10 @@ def _land(run: Run, rest: Rest, results: Sequence[Outcome | None]) -> Generator[
             known.landed[result.task.id] = saved_form_of_result(run.program, result)
         elif type(result) is Pause:
             known.interrupts[result.task.id] = result.interrupts
+        elif type(result) is Failure and result.leaves:
+            if not isinstance(rest.error, ParentCommand):  # it has to wait until its siblings are done
+                commands = map(ToParent, cast(ParentCommand, result.error).commands)
+                known.landed[result.task.id] = TaskResult(result.task, {}, tuple(commands), goto=True)
         elif type(result) is Failure:
             known.errors[TaskId(result.task.id)] = f"{type(result.error).__name__}: {result.error}"
             # Who runs it again begins to count anew.

@@ -16,7 +16,7 @@ class Superstep:
     """Collects outcomes in task order, whatever the order of arrival.
 
     It closes when the last task has landed or the first one has failed. What arrives later is dropped: a plain
-    function that was left running must not write any more.
+    function that was left running must not write any more. A Command for the parent graph waits for the others.
     """
 
     __slots__ = (
@@ -51,7 +51,7 @@ class Superstep:
                 return
             self.outcomes[place] = outcome
             self._left -= 1
-            self.closed = not self._left or type(outcome) is Failure
+            self.closed = not self._left or (type(outcome) is Failure and not outcome.leaves)
         if self._landing is not None:
             self._tell(self._landing, outcome)
         if self.closed:
