@@ -28,7 +28,7 @@ from statewright.graph import (
     read_parameters,
 )
 from statewright.runtime.guards import Guards, SharedLimits
-from statewright.runtime.reading import Reader, read_mapping, reader_for, reading_only
+from statewright.runtime.reading import Reader, read_mapping, reader_for, reading_only, reading_sent
 from statewright.runtime.subgraph import subgraph_calls
 from statewright.state import (
     ROOT,
@@ -271,6 +271,8 @@ class Program:
         program = NodeProgram(node.name, node.action, parameters, read, self.updates)
         program.node = node
         if node.is_subgraph:
+            if node.input_schema is None:
+                program.read = reading_sent(read)
             program.call, program.acall = subgraph_calls(
                 cast(SubgraphLike, node.action),
                 node.memory,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from statewright.runtime.limits import Slots
     from statewright.runtime.program import Program
     from statewright.runtime.scope import Scope
-    from statewright.runtime.watch import Watch
+    from statewright.runtime.watch import StreamBuffer, Watch
 
 LEASE: Final = timedelta(seconds=60)
 """How long a run holds its thread after each write; renewed at a third of it while nodes run."""
@@ -70,6 +70,7 @@ class Run:
         "overlaps",
         "owner",
         "program",
+        "reader",
         "rest",
         "retries",
         "run_id",
@@ -130,6 +131,8 @@ class Run:
         self.cache = cache
         self.watch = watch
         """Tells those who watch; None where nobody does."""
+        self.reader: StreamBuffer | None = watch.buffer if watch is not None and not nested else None
+        """What the reader of this run's stream has not taken yet; None where nobody reads."""
         self.control = control
         self.breaks_before = breaks_before
         self.breaks_after = breaks_after

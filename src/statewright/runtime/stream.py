@@ -29,6 +29,7 @@ from statewright.messages import Message
 from statewright.runtime.effects import Failure, Pause
 from statewright.runtime.fold import pairs_of
 from statewright.runtime.program import Program, is_handed_over, readable, shown_name
+from statewright.runtime.run import Run
 from statewright.runtime.watch import Listener, StreamBuffer
 
 StreamMode = Literal["values", "updates", "messages", "custom", "tasks", "checkpoints", "debug"]
@@ -74,6 +75,8 @@ class StreamView:
         self._subgraphs = subgraphs
         self._version: StreamVersion = version
         self._output_keys = output_keys
+        self.run: Run | None = None
+        """The run that is read; in its namespace a part counts as that of the graph itself."""
         self.buffer = buffer or StreamBuffer(live="custom" in modes or "messages" in modes, prompt="tasks" in modes)
 
     def listeners(self) -> Iterable[tuple[EventKind, Listener]]:
@@ -96,14 +99,15 @@ class StreamView:
 
     def _listener(self, mode: StreamMode, view: View) -> Listener:
         def listen(event: Event) -> None:
-            if event.namespace and not (self._subgraphs or self._is_shown(mode, event.namespace)):
+            namespace = namespace_within(self.run, event.namespace)
+            if namespace and not (self._subgraphs or self._is_shown(mode, namespace)):
                 return
             part = view(event.program or self._program, event)
             if part is SKIP:
                 return
             is_live = event.kind in ("custom", "message")
             for one in part if type(part) is Several else (part,):
-                self.buffer.add(self._shaped(mode, event.namespace, one), may_drop=is_live)
+                self.buffer.add(self._shaped(mode, namespace, one), may_drop=is_live)
 
         return listen
 
@@ -121,6 +125,12 @@ class StreamView:
         if self._subgraphs:
             return (path, mode, part) if self._several else (path, part)
         return (mode, part) if self._several else part
+
+
+def namespace_within(run: Run | None, namespace: str) -> str:
+    """A namespace as seen from a run, which may be that of a subgraph itself."""
+    own = run.namespace if run is not None else ""
+    return namespace[len(own) :].removeprefix("|") if own and namespace.startswith(own) else namespace
 
 
 def shown_values(program: Program, values: Mapping[str, Any], *, keys: OutputKeys, typed: bool) -> Any:
