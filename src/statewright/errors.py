@@ -107,6 +107,7 @@ __all__ = [
     "MutatedState",
     "NamespaceBusy",
     "NewerFormat",
+    "NoCheckpointerWarning",
     "NodeCancelledError",
     "NodeFailed",
     "NodeTimeoutError",
@@ -136,6 +137,7 @@ __all__ = [
     "ToolError",
     "UnansweredInterrupts",
     "Unauthorized",
+    "UnfinishedJoinWarning",
     "UnknownKeyWarning",
     "UnknownTarget",
     "WorkflowError",
@@ -749,3 +751,11 @@ class InternalError(StatewrightError):
 
 class UnknownKeyWarning(UserWarning):
     """An update or input held a key that the schema does not know; the key was dropped."""
+
+
+class UnfinishedJoinWarning(UserWarning):
+    """A run ended while a join edge was half reached, so the edge led nowhere."""
+
+
+class NoCheckpointerWarning(UserWarning):
+    """A run waits for an answer and nothing is saved, so it cannot be resumed."""

@@ -30,9 +30,12 @@ from statewright.runtime.effects import (
     Save,
     SaveCallers,
 )
+from statewright.runtime.frontier import half_reached
 from statewright.runtime.log import asked_for, ended, started
 from statewright.runtime.plan import due_tasks, matches
+from statewright.runtime.program import Program
 from statewright.runtime.run import Run
+from statewright.runtime.run_warnings import describe_unfinished
 from statewright.runtime.saving import saved_form_of_result
 from statewright.runtime.step_commit import StepCommit
 from statewright.runtime.watch import run_event
@@ -47,6 +50,7 @@ def supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Gen
     """Advance a run by supersteps until nothing is left to do, or it cannot go on."""
     program, watch, saves, nested = run.program, run.watch, run.saver is not None, run.nested
     breaks_after, near_limit = run.breaks_after, run.stop - LAST_STEPS
+    has_joins = bool(program.graph.joins)
     guarded = run.control is not None or bool(run.breaks_before) or run.budget is not None
     effect = RunTasks(checkpoint, checkpoint.frontier)
     outcomes: Any  # of tasks; results, once all have landed
@@ -88,6 +92,8 @@ def supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Gen
             rest = Rest("failed", checkpoint, error=error)
             yield from _land(run, rest, outcomes)
             return rest
+        if has_joins and not following.frontier:
+            run.unfinished_joins = _unfinished_joins(program, checkpoint, outcomes)
         if saves:
             yield from _save(run, checkpoint, following, outcomes, pending)
         if run.journal:
@@ -100,6 +106,12 @@ def supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Gen
         if stops:
             return (yield from _paused(run, Rest("paused", checkpoint)))
     return Rest("completed", checkpoint)
+
+
+def _unfinished_joins(program: Program, before: Checkpoint, results: Sequence[TaskResult]) -> tuple[str, ...]:
+    """The joins that the last superstep leaves half reached, as text."""
+    joins = half_reached(program, before.joins, results)
+    return tuple(describe_unfinished(join, joins[join.key]) for join in program.graph.joins if join.key in joins)
 
 
 def _stopped(run: Run, checkpoint: Checkpoint, last_steps: Sequence[tuple[Task, ...]], *, passed: bool) -> Rest | None:

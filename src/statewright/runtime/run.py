@@ -82,6 +82,7 @@ class Run:
         "starter",
         "stop",
         "store",
+        "unfinished_joins",
         "unsaved",
         "untold",
         "watch",
@@ -179,6 +180,8 @@ class Run:
         """That tasks have ended, where that counts only once it is saved, and is told only then."""
         self.migrated: Mapping[str, Any] | None = None
         """The state as it was saved, if it was migrated since and that is not saved yet."""
+        self.unfinished_joins: tuple[str, ...] = ()
+        """The join edges that it left half reached, and who did not arrive, once it has ended."""
         self.unsaved: Later[Any] | None = None
         """The commit that is under way while the run goes on."""
         self.saves_at_rest = saves_at_rest

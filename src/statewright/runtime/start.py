@@ -39,6 +39,7 @@ from statewright.runtime.loop import (
     supersteps,
 )
 from statewright.runtime.run import Run
+from statewright.runtime.run_warnings import warn_unfinished, warn_unresumable
 from statewright.runtime.scope import Scope
 from statewright.runtime.watch import run_event
 from statewright.state import check_value
@@ -75,6 +76,10 @@ def run_to_rest(run: Run, given: Any) -> Core:
         yield from let_go(run, rest)
     if run.watch is not None and run.watch.wants("run_finished"):
         yield Emit(run_event("run_finished", run, rest, rest.checkpoint.step))
+    if run.unfinished_joins and rest.status == "completed":
+        warn_unfinished(run.program, run.unfinished_joins)
+    if rest.status == "waiting" and run.saver is None and not run.nested:
+        warn_unresumable(run.program)
     return rest
 
 
