@@ -108,6 +108,7 @@ __all__ = [
     "MutatedState",
     "NamespaceBusy",
     "NewerFormat",
+    "NoCheckpointerWarning",
     "NodeCancelledError",
     "NodeFailed",
     "NodeTimeoutError",
@@ -139,6 +140,7 @@ __all__ = [
     "ToolError",
     "UnansweredInterrupts",
     "Unauthorized",
+    "UnfinishedJoinWarning",
     "UnknownKeyWarning",
     "UnknownTarget",
     "WorkflowError",
@@ -801,3 +803,11 @@ class QuestionChanged(UserWarning):
             f"It gets that answer. To ask the same again, draft the question in an earlier node or in runtime.step; "
             f"compile(changed_questions='error') refuses the answer."
         )
+
+
+class UnfinishedJoinWarning(UserWarning):
+    """A run ended while a join edge was half reached, so the edge led nowhere."""
+
+
+class NoCheckpointerWarning(UserWarning):
+    """A run waits for an answer and nothing is saved, so it cannot be resumed."""

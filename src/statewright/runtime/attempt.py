@@ -32,7 +32,8 @@ from statewright.graph import (
     read_answer,
 )
 from statewright.runtime.effects import Failure, Outcome, Pause
-from statewright.runtime.fold import fold_writes, pairs_of
+from statewright.runtime.fitting import renamed_target
+from statewright.runtime.fold import fold_results, fold_writes, pairs_of
 from statewright.runtime.host import RuntimeHost, previous_of, writer_of
 from statewright.runtime.interrupt import ChildCommand, Paused
 from statewright.runtime.log import text_of
@@ -177,12 +178,32 @@ def failed_input(scope: Scope, node: NodeProgram, task: Task) -> Any:
     return read_input(scope, node, task, scope.checkpoint)
 
 
+def answer_of_child(scope: Scope, node: NodeProgram, task: Task, signal: ChildCommand) -> Any:
+    """Return the Commands that a subgraph answered for this graph, as the answer of the node that called it.
+
+    They count as one answer each: raises ConflictingWrites where two write a field that keeps one value.
+    """
+    scope.picture = None
+    program = scope.run.program
+    commands: list[Command[Any]] = [
+        Command(update=one.update, goto=[renamed_target(program, target) for target in one.targets])
+        for one in signal.commands
+    ]
+    if len(commands) == 1:
+        return commands[0]
+    each = [
+        written(scope, node, Task(source, NO_ARG, task.id, number), command)
+        for number, (source, command) in enumerate(zip(signal.nodes, commands, strict=True))
+    ]
+    fold_results(program, cast(Checkpoint, scope.checkpoint).values, each)
+    return commands
+
+
 def _answered_by_child(scope: Scope, node: NodeProgram, task: Task, signal: ChildCommand) -> Outcome:
     """The outcome of a task whose subgraph answered a Command for this graph: it is the node's answer here."""
-    scope.picture = None
-    command: Command[Any] = Command(update=signal.command.update, goto=signal.command.goto)
     try:
-        result = conclude(scope, node, task, cast(Checkpoint, scope.checkpoint), command)
+        answer = answer_of_child(scope, node, task, signal)
+        result = conclude(scope, node, task, cast(Checkpoint, scope.checkpoint), answer)
     except BaseException as error:
         return settle(scope, node, task, error)
     return result if scope.attempt is None else reported(scope, task, result)

@@ -11,6 +11,7 @@ from statewright.channels import CONTAINERS
 from statewright.checkpoint import NO_ARG, Checkpoint, Task, TaskResult
 from statewright.errors import NodeCancelledError
 from statewright.runtime.attempt import (
+    answer_of_child,
     ask,
     asked,
     begin,
@@ -23,6 +24,7 @@ from statewright.runtime.attempt import (
     written,
 )
 from statewright.runtime.effects import Outcome
+from statewright.runtime.interrupt import ChildCommand
 from statewright.runtime.program import NodeProgram
 from statewright.runtime.scope import Scope
 from statewright.runtime.standing import is_waited_for
@@ -56,9 +58,23 @@ async def perform_async(scope: Scope, node: NodeProgram, task: Task, checkpoint:
         if is_cancelled_by_run(scope):
             raise
         outcome = settle(scope, node, task, NodeCancelledError(node.name, error))
+    except ChildCommand as signal:
+        outcome = await _answered_by_child(scope, node, task, checkpoint, signal)
     except BaseException as error:
         outcome = settle(scope, node, task, error)
     return outcome if scope.apart is None else scope.apart.ended(scope, outcome)
+
+
+async def _answered_by_child(
+    scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, signal: ChildCommand
+) -> Outcome:
+    """The outcome of a task whose subgraph answered for this graph; conditional edges may have to be awaited."""
+    if not node.routes_await:
+        return settle(scope, node, task, signal)
+    try:
+        return await conclude_async(scope, node, task, checkpoint, answer_of_child(scope, node, task, signal))
+    except BaseException as error:
+        return settle(scope, node, task, error)
 
 
 def is_cancelled() -> bool:

@@ -24,6 +24,7 @@ from statewright.ids import CheckpointId, TaskId
 from statewright.promise import resolved
 from statewright.runtime.attempt import asked, begin, conclude, given, perform, reported, settle
 from statewright.runtime.effects import Failure, Outcome
+from statewright.runtime.fitting import leads_to_nodes, renamed_target
 from statewright.runtime.guards import NO_GUARDS, Guards
 from statewright.runtime.limits import Circuit, Slots
 from statewright.runtime.program import NodeProgram, Program
@@ -80,7 +81,8 @@ def attempts(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint
     guards = node.guards or NO_GUARDS
     key = cache_key(scope, node, task, checkpoint) if guards.cache is not None and scope.run.cache is not None else None
     for one in former_keys(scope, node, key) if key is not None else ():
-        if (kept := (yield Ask(cast(Any, scope.run.cache).get(one)))) is not None:
+        kept = yield Ask(cast(Any, scope.run.cache).get(one))
+        if kept is not None and leads_to_nodes(scope.run.program, kept[1]):
             return from_cache(scope, node, task, checkpoint, kept)
     number = first = scope.run.attempts.get(task.id, 0) + 1 if scope.run.attempts else 1
     if first > 1 and (left := left_to_wait(scope.run, task)) > 0 and not (yield Wait(left)):
@@ -236,6 +238,7 @@ def _prepared(program: Program, writes: Writes, task: Task) -> Writes:
 def from_cache(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, kept: Any) -> Outcome:
     """The result of a task whose node was called with the same input before."""
     writes, targets, goto = kept
+    targets = [renamed_target(scope.run.program, target) for target in targets]
     attempt = Attempt(0, scope.run.clock)
     scope.begin_attempt(attempt)
     begin(scope, node, task, checkpoint)

@@ -28,11 +28,11 @@ from statewright.checkpoint import (
 from statewright.clock import Clock, Duration, SystemClock, as_seconds
 from statewright.errors import Fenced, InternalError, InvalidConfig, InvalidResume, suggestion
 from statewright.events import Event
-from statewright.graph import Budget, Command, Graph, Memory, ParentCommand, RunStarter
+from statewright.graph import Budget, Command, Graph, Memory, RunStarter
 from statewright.ids import draw_run_id
 from statewright.promise import resolved
 from statewright.runtime.attempts import cached_name
-from statewright.runtime.batch import config_at, recorded, run_beside, run_beside_async
+from statewright.runtime.batch import config_at, recorded, run_beside, run_beside_async, without_signals
 from statewright.runtime.claim import Claim
 from statewright.runtime.config import (
     DURABILITIES,
@@ -49,7 +49,7 @@ from statewright.runtime.control import RunControl
 from statewright.runtime.drive_sync import drive_sync, parts_of
 from statewright.runtime.effects import Effect, Rest
 from statewright.runtime.instrument import Instrument
-from statewright.runtime.interrupt import ChildCommand, Paused
+from statewright.runtime.interrupt import ChildCommand, Paused, raise_to_caller
 from statewright.runtime.iterate import Halt, StepIterator, StepWatch
 from statewright.runtime.lifecycle import run_to_rest, take_turn
 from statewright.runtime.limits import Slots
@@ -60,7 +60,7 @@ from statewright.runtime.scope import Scope, current_scope
 from statewright.runtime.snapshot import StateSnapshot, empty_snapshot, snapshot_of
 from statewright.runtime.start import TIMED_OUT
 from statewright.runtime.stream import INTERRUPT, StreamView, checked_modes, shown_values
-from statewright.runtime.subgraph import Pairs, call_line, call_namespace, check_free, shared
+from statewright.runtime.subgraph import Pairs, call_line, call_namespace, check_free, former_namespaces, shared
 from statewright.runtime.subgraph_state import callers_run_again, graph_at, node_path, subgraphs_of, with_subgraphs
 from statewright.runtime.thread_queue import leave_queue
 from statewright.runtime.thread_state import Update, diff, forked, load_saved, rolled_back, saved_before, updated
@@ -313,8 +313,8 @@ class CompiledGraph:
     ) -> StepIterator:
         """Drive a run superstep by superstep. It ends early where `halt(step)` is true, or at a breakpoint."""
         watch = Watch(self._listeners)
-        StepWatch(watch)
-        run = self._run(config, options, watch)
+        steps = StepWatch(watch)
+        run = steps.run = self._run(config, options, watch)
         return StepIterator(run, parts_of(run, input), halt)
 
     def batch(
@@ -331,17 +331,21 @@ class CompiledGraph:
         in place of a result, a `NodeFailed` where a node raised.
         """
 
+        nested = self._nested_runs(config, len(inputs), options)
+
         def run_one(place: int) -> Any:
             try:
-                run = self._run(config_at(config, place, len(inputs)), options)
+                run = nested[place] if nested else self._run(config_at(config, place, len(inputs)), options)
                 _drive(run, inputs[place])
+                return (recorded(run) if return_exceptions else None) or self._result(run)
+            except (Paused, ChildCommand) as signal:
+                return signal
             except Exception as error:
                 if return_exceptions:
                     return error
                 raise
-            return (recorded(run) if return_exceptions else None) or self._result(run)
 
-        return run_beside(run_one, len(inputs), options.get("max_concurrency"))
+        return without_signals(run_beside(run_one, len(inputs), options.get("max_concurrency")))
 
     async def abatch(
         self,
@@ -353,17 +357,21 @@ class CompiledGraph:
     ) -> list[Any]:
         """`batch`, on the running event loop."""
 
+        nested = self._nested_runs(config, len(inputs), options)
+
         async def run_one(place: int) -> Any:
             try:
-                run = self._run(config_at(config, place, len(inputs)), options)
+                run = nested[place] if nested else self._run(config_at(config, place, len(inputs)), options)
                 await _drive_async(run, inputs[place])
+                return (recorded(run) if return_exceptions else None) or self._result(run)
+            except (Paused, ChildCommand) as signal:
+                return signal
             except Exception as error:
                 if return_exceptions:
                     return error
                 raise
-            return (recorded(run) if return_exceptions else None) or self._result(run)
 
-        return await run_beside_async(run_one, len(inputs), options.get("max_concurrency"))
+        return without_signals(await run_beside_async(run_one, len(inputs), options.get("max_concurrency")))
 
     # -- going on from outside
 
@@ -669,8 +677,8 @@ class CompiledGraph:
         if self._bound is not None:
             config = joined_configs(self._bound, config)
         scope = current_scope()
-        if scope is not None and scope.task is not None and watch is None and not _names_other(scope, config, options):
-            return self._nested_run(scope, options, options.get("memory") or "call", config)
+        if scope is not None and scope.task is not None and not _names_other(scope, config, options):
+            return self._nested_run(scope, options, options.get("memory") or "call", config, watch)
         settings = self._settings(config, options)
         if settings.namespace is not None:
             raise InvalidConfig(
@@ -707,8 +715,25 @@ class CompiledGraph:
             return checked_grace(options["sibling_grace"])
         return 0.0 if line is None and self._waits_only_to_save else self._sibling_grace
 
-    def _nested_run(self, scope: Scope, options: Mapping[str, Any], memory: Memory, config: Any = None) -> Run:
-        """A run that is part of the task of another one: it shares its saver, answers, watch and context."""
+    def _nested_runs(self, config: Any, count: int, options: Mapping[str, Any]) -> list[Run]:
+        """The runs of a batch inside a node, made in order: a call is known by its ordinal. Empty outside a node."""
+        scope = current_scope()
+        if scope is None or scope.task is None:
+            return []
+        return [self._run(config_at(config, place, count), options) for place in range(count)]
+
+    def _nested_run(
+        self,
+        scope: Scope,
+        options: Mapping[str, Any],
+        memory: Memory,
+        config: Any = None,
+        reading: Watch | None = None,
+    ) -> Run:
+        """A run that is part of the task of another one: it shares its saver, answers, watch and context.
+
+        `reading` is the watch of whoever streams it, instruments of this graph included.
+        """
         caller, task = scope.run, scope.task
         settings = self._settings(config, options)
         settings.thread_id = caller.settings.thread_id
@@ -724,8 +749,9 @@ class CompiledGraph:
         if memory == "thread":
             check_free(caller, namespace, task.node if task is not None else "")
         watch = caller.watch
-        if self._listeners:
-            watch = watch.joined(self._listeners) if watch is not None else Watch(self._listeners)
+        own_listeners = self._listeners if reading is None else reading.listeners()
+        if own_listeners:
+            watch = (watch or Watch()).joined(own_listeners)
         inherited: dict[str, Any] = {
             "context": caller.context,
             "control": caller.control,
@@ -767,6 +793,10 @@ class CompiledGraph:
         )
         if task is not None and caller.questions.by_id:
             run.inherit_questions(caller, task)
+        if reading is not None:
+            run.reader = reading.buffer
+        if caller.program.former_names and line is not None:
+            run.former_namespaces = former_namespaces(scope, namespace)
         return run
 
     def _settings(self, config: Any, options: Mapping[str, Any]) -> Settings:
@@ -887,7 +917,8 @@ class CompiledGraph:
         )
         watch = Watch([*self._listeners, *view.listeners()])
         watch.buffer = view.buffer
-        return self._run(config, options, watch), view
+        run = view.run = self._run(config, options, watch)
+        return run, view
 
     def _printed(self, modes: Any, watch: Watch | None) -> Watch | None:
         """The watch, printing the parts of some stream modes too."""
@@ -912,10 +943,7 @@ class CompiledGraph:
         rest = run.rest
         if rest is None:
             raise InternalError("A driver ended before its run came to rest. Please report this.")
-        if rest.error is not None:
-            raise _to_caller(run, rest)
-        if run.nested and rest.status in ("waiting", "paused"):
-            raise Paused(*rest.interrupts)
+        raise_to_caller(run, rest)
         values = rest.checkpoint.values
         if output_keys is None and version == "v1":
             value = self._program.output(values)
@@ -940,12 +968,6 @@ def checkpoint_config(line: Line, checkpoint_id: str) -> dict[str, Any]:
     if line.namespace:
         named["namespace"] = line.namespace
     return {"configurable": named}
-
-
-def _to_caller(run: Run, rest: Rest) -> BaseException:
-    """What is raised where the run was called: to a calling node, a Command for its graph is no error."""
-    error = cast(BaseException, rest.error)
-    return ChildCommand(error.command) if run.nested and isinstance(error, ParentCommand) else error
 
 
 def _naming(options: Mapping[str, Any]) -> Any:

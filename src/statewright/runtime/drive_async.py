@@ -71,7 +71,7 @@ async def drive_async(run: Run, core: Core) -> None:
     If it is cancelled, what had landed is saved before the cancellation goes on.
     """
     nodes = run.program.nodes
-    buffer = run.watch.buffer if run.watch is not None and not run.nested else None
+    buffer = run.reader
     scope, draws = Scope(run), run.saver is not None
     cancelling = _Cancelling(run) if run.control is not None else None
     cancelled: asyncio.CancelledError | None = None

@@ -40,7 +40,7 @@ Parts = Generator[Any, None, None]
 
 def drive_sync(run: Run, core: Core) -> Parts:
     """Perform what the core asks for until it comes to rest; `run.rest` tells how. Yields stream parts."""
-    buffer = run.watch.buffer if run.watch is not None and not run.nested else None
+    buffer = run.reader
     nodes = run.program.nodes
     # Lone plain functions are called on this thread, unless a reader waits for what they have to say meanwhile.
     called_here = ("inline",) if buffer is not None and buffer.live else ("inline", "thread")
@@ -96,12 +96,12 @@ def drive_sync(run: Run, core: Core) -> Parts:
 def parts_of(run: Run, given: Any) -> Parts:
     """Take a run to rest from its input, in its turn. A task that calls it gives back its slots meanwhile."""
     caller = current_scope() if run.nested else None
+    if caller is not None and run.reader is not None:
+        yield from _lending_parts(caller, _within(run, given))
+        return
     with lent(caller) if caller is not None and (caller.holding or caller.lending) else nullcontext():
         if run.owner is None or run.nested:
-            try:
-                yield from drive_sync(run, run_to_rest(run, given))
-            finally:
-                run.live.pop(run.namespace, None)
+            yield from _within(run, given)
             return
         run.control = run.control or RunControl()
         renewer = LeaseRenewer(run)
@@ -109,6 +109,25 @@ def parts_of(run: Run, given: Any) -> Parts:
             yield from drive_sync(run, run_to_rest(run, given))
         finally:
             renewer.end()
+
+
+def _within(run: Run, given: Any) -> Parts:
+    """Take a run to rest that holds no thread of its own."""
+    try:
+        yield from drive_sync(run, run_to_rest(run, given))
+    finally:
+        run.live.pop(run.namespace, None)
+
+
+def _lending_parts(caller: Scope, parts: Parts) -> Parts:
+    """Advance a stream that a task reads; its slots are given back meanwhile, and are its own between two parts."""
+    while True:
+        with lent(caller) if caller.holding or caller.lending else nullcontext():
+            try:
+                part = next(parts)
+            except StopIteration:
+                return
+        yield part
 
 
 def _leave(token: Token[Scope | None]) -> None:

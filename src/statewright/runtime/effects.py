@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from statewright.checkpoint import Checkpoint, Commit, Hold, Interrupt, Pending, Task, TaskResult
 from statewright.errors import CheckpointConflict, ThreadBusy
 from statewright.events import Event, Log
+from statewright.graph import ParentCommand
 
 if TYPE_CHECKING:
     from statewright.runtime.scope import Scope
@@ -104,6 +105,11 @@ class Failure:
         """Whether another task had failed before, and this one was waited for."""
         self.is_saved = False
         """Whether the thread and the log tell of it already."""
+
+    @property
+    def leaves(self) -> bool:
+        """True if the task failed at nothing: it answered for the graph that called this one."""
+        return isinstance(self.error, ParentCommand)
 
 
 class Pause:

@@ -7,19 +7,23 @@ from its first line, and the call returns it. The three are one mechanism and di
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from statewright.checkpoint import Interrupt, schema_form
 from statewright.clock import Duration, as_seconds
 from statewright.errors import InvalidUpdateError
-from statewright.graph import Command
+from statewright.graph import Command, ParentCommand
 from statewright.ids import interrupt_id
 from statewright.runtime.changed_question import check_answered, check_new, is_unchanged
 from statewright.runtime.scope import current_scope
 from statewright.state import check_schema, check_value
+
+if TYPE_CHECKING:
+    from statewright.runtime.effects import Rest
+    from statewright.runtime.run import Run
 
 
 class Paused(BaseException):
@@ -31,11 +35,27 @@ class Paused(BaseException):
 
 
 class ChildCommand(BaseException):
-    """Carries a Command that a subgraph answered for its parent out of the node that called it."""
+    """Carries the Commands that a subgraph answered for its parent out of the node that called it."""
 
-    def __init__(self, command: Command[Any]) -> None:
-        self.command = command
+    def __init__(self, *commands: Command[Any], nodes: Sequence[str] = ()) -> None:
+        self.commands = commands
+        self.nodes = tuple(nodes)
+        """The node of the subgraph that answered each command, where several did."""
         super().__init__("a Command from a subgraph")
+
+
+def raise_to_caller(run: Run, rest: Rest) -> None:
+    """Raise what a run at rest means where it was called, if it means anything but a result.
+
+    To a node that calls a graph, a Command for its own graph is no error, and a question is one of its own.
+    """
+    error = rest.error
+    if run.nested and isinstance(error, ParentCommand):
+        raise ChildCommand(*error.commands, nodes=error.nodes)
+    if error is not None:
+        raise error
+    if run.nested and rest.status in ("waiting", "paused"):
+        raise Paused(*rest.interrupts)
 
 
 def interrupt(value: Any, *, key: str | None = None, schema: Any = None, timeout: Duration | None = None) -> Any:

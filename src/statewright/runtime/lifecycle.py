@@ -16,6 +16,7 @@ from statewright.errors import CheckpointConflict, GraphDrained, RunCancelled
 from statewright.runtime.effects import CLAIM_REFUSALS, AwaitTurn, Core, Effect, Emit, Rest
 from statewright.runtime.loop import NOTHING_SAVED, let_go, save_held_back, supersteps
 from statewright.runtime.run import Run
+from statewright.runtime.run_warnings import warn_unfinished, warn_unresumable
 from statewright.runtime.start import begin_run
 from statewright.runtime.thread_state import rolled_back
 from statewright.runtime.watch import run_event
@@ -40,6 +41,10 @@ def run_to_rest(run: Run, given: Any) -> Core:
         yield from let_go(run, rest)
     if run.watch is not None and run.watch.wants("run_finished"):
         yield Emit(run_event("run_finished", run, rest, rest.checkpoint.step))
+    if run.unfinished_joins and rest.status == "completed":
+        warn_unfinished(run.program, run.unfinished_joins)
+    if rest.status == "waiting" and run.saver is None and not run.nested:
+        warn_unresumable(run.program)
     return rest
 
 

@@ -8,7 +8,7 @@ drive it by hand.
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from typing import Any, Final, Literal, TypeGuard
+from typing import Any, Final, Literal, TypeGuard, cast
 
 from statewright.checkpoint import NO_ARG, Checkpoint, Pending, Source, Task, TaskResult
 from statewright.errors import (
@@ -20,6 +20,7 @@ from statewright.errors import (
     StorageError,
 )
 from statewright.events import Entry, Log
+from statewright.graph import ParentCommand, ToParent
 from statewright.ids import CheckpointId, TaskId
 from statewright.runtime.apply import apply_results, rewritten_fields, with_report
 from statewright.runtime.budget import overrun
@@ -37,9 +38,12 @@ from statewright.runtime.effects import (
     Save,
     SaveCallers,
 )
+from statewright.runtime.frontier import half_reached
 from statewright.runtime.log import asked_for, ended, started, text_of
 from statewright.runtime.plan import due_tasks, matches
+from statewright.runtime.program import Program
 from statewright.runtime.run import Run
+from statewright.runtime.run_warnings import describe_unfinished
 from statewright.runtime.saving import saved_form_of_result
 from statewright.runtime.standing import reason_to_stop
 from statewright.runtime.step_commit import StepCommit
@@ -57,6 +61,7 @@ def supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Gen
     breaks_after, near_limit = run.breaks_after, run.stop - LAST_STEPS
     control = run.control
     guarded = control is not None or bool(run.breaks_before) or run.budget is not None or nested
+    has_joins = bool(program.graph.joins)
     effect = RunTasks(checkpoint, checkpoint.frontier)
     outcomes: Any  # of tasks; results, once all have landed
     last_steps: list[tuple[Task, ...]] = []
@@ -102,6 +107,8 @@ def supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Gen
             rest = Rest("cancelled", checkpoint, error=RunCancelled(control.cancel_reason))
             yield from _land(run, rest, outcomes)
             return rest
+        if has_joins and not following.frontier:
+            run.unfinished_joins = _unfinished_joins(program, checkpoint, outcomes)
         if saves:
             yield from _save(run, checkpoint, following, outcomes, pending)
         if run.journal:
@@ -114,6 +121,12 @@ def supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Gen
         if stops:
             return (yield from _paused(run, Rest("paused", checkpoint)))
     return Rest("completed", checkpoint)
+
+
+def _unfinished_joins(program: Program, before: Checkpoint, results: Sequence[TaskResult]) -> tuple[str, ...]:
+    """The joins that the last superstep leaves half reached, as text."""
+    joins = half_reached(program, before.joins, results)
+    return tuple(describe_unfinished(join, joins[join.key]) for join in program.graph.joins if join.key in joins)
 
 
 def _stopped(run: Run, checkpoint: Checkpoint, last_steps: Sequence[tuple[Task, ...]], *, passed: bool) -> Rest | None:
@@ -216,7 +229,11 @@ def _going_on(run: Run, checkpoint: Checkpoint) -> set[str]:
 def call_namespaces(run: Run, tasks: Sequence[Task]) -> set[str]:
     """Where the subgraph calls that tasks made in an earlier invocation were saved."""
     path = f"{run.namespace}|" if run.namespace else ""
-    return {f"{path}{task.node}:{task.id}" for task in tasks}
+    namespaces = {f"{path}{task.node}:{task.id}" for task in tasks}
+    if run.program.former_names:  # a call goes on where it was saved, also after its node was renamed
+        former = run.program.former_names
+        namespaces |= {f"{path}{name}:{task.id}" for task in tasks for name in former.get(task.node, ())}
+    return namespaces
 
 
 def commit_of(
@@ -298,7 +315,10 @@ def _with_landed(
 
 def _landed(task: Task, pending: Pending) -> Outcome:
     result = pending.landed.get(task.id)
-    return result if result is not None else Pause(task, pending.interrupts[task.id])
+    if result is None:
+        return Pause(task, pending.interrupts[task.id])
+    commands = [target.command for target in result.targets if type(target) is ToParent]
+    return Failure(task, ParentCommand(*commands)) if commands else result
 
 
 def _interrupted(run: Run, checkpoint: Checkpoint, results: Sequence[Outcome | None]) -> Generator[Effect, Any, Rest]:
@@ -319,6 +339,8 @@ def _rest_of(run: Run, checkpoint: Checkpoint, results: Sequence[Outcome | None]
     if None in results:
         reason = reason_to_stop(run)  # none if the driver itself is being cancelled: it says so to its caller
         return Rest("cancelled", checkpoint, error=RunCancelled(reason) if reason is not None else None)
+    if not any(type(result) is Pause for result in results):
+        return Rest("failed", checkpoint, error=_commands_of(results))
     asked = tuple(question for result in results if type(result) is Pause for question in result.interrupts)
     still_open = tuple(question for question in asked if question.id not in run.answers)
     return Rest("waiting" if still_open else "paused", checkpoint, interrupts=still_open)
@@ -326,7 +348,7 @@ def _rest_of(run: Run, checkpoint: Checkpoint, results: Sequence[Outcome | None]
 
 def _first_failure(results: Sequence[Outcome | None]) -> Failure | None:
     """The failure that ended a superstep; of several the first in task order that was no consequence of another."""
-    failures = [result for result in results if type(result) is Failure]
+    failures = [result for result in results if type(result) is Failure and not result.leaves]
     return min(failures, key=lambda failure: failure.came_later, default=None)
 
 
@@ -343,6 +365,17 @@ def note_failure(run: Run, checkpoint: Checkpoint, failure: Failure) -> Generato
     failure.is_saved = True
 
 
+def _commands_of(results: Sequence[Outcome | None]) -> ParentCommand:
+    """The Commands for the parent graph, of all tasks in their order."""
+    answers = [
+        (command, result.task.node)
+        for result in results
+        if type(result) is Failure
+        for command in cast(ParentCommand, result.error).commands
+    ]
+    return ParentCommand(*(command for command, _ in answers), nodes=[node for _, node in answers])
+
+
 def _land(run: Run, rest: Rest, results: Sequence[Outcome | None]) -> Generator[Effect, Any, None]:
     if run.saver is None:
         return
@@ -355,6 +388,10 @@ def _land(run: Run, rest: Rest, results: Sequence[Outcome | None]) -> Generator[
             known.interrupts[result.task.id] = result.interrupts
             if settled := run.settled_by(result.task.id, result.interrupts):
                 known.settled[result.task.id] = settled
+        elif type(result) is Failure and result.leaves:
+            if not isinstance(rest.error, ParentCommand):  # it has to wait until its siblings are done
+                commands = map(ToParent, cast(ParentCommand, result.error).commands)
+                known.landed[result.task.id] = TaskResult(result.task, {}, tuple(commands), goto=True)
         elif type(result) is Failure:
             if not result.is_saved:
                 known.errors[TaskId(result.task.id)] = text_of(result.error)

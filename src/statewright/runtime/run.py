@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from statewright.runtime.program import Program
     from statewright.runtime.scope import Scope
     from statewright.runtime.superstep import Superstep
-    from statewright.runtime.watch import Watch
+    from statewright.runtime.watch import StreamBuffer, Watch
 
 LEASE: Final = timedelta(seconds=60)
 """How long a run holds its thread after each write; renewed at a third of it while nodes run."""
@@ -87,6 +87,7 @@ class Run:
         "context",
         "control",
         "delivered",
+        "former_namespaces",
         "guards_all",
         "held_back",
         "held_until",
@@ -109,6 +110,7 @@ class Run:
         "parent",
         "program",
         "questions",
+        "reader",
         "refuses_changed",
         "rest",
         "retries",
@@ -124,6 +126,7 @@ class Run:
         "stop",
         "store",
         "superstep",
+        "unfinished_joins",
         "unsaved",
         "untold",
         "watch",
@@ -177,6 +180,8 @@ class Run:
         self.cache = cache
         self.watch = watch
         """Tells those who watch; None where nobody does."""
+        self.reader: StreamBuffer | None = watch.buffer if watch is not None and not nested else None
+        """What the reader of this run's stream has not taken yet; None where nobody reads."""
         self.control = control
         self.breaks_before = breaks_before
         self.breaks_after = breaks_after
@@ -223,12 +228,16 @@ class Run:
         self.rest: Rest | None = None
         self.namespace = namespace
         """Empty for a run's own graph; the path of tasks that leads to a subgraph."""
+        self.former_namespaces: tuple[str, ...] = ()
+        """Where a call may have been saved before the node that calls was renamed."""
         self.overlaps = overlaps
         """Whether a superstep may begin before the last one is saved: durability `async`."""
         self.untold: dict[TaskId, Event] = {}
         """That tasks have ended, where that counts only once it is saved, and is told only then."""
         self.migrated: Mapping[str, Any] | None = None
         """The state as it was saved, if it was migrated since and that is not saved yet."""
+        self.unfinished_joins: tuple[str, ...] = ()
+        """The join edges that it left half reached, and who did not arrive, once it has ended."""
         self.unsaved: Later[Any] | None = None
         """The commit that is under way while the run goes on."""
         self.saves_at_rest = saves_at_rest
@@ -347,6 +356,17 @@ class Run:
         """How long the run holds its thread after each write."""
         own = self.claim.lease_duration if self.claim is not None else None
         return LEASE if own is None else own
+
+    def move_to(self, namespace: str) -> None:
+        """Go on in the namespace in which the call was saved under a former name of its node."""
+        assert self.line is not None
+        caller = self.caller
+        if self.namespace in self.live:
+            self.live[namespace] = self.live.pop(self.namespace)
+        if caller is not None and self.namespace in caller.run.opened:
+            caller.run.opened.discard(self.namespace)
+            caller.run.opened.add(namespace)
+        self.namespace, self.line = namespace, self.line._replace(namespace=namespace)
 
     def holds(self, hold: Hold | None) -> None:
         """Note that a write with that hold has happened."""

@@ -107,7 +107,7 @@ def _load(run: Run) -> Generator[Effect, Any, Loaded]:
     wanted = run.settings.checkpoint_id if not run.nested else None
     head = at_head.id if at_head is not None else None
     if wanted is None or wanted == head:
-        return at_head, head
+        return fit(run, at_head), head
     named = fit(run, (yield Load(branch, wanted)))
     if named is None:
         raise CheckpointNotFound(
@@ -117,14 +117,28 @@ def _load(run: Run) -> Generator[Effect, Any, Loaded]:
 
 
 def load_head(run: Run, branch: str | None = None) -> Generator[Effect, Any, SavedCheckpoint | None]:
-    """Load the head of a branch, made to fit the graph; the next claim of the run must find it unchanged.
+    """Load the head of a branch; the next claim of the run must find it unchanged.
 
     Raises ThreadBusy if another run holds the thread.
     """
     saved: SavedCheckpoint | None = yield Load(branch or run.settings.branch)
+    if saved is None and run.former_namespaces:
+        saved = yield from _load_under_former_name(run)
     if run.claim is not None and not run.nested:
         run.claim.note_loaded(saved, cast(str, run.owner))
-    return fit(run, saved)
+    return saved
+
+
+def _load_under_former_name(run: Run) -> Generator[Effect, Any, SavedCheckpoint | None]:
+    """Load the head of a call that was saved before the node that makes it was renamed; the call goes on there."""
+    own = run.namespace
+    for namespace in run.former_namespaces:
+        run.move_to(namespace)
+        saved: SavedCheckpoint | None = yield Load(run.settings.branch)
+        if saved is not None:
+            return saved
+    run.move_to(own)
+    return None
 
 
 def fit(run: Run, saved: SavedCheckpoint | None) -> SavedCheckpoint | None:

@@ -30,6 +30,7 @@ from statewright.runtime.effects import Failure, Pause
 from statewright.runtime.fold import pairs_of
 from statewright.runtime.log import text_of
 from statewright.runtime.program import Program, is_handed_over, readable, shown_name
+from statewright.runtime.run import Run
 from statewright.runtime.watch import Listener, StreamBuffer
 
 StreamMode = Literal["values", "updates", "messages", "custom", "tasks", "checkpoints", "debug"]
@@ -79,6 +80,8 @@ class StreamView:
         within = "custom" in modes or "messages" in modes or subgraphs or ("updates" in modes and program.calls_tasks)
         beside = not {"updates", "tasks", "debug"}.isdisjoint(modes)
         self.buffer = buffer or StreamBuffer(live=within, prompt=beside)
+        self.run: Run | None = None
+        """The run that is read; in its namespace a part counts as that of the graph itself."""
 
     def listeners(self) -> Iterable[tuple[EventKind, Listener]]:
         """What the reader wants to be told, in the order of the modes."""
@@ -100,14 +103,15 @@ class StreamView:
 
     def _listener(self, mode: StreamMode, view: View) -> Listener:
         def listen(event: Event) -> None:
-            if event.namespace and not (self._subgraphs or self._is_shown(mode, event.namespace)):
+            namespace = namespace_within(self.run, event.namespace)
+            if namespace and not (self._subgraphs or self._is_shown(mode, namespace)):
                 return
             part = view(event.program or self._program, event)
             if part is SKIP:
                 return
             is_live = event.kind in ("custom", "message")
             for one in part if type(part) is Several else (part,):
-                self.buffer.add(self._shaped(mode, event.namespace, one), may_drop=is_live)
+                self.buffer.add(self._shaped(mode, namespace, one), may_drop=is_live)
 
         return listen
 
@@ -125,6 +129,12 @@ class StreamView:
         if self._subgraphs:
             return (path, mode, part) if self._several else (path, part)
         return (mode, part) if self._several else part
+
+
+def namespace_within(run: Run | None, namespace: str) -> str:
+    """A namespace as seen from a run, which may be that of a subgraph itself."""
+    own = run.namespace if run is not None else ""
+    return namespace[len(own) :].removeprefix("|") if own and namespace.startswith(own) else namespace
 
 
 def shown_values(program: Program, values: Mapping[str, Any], *, keys: OutputKeys, typed: bool) -> Any:

@@ -21,7 +21,7 @@ class Superstep:
 
     It closes when the last task has landed. After a failure it starts nothing more, and closes once what is under way
     has landed or the driver has waited for long enough. What arrives later is dropped: a plain function that was left
-    running must not write any more.
+    running must not write any more. A Command for the parent graph is no failure: it waits for the others.
     """
 
     __slots__ = (
@@ -69,7 +69,7 @@ class Superstep:
             self.under_way.discard(place)
             if self.closed:
                 return
-            if type(outcome) is Failure or self.ending:
+            if self.ending or (type(outcome) is Failure and not outcome.leaves):
                 changed = self._take_while_ending(place, outcome)
             else:
                 self.outcomes[place] = outcome
@@ -83,7 +83,7 @@ class Superstep:
     def _take_while_ending(self, place: int, outcome: Outcome) -> bool:
         """Take a failure, or what lands after one; whether that changes anything for those who wait."""
         begins = not self.ending
-        if type(outcome) is not Failure or begins:
+        if type(outcome) is not Failure or outcome.leaves or begins:
             self.outcomes[place] = outcome
         elif not isinstance(outcome.error, RunCancelled | NodeCancelledError):  # it was stopped, that is no failure
             outcome.came_later = self.failure is not None

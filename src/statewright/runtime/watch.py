@@ -30,10 +30,13 @@ class Watch:
     def add(self, kind: EventKind, listener: Listener) -> None:
         self._by_kind.setdefault(kind, []).append(listener)
 
+    def listeners(self) -> list[tuple[Any, Listener]]:
+        """Everything that was added, by kind."""
+        return [(kind, one) for kind, known in self._by_kind.items() for one in known]
+
     def joined(self, listeners: Iterable[tuple[EventKind, Listener]]) -> Watch:
         """A watch that tells these listeners too: those of a subgraph."""
-        own = [(kind, one) for kind, known in self._by_kind.items() for one in known]
-        joined = Watch([*own, *listeners])  # pyright: ignore  # keys are kinds
+        joined = Watch([*self.listeners(), *listeners])
         joined.buffer = self.buffer
         return joined
 

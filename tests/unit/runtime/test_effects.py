@@ -47,6 +47,7 @@ def test_one_effect_is_renewed_for_each_superstep(make: Any, program: Any) -> No
     assert hand.nodes == [["a"], ["b"]]
 
 
+@pytest.mark.filterwarnings("ignore::statewright.errors.NoCheckpointerWarning")
 @pytest.mark.parametrize(
     ("answer", "status", "node", "asked"),
     [
