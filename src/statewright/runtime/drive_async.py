@@ -23,7 +23,6 @@ from statewright.runtime.awaiting import answered, wait_in_any_case
 from statewright.runtime.control import RunControl
 from statewright.runtime.drive_sync import lanes_of, note_on_failure
 from statewright.runtime.effects import (
-    CLAIM_REFUSALS,
     AwaitTurn,
     Core,
     Effect,
@@ -33,7 +32,6 @@ from statewright.runtime.effects import (
     RunTasks,
     Save,
     SaveCallers,
-    is_claim,
 )
 from statewright.runtime.executor import InlineExecutor, ThreadExecutor
 from statewright.runtime.lifecycle import run_to_rest
@@ -106,11 +104,8 @@ async def drive_async(run: Run, core: Core) -> None:
                 run.closed_step = effect.checkpoint.step
                 answer = answer, draw_checkpoint_id() if draws else None
             else:
-                try:
-                    answer, signal = await _perform_effect(run, effect)
-                    cancelled = signal or cancelled
-                except Exception as error:
-                    failed = error
+                answer, failed, came = await _perform_effect(run, effect)
+                cancelled = came or cancelled
             if buffer is not None and len(buffer.parts) >= BUFFERED_PARTS and cancelled is None:
                 await buffer.room()
     except BaseException as error:
@@ -238,31 +233,31 @@ class _Cancelling:
         return self._control.cancel_reason is not None and self._task.uncancel() <= self._before
 
 
-async def _perform_effect(run: Run, effect: Effect) -> tuple[Any, asyncio.CancelledError | None]:
-    """What an effect brings that runs no tasks, and the cancellation that came meanwhile."""
-    if type(effect) is Emit:
-        return run.watch.emit(effect.event) if run.watch is not None else None, None
-    if type(effect) is SaveCallers:
-        return await call_in_thread(save_callers, effect.caller), None
-    if type(effect) is AwaitTurn:
-        return await _await_turn(run, effect.holder)
-    if type(effect) is Save and effect.commit.overlaps:
-        before = handed_over(run, ask_saver(run, effect))
-        if before is None:
-            return None, None
-        signal = await wait_in_any_case(before)
-        return before.result(), signal
-    signal = await _flush(run) if run.unsaved is not None else None
+async def _perform_effect(run: Run, effect: Effect) -> tuple[Any, Exception | None, asyncio.CancelledError | None]:
+    """Perform an effect that runs no tasks; its answer or error, and the cancellation that came meanwhile."""
+    signal: asyncio.CancelledError | None = None
     try:
-        answer = ask_saver(run, effect)
+        if type(effect) is Emit:
+            return run.watch.emit(effect.event) if run.watch is not None else None, None, None
+        if type(effect) is SaveCallers:
+            return await call_in_thread(save_callers, effect.caller), None, None
+        if type(effect) is AwaitTurn:
+            came, signal = await _await_turn(run, effect.holder)
+            return came, None, signal
+        if type(effect) is Save and effect.commit.overlaps:
+            answer = handed_over(run, ask_saver(run, effect))
+        else:
+            unsaved, run.unsaved = run.unsaved, None
+            if unsaved is not None:
+                signal = await wait_in_any_case(unsaved)
+                unsaved.result()
+            answer = ask_saver(run, effect)
         if comes_later(answer):
             signal = await wait_in_any_case(answer) or signal
             answer = answer.result()
-    except CLAIM_REFUSALS as refusal:
-        if not is_claim(effect):
-            raise
-        answer = refusal
-    return answer, signal
+    except Exception as error:
+        return None, error, signal  # an error must not hide that the run was cancelled
+    return answer, None, signal
 
 
 async def _flush(run: Run) -> asyncio.CancelledError | None:
@@ -357,7 +352,10 @@ async def _perform_all(run: Run, effects: Generator[Effect, Any, None]) -> None:
     """Perform storage effects; if that is cancelled, they are performed all the same."""
     signal: asyncio.CancelledError | None = None
     for effect in effects:
-        signal = (await _perform_effect(run, effect))[1] or signal
+        _, error, came = await _perform_effect(run, effect)
+        signal = came or signal
+        if error is not None:
+            raise error
     if signal is not None:
         raise signal
 

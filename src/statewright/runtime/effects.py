@@ -1,7 +1,7 @@
 """What the core asks of a driver: the few things that a pure function cannot do.
 
-The core is a generator. It yields one of these, and is sent what came of it. It never awaits, sleeps, reads a clock,
-draws a random number or touches a file; ids and times come with the answers.
+The core is a generator. It yields one of these, and is sent what came of it, or has the error thrown into it. It never
+awaits, sleeps, reads a clock, draws a random number or touches a file; ids and times come with the answers.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, Literal
 
 from statewright.checkpoint import Checkpoint, Commit, Hold, Interrupt, Pending, Task, TaskResult
-from statewright.errors import CheckpointConflict, ThreadBusy
 from statewright.events import Event, Log
 from statewright.graph import ParentCommand
 
@@ -55,7 +54,7 @@ class RunTasks:
 
 
 class Save:
-    """Save a commit, whole or not at all. Sent back: nothing of interest, or the refusal of a claim."""
+    """Save a commit, whole or not at all. Sent back: nothing of interest."""
 
     __slots__ = ("commit",)
 
@@ -73,7 +72,7 @@ class SaveCallers:
 
 
 class Land:
-    """Save what became known of tasks of a superstep that cannot be completed now. Sent back as for `Save`."""
+    """Save what became known of tasks of a superstep that cannot be completed now. Sent back: nothing."""
 
     __slots__ = ("checkpoint_id", "hold", "log", "pending")
 
@@ -123,21 +122,6 @@ class Pause:
 
 
 Outcome = TaskResult | Failure | Pause
-
-
-CLAIM_REFUSALS = (ThreadBusy, CheckpointConflict)
-"""Why a saver refuses a claim. The core decides what then; other errors of savers end the run in its driver."""
-
-
-def is_claim(effect: object) -> bool:
-    """Return whether an effect is to take the thread of the run."""
-    if type(effect) is Save:
-        hold = effect.commit.hold
-    elif type(effect) is Land:
-        hold = effect.hold
-    else:
-        return False
-    return hold is not None and hold.claims
 
 
 StepOutcome = tuple[list[Outcome | None], str | None]

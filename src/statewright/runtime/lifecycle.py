@@ -12,8 +12,8 @@ from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
 from statewright.checkpoint import Checkpoint
-from statewright.errors import CheckpointConflict, GraphDrained, RunCancelled
-from statewright.runtime.effects import CLAIM_REFUSALS, AwaitTurn, Core, Effect, Emit, Rest
+from statewright.errors import CheckpointConflict, GraphDrained, RunCancelled, ThreadBusy
+from statewright.runtime.effects import AwaitTurn, Core, Effect, Emit, Rest
 from statewright.runtime.loop import NOTHING_SAVED, let_go, save_held_back, supersteps
 from statewright.runtime.run import Run
 from statewright.runtime.run_warnings import warn_unfinished, warn_unresumable
@@ -67,7 +67,7 @@ def take_turn(
             if rolls_back:
                 yield from rolled_back(run)
             return (yield from begin())
-        except CLAIM_REFUSALS as error:
+        except (ThreadBusy, CheckpointConflict) as error:
             refusal = error
         _forget_beginning(run)
         if isinstance(refusal, CheckpointConflict):

@@ -25,7 +25,6 @@ from statewright.ids import CheckpointId, TaskId
 from statewright.runtime.apply import apply_results, rewritten_fields, with_report
 from statewright.runtime.budget import overrun
 from statewright.runtime.effects import (
-    CLAIM_REFUSALS,
     Core,
     Effect,
     Emit,
@@ -205,18 +204,12 @@ def _save(
 
 def save_commit(run: Run, commit: StepCommit) -> Generator[Effect, Any, None]:
     """Save a commit, and tell those who watch."""
-    raise_refusal((yield Save(commit)))
+    yield Save(commit)
     run.holds(commit.hold)
     if run.untold:
         run.count_as_finished(commit.finished)
     if run.watch is not None and run.watch.wants("committed"):
         yield Emit(run_event("committed", run, commit, commit.checkpoint.step))
-
-
-def raise_refusal(answer: object) -> None:
-    """Raise what a saver refused a claim with."""
-    if isinstance(answer, CLAIM_REFUSALS):
-        raise answer
 
 
 def _going_on(run: Run, checkpoint: Checkpoint) -> set[str]:
@@ -293,7 +286,7 @@ def save_pending(
     if rest is not None:
         entries = (*entries, *asked_for(run, rest.interrupts), *ended(run, rest.status, rest.error))
     at = hold.now if hold is not None else run.clock.now()
-    raise_refusal((yield Land(checkpoint.id, pending, hold, Log(run.run_id, at, entries) if entries else None)))
+    yield Land(checkpoint.id, pending, hold, Log(run.run_id, at, entries) if entries else None)
     run.holds(hold)
     if run.untold:
         run.count_as_finished(pending.landed)

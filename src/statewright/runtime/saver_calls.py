@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 from statewright.checkpoint import Checkpoint, Checkpointer, Line
 from statewright.ids import CheckpointId
 from statewright.promise import Later, comes_later, resolved
-from statewright.runtime.effects import CLAIM_REFUSALS, AwaitTurn, Effect, Emit, Land, Load, Save, SaveCallers, is_claim
+from statewright.runtime.effects import AwaitTurn, Effect, Emit, Land, Load, Save, SaveCallers
 from statewright.runtime.loop import save_held_back
 from statewright.runtime.run import Run
 from statewright.runtime.scope import Scope
@@ -30,12 +30,7 @@ def perform_effect(run: Run, effect: Effect) -> Any:
         before = handed_over(run, ask_saver(run, effect))
         return before.result() if before is not None else None
     flush(run)
-    try:
-        return resolved(ask_saver(run, effect))
-    except CLAIM_REFUSALS as refusal:
-        if not is_claim(effect):
-            raise
-        return refusal
+    return resolved(ask_saver(run, effect))
 
 
 def handed_over(run: Run, answer: Any) -> Later[Any] | None:
@@ -63,12 +58,17 @@ def flush(run: Run) -> None:
 def perform_all(run: Run, effects: Generator[Effect, Any, T]) -> T:
     """Perform storage effects until the generator returns; what it returns."""
     answer: Any = None
+    failed: Exception | None = None
     while True:
         try:
-            effect = effects.send(answer)
+            effect = effects.send(answer) if failed is None else effects.throw(failed)
         except StopIteration as stopped:
             return stopped.value
-        answer = perform_effect(run, effect)
+        answer = failed = None
+        try:
+            answer = perform_effect(run, effect)
+        except Exception as error:
+            failed = error
 
 
 def ask_saver(run: Run, effect: Effect) -> Any:

@@ -54,7 +54,7 @@ Loaded = tuple[SavedCheckpoint | None, CheckpointId | None]
 def begin_run(run: Run, given: Any) -> Beginning:
     """Load the thread, work out where to begin, and claim the thread. Nothing of the run itself has run yet.
 
-    Raises what a saver refuses a claim with (`effects.CLAIM_REFUSALS`); then nothing was written.
+    Raises ThreadBusy or CheckpointConflict if the claim is refused; then nothing was written.
     """
     saved, head = (yield from _load(run)) if run.saver is not None else (None, None)
     if saved is not None and run.on_unfinished == "finish" and given is not None and not isinstance(given, Command):
