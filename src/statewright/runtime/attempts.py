@@ -11,19 +11,21 @@ import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from typing import Any, cast
 
 from statewright.cache import CacheKey
 from statewright.checkpoint import Checkpoint, Pending, Task, TaskResult, TimedTask, TimeLimit
-from statewright.clock import as_seconds
+from statewright.clock import Clock, as_seconds
 from statewright.errors import NodeTimeoutError, RunCancelled
 from statewright.fingerprint import fingerprint
 from statewright.graph import Graph
 from statewright.ids import CheckpointId, TaskId
+from statewright.promise import SafeEvent
 from statewright.runtime.attempt import asked, begin, conclude, given, perform, settle
 from statewright.runtime.effects import Outcome
 from statewright.runtime.guards import NO_GUARDS, Guards
-from statewright.runtime.limits import Slots
+from statewright.runtime.limits import Circuit, Slots
 from statewright.runtime.program import NodeProgram
 from statewright.runtime.run import Run
 from statewright.runtime.saver_calls import resolved
@@ -128,6 +130,11 @@ def admitted(scope: Scope, guards: Guards, timeout: TimeLimit | None) -> Generat
         tried = yield Try(timeout)
     except Exception as error:  # refused by a limit
         return error
+    except GeneratorExit:  # maybe in a finaliser: another thread gives the places back
+        taken, scope.holding = scope.holding[len(before) :], before
+        workers.hand_over(partial(_leave_limits, guards.circuits[:entered], taken, clock))
+        entered = 0
+        raise
     finally:
         for circuit in guards.circuits[:entered]:
             circuit.record(tried if isinstance(tried, Exception) else None, clock.monotonic())
@@ -135,6 +142,14 @@ def admitted(scope: Scope, guards: Guards, timeout: TimeLimit | None) -> Generat
         for slots in taken:
             slots.give()
     return tried
+
+
+def _leave_limits(circuits: Sequence[Circuit], taken: Sequence[Slots], clock: Clock) -> None:
+    """Leave the limits of a try that was given up before anything came of it."""
+    for circuit in circuits:
+        circuit.record(None, clock.monotonic())
+    for slots in taken:
+        slots.give()
 
 
 def left_to_wait(run: Run, task: Task) -> float:
@@ -246,7 +261,7 @@ def tried(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -
 def wait(scope: Scope, seconds: float) -> bool:
     """Let time pass, on this thread; False if the run was cancelled meanwhile."""
     control = scope.run.control
-    woken = threading.Event()
+    woken = SafeEvent()  # a signal handler may cancel the run
     if control is None:
         scope.run.clock.wait(woken, seconds)
         return True
@@ -257,7 +272,7 @@ def wait(scope: Scope, seconds: float) -> bool:
 
 def take(slots: Slots) -> bool:
     """Wait for a slot, on this thread."""
-    free = threading.Event()
+    free = SafeEvent()
 
     def offered() -> bool:
         free.set()
@@ -274,10 +289,20 @@ def lent(scope: Scope) -> Generator[None]:
     scope.lend()
     try:
         yield
-    finally:
-        for slots in scope.wanted_back():
-            take(slots)
-            scope.holding = (*scope.holding, slots)
+    except GeneratorExit:  # maybe in a finaliser, which must not wait for a slot
+        scope.forgo()
+        raise
+    except BaseException:
+        _take_back(scope)
+        raise
+    else:
+        _take_back(scope)
+
+
+def _take_back(scope: Scope) -> None:
+    for slots in scope.wanted_back():
+        take(slots)
+        scope.holding = (*scope.holding, slots)
 
 
 def _tried_in_time(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, timeout: TimeLimit) -> Tried:

@@ -20,6 +20,7 @@ from statewright.runtime.program import NodeProgram
 from statewright.runtime.scope import Attempt, Scope, enter_scope
 from statewright.runtime.thread_calls import call_in_thread
 from statewright.runtime.turns import Ticket
+from statewright.runtime.worker_threads import Cleanup, workers
 
 
 async def perform_guarded_async(
@@ -103,14 +104,18 @@ async def _once(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpo
 async def _once_in_thread(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Tried:
     own = scope.copy()  # an attempt that is given up goes on, while the scope is used for the next
     threads = scope.apart.threads if scope.apart is not None else None
-    if threads is not None:
-        await take_async(threads)
+    if threads is None:
+        return await _tried_in_thread(scope, own, node, task, checkpoint)
+    await take_async(threads)
+    with Cleanup(threads.give):
+        return await _tried_in_thread(scope, own, node, task, checkpoint)
+
+
+async def _tried_in_thread(scope: Scope, own: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Tried:
     try:
         return await call_in_thread(_enter_and_try, own, node, task, checkpoint)
     finally:
         scope.input = own.input
-        if threads is not None:
-            threads.give()
 
 
 def _enter_and_try(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Tried:
@@ -221,10 +226,20 @@ async def lent_async(scope: Scope) -> AsyncGenerator[None]:
     scope.lend()
     try:
         yield
-    finally:
-        for slots in scope.wanted_back():
-            await take_async(slots)
-            scope.holding = (*scope.holding, slots)
+    except GeneratorExit:  # the coroutine is dropped, and must not wait for a slot
+        scope.forgo()
+        raise
+    except BaseException:
+        await _take_back(scope)
+        raise
+    else:
+        await _take_back(scope)
+
+
+async def _take_back(scope: Scope) -> None:
+    for slots in scope.wanted_back():
+        await take_async(slots)
+        scope.holding = (*scope.holding, slots)
 
 
 async def take_async(slots: Slots) -> bool:
@@ -237,7 +252,10 @@ async def take_async(slots: Slots) -> bool:
         """From any thread: take the slot, unless the one who waited has gone."""
         if gone or free is None:
             return False
-        loop.call_soon_threadsafe(accept)
+        try:
+            loop.call_soon_threadsafe(accept)
+        except RuntimeError:  # the loop was closed: nobody waits any more
+            return False
         return True
 
     def accept() -> None:
@@ -252,9 +270,9 @@ async def take_async(slots: Slots) -> bool:
         return True
     try:
         await free
-    except asyncio.CancelledError:
+    except BaseException:
         gone = True
         if free.done() and not free.cancelled():
-            slots.give()
+            workers.hand_over(slots.give)  # the coroutine may have been dropped, in a finaliser
         raise
     return True

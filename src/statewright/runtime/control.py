@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-import threading
+from collections import deque
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+
+from statewright.promise import SafeEvent
 
 
 class RunControl:
-    """Give one to a call as `control=`, and ask it to stop from any thread. The whole tree of subgraphs shares it."""
+    """Give one to a call as `control=`, and ask it to stop from any thread, or from a signal handler.
 
-    __slots__ = ("__weakref__", "_calls", "_lock", "cancel_reason", "drain_reason")
+    The whole tree of subgraphs shares it.
+    """
+
+    # No lock: a signal handler may ask while the thread that it interrupts is anywhere in here, and a suspended run
+    # may be dropped anywhere. Each operation on the dict and on the deque is atomic by itself.
+    __slots__ = ("__weakref__", "_calls", "_waiters", "cancel_reason", "drain_reason")
 
     def __init__(self) -> None:
         self.drain_reason: str | None = None
         """Why the run should stop before its next superstep; None while it should not."""
         self.cancel_reason: str | None = None
         """Why the run should stop at once; None while it should not."""
-        self._lock = threading.Condition()
         self._calls: dict[int, Callable[[], object]] = {}
+        self._waiters: deque[SafeEvent] = deque()
 
     def request_drain(self, reason: str = "drain requested") -> None:
         """Stop before the next superstep. What was done is kept; `invoke(None)` on the thread goes on."""
@@ -31,9 +38,7 @@ class RunControl:
         write is ignored. Results that had landed are kept; `invoke(None)` on the thread goes on with the rest.
         """
         self.cancel_reason = reason
-        with self._lock:
-            calls = list(self._calls.items())
-        for key, call in calls:
+        for key, call in self._calls.copy().items():
             try:
                 call()
             except RuntimeError:
@@ -52,16 +57,16 @@ class RunControl:
     @contextmanager
     def calling(self, callback: Callable[[], object]) -> Generator[None]:
         """While the block runs, call back when the run is cancelled; at once if it was."""
-        with self._lock:
-            self._calls[id(callback)] = callback
+        self._calls[id(callback)] = callback
         try:
             if self.cancel_reason is not None:
                 callback()
             yield
         finally:
-            with self._lock:
-                self._calls.pop(id(callback), None)
-                self._lock.notify_all()
+            self._calls.pop(id(callback), None)
+            while not self._calls and self._waiters:
+                with suppress(IndexError):  # another block ends at the same time
+                    self._waiters.popleft().set()
 
     @property
     def has_stopped(self) -> bool:
@@ -70,5 +75,8 @@ class RunControl:
 
     def wait_until_stopped(self) -> None:
         """Wait until everything that a cancellation stops has cleaned up; all of it ends by itself."""
-        with self._lock:
-            self._lock.wait_for(lambda: not self._calls)
+        while self._calls:
+            stopped = SafeEvent()
+            self._waiters.append(stopped)
+            if self._calls:  # still: the block that ends next sets the event
+                stopped.wait()

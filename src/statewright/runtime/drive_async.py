@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
+from functools import partial
 from typing import Any, cast
 
 from statewright.checkpoint import Checkpoint, Task
@@ -19,14 +20,14 @@ from statewright.runtime.attempt_async import perform_async
 from statewright.runtime.attempts_async import lent_async, pause, perform_guarded_async
 from statewright.runtime.awaiting import answered, awaited_in_any_case
 from statewright.runtime.control import RunControl
-from statewright.runtime.drive_sync import lanes_of
+from statewright.runtime.drive_sync import lanes_of, leave_anywhere
 from statewright.runtime.effects import Core, Effect, Emit, Outcome, RunTasks, Save, SaveCallers
 from statewright.runtime.executor import InlineExecutor, ThreadExecutor
 from statewright.runtime.loop_executor import DEFAULT_IN_FLIGHT, LoopExecutor
 from statewright.runtime.program import NodeProgram
 from statewright.runtime.run import Run
 from statewright.runtime.saver_calls import ask_saver, handed_over, perform_all, save_callers
-from statewright.runtime.scope import Scope, current_scope, enter_scope, leave_scope
+from statewright.runtime.scope import Scope, current_scope, enter_scope
 from statewright.runtime.start import run_to_rest
 from statewright.runtime.superstep import Superstep
 from statewright.runtime.thread_calls import call_in_thread
@@ -42,9 +43,10 @@ from statewright.runtime.turns import (
     lease_of,
     may_wait,
     next_look,
+    releases_on_their_way,
 )
 from statewright.runtime.watch import StreamBuffer, tell_broken_off
-from statewright.runtime.worker_threads import DEFAULT_THREADS
+from statewright.runtime.worker_threads import DEFAULT_THREADS, workers
 
 BUFFERED_PARTS = 1000
 """How many parts of a stream may wait for its reader before the run waits too."""
@@ -92,11 +94,14 @@ async def drive_async(run: Run, core: Core) -> None:
                 cancelled = signal or cancelled
             if buffer is not None and len(buffer.parts) >= BUFFERED_PARTS and cancelled is None:
                 await buffer.room()
+    except GeneratorExit as error:  # the coroutine was dropped, maybe in a finaliser: no instrument may be called
+        workers.hand_over(partial(tell_broken_off, run, error))
+        raise
     except BaseException as error:
         tell_broken_off(run, error)
         raise
     finally:
-        leave_scope(token)
+        leave_anywhere(token)
         core.close()
         if cancelling is not None:
             cancelling.end()
@@ -129,11 +134,10 @@ async def drive_held(run: Run, given: Any) -> None:
         await _drive_within(run, given)
         return
     run.control = run.control or RunControl()
-    keeper = Keeper(run)
-    try:
+    for released in releases_on_their_way(run):
+        await answered(released)
+    with Keeper(run):
         await _in_turn(run, given)
-    finally:
-        keeper.end()
 
 
 async def _drive_within(run: Run, given: Any) -> None:
@@ -272,9 +276,16 @@ async def _run_many(run: Run, effect: RunTasks) -> list[Outcome | None]:
         step.close()
         await executor.cancel()
         raise _Cancelled(signal, step.outcomes) from None
-    finally:
+    except GeneratorExit:  # the coroutine was dropped, and must not wait any more
+        step.abandon()
+        executor.abandon()
+        raise
+    except BaseException:
         step.close()
         await executor.cancel()
+        raise
+    step.close()
+    await executor.cancel()
     return step.outcomes
 
 

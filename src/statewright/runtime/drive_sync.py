@@ -6,14 +6,15 @@ and one call of `next` takes it to rest.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import nullcontext
 from contextvars import Token
+from functools import partial
 from typing import Any
 
 from statewright.errors import CheckpointConflict, ThreadBusy
 from statewright.ids import draw_checkpoint_id
+from statewright.promise import SafeEvent
 from statewright.runtime.attempt import perform
 from statewright.runtime.attempts import lent, perform_guarded
 from statewright.runtime.control import RunControl
@@ -26,9 +27,9 @@ from statewright.runtime.scope import Scope, current_scope, enter_scope, leave_s
 from statewright.runtime.start import run_to_rest
 from statewright.runtime.superstep import Superstep
 from statewright.runtime.thread_state import rolled_back
-from statewright.runtime.turns import Keeper, await_turn, in_line, may_wait
+from statewright.runtime.turns import Keeper, await_turn, in_line, may_wait, releases_on_their_way
 from statewright.runtime.watch import StreamBuffer, tell_broken_off
-from statewright.runtime.worker_threads import DEFAULT_THREADS
+from statewright.runtime.worker_threads import DEFAULT_THREADS, workers
 
 Parts = Generator[Any, None, None]
 
@@ -68,11 +69,14 @@ def drive_sync(run: Run, core: Core) -> Parts:
                 outcomes = yield from _run_many(run, effect, buffer)
                 token = enter_scope(scope)
                 answer = outcomes, draw_checkpoint_id() if draws else None
+    except GeneratorExit as error:  # maybe in a finaliser, where no instrument may be called
+        workers.hand_over(partial(tell_broken_off, run, error))
+        raise
     except BaseException as error:
         tell_broken_off(run, error)
         raise
     finally:
-        _leave(token)
+        leave_anywhere(token)
         core.close()
     if run.control is not None and run.rest is not None and run.rest.status == "cancelled" and not run.nested:
         run.control.wait_until_stopped()
@@ -91,11 +95,10 @@ def parts_of(run: Run, given: Any) -> Parts:
                 run.live.pop(run.namespace, None)
             return
         run.control = run.control or RunControl()
-        keeper = Keeper(run)
-        try:
+        for released in releases_on_their_way(run):
+            released.wait()
+        with Keeper(run):
             yield from _in_turn(run, given)
-        finally:
-            keeper.end()
 
 
 def _in_turn(run: Run, given: Any) -> Parts:
@@ -119,7 +122,7 @@ def _in_turn(run: Run, given: Any) -> Parts:
                     raise
 
 
-def _leave(token: Token[Scope | None]) -> None:
+def leave_anywhere(token: Token[Scope | None]) -> None:
     """Leave the scope, unless the reader abandoned the stream: then it was left before, maybe in another context."""
     try:  # noqa: SIM105  # `suppress` costs as much as a step
         leave_scope(token)
@@ -131,11 +134,11 @@ def _run_many(run: Run, effect: RunTasks, buffer: StreamBuffer | None) -> Genera
     """Run tasks beside each other; while they run, hand out parts of a live stream."""
     if not effect.tasks:
         return []
-    wake = threading.Event()
+    wake = SafeEvent()  # a signal handler may cancel the run
     step = Superstep(run, effect, wake.set)
     if buffer is not None:
         buffer.wake = wake.set if buffer.prompt else None
-    stop, waits = _start(run, step), True
+    stop = _start(run, step)
     with run.control.calling(_closing(step, wake)) if run.control is not None else nullcontext():
         try:
             while not step.closed:
@@ -144,19 +147,23 @@ def _run_many(run: Run, effect: RunTasks, buffer: StreamBuffer | None) -> Genera
                 if buffer is not None and not step.closed:
                     yield from buffer.take()
         except GeneratorExit:  # the stream was abandoned, maybe in a finaliser
-            waits = False
+            step.abandon()
+            workers.hand_over(partial(stop, False))
             raise
-        finally:
+        except BaseException:
             step.close()
-            stop(waits)
+            stop(True)
+            raise
+        step.close()
+        stop(True)
     return step.outcomes
 
 
-def _closing(step: Superstep, wake: threading.Event) -> Callable[[], object]:
+def _closing(step: Superstep, wake: SafeEvent) -> Callable[[], object]:
     """What cancels a superstep: nobody waits for its tasks any more."""
 
     def close() -> None:
-        step.close()
+        step.abandon()  # without its lock: this may be a signal handler; the driver closes it when it wakes
         wake.set()
 
     return close

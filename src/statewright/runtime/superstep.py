@@ -71,6 +71,12 @@ class Superstep:
         if self._landing is not None:
             self._landing.close()
 
+    def abandon(self) -> None:
+        """Like `close`, from anywhere: it takes no lock, so a result may land meanwhile, which nobody reads."""
+        self.closed = True
+        if self._landing is not None:
+            self._landing.abandon()
+
     def task_nodes(self) -> list[NodeProgram]:
         """The node of each task."""
         nodes = self.nodes

@@ -7,21 +7,24 @@ another process it hears when it renews its lease.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Final, cast
-from weakref import WeakValueDictionary
+from functools import partial
+from types import TracebackType
+from typing import Final, Self, cast
+from weakref import WeakMethod, WeakValueDictionary
 
 from statewright.checkpoint import Checkpointer, Hold, Lease, Line
 from statewright.clock import SystemClock, Timer
 from statewright.errors import CheckpointConflict, StorageError, ThreadBusy
-from statewright.promise import Answered
+from statewright.promise import Answered, Promise, SafeEvent
 from statewright.runtime.control import RunControl
 from statewright.runtime.run import LEASE, Run
 from statewright.runtime.saver_calls import resolved
-from statewright.runtime.worker_threads import workers
+from statewright.runtime.worker_threads import Cleanup, workers
 
 FIRST_LOOK: Final = 0.005
 LONGEST_LOOK: Final = 0.5
@@ -40,7 +43,7 @@ class Ticket:
     __slots__ = ("called", "on_call")
 
     def __init__(self) -> None:
-        self.called = threading.Event()
+        self.called = SafeEvent()
         """Set when it is worth a look: the one before has left the line, or the holder has let go."""
         self.on_call: Callable[[], object] | None = None
         """Called then, too; from any thread."""
@@ -52,15 +55,33 @@ class Ticket:
 
 
 class Keeper:
-    """Renews the hold of a run on its thread while its nodes run, and lets go if the run ends without a last write."""
+    """Renews the hold of a run on its thread while its nodes run, and lets go if the run ends without a last write.
+
+    A context manager around the driving of the run.
+    """
 
     def __init__(self, run: Run) -> None:
         self._run = run
         self._ended = False
+        self._process = os.getpid()
         assert run.owner is not None
         assert run.control is not None
         _holders[run.owner] = run.control
-        self._timer: Timer = run.clock.call_later(LEASE.total_seconds() / 3, self._due)
+        self._set_timer()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        if kind is GeneratorExit:
+            self._abandon()
+        else:
+            self.end()
+
+    def _set_timer(self) -> None:
+        # Weakly: a clock must not keep a run that was abandoned, or its stream would never be dropped.
+        due = WeakMethod(self._due)
+        self._timer: Timer = self._run.clock.call_later(LEASE.total_seconds() / 3, lambda: _call_if_alive(due))
 
     def _due(self) -> None:
         """Renew the hold; not on the thread of the clock of the machine, which must not wait for a disk."""
@@ -80,10 +101,10 @@ class Keeper:
                     cast(RunControl, run.control).request_cancel(_wanted(lease.wanted))
             except StorageError:
                 pass  # its next write is refused, and says why
-        self._timer = run.clock.call_later(LEASE.total_seconds() / 3, self._due)
+        self._set_timer()
 
     def end(self) -> None:
-        """The run has ended. Never waits: it may be called in a finaliser."""
+        """Let go of the thread, unless the last write of the run has done so."""
         self._ended = True
         self._timer.cancel()
         run = self._run
@@ -91,6 +112,66 @@ class Keeper:
             with suppress(StorageError):  # somebody else has taken it over already
                 _saver(run).renew(_thread(run), cast(Hold, run.hold(release=True)))
         call_first(run)
+
+    def _abandon(self) -> None:
+        """Have another thread let go of the thread of a run that was dropped, maybe in a finaliser: no lock here."""
+        self._ended = True
+        if self._process != os.getpid():  # the copy of a run in a forked process: it goes on in the other one
+            return
+        release = _Release(self._run)
+        _releases.append(release)
+        workers.hand_over(partial(self._end_abandoned, release))
+
+    def _end_abandoned(self, release: _Release) -> None:
+        try:
+            self._timer.cancel()
+            run = self._run
+            if run.claimed and not run.nested:
+                with suppress(StorageError):
+                    resolved(_saver(run).renew(_thread(run), cast(Hold, run.hold(release=True))))
+        finally:
+            _releases.remove(release)
+            release.set_result(None)
+            call_first(self._run)
+
+
+def _call_if_alive(method: WeakMethod[Callable[[], None]]) -> None:
+    call = method()
+    if call is not None:
+        call()
+
+
+class _Release(Promise[None]):
+    """That an abandoned run of this process lets go of its thread, which another thread sees to."""
+
+    __slots__ = ("key",)
+
+    def __init__(self, run: Run) -> None:
+        super().__init__()
+        self.key = id(run.saver), _thread(run)
+
+
+_releases: deque[_Release] = deque()
+
+
+def releases_on_their_way(run: Run) -> Sequence[Promise[None]]:
+    """What a run should wait for before it claims its thread: who abandoned a run finds its thread free."""
+    if not _releases:
+        return ()
+    key = id(run.saver), _thread(run)
+    return [release for release in _releases.copy() if release.key == key]
+
+
+def _forget_others() -> None:
+    """In a forked process there is nobody who waits, nor anybody who lets go."""
+    global _lock
+    _lock = threading.Lock()
+    _queues.clear()
+    _releases.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_others)
 
 
 def _wanted(what: str) -> str:
@@ -125,15 +206,17 @@ def in_line(run: Run) -> Generator[Ticket]:
     ticket, key = Ticket(), (id(run.saver), _thread(run))
     with _lock:
         _queues.setdefault(key, deque()).append(ticket)
-    try:
+    with Cleanup(partial(_leave_line, run, key, ticket)):
         yield ticket
-    finally:
-        with _lock:
-            queue = _queues[key]
-            queue.remove(ticket)
-            if not queue:
-                del _queues[key]
-        call_first(run)
+
+
+def _leave_line(run: Run, key: tuple[int, str], ticket: Ticket) -> None:
+    with _lock:
+        queue = _queues[key]
+        queue.remove(ticket)
+        if not queue:
+            del _queues[key]
+    call_first(run)
 
 
 def call_first(run: Run) -> None:
