@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -58,6 +59,7 @@ class SqliteSaver(View):
         self._writer = Writer(Encoder(self.database.serde, self.database.seal), self.database.known)
         self._ahead: dict[str, Promise[Any]] = {}
         """By thread, the last commit that a run has not waited for: who reads the thread does."""
+        self._process = os.getpid()
 
     @property
     def serde(self) -> Serde:
@@ -75,6 +77,7 @@ class SqliteSaver(View):
         job = self._writer.commit_job(commit, [*beside, *also])
         if not commit.overlaps:
             return self._written(job)
+        self._forget_parent()
         promise = self._ahead[commit.line.thread_id] = self.database.hand_over(job)
         if len(self._ahead) > _MOST_AHEAD:
             self._ahead = {thread: one for thread, one in self._ahead.items() if not one.done()}
@@ -261,6 +264,7 @@ class SqliteSaver(View):
 
         What this process has committed to the thread is there: a run may have ended without waiting for it.
         """
+        self._forget_parent()
         read = _looking_for_damage(read, thread_id)
         ahead = self._ahead.get(thread_id) if thread_id is not None else None
         if ahead is not None and ahead.done():
@@ -271,6 +275,11 @@ class SqliteSaver(View):
             ahead.wait()
         with self.database.read() as connection:
             return read(connection)
+
+    def _forget_parent(self) -> None:
+        """After a fork, do not wait for commits that were under way: the thread that writes them is in the parent."""
+        if self._process != os.getpid():
+            self._ahead, self._process = {}, os.getpid()
 
     def _reader(self, connection: sqlite3.Connection) -> HistoryReader:
         return HistoryReader(connection, self.database.serde, self.database.seal)
