@@ -266,15 +266,16 @@ class CompiledGraph:
         **options: Unpack[CallOptions],
     ) -> AsyncIterator[Any]:
         """`stream`, on the running event loop. The run goes on while the reader is busy, up to a bounded buffer."""
-        from statewright.runtime.drive_async import stream_parts  # loads asyncio
+        from statewright.runtime.drive_async import StreamReader  # loads asyncio
 
         run, view = self._streamed(config, options, stream_mode, subgraphs, version)
-        parts = stream_parts(run, input, view.buffer)
+        reader = StreamReader(run, input, view.buffer)
         try:
-            async for part in parts:
-                yield part
+            while (parts := await reader.read()) is not None:
+                for part in parts:
+                    yield part
         finally:
-            await parts.aclose()
+            await reader.close()
         self._result(run, version)
 
     def iter(

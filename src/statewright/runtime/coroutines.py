@@ -18,14 +18,23 @@ def start_coroutines(step: Superstep, places: Sequence[int], limit: int | None) 
     """
     loop = borrow_loop()
     executor = LoopExecutor(loop)
+    _at_work.add(executor)
     context = contextvars.copy_context()
     loop.call_soon_threadsafe(executor.start, step, places, limit or DEFAULT_IN_FLIGHT, context=context)
 
     def end(waits: bool) -> None:
         if executor.has_running:
             cancelling = asyncio.run_coroutine_threadsafe(executor.cancel(), loop)
+            cancelling.add_done_callback(lambda _: _at_work.discard(executor))
             if waits:
                 cancelling.result()
+        else:
+            _at_work.discard(executor)
         give_back(loop, idle=not executor.has_running)
 
     return end
+
+
+_at_work: set[LoopExecutor] = set()
+"""Those whose tasks run. A loop holds its tasks weakly: with an abandoned stream they would be collected as garbage,
+and their coroutines closed on a thread that is not that of the loop."""

@@ -7,7 +7,7 @@ worker thread, so that a node that blocks never blocks the loop, unless its node
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from contextlib import suppress
 from functools import partial
 from typing import Any, cast
 
@@ -294,21 +294,49 @@ def _wake(closed: asyncio.Future[None]) -> None:
         closed.set_result(None)
 
 
-async def stream_parts(run: Run, given: Any, buffer: StreamBuffer) -> AsyncGenerator[Any, None]:
-    """The parts of a stream, while a task of its own drives the run. Closing the iterator cancels the run."""
-    loop = asyncio.get_running_loop()
-    added = asyncio.Event()
-    buffer.wake = lambda: loop.call_soon_threadsafe(added.set)
-    driving = loop.create_task(drive_held(run, given))
-    driving.add_done_callback(lambda _: added.set())
-    try:
-        while not driving.done() or buffer.parts:
-            await added.wait()
-            added.clear()
-            for part in buffer.take():
-                yield part
-        await driving
-    finally:
-        driving.cancel()
-        if not driving.done():
-            await asyncio.wait([driving])
+class StreamReader:
+    """Reads the parts of a stream, while a task of its own drives the run.
+
+    Not an async generator: of two that lie within each other, and are dropped together, the loop closes both at once,
+    and each waits for the other.
+    """
+
+    def __init__(self, run: Run, given: Any, buffer: StreamBuffer) -> None:
+        loop = asyncio.get_running_loop()
+        added = self._added = asyncio.Event()
+        self._buffer = buffer
+        buffer.wake = lambda: loop.call_soon_threadsafe(added.set)
+        self._driving = loop.create_task(drive_held(run, given))
+        self._driving.add_done_callback(lambda _: added.set())
+        _keep_with_loop(loop, self._driving)
+
+    async def read(self) -> list[Any] | None:
+        """The next parts, waited for; None at the end. Raises what ended the run."""
+        while not self._driving.done() or self._buffer.parts:
+            await self._added.wait()
+            self._added.clear()
+            parts = self._buffer.take()
+            if parts:
+                return parts
+        await self._driving
+        return None
+
+    async def close(self) -> None:
+        """Cancel the run, if it still goes on, and wait until it has ended."""
+        self._driving.cancel()
+        if not self._driving.done():
+            await asyncio.wait([self._driving])
+
+
+def _keep_with_loop(loop: Any, task: asyncio.Task[None]) -> None:
+    """Keep a task until it ends, or its loop is dropped.
+
+    A loop holds its tasks weakly: garbage together with the reader of its stream, a task would be destroyed instead of
+    cancelled. A set of this module would keep the tasks of loops that were closed.
+    """
+    with suppress(AttributeError):  # a loop that takes no attributes
+        if not hasattr(loop, "_statewright_tasks"):
+            loop._statewright_tasks = set()
+        tasks: set[asyncio.Task[None]] = loop._statewright_tasks
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
