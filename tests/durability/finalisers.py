@@ -122,7 +122,7 @@ from statewright.runtime import turns  # noqa: E402
 from statewright.runtime.worker_threads import workers  # noqa: E402
 from statewright.storage.sqlite import SqliteDatabase, SqliteSaver, SqliteStore  # noqa: E402
 
-KIND, SIZE = (sys.argv[1:] + ["memory", "small"])[:2]
+KIND, SIZE = [*sys.argv[1:], "memory", "small"][:2]
 FOLDER = tempfile.mkdtemp()
 _numbers = itertools.count()
 

@@ -47,6 +47,7 @@ from statewright.runtime.stream import INTERRUPT, StreamView, checked_modes, sho
 from statewright.runtime.subgraph import Pairs, call_line, call_namespace, check_free, shared
 from statewright.runtime.subgraph_state import callers_run_again, graph_at, node_path, subgraphs_of, with_subgraphs
 from statewright.runtime.thread_state import Update, diff, forked, load_saved, rolled_back, saved_before, updated
+from statewright.runtime.turns import releases_on_their_way
 from statewright.runtime.watch import Printed, Watch, instrument_listeners
 from statewright.state import UnknownKeys, check_value, context_json_schema, json_schema
 from statewright.store import Store
@@ -451,7 +452,7 @@ class CompiledGraph:
         **options: Unpack[CallOptions],
     ) -> dict[str, Any]:
         """Several updates `(values, as_node)` as one superstep, in their order."""
-        run = self._thread_run(config, options)
+        run = self._changing_run(config, options)
         line, head = perform_all(run, updated(run, updates, cancel_pending=cancel_pending))
         if line.namespace:
             callers_run_again(run)
@@ -470,13 +471,13 @@ class CompiledGraph:
 
         Tasks that were due there are due again with their ids, what had landed is kept, answers are not.
         """
-        run = self._thread_run(config, {"thread_id": thread_id})
+        run = self._changing_run(config, {"thread_id": thread_id})
         line, head = perform_all(run, forked(run, branch))
         return checkpoint_config(line, head)
 
     def roll_back(self, config: Any = None, **options: Unpack[CallOptions]) -> None:
         """Put the thread back to where it was before its last input, as a new head: history keeps what was undone."""
-        run = self._thread_run(config, options)
+        run = self._changing_run(config, options)
         perform_all(run, rolled_back(run, releases=True))
 
     def diff(self, before: Any, after: Any, **options: Unpack[CallOptions]) -> dict[str, tuple[Any, Any]]:
@@ -748,6 +749,13 @@ class CompiledGraph:
         if settings.thread_id is None:
             raise InvalidConfig("The graph has a checkpointer, so the call needs a thread_id, e.g. thread_id='1'.")
         return Line(settings.thread_id, "", settings.branch)
+
+    def _changing_run(self, config: Any, options: Mapping[str, Any]) -> Run:
+        """A run that changes a thread from outside, once runs of this process that were abandoned have let go of it."""
+        run = self._thread_run(config, options)
+        for released in releases_on_their_way(run):
+            released.wait()
+        return run
 
     def _thread_run(self, config: Any, options: Mapping[str, Any]) -> Run:
         """A run that only looks at a thread or changes it from outside."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from functools import partial
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from statewright.checkpoint import Checkpoint, Task
 from statewright.errors import CheckpointConflict, ThreadBusy
@@ -328,15 +328,17 @@ class StreamReader:
             await asyncio.wait([self._driving])
 
 
-def _keep_with_loop(loop: Any, task: asyncio.Task[None]) -> None:
+def _keep_with_loop(loop: asyncio.AbstractEventLoop, task: asyncio.Task[None]) -> None:
     """Keep a task until it ends, or its loop is dropped.
 
     A loop holds its tasks weakly: garbage together with the reader of its stream, a task would be destroyed instead of
     cancelled. A set of this module would keep the tasks of loops that were closed.
     """
+    tasks: set[asyncio.Task[None]] = getattr(loop, _TASKS, set[asyncio.Task[None]]())
+    tasks.add(task)
+    task.add_done_callback(tasks.discard)
     with suppress(AttributeError):  # a loop that takes no attributes
-        if not hasattr(loop, "_statewright_tasks"):
-            loop._statewright_tasks = set()
-        tasks: set[asyncio.Task[None]] = loop._statewright_tasks
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
+        setattr(loop, _TASKS, tasks)
+
+
+_TASKS: Final = "_statewright_tasks"
