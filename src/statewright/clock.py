@@ -104,7 +104,7 @@ class _Alarms:
             os.register_at_fork(after_in_child=self._forget)
 
     def _forget(self) -> None:
-        """Begin anew: in a forked process the calls are the business of the parent, and its lock may be held for good."""
+        """Begin anew. In a forked process the calls are the business of the parent, and its lock may stay held."""
         self._changed = threading.Condition()
         self._alarms: list[Alarm] = []
         self._thread: threading.Thread | None = None
