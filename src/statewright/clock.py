@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -98,6 +99,12 @@ class _Alarms:
 
     def __init__(self) -> None:
         self._order = itertools.count()
+        self._forget()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forget)
+
+    def _forget(self) -> None:
+        """Begin anew. In a forked process the calls are the business of the parent, and its lock may stay held."""
         self._changed = threading.Condition()
         self._alarms: list[Alarm] = []
         self._thread: threading.Thread | None = None
@@ -106,7 +113,7 @@ class _Alarms:
         alarm = Alarm(due, next(self._order), callback)
         with self._changed:
             heapq.heappush(self._alarms, alarm)
-            if self._thread is None or not self._thread.is_alive():  # a fork has no threads but its own
+            if self._thread is None:
                 self._thread = threading.Thread(target=self._ring, name="statewright-alarms", daemon=True)
                 self._thread.start()
             elif self._alarms[0] is alarm:

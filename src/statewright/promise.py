@@ -8,8 +8,10 @@ where each superstep of many runs waits for one. Nobody can cancel it: what was 
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any, Final, Generic, Self, TypeGuard, TypeVar
 
 T = TypeVar("T")
@@ -76,6 +78,48 @@ class Promise(Generic[T]):
             except IndexError:
                 return
             callback(self)
+
+
+class SafeEvent(threading.Event):
+    """An event that may be set anywhere: in a finaliser, a signal handler, a callback of the garbage collector.
+
+    Those of `threading` hold a lock while they are set and waited for. Code that interrupts the thread that holds it,
+    and sets the same event, would wait for itself.
+    """
+
+    def __init__(self) -> None:  # pyright: ignore[reportMissingSuperCall]  # without the lock of the base class
+        self._is_set = False
+        self._sleepers: deque[threading.Lock] = deque()
+
+    def is_set(self) -> bool:
+        return self._is_set
+
+    def set(self) -> None:
+        self._is_set = True
+        sleepers = self._sleepers
+        while sleepers:
+            try:
+                sleeper = sleepers.popleft()
+            except IndexError:  # another thread sets it, too
+                return
+            sleeper.release()  # releasing never waits
+
+    def clear(self) -> None:
+        self._is_set = False
+
+    def wait(self, timeout: float | None = None) -> bool:
+        if self._is_set:
+            return True
+        sleeper = threading.Lock()
+        sleeper.acquire()
+        self._sleepers.append(sleeper)
+        if self._is_set:  # `set` may have come before the line above, and has woken nobody then
+            return True
+        if not sleeper.acquire(timeout=-1 if timeout is None else max(timeout, 0.0)):
+            with suppress(ValueError):  # it was woken at the last moment
+                self._sleepers.remove(sleeper)
+            return self._is_set
+        return True
 
 
 Later = Promise[T] | Future[T]

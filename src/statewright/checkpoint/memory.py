@@ -7,10 +7,10 @@ commit does not depend on the size of the state.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import UTC, datetime
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, Self
 
 from statewright.checkpoint.holders import checked_lease
@@ -98,6 +98,8 @@ class InMemorySaver:
         self.lease_duration = checked_lease(lease)
         self._threads: dict[str, _Thread] = {}
         self._lock = threading.Lock()
+        self._page_end: tuple[int, CheckpointId | None, CheckpointId | None] | None = None
+        """Where the page of history that was read last has ended: the next one goes on from there."""
 
     def __enter__(self) -> Self:
         return self
@@ -245,15 +247,18 @@ class InMemorySaver:
     ) -> Sequence[SavedCheckpoint]:
         with self._lock:
             thread = self._threads.get(thread_id) or _Thread()
-            saved = dict(thread.saved.get(namespace, {}))
+            saved = thread.saved.get(namespace, {})
             head = thread.heads.get((namespace, branch or "main"))
-        found = list(reversed(saved.values())) if branch is None else _ancestry(saved, head)
-        if before is not None:
-            places = [place for place, one in enumerate(found) if one.checkpoint.id == before]
-            if not places:
-                raise CheckpointNotFound(f"Thread {thread_id!r} has no checkpoint {before!r}. List its history.")
-            found = found[places[0] + 1 :]
-        return [_saved(one) for one in found[:limit]]
+            page = (id(saved), head, before)
+            if branch is not None and before is not None and self._page_end == page and before in saved:
+                found = _ancestry(saved, saved[before].parent_id)
+            else:
+                found = reversed(saved.values()) if branch is None else _ancestry(saved, head)
+                if before is not None and all(one.checkpoint.id != before for one in found):
+                    raise CheckpointNotFound(f"Thread {thread_id!r} has no checkpoint {before!r}. List its history.")
+            shown = [_saved(one) for one in islice(found, limit)]
+            self._page_end = (id(saved), head, shown[-1].id) if shown else None
+        return shown
 
     def branches(self, thread_id: str, *, namespace: str = "") -> list[str]:
         thread = self._threads.get(thread_id) or _Thread()
@@ -377,9 +382,8 @@ def _drop(thread: _Thread, namespace: str, branch: str) -> None:
             thread.saved[space] = {key: one for key, one in saved.items() if key in kept}
 
 
-def _ancestry(saved: dict[str, Commit], head: CheckpointId | None) -> list[Commit]:
-    found: list[Commit] = []
+def _ancestry(saved: Mapping[str, Commit], head: CheckpointId | None) -> Iterator[Commit]:
     while head is not None and head in saved:
-        found.append(saved[head])
-        head = saved[head].parent_id
-    return found
+        commit = saved[head]
+        yield commit
+        head = commit.parent_id

@@ -14,9 +14,10 @@ from typing import Any, Final, NamedTuple
 from statewright.checkpoint import Checkpointer, SavedCheckpoint
 from statewright.cli.failure import WrongUse
 from statewright.cli.options import DEFAULT, MEMORY, VARIABLE
-from statewright.errors import CheckpointNotFound, suggestion
+from statewright.errors import CheckpointNotFound, InvalidConfig, suggestion
 from statewright.ids import CheckpointId
 from statewright.promise import resolved
+from statewright.storage.locations import path_of
 from statewright.storage.sqlite import SqliteSaver
 
 _MARK: Final = frozenset({"threads", "checkpoints"})
@@ -41,7 +42,10 @@ def place_of(database: str | None, key_file: Path | None = None) -> Place:
     if named in ("", ":memory:"):
         raise WrongUse(f"{named!r} is no path of a database. For a run that is not saved give --database {MEMORY}.")
     options = (*(("--database", database) if database else ()), *(("--key-file", str(key_file)) if key_file else ()))
-    path = Path((named or str(DEFAULT)).removeprefix("sqlite:///"))
+    try:
+        path = path_of(named or str(DEFAULT))
+    except InvalidConfig as error:
+        raise WrongUse(str(error)) from error
     return Place(path, options)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -50,7 +51,7 @@ def show(
         _print(saved, status, branches, lease)
 
 
-def record(saved: SavedCheckpoint, status: str | None, branches: list[str], lease: Lease | None) -> dict[str, Any]:
+def record(saved: SavedCheckpoint, status: str | None, branches: Sequence[str], lease: Lease | None) -> dict[str, Any]:
     """What there is to say of a thread at a checkpoint, as data."""
     from statewright.cli.describe import checkpoint_record, lease_record
 
@@ -64,7 +65,7 @@ def record(saved: SavedCheckpoint, status: str | None, branches: list[str], leas
     }
 
 
-def _print(saved: SavedCheckpoint, status: str | None, branches: list[str], lease: Lease | None) -> None:
+def _print(saved: SavedCheckpoint, status: str | None, branches: Sequence[str], lease: Lease | None) -> None:
     from statewright.cli.describe import due_nodes
     from statewright.cli.following import told_question
     from statewright.cli.show import print_state

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from statewright.errors import InvalidConfig
 from statewright.project.form import COUNT, DURABILITY, DURATION, METRICS_ACCESS, PORT, TEXT, TEXTS
 from statewright.project.model import Serving
 from statewright.project.reader import Reader
+from statewright.storage.locations import path_of
 
 _SERVE: Final = {
     "host": TEXT,
@@ -46,4 +48,9 @@ def _database(name: str, reader: Reader) -> Any:
     if "\0" in name or not name:
         reader.problem(("serve", "database"), "It is no path.", "Name a file, such as 'runs.db'.")
         return None
-    return reader.folder / name.removeprefix("sqlite:///")
+    try:
+        return reader.folder / path_of(name)
+    except InvalidConfig as error:
+        problem, _, advice = str(error).partition(". ")
+        reader.problem(("serve", "database"), f"{problem}.", advice)
+        return None

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
+from functools import partial
 from typing import Any, cast
 
 from statewright.cache import CacheKey
@@ -21,7 +22,7 @@ from statewright.errors import CircuitOpen, NodeTimeoutError, RateLimited, RunCa
 from statewright.fingerprint import fingerprint
 from statewright.graph import Graph
 from statewright.ids import CheckpointId, TaskId
-from statewright.promise import resolved
+from statewright.promise import SafeEvent, resolved
 from statewright.runtime.attempt import asked, begin, conclude, given, perform, reported, settle
 from statewright.runtime.effects import Failure, Outcome
 from statewright.runtime.fitting import leads_to_nodes, renamed_target
@@ -137,10 +138,13 @@ def admitted(scope: Scope, guards: Guards, timeout: TimeLimit | None) -> Generat
         return (yield from _through_circuits(scope, guards, timeout))
     except (RateLimited, CircuitOpen) as error:
         return error
+    except GeneratorExit:  # maybe in a finaliser: another thread gives the places back
+        taken, scope.holding = scope.holding[len(before) :], before
+        workers.hand_over(partial(_give_all, taken))
+        raise
     finally:
         taken, scope.holding = scope.holding[len(before) :], before
-        for slots in taken:
-            slots.give()
+        _give_all(taken)
 
 
 def _through_circuits(scope: Scope, guards: Guards, timeout: TimeLimit | None) -> Generator[TaskEffect, Any, Tried]:
@@ -152,12 +156,25 @@ def _through_circuits(scope: Scope, guards: Guards, timeout: TimeLimit | None) -
             circuit.enter(clock.monotonic())
             entered.append(circuit)
         tried = yield Try(timeout)
+    except GeneratorExit:  # maybe in a finaliser, where no lock may be taken
+        workers.hand_over(partial(_count_all, tuple(entered), None, clock))
+        entered.clear()
+        raise
     finally:
-        if entered:
-            with ExitStack() as all_count:  # what one raises keeps none of the others from counting
-                for circuit in entered:
-                    all_count.callback(_count, circuit, tried, clock)
+        _count_all(entered, tried, clock)
     return tried
+
+
+def _give_all(taken: Sequence[Slots]) -> None:
+    for slots in taken:
+        slots.give()
+
+
+def _count_all(entered: Sequence[Circuit], tried: object, clock: Clock) -> None:
+    if entered:
+        with ExitStack() as all_count:  # what one raises keeps none of the others from counting
+            for circuit in entered:
+                all_count.callback(_count, circuit, tried, clock)
 
 
 def _count(circuit: Circuit, tried: object, clock: Clock) -> None:
@@ -319,7 +336,7 @@ def tried(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -
 
 def wait(scope: Scope, seconds: float) -> bool:
     """Let time pass, on this thread; False if the task must not wait any longer."""
-    woken = threading.Event()
+    woken = SafeEvent()  # a signal handler may cancel the run
     with woken_by_the_end(scope, woken.set):
         scope.run.clock.wait(woken, seconds)
     return reason_to_wait_no_more(scope) is None
@@ -351,7 +368,7 @@ class _Waiting:
     __slots__ = ("_has_it", "_has_left", "_lock", "woken")
 
     def __init__(self) -> None:
-        self.woken = threading.Event()
+        self.woken = SafeEvent()  # a signal handler may cancel the run
         self._lock = threading.Lock()
         self._has_it = False
         self._has_left = False
@@ -378,10 +395,20 @@ def lent(scope: Scope) -> Generator[None]:
     scope.lend()
     try:
         yield
-    finally:
-        for slots in scope.wanted_back():
-            if take(slots, scope):  # else the run ends, and what the task still does has no effect
-                scope.holding = (*scope.holding, slots)
+    except GeneratorExit:  # maybe in a finaliser, which must not wait for a slot
+        scope.forgo()
+        raise
+    except BaseException:
+        _take_back(scope)
+        raise
+    else:
+        _take_back(scope)
+
+
+def _take_back(scope: Scope) -> None:
+    for slots in scope.wanted_back():
+        if take(slots, scope):  # else the run ends, and what the task still does has no effect
+            scope.holding = (*scope.holding, slots)
 
 
 def _tried_in_time(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, timeout: TimeLimit) -> Tried:

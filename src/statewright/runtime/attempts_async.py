@@ -32,6 +32,7 @@ from statewright.runtime.program import NodeProgram
 from statewright.runtime.scope import Attempt, Scope, enter_scope
 from statewright.runtime.standing import reason_to_wait_no_more, woken_by_the_end
 from statewright.runtime.thread_queue import Ticket
+from statewright.runtime.worker_threads import Cleanup, workers
 
 
 async def perform_guarded_async(
@@ -123,14 +124,19 @@ async def _once(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpo
 async def _once_in_thread(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Tried:
     own = scope.copy()  # an attempt that is given up goes on, while the scope is used for the next
     threads = scope.apart.threads if scope.apart is not None else None
-    if threads is not None and not await take_async(threads, scope):
+    if threads is None:
+        return await _tried_in_thread(scope, own, node, task, checkpoint)
+    if not await take_async(threads, scope):
         return cancelled(scope)
+    with Cleanup(threads.give):
+        return await _tried_in_thread(scope, own, node, task, checkpoint)
+
+
+async def _tried_in_thread(scope: Scope, own: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Tried:
     try:
         return await call_function(scope, _enter_and_try, own, node, task, checkpoint)
     finally:
         scope.input = own.input
-        if threads is not None:
-            threads.give()
 
 
 def _enter_and_try(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Tried:
@@ -240,10 +246,20 @@ async def lent_async(scope: Scope) -> AsyncGenerator[None]:
     scope.lend()
     try:
         yield
-    finally:
-        for slots in scope.wanted_back():
-            if await take_async(slots, scope):  # else the run ends, and what the task still does has no effect
-                scope.holding = (*scope.holding, slots)
+    except GeneratorExit:  # the coroutine is dropped, and must not wait for a slot
+        scope.forgo()
+        raise
+    except BaseException:
+        await _take_back(scope)
+        raise
+    else:
+        await _take_back(scope)
+
+
+async def _take_back(scope: Scope) -> None:
+    for slots in scope.wanted_back():
+        if await take_async(slots, scope):  # else the run ends, and what the task still does has no effect
+            scope.holding = (*scope.holding, slots)
 
 
 async def take_async(slots: Slots, scope: Scope) -> bool:
@@ -299,5 +315,5 @@ class _Offer:
     def leave(self) -> None:
         """Wait no more, and give back what has come."""
         if self.answer.done() and not self.answer.cancelled() and self.answer.result():
-            self._slots.give()
+            workers.hand_over(self._slots.give)  # the coroutine may have been dropped, in a finaliser
         self.answer.cancel()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from typing import Any, TypeVar
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 from statewright.promise import Later, comes_later
 
@@ -22,7 +22,7 @@ class _Mailbox:
     __slots__ = ("__weakref__", "_loop", "_rung", "_waiters")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
+        self._loop = ref(loop)  # or no loop would ever be dropped: `_mailboxes` has it as a key
         self._waiters: deque[asyncio.Future[None]] = deque()
         self._rung = False
 
@@ -32,8 +32,10 @@ class _Mailbox:
         if self._rung:
             return
         self._rung = True
+        loop = self._loop()
         try:
-            self._loop.call_soon_threadsafe(self._open)
+            if loop is not None:
+                loop.call_soon_threadsafe(self._open)
         except RuntimeError:  # the loop was closed: nobody waits any more
             self._waiters.clear()
 

@@ -63,7 +63,7 @@ from statewright.runtime.stream import INTERRUPT, StreamView, checked_modes, sho
 from statewright.runtime.subgraph import Pairs, call_line, call_namespace, check_free, former_namespaces, shared
 from statewright.runtime.subgraph_state import callers_run_again, graph_at, node_path, subgraphs_of, with_subgraphs
 from statewright.runtime.thread_queue import leave_queue
-from statewright.runtime.thread_state import Update, diff, forked, load_saved, rolled_back, saved_before, updated
+from statewright.runtime.thread_state import Update, diff, forked, load_saved, rolled_back, saved_history, updated
 from statewright.runtime.watch import Printed, Watch, instrument_listeners
 from statewright.state import UnknownKeys, check_value, context_json_schema, json_schema, known_keys
 from statewright.store import Store
@@ -292,15 +292,16 @@ class CompiledGraph:
         **options: Unpack[CallOptions],
     ) -> AsyncIterator[Any]:
         """`stream`, on the running event loop. The run goes on while the reader is busy, up to a bounded buffer."""
-        from statewright.runtime.drive_async import stream_parts  # loads asyncio
+        from statewright.runtime.drive_async import StreamReader  # loads asyncio
 
         run, view = self._streamed(config, options, stream_mode, subgraphs, version)
-        parts = stream_parts(run, input, view.buffer)
+        reader = StreamReader(run, input, view.buffer)
         try:
-            async for part in parts:
-                yield part
+            while (parts := await reader.read()) is not None:
+                for part in parts:
+                    yield part
         finally:
-            await parts.aclose()
+            await reader.close()
         self._result(run, version)
 
     def iter(
@@ -465,13 +466,15 @@ class CompiledGraph:
     ) -> Iterator[StateSnapshot]:
         """The checkpoints of the thread's branch and their ancestors, the newest first.
 
-        `filter` keeps those whose metadata holds its entries; `before` is a config that names a checkpoint.
+        A config that names a checkpoint begins with that one; `before`, a config too, with the one before it.
+        `filter` keeps those whose metadata holds its entries.
         """
         run = self._thread_run(config, options)
-        older_than = read_settings(before).checkpoint_id if before is not None else run.settings.checkpoint_id
+        start = read_settings(before).checkpoint_id if before is not None else run.settings.checkpoint_id
         wanted = (filter or {}).items()
         page = limit if limit is not None and not wanted else HISTORY_PAGE
-        found = (snapshot_of(run.program, one) for one in saved_before(run, older_than, page))
+        saved = saved_history(run, start, page, includes_it=before is None)
+        found = (snapshot_of(run.program, one) for one in saved)
         kept = (one for one in found if all(one.metadata.get(key) == value for key, value in wanted))
         return itertools.islice(kept, limit)
 

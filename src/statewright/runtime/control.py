@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-import threading
+from collections import deque
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+
+from statewright.promise import SafeEvent
 
 
 class RunControl:
-    """Give one to a call as `control=`, and ask it to stop from any thread. The whole tree of subgraphs shares it."""
+    """Give one to a call as `control=`, and ask it to stop from any thread, or from a signal handler.
 
-    __slots__ = ("__weakref__", "_calls", "_lock", "cancel_reason", "drain_reason")
+    The whole tree of subgraphs shares it.
+    """
+
+    # No lock: a signal handler may ask while the thread that it interrupts is anywhere in here, and a suspended run
+    # may be dropped anywhere. Each operation on the dict and on the deque is atomic by itself.
+    __slots__ = ("__weakref__", "_calls", "_waiters", "cancel_reason", "drain_reason")
 
     def __init__(self) -> None:
         self.drain_reason: str | None = None
         """Why the run should stop before its next superstep; None while it should not."""
         self.cancel_reason: str | None = None
         """Why the run should stop at once; None while it should not."""
-        self._lock = threading.Condition()
+        self._waiters: deque[SafeEvent] = deque()
         self._calls: dict[object, tuple[Callable[[], object], object]] = {}
         """What to call, and the run to which it belongs."""
 
@@ -32,10 +39,8 @@ class RunControl:
         write is ignored. Results that had landed are kept; `invoke(None)` on the thread goes on with the rest.
         """
         self.cancel_reason = reason
-        with self._lock:
-            calls = list(self._calls.items())
         failed: Exception | None = None
-        for key, (call, _) in calls:
+        for key, (call, _) in self._calls.copy().items():
             try:
                 call()
             except Exception as error:  # the others must hear of it all the same
@@ -60,16 +65,16 @@ class RunControl:
         `run` is the run to which the block belongs: several may share a control, and each waits only for its own.
         """
         key = object()
-        with self._lock:
-            self._calls[key] = callback, run
+        self._calls[key] = callback, run
         try:
             if self.cancel_reason is not None:
                 callback()
             yield
         finally:
-            with self._lock:
-                self._calls.pop(key, None)
-                self._lock.notify_all()
+            self._calls.pop(key, None)
+            while self._waiters:
+                with suppress(IndexError):  # another block ends at the same time
+                    self._waiters.popleft().set()
 
     @property
     def has_stopped(self) -> bool:
@@ -78,5 +83,11 @@ class RunControl:
 
     def wait_until_stopped(self, run: object = None) -> None:
         """Wait until everything of a run that a cancellation stops has cleaned up; all of it ends by itself."""
-        with self._lock:
-            self._lock.wait_for(lambda: all(owner is not run for _, owner in self._calls.values()))
+        while self._has_calls(run):
+            stopped = SafeEvent()
+            self._waiters.append(stopped)
+            if self._has_calls(run):  # still: a block that ends now sets the event
+                stopped.wait()
+
+    def _has_calls(self, run: object) -> bool:
+        return any(owner is run for _, owner in self._calls.copy().values())

@@ -33,8 +33,11 @@ class Coroutines:
         loop, executor = self._loop, self._executor
         if executor.has_running:
             cancelling = asyncio.run_coroutine_threadsafe(executor.cancel(), loop)
+            cancelling.add_done_callback(lambda _: _at_work.discard(executor))
             if waits:
                 cancelling.result()
+        else:
+            _at_work.discard(executor)
         give_back(loop, idle=not executor.has_running)
 
 
@@ -42,6 +45,7 @@ def start_coroutines(step: Superstep, places: Sequence[int], limit: int | None) 
     """Start tasks on a private loop, in copies of the caller's context."""
     loop = borrow_loop()
     executor = LoopExecutor(loop)
+    _at_work.add(executor)
     context = contextvars.copy_context()
     loop.call_soon_threadsafe(_start, executor, step, places, limit or DEFAULT_IN_FLIGHT, context=context)
     return Coroutines(loop, executor)
@@ -52,3 +56,8 @@ def _start(executor: LoopExecutor, step: Superstep, places: Sequence[int], limit
         executor.start(step, places, limit)
     except Exception as error:  # the loop would only report it, and the superstep would wait for ever
         step.land(places[0], Failure(step.tasks[places[0]], error))
+
+
+_at_work: set[LoopExecutor] = set()
+"""Those whose tasks run. A loop holds its tasks weakly: with an abandoned stream they would be collected as garbage,
+and their coroutines closed on a thread that is not that of the loop."""

@@ -7,9 +7,10 @@ worker thread, so that a node that blocks never blocks the loop, unless its node
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, nullcontext, suppress
-from typing import Any, cast
+from functools import partial
+from typing import Any, Final, cast
 
 from statewright.checkpoint import Checkpoint, Task
 from statewright.clock import Timer
@@ -21,7 +22,7 @@ from statewright.runtime.attempt_async import call_function, perform_async
 from statewright.runtime.attempts_async import call_later, lent_async, pause, perform_guarded_async
 from statewright.runtime.awaiting import answered, wait_in_any_case
 from statewright.runtime.control import RunControl
-from statewright.runtime.drive_sync import lanes_of, note_on_failure
+from statewright.runtime.drive_sync import lanes_of, leave_anywhere, note_on_failure
 from statewright.runtime.effects import (
     AwaitTurn,
     Core,
@@ -40,7 +41,7 @@ from statewright.runtime.loop_executor import DEFAULT_IN_FLIGHT, LoopExecutor
 from statewright.runtime.program import NodeProgram
 from statewright.runtime.run import ALL_CLOSED, NONE_CLOSED, Run
 from statewright.runtime.saver_calls import ask_saver, handed_over, save_callers
-from statewright.runtime.scope import Scope, current_scope, enter_scope, leave_scope
+from statewright.runtime.scope import Scope, current_scope, enter_scope
 from statewright.runtime.standing import is_waited_for, superstep_above
 from statewright.runtime.superstep import Superstep
 from statewright.runtime.thread_calls import call_in_thread
@@ -57,7 +58,7 @@ from statewright.runtime.thread_queue import (
     request_thread,
 )
 from statewright.runtime.watch import StreamBuffer, tell_broken_off
-from statewright.runtime.worker_threads import DEFAULT_THREADS
+from statewright.runtime.worker_threads import DEFAULT_THREADS, workers
 
 BUFFERED_PARTS = 1000
 """How many parts of a stream may wait for its reader before the run waits too."""
@@ -108,13 +109,16 @@ async def drive_async(run: Run, core: Core) -> None:
                 cancelled = came or cancelled
             if buffer is not None and len(buffer.parts) >= BUFFERED_PARTS and cancelled is None:
                 await buffer.room()
+    except GeneratorExit as error:  # the coroutine was dropped, maybe in a finaliser: no instrument may be called
+        workers.hand_over(partial(tell_broken_off, run, error))
+        raise
     except BaseException as error:
         failed = None  # its traceback leads here
         tell_broken_off(run, error)
         raise
     finally:
         run.closed_step = ALL_CLOSED
-        leave_scope(token)
+        leave_anywhere(token)
         core.close()
         if cancelling is not None:
             cancelling.end()
@@ -147,11 +151,8 @@ async def drive_held(run: Run, given: Any) -> None:
         await _drive_within(run, given)
         return
     run.control = run.control or RunControl()
-    renewer = LeaseRenewer(run)
-    try:
+    with LeaseRenewer(run):
         await drive_async(run, run_to_rest(run, given))
-    finally:
-        renewer.end()
 
 
 async def _drive_within(run: Run, given: Any) -> None:
@@ -294,9 +295,16 @@ async def _run_many(run: Run, effect: RunTasks) -> list[Outcome | None]:
             step.close()
             await executor.cancel()
             raise _Cancelled(signal, step.outcomes) from None
-        finally:
+        except GeneratorExit:  # the coroutine was dropped, and must not wait any more
+            step.abandon()
+            executor.abandon()
+            raise
+        except BaseException:
             step.close()
             await executor.cancel()
+            raise
+        step.close()
+        await executor.cancel()
     return step.outcomes
 
 
@@ -378,21 +386,51 @@ def _call_on(loop: asyncio.AbstractEventLoop, callback: Callable[[], object]) ->
         loop.call_soon_threadsafe(callback)
 
 
-async def stream_parts(run: Run, given: Any, buffer: StreamBuffer) -> AsyncGenerator[Any, None]:
-    """The parts of a stream, while a task of its own drives the run. Closing the iterator cancels the run."""
-    loop = asyncio.get_running_loop()
-    added = asyncio.Event()
-    buffer.wake = lambda: loop.call_soon_threadsafe(added.set)
-    driving = loop.create_task(drive_held(run, given))
-    driving.add_done_callback(lambda _: added.set())
-    try:
-        while not driving.done() or buffer.parts:
-            await added.wait()
-            added.clear()
-            for part in buffer.take():
-                yield part
-        await driving
-    finally:
-        driving.cancel()
-        if not driving.done():
-            await asyncio.wait([driving])
+class StreamReader:
+    """Reads the parts of a stream, while a task of its own drives the run.
+
+    Not an async generator: of two that lie within each other, and are dropped together, the loop closes both at once,
+    and each waits for the other.
+    """
+
+    def __init__(self, run: Run, given: Any, buffer: StreamBuffer) -> None:
+        loop = asyncio.get_running_loop()
+        added = self._added = asyncio.Event()
+        self._buffer = buffer
+        buffer.wake = lambda: loop.call_soon_threadsafe(added.set)
+        self._driving = loop.create_task(drive_held(run, given))
+        self._driving.add_done_callback(lambda _: added.set())
+        _keep_with_loop(loop, self._driving)
+
+    async def read(self) -> list[Any] | None:
+        """The next parts, waited for; None at the end. Raises what ended the run."""
+        while not self._driving.done() or self._buffer.parts:
+            await self._added.wait()
+            self._added.clear()
+            parts = self._buffer.take()
+            if parts:
+                return parts
+        await self._driving
+        return None
+
+    async def close(self) -> None:
+        """Cancel the run, if it still goes on, and wait until it has ended."""
+        self._driving.cancel()
+        if not self._driving.done():
+            await asyncio.wait([self._driving])
+
+
+def _keep_with_loop(loop: asyncio.AbstractEventLoop, task: asyncio.Task[None]) -> None:
+    """Keep a task until it ends, or its loop is dropped.
+
+    A loop holds its tasks weakly: garbage together with the reader of its stream, a task would be destroyed instead of
+    cancelled. A set of this module would keep the tasks of loops that were closed.
+    """
+    tasks: set[asyncio.Task[None]] = getattr(loop, _TASKS, set[asyncio.Task[None]]())
+    tasks.add(task)
+    task.add_done_callback(tasks.discard)
+    with suppress(AttributeError):  # a loop that takes no attributes
+        setattr(loop, _TASKS, tasks)
+
+
+_TASKS: Final = "_statewright_tasks"

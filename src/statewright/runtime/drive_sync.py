@@ -6,14 +6,15 @@ and one call of `next` takes it to rest.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import Token
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from statewright.errors import Fenced
 from statewright.ids import draw_checkpoint_id
+from statewright.promise import SafeEvent
 from statewright.runtime.attempt import perform
 from statewright.runtime.attempts import lent, perform_guarded
 from statewright.runtime.control import RunControl
@@ -30,7 +31,7 @@ from statewright.runtime.standing import superstep_above
 from statewright.runtime.superstep import Superstep
 from statewright.runtime.thread_queue import LeaseRenewer
 from statewright.runtime.watch import StreamBuffer, tell_broken_off
-from statewright.runtime.worker_threads import DEFAULT_THREADS
+from statewright.runtime.worker_threads import DEFAULT_THREADS, workers
 
 if TYPE_CHECKING:
     from statewright.runtime.coroutines import Coroutines
@@ -79,13 +80,16 @@ def drive_sync(run: Run, core: Core) -> Parts:
                 outcomes = yield from _run_many(run, effect, buffer)
                 token = enter_scope(scope)
                 answer = outcomes, draw_checkpoint_id() if draws else None
+    except GeneratorExit as error:  # maybe in a finaliser, where no instrument may be called
+        workers.hand_over(partial(tell_broken_off, run, error))
+        raise
     except BaseException as error:
         failed = None  # its traceback leads here
         tell_broken_off(run, error)
         raise
     finally:
         run.closed_step = ALL_CLOSED
-        _leave(token)
+        leave_anywhere(token)
         core.close()
     if run.control is not None and run.rest is not None and run.rest.status == "cancelled" and not run.nested:
         run.control.wait_until_stopped(run)
@@ -104,11 +108,8 @@ def parts_of(run: Run, given: Any) -> Parts:
             yield from _within(run, given)
             return
         run.control = run.control or RunControl()
-        renewer = LeaseRenewer(run)
-        try:
+        with LeaseRenewer(run):
             yield from drive_sync(run, run_to_rest(run, given))
-        finally:
-            renewer.end()
 
 
 def _within(run: Run, given: Any) -> Parts:
@@ -130,7 +131,7 @@ def _lending_parts(caller: Scope, parts: Parts) -> Parts:
         yield part
 
 
-def _leave(token: Token[Scope | None]) -> None:
+def leave_anywhere(token: Token[Scope | None]) -> None:
     """Leave the scope, unless the reader abandoned the stream: then it was left before, maybe in another context."""
     try:  # noqa: SIM105  # `suppress` costs as much as a step
         leave_scope(token)
@@ -142,11 +143,11 @@ def _run_many(run: Run, effect: RunTasks, buffer: StreamBuffer | None) -> Genera
     """Run tasks beside each other; while they run, hand out parts of a live stream."""
     if not effect.tasks:
         return []
-    wake = threading.Event()
+    wake = SafeEvent()  # a signal handler may cancel the run
     step = Superstep(run, effect, wake.set)
     if buffer is not None:
         buffer.wake = wake.set if buffer.prompt else None
-    lanes, waits = _Lanes(), True
+    lanes = _Lanes()
     with _stoppable(step):
         try:
             lanes.start(step)
@@ -158,17 +159,19 @@ def _run_many(run: Run, effect: RunTasks, buffer: StreamBuffer | None) -> Genera
             if not step.closed:
                 yield from _grace(step, lanes, wake, buffer)
         except GeneratorExit:  # the stream was abandoned, maybe in a finaliser
-            waits = False
+            step.abandon()
+            workers.hand_over(partial(lanes.end, False))
             raise
-        finally:
+        except BaseException:
             step.close()
-            lanes.end(waits)
+            lanes.end(True)
+            raise
+        step.close()
+        lanes.end(True)
     return step.outcomes
 
 
-def _grace(
-    step: Superstep, lanes: _Lanes, wake: threading.Event, buffer: StreamBuffer | None
-) -> Generator[Any, None, None]:
+def _grace(step: Superstep, lanes: _Lanes, wake: SafeEvent, buffer: StreamBuffer | None) -> Generator[Any, None, None]:
     """Stop what can be stopped, say what has failed, and wait for the rest until its time is over."""
     run = step.run
     try:

@@ -48,6 +48,10 @@ class Landing:
             if self._timer is not None:
                 self._timer.cancel()
 
+    def abandon(self) -> None:
+        """Like `close`, from anywhere: it takes no lock, so a group may be written that is under way."""
+        self._closed = True
+
     def _due(self) -> None:
         with self._lock:
             self._timer = None

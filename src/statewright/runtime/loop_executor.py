@@ -19,7 +19,7 @@ from statewright.runtime.effects import Failure, Outcome
 from statewright.runtime.limits import Slots
 from statewright.runtime.scope import Scope
 from statewright.runtime.superstep import Superstep
-from statewright.runtime.worker_threads import DEFAULT_THREADS
+from statewright.runtime.worker_threads import DEFAULT_THREADS, workers
 
 DEFAULT_IN_FLIGHT: Final = 1000
 """How many coroutines of one superstep run at once unless the caller says otherwise."""
@@ -82,6 +82,11 @@ class LoopExecutor:
             await asyncio.wait(running)
         for _ in range(self._held):  # of those that did not come to their end
             self._give_back()
+
+    def abandon(self) -> None:
+        """Give back the places of what still runs; its loop will not. May be called in a finaliser."""
+        for _ in range(self._held):
+            workers.hand_over(self._give_back)
 
     def _start_when_free(self) -> None:
         """Start a task as soon as the limits on the whole tree of calls have a place for it."""

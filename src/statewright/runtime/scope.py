@@ -157,6 +157,12 @@ class Scope:
         slots, self.lent = self.lent, ()
         return slots
 
+    def forgo(self) -> None:
+        """Go on without the slots that were given back for a child, where nothing may wait for them."""
+        self.lending -= 1
+        if not self.lending:
+            self.lent = ()
+
     def begin_attempt(self, attempt: Attempt) -> None:
         """Begin a try of the task: what it counts is counted anew."""
         self.attempt, self._asked = attempt, None

@@ -23,14 +23,17 @@ from statewright.runtime.saving import saved_form
 class StepCommit(Commit):
     """What a superstep, an input or an update from outside saves."""
 
+    # Not the run itself: a saver in memory keeps commits, and would keep all that their runs were given.
     __slots__ = (
         "_before",
-        "_begins",
+        "_end",
         "_migrated",
         "_more",
         "_noted",
+        "_program",
         "_results",
-        "_run",
+        "_run_metadata",
+        "_start",
         "rewritten",
         "spans_supersteps",
     )
@@ -45,10 +48,12 @@ class StepCommit(Commit):
         created_at: datetime,
     ) -> None:
         assert run.line is not None
-        self._run = run
+        self._program = run.program
+        self._run_metadata = run.metadata
         self._before = before
         self._results = results
-        self._begins = not run.claimed
+        self._start = () if run.claimed else started(run)
+        self._end = ended(run, "completed") if source == "loop" and after.at_rest else ()
         self._migrated, run.migrated = run.migrated, None
         self._more: Mapping[str, Any] | None = None
         self._noted = run.take_noted() if run.noted else ()
@@ -76,8 +81,8 @@ class StepCommit(Commit):
             # A migration may have changed anything in place, so its values are stored whole.
             rewritten = self.rewritten if self._migrated is None else changeable_fields(self.checkpoint.values)
             old = self._migrated or before.values
-            return differences(self._run.program, old, self.checkpoint.values, frozenset(rewritten))
-        return deltas(self._run.program, self._results, before.values, self.checkpoint.values)
+            return differences(self._program, old, self.checkpoint.values, frozenset(rewritten))
+        return deltas(self._program, self._results, before.values, self.checkpoint.values)
 
     @property
     def reported(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -90,7 +95,7 @@ class StepCommit(Commit):
     @property
     def metadata(self) -> Mapping[str, Any]:  # pyright: ignore[reportIncompatibleVariableOverride]
         nodes = [result.task.node for result in self._results]
-        return {"nodes": nodes, **self._run.metadata, **(self._more or {})}
+        return {"nodes": nodes, **self._run_metadata, **(self._more or {})}
 
     def note(self, more: Mapping[str, Any] | None) -> None:
         """Keep more with the commit."""
@@ -107,9 +112,7 @@ class StepCommit(Commit):
 
     @property
     def log(self) -> Log | None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        entries = (*(started(self._run) if self._begins else ()), *self._noted)
+        entries = (*self._start, *self._noted)
         if self.source == "loop":
-            entries = (*entries, *stepped(self._results, self.checkpoint.step))
-            if self.checkpoint.at_rest:
-                entries = (*entries, *ended(self._run, "completed"))
+            entries = (*entries, *stepped(self._results, self.checkpoint.step), *self._end)
         return Log(self.run_id, self.created_at, entries) if entries else None

@@ -146,9 +146,18 @@ class Superstep:
         if not was_closed:
             self._tell_inside()
 
+    def abandon(self) -> None:
+        """Like `close`, from anywhere: it takes no lock, so a result may land meanwhile, which no driver reads."""
+        was_closed, self.closed = self.closed, True
+        self.run.closed_step = max(self.run.closed_step, self.checkpoint.step)
+        if self._landing is not None:
+            self._landing.abandon()
+        if not was_closed:
+            self._tell_inside()
+
     def close_and_tell(self) -> None:
-        """Take nothing any more, and have the driver go on: nobody waits for its tasks."""
-        self.close()
+        """Take nothing any more, and have the driver go on: it waits for no task. A signal handler may ask for it."""
+        self.abandon()
         self._on_change()
 
     def follow(self, above: Superstep) -> None:
@@ -162,15 +171,13 @@ class Superstep:
     def telling(self, callback: Callable[[], object]) -> Generator[None]:
         """While the block runs, call back when it begins to end and when it closes; at once if it has."""
         key = object()
-        with self.lock:
-            self._callbacks[key] = callback
+        self._callbacks[key] = callback  # without the lock: a block may end in a finaliser
         try:
             if self.ending or self.closed:
                 callback()
             yield
         finally:
-            with self.lock:
-                self._callbacks.pop(key, None)
+            self._callbacks.pop(key, None)
 
     def _close(self) -> None:
         """Close. The lock is held."""
@@ -187,12 +194,9 @@ class Superstep:
 
     def _tell_inside(self) -> None:
         """Tell the tasks that wait for something, and the graphs that tasks have called."""
-        if self._callbacks:
-            with self.lock:
-                callbacks = list(self._callbacks.values())
-            for callback in callbacks:
-                with suppress(RuntimeError):  # the event loop that it would have woken is closed: nobody waits there
-                    callback()
+        for callback in self._callbacks.copy().values() if self._callbacks else ():
+            with suppress(RuntimeError):  # the event loop that it would have woken is closed: nobody waits there
+                callback()
 
     def task_nodes(self) -> list[NodeProgram]:
         """The node of each task."""

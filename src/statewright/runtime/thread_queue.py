@@ -7,17 +7,19 @@ another process it hears when it renews its lease.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
-from typing import Final, cast
-from weakref import WeakValueDictionary
+from types import TracebackType
+from typing import Final, Self, cast
+from weakref import WeakMethod, WeakValueDictionary
 
 from statewright.checkpoint import Checkpointer, Hold, Lease, Line, add_holder, discard_holder
 from statewright.clock import SystemClock, Timer
 from statewright.errors import Fenced, StorageError
-from statewright.promise import Answered, resolved
+from statewright.promise import Answered, SafeEvent, resolved
 from statewright.runtime.claim import Claim
 from statewright.runtime.control import RunControl
 from statewright.runtime.run import Run
@@ -40,7 +42,7 @@ class Ticket:
     __slots__ = ("called", "on_call")
 
     def __init__(self) -> None:
-        self.called = threading.Event()
+        self.called = SafeEvent()
         """Set when it is worth a look: the one before has left the line, or the holder has let go."""
         self.on_call: Callable[[], object] | None = None
         """Called then, too; from any thread."""
@@ -53,20 +55,35 @@ class Ticket:
 
 class LeaseRenewer:
     """Renews the lease of a run on its thread while its nodes run, and releases it if the run ends without a last
-    write."""
+    write.
+
+    A context manager around the driving of the run.
+    """
 
     def __init__(self, run: Run) -> None:
         self._run = run
         self._ended = False
+        self._process = os.getpid()
         assert run.owner is not None
         assert run.control is not None
         add_holder(run.owner)
         _holders[run.owner] = run.control
-        self._timer: Timer = run.clock.call_later(self._interval, self._due)
+        self._set_timer()
 
-    @property
-    def _interval(self) -> float:
-        return self._run.lease_duration.total_seconds() / 3
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        if kind is GeneratorExit:
+            self._abandon()
+        else:
+            self.end()
+
+    def _set_timer(self) -> None:
+        # Weakly: a clock must not keep a run that was abandoned, or its stream would never be dropped.
+        due = WeakMethod(self._due)
+        seconds = self._run.lease_duration.total_seconds() / 3
+        self._timer: Timer = self._run.clock.call_later(seconds, lambda: _call_if_alive(due))
 
     def _due(self) -> None:
         """Renew the lease; not on the thread of the system clock, which must not wait for a disk."""
@@ -90,10 +107,10 @@ class LeaseRenewer:
                 run.lose_hold()  # its next write is refused, and says why
             except StorageError:
                 pass  # its next write is refused, and says why
-        self._timer = run.clock.call_later(self._interval, self._due)
+        self._set_timer()
 
     def end(self) -> None:
-        """The run has ended. Never waits: it may be called in a finaliser."""
+        """Release the thread, unless the last write of the run has done so."""
         self._ended = True
         self._timer.cancel()
         run = self._run
@@ -103,6 +120,33 @@ class LeaseRenewer:
         discard_holder(cast(str, run.owner))
         leave_queue(run)
         call_first(run)
+
+    def _abandon(self) -> None:
+        """Have another thread release the thread of a run that was dropped, maybe in a finaliser: no lock here.
+
+        Others need not wait for that: the run is no live holder any more, so its lease counts as lapsed.
+        """
+        self._ended = True
+        if self._process == os.getpid():  # not the copy of a run in a forked process: it goes on in the other one
+            discard_holder(cast(str, self._run.owner))
+            workers.hand_over(self.end)
+
+
+def _call_if_alive(method: WeakMethod[Callable[[], None]]) -> None:
+    call = method()
+    if call is not None:
+        call()
+
+
+def _forget_others() -> None:
+    """In a forked process there is nobody who waits, nor anybody who lets go."""
+    global _lock
+    _lock = threading.Lock()
+    _queues.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_others)
 
 
 def _wanted(what: str) -> str:

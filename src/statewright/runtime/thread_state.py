@@ -28,6 +28,7 @@ from statewright.runtime.effects import Effect, Load
 from statewright.runtime.loop import call_namespaces, commit_of, save_commit
 from statewright.runtime.program import HANDLER_SUFFIX
 from statewright.runtime.run import Run
+from statewright.runtime.saver_calls import perform_all
 from statewright.runtime.scope import Scope
 from statewright.runtime.start import fit, load_head, renamed
 from statewright.runtime.step_commit import StepCommit
@@ -45,10 +46,15 @@ def load_saved(run: Run) -> Generator[Effect, Any, SavedCheckpoint | None]:
     return saved
 
 
-def saved_before(run: Run, checkpoint_id: str | None, page: int) -> Iterator[SavedCheckpoint]:
-    """The checkpoints of a branch and its ancestors before one of them, the newest first, read page by page."""
+def saved_history(run: Run, checkpoint_id: str | None, page: int, *, includes_it: bool) -> Iterator[SavedCheckpoint]:
+    """The checkpoints of a branch and its ancestors, the newest first, read page by page.
+
+    With a `checkpoint_id` only those before it, and the checkpoint itself if `includes_it`.
+    """
     saver, line = cast(Checkpointer, run.saver), cast(Line, run.line)
     before = CheckpointId(checkpoint_id) if checkpoint_id is not None else None
+    if before is not None and includes_it:
+        yield cast(SavedCheckpoint, perform_all(run, load_saved(run)))
     while True:
         found: Sequence[SavedCheckpoint] = resolved(
             saver.history(

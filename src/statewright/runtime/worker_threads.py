@@ -2,14 +2,20 @@
 
 Not `concurrent.futures`: its threads are joined when the interpreter exits, so a node that was left running would
 hold up the exit; and a Future per task costs more than the task.
+
+Finalisers, signal handlers and callbacks of the garbage collector interrupt a thread anywhere, also while it holds a
+lock. There nothing may take a lock, wait, or touch a disk: it is handed over (`hand_over`, `Cleanup`) to a thread here.
 """
 
 from __future__ import annotations
 
+import _thread
 import os
+import sys
 import threading
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
+from types import TracebackType
 from typing import Final
 
 Job = Callable[[], object]
@@ -30,6 +36,8 @@ class WorkerThreads:
     def _forget_threads(self) -> None:
         self._jobs: SimpleQueue[Job] = SimpleQueue()
         self._idle = threading.Semaphore(0)
+        self._handed_over: SimpleQueue[Job] = SimpleQueue()
+        self._forwards = False
 
     def submit(self, job: Job) -> None:
         """Run `job` soon. What it raises is reported like any unhandled exception of a thread."""
@@ -38,6 +46,27 @@ class WorkerThreads:
         else:
             first = [job]  # a thread keeps its arguments until it ends: they must not keep the job
             threading.Thread(target=self._work, args=(first,), name="statewright-worker", daemon=True).start()
+
+    def hand_over(self, job: Job) -> None:
+        """Run `job` soon, like `submit`; may be called where no lock may be taken."""
+        self._handed_over.put(job)
+        if not self._forwards:
+            self._forwards = True
+            try:  # not a `threading.Thread`: starting one takes locks, and waits
+                _thread.start_new_thread(self._forward, (self._handed_over,))
+            except RuntimeError:  # the interpreter ends, or there are too many threads: the next call tries again
+                self._forwards = False
+
+    def _forward(self, handed_over: SimpleQueue[Job]) -> None:
+        """Submit what was handed over, for as long as the process lives."""
+        while True:
+            job = handed_over.get()
+            try:
+                self.submit(job)
+            except RuntimeError:  # no thread can be started now
+                if not sys.is_finalizing():
+                    job()
+            del job
 
     def _work(self, first: list[Job]) -> None:
         job: Job | None = first.pop()
@@ -56,3 +85,26 @@ class WorkerThreads:
 
 
 workers: Final = WorkerThreads()
+
+
+class Cleanup:
+    """Calls a function at the end of a block: here, or on another thread if the block ends in a finaliser.
+
+    A generator or coroutine that is suspended in the block, and then dropped, is closed by whoever dropped it last:
+    often the garbage collector, in the middle of anything. `close()` cannot be told from that: a generator that
+    delegates to ours with `yield from`, and is dropped itself, closes ours.
+    """
+
+    __slots__ = ("_call",)
+
+    def __init__(self, call: Job) -> None:
+        self._call = call
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        if kind is GeneratorExit:
+            workers.hand_over(self._call)
+        else:
+            self._call()

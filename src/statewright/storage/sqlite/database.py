@@ -11,19 +11,20 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from pathlib import Path
 from traceback import clear_frames
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
+from weakref import ref
 
 from statewright.checkpoint.serde import Serde
-from statewright.errors import InvalidConfig
-from statewright.promise import Promise
+from statewright.promise import Promise, SafeEvent
 from statewright.runtime.worker_threads import workers
+from statewright.storage.locations import path_of
 from statewright.storage.seal import Seal
 from statewright.storage.sqlite.faults import check_in_place, identity_of, translated
 from statewright.storage.sqlite.known import Known
@@ -74,6 +75,9 @@ class SqliteDatabase:
     times are not. `compress` makes older checkpoints smaller and slower to read.
     """
 
+    _closed = True
+    """Until it is open: `__del__` runs even where `__init__` raises."""
+
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -82,8 +86,8 @@ class SqliteDatabase:
         compress: bool = False,
         serde: Serde | None = None,
     ) -> None:
-        self.path = Path(path)
-        self._location = os.path.abspath(path)  # wherever the process will work later
+        self.path = path_of(path)
+        self._location = os.path.abspath(self.path)  # wherever the process will work later
         self.serde = serde or Serde()
         self.seal = Seal(key, compress=compress)
         self.known = Known()
@@ -91,26 +95,24 @@ class SqliteDatabase:
         self._lock = threading.Lock()
         self._starting = threading.Lock()
         self._queue: deque[_Write[Any]] = deque()
-        self._bell = threading.Event()
+        self._bell = SafeEvent()
         self._writer: threading.Thread | None = None
         self._readers: list[sqlite3.Connection] = []
         self._process = os.getpid()
-        self._closed = False
-        if str(path) in ("", ":memory:"):
-            raise InvalidConfig("A SQLite database needs a file. For threads in memory use InMemorySaver.")
         with self._faults():
             self._connection = self._connect()
             try:
                 prepare(self._connection, self.path, self.seal)
             except BaseException:
-                self._connection.close()
+                _disconnect(self._connection)
                 raise
         self._identity = identity_of(self._location)
+        self._closed = False
 
     @classmethod
     def from_conn_string(cls, conn_string: str, **options: Any) -> Self:
         """The database of a path, or of a URL such as `sqlite:///runs.db`."""
-        return cls(conn_string.removeprefix("sqlite:///"), **options)
+        return cls(conn_string, **options)
 
     def __enter__(self) -> Self:
         return self
@@ -120,6 +122,11 @@ class SqliteDatabase:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self.path)!r})"
+
+    def __del__(self) -> None:
+        """Have another thread close what was dropped: here nothing may be locked, waited for, or written."""
+        if not self._closed and self._process == os.getpid() and not sys.is_finalizing():
+            workers.hand_over(self.close)
 
     def close(self) -> None:
         """Write what waits, and let go of the file. Nothing can be read or written any more."""
@@ -134,7 +141,7 @@ class SqliteDatabase:
                 self._drain()
             self._bell.set()
             for connection in (*self._readers, self._connection):
-                connection.close()
+                _disconnect(connection)
             self._readers.clear()
         if self._writer is not None and self._writer is not threading.current_thread():
             self._writer.join()
@@ -157,7 +164,7 @@ class SqliteDatabase:
             finally:
                 connection.rollback()
                 if self._closed:
-                    connection.close()
+                    _disconnect(connection)
                 else:
                     self._readers.append(connection)
 
@@ -220,17 +227,17 @@ class SqliteDatabase:
     def _start_writer(self) -> None:
         with self._starting:  # not the lock: whoever hands over does not wait for those who write
             if self._writer is None and not self._closed:
-                self._writer = threading.Thread(target=self._write_on, name="statewright-sqlite", daemon=True)
+                self._writer = threading.Thread(
+                    target=_write_on, args=(ref(self), self._bell), name="statewright-sqlite", daemon=True
+                )
                 self._writer.start()
 
-    def _write_on(self) -> None:
-        """What the writer thread does: write whatever waits, until the database is closed."""
-        while not self._closed:
-            self._bell.wait()
-            self._bell.clear()
-            with self._lock:
-                while self._queue:
-                    self._drain()
+    def _write_all(self) -> bool:
+        """Write whatever waits; False if the database is closed."""
+        with self._lock:
+            while self._queue:
+                self._drain()
+        return not self._closed
 
     def _drain(self) -> None:
         """Write what waits as one transaction. The lock is held."""
@@ -307,6 +314,7 @@ class SqliteDatabase:
         except BaseException:
             connection.close()
             raise
+        _connections.add(connection)
         return connection
 
     def _check_process(self) -> None:
@@ -316,9 +324,8 @@ class SqliteDatabase:
         with _after_fork:
             if self._process == os.getpid():
                 return
-            _inherited.append((self._connection, self._readers))
             self._readers, self._writer, self._queue = [], None, deque()
-            self._lock, self._starting, self._bell = threading.Lock(), threading.Lock(), threading.Event()
+            self._lock, self._starting, self._bell = threading.Lock(), threading.Lock(), SafeEvent()
             self._connection = self._connect()
             self.known.forget()
             self._process = os.getpid()  # last: until then other threads wait
@@ -335,7 +342,24 @@ class SqliteDatabase:
             raise ours from error
 
 
+def _write_on(database: ref[SqliteDatabase], bell: SafeEvent) -> None:
+    """Write whatever waits, until the database is closed. The thread that does so must not keep the database."""
+    while True:
+        bell.wait()
+        bell.clear()
+        open_database = database()
+        if open_database is None or not open_database._write_all():  # pyright: ignore[reportPrivateUsage]
+            return
+        del open_database
+
+
+def _disconnect(connection: sqlite3.Connection) -> None:
+    connection.close()
+    _connections.discard(connection)
+
+
 _CLOSED: Final = "it was closed"
 _after_fork = threading.Lock()
-_inherited: list[Any] = []
-"""Connections of a parent process: kept, because closing them would release its locks."""
+_connections: set[sqlite3.Connection] = set()
+"""All that are open. Kept here because a connection that is collected as garbage is closed there and then, which
+touches the disk; and in a forked process closing those of its parent would release the locks of that."""

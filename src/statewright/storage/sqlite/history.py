@@ -24,6 +24,8 @@ from statewright.storage.sqlite.places import LAST_NUMBER, Interval, head_of, li
 from statewright.storage.sqlite.statements import statements
 
 Changes = Mapping[str, Any]
+UNREADABLE: Final = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError)
+"""What decoding raises for what was changed."""
 ADD, MERGE, SET, GONE = range(4)
 """What an entry of a growing field says."""
 Growth = tuple[int, int, Any]
@@ -43,6 +45,13 @@ class _Part(NamedTuple):
     recent: Sequence[Changes]
 
 
+class State(NamedTuple):
+    """The state of a checkpoint that was read before."""
+
+    place: int
+    values: Values
+
+
 class HistoryReader:
     """Reads checkpoints over one connection, which sees one state of the database."""
 
@@ -54,9 +63,10 @@ class HistoryReader:
     # -- states
 
     def state_at(self, place: int, *, fields: frozenset[str] | None = None) -> Values:
-        """The state of a checkpoint; of some fields alone if they are named."""
+        """The state of a checkpoint; of some fields alone if they are named, and then nothing that others gained is
+        read."""
         values: Values = {}
-        for part in reversed(list(self._parts(place))):
+        for part in reversed(list(self._parts(place, fields))):
             if part.base is not None:
                 based, apart = part.base
                 values = {**{name: one for name, one in values.items() if name in apart}, **based}
@@ -80,8 +90,8 @@ class HistoryReader:
             return frozenset()
         return frozenset(self._value(row[1]))
 
-    def _parts(self, place: int) -> Iterator[_Part]:
-        """What is needed for a state, the newest interval first."""
+    def _parts(self, place: int, fields: frozenset[str] | None) -> Iterator[_Part]:
+        """What is needed for a state, the newest interval first; of growing fields only those that are named."""
         apart: frozenset[str] | None = None
         settled = set[str]()
         for interval in path_to(self._connection, place):
@@ -91,10 +101,10 @@ class HistoryReader:
                 recent = [{field: one for field, one in changes.items() if field in wanted} for changes in recent]
             end = self._end_of_segments(interval)
             base, changes = (None, []) if apart is not None or end is None else self._segments(interval, end)
-            growth = self._growth(interval, end, settled) if end is not None else {}
+            growth = self._growth(interval, end, settled, fields) if end is not None else {}
             yield _Part(base, changes, growth, recent)
             apart = apart if apart is not None else base[1] if base is not None else None
-            if apart is not None and apart <= settled:
+            if apart is not None and (apart if fields is None else apart & fields) <= settled:
                 return
 
     def _end_of_segments(self, interval: Interval) -> int | None:
@@ -119,10 +129,13 @@ class HistoryReader:
                 return (values, frozenset(apart)), found[::-1]
         return None, found[::-1]
 
-    def _growth(self, interval: Interval, end: int, settled: set[str]) -> dict[str, list[Growth]]:
+    def _growth(
+        self, interval: Interval, end: int, settled: set[str], fields: frozenset[str] | None
+    ) -> dict[str, list[Growth]]:
         """What growing fields gained in an interval; fields that were set anew in it are settled then."""
         growth: dict[str, list[Growth]] = {}
-        for field in self._fields(interval.line) - settled:
+        wanted = self._fields(interval.line) - settled
+        for field in wanted if fields is None else wanted & fields:
             entries: list[list[Growth]] = []
             rows = self._connection.execute(_GROWN, (interval.line, field, interval.first, number_of(end)))
             for whole, body in rows:
@@ -148,15 +161,23 @@ class HistoryReader:
         (found,) = self.checkpoints([place], line)
         return found
 
-    def checkpoints(self, places: Sequence[int], line: Line) -> list[SavedCheckpoint]:
-        """Checkpoints of one path, the newest first as they are given."""
-        return list(reversed([*self._rolled(list(reversed(places)), line)])) if places else []
+    def checkpoints(self, places: Sequence[int], line: Line, child: State | None = None) -> list[SavedCheckpoint]:
+        """Checkpoints of one path, the newest first as they are given.
 
-    def _rolled(self, places: Sequence[int], line: Line) -> Iterator[SavedCheckpoint]:
+        `child` is a checkpoint whose parent is the newest of them, if its state is known: what older ones have in
+        common with it is not read again.
+        """
+        return list(reversed([*self._rolled(list(reversed(places)), line, child)])) if places else []
+
+    def _rolled(self, places: Sequence[int], line: Line, child: State | None) -> Iterator[SavedCheckpoint]:
         """Checkpoints of one path, the oldest first: the state of the first one, and the changes since."""
-        values = self.state_at(places[0])
+        later = [*places[1:], child.place] if child is not None else places[1:]
         controls = self.controls(places)
-        changes = self.changes_by_place(places[1:])
+        changes = self.changes_by_place(later)
+        if child is None:
+            values = self.state_at(places[0])
+        else:
+            values = self._state_before(places[0], child, [changes.get(place, {}) for place in later])
         known = self._known(places)
         for position, place in enumerate(places):
             if position:
@@ -166,6 +187,26 @@ class HistoryReader:
             if parent is not None and parent not in controls:
                 controls.update(self.controls([parent]))
             yield self._saved(line, controls[place], controls.get(parent or -1), values, known.get(place, ()))
+
+    def _state_before(self, place: int, child: State, since: Sequence[Changes]) -> Values:
+        """The state of a checkpoint, from that of a later one and all changes in between.
+
+        Fields that did not change, or only gained items at their end, are taken from there; only others are read.
+        """
+        gained: dict[str, int] = {}
+        replaced = set[str]()
+        for changes in since:
+            for field, change in changes.items():
+                if type(change) is Added:
+                    gained[field] = gained.get(field, 0) + len(change.items)
+                else:
+                    replaced.add(field)
+        replaced.update(field for field in gained if not isinstance(child.values.get(field), list))
+        read = self.state_at(place, fields=frozenset(replaced)) if replaced else {}
+        for field, value in child.values.items():
+            if field not in replaced:
+                read[field] = value[: len(value) - gained[field]] if field in gained else value
+        return read
 
     def _saved(
         self, line: Line, own: _Controlled, parent: _Controlled | None, values: Values, known: Sequence[Entry]

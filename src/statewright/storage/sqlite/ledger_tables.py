@@ -18,12 +18,11 @@ from statewright.errors import DamagedDatabase, InvalidConfig, SerdeError, sugge
 from statewright.runs import Column, Record, Run, columns_of
 from statewright.runs.records.record import R
 from statewright.storage.seal import Seal
+from statewright.storage.sqlite.history import UNREADABLE
 
 Convert = Callable[[Any], Any]
 _AS_THEY_ARE: Final = ("text", "integer", "real")
 """Kinds of columns whose values SQLite keeps as they are."""
-UNREADABLE: Final = (TypeError, ValueError, LookupError, AttributeError, OverflowError, RecursionError)
-"""What decoding raises for bytes that were changed."""
 
 
 _WHOLE_INPUT: Final = 'ifnull("input", (SELECT body FROM run_inputs WHERE run = "workflow_runs"."id"))'

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import islice
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from statewright.checkpoint import (
     Commit,
@@ -19,6 +20,7 @@ from statewright.checkpoint import (
     PrunePolicy,
     SavedCheckpoint,
     ThreadEntry,
+    Values,
     checked_lease,
 )
 from statewright.checkpoint.forms import instant_of, made_log
@@ -29,7 +31,7 @@ from statewright.events import Event, Log
 from statewright.ids import CheckpointId
 from statewright.promise import Answered, Promise
 from statewright.storage.sqlite.commits import Encoder, Job, Writer, check_hold, has_moved
-from statewright.storage.sqlite.history import HistoryReader
+from statewright.storage.sqlite.history import UNREADABLE, HistoryReader, State
 from statewright.storage.sqlite.known import Thread
 from statewright.storage.sqlite.places import (
     LAST_NUMBER,
@@ -62,6 +64,8 @@ class SqliteSaver(View):
         self._writer = Writer(Encoder(self.database.serde, self.database.seal), self.database.known)
         self._ahead: dict[str, Promise[Any]] = {}
         """By thread, the last commit that a run has not waited for: who reads the thread does."""
+        self._page_end: _PageEnd | None = None
+        self._process = os.getpid()
 
     @property
     def serde(self) -> Serde:
@@ -79,6 +83,7 @@ class SqliteSaver(View):
         job = self._writer.commit_job(commit, [*beside, *also])
         if not commit.overlaps:
             return self._written(job)
+        self._forget_parent()
         promise = self._ahead[commit.line.thread_id] = self.database.hand_over(job)
         if len(self._ahead) > _MOST_AHEAD:
             self._ahead = {thread: one for thread, one in self._ahead.items() if not one.done()}
@@ -194,20 +199,14 @@ class SqliteSaver(View):
     ) -> Answered[Sequence[SavedCheckpoint]]:
         def read(connection: sqlite3.Connection) -> Sequence[SavedCheckpoint]:
             line = Line(thread_id, namespace, branch or "main")
-            found = iter(self._ancestry(connection, line) if branch is not None else self._all(connection, line))
-            if before is not None:
-                found = _after(connection, found, before, line)
-            return self._shown(connection, islice(found, limit), line)
+            if branch is not None:
+                places = _ancestry(connection, line, before)
+            else:
+                places = iter(self._all(connection, line))
+                places = places if before is None else _after(connection, places, before, line)
+            return self._shown(connection, islice(places, limit), line, before, is_page=limit is not None)
 
         return self._read(read, thread_id)
-
-    def _ancestry(self, connection: sqlite3.Connection, line: Line) -> Iterator[int]:
-        """The places of a branch and its ancestors, the newest first."""
-        number = find_line(connection, line)
-        head = head_of(connection, number) if number is not None else None
-        for interval in path_to(connection, head[0]) if head is not None else ():
-            for one in range(interval.last, interval.first - 1, -1):
-                yield place_of(interval.line, one)
 
     def _all(self, connection: sqlite3.Connection, line: Line) -> list[int]:
         """The places of all checkpoints of a namespace, the newest first."""
@@ -217,15 +216,40 @@ class SqliteSaver(View):
             found.extend(reader.ages(number))
         return [place for _, _, place in sorted(found, reverse=True)]
 
-    def _shown(self, connection: sqlite3.Connection, places: Iterable[int], line: Line) -> list[SavedCheckpoint]:
+    def _shown(
+        self,
+        connection: sqlite3.Connection,
+        places: Iterable[int],
+        line: Line,
+        before: CheckpointId | None,
+        *,
+        is_page: bool,
+    ) -> list[SavedCheckpoint]:
         """The checkpoints at places, in their order. Those that follow each other are made from each other."""
         branches = dict(lines_of(connection, line.thread_id, line.namespace))
         reader = self._reader(connection)
+        child = self._end_of_page(line, before)
         shown: list[SavedCheckpoint] = []
         for stretch in _stretches(places, reader.parent_of):
-            saved = reader.checkpoints(stretch, line)
+            if child is not None and reader.parent_of(child.place) != stretch[0]:
+                child = None
+            saved = reader.checkpoints(stretch, line, child)
             shown.extend(_with_branch(one, branches[line_of(place)]) for one, place in zip(saved, stretch, strict=True))
+            child = None
+            if is_page:
+                self._page_end = _PageEnd(line.thread_id, line.namespace, saved[-1].id, stretch[-1], _own(saved[-1]))
         return shown
+
+    def _end_of_page(self, line: Line, before: CheckpointId | None) -> State | None:
+        """The checkpoint where the page that was read last has ended, if the next page is wanted now.
+
+        A page needs the state of its oldest checkpoint. Made from that of the page before, it costs what is on the
+        page; read from the file each time, a long history would cost the square of its length.
+        """
+        end = self._page_end
+        if end is None or before is None or end[:3] != (line.thread_id, line.namespace, before):
+            return None
+        return State(end.place, end.values)
 
     def threads(self, *, prefix: str = "", limit: int | None = None) -> Answered[Sequence[ThreadEntry]]:
         bounds = (prefix, prefix, -1 if limit is None else limit)
@@ -273,6 +297,7 @@ class SqliteSaver(View):
 
         What this process has committed to the thread is there: a run may have ended without waiting for it.
         """
+        self._forget_parent()
         read = _looking_for_damage(read, thread_id)
         ahead = self._ahead.get(thread_id) if thread_id is not None else None
         if ahead is not None and ahead.done():
@@ -283,6 +308,11 @@ class SqliteSaver(View):
             ahead.wait()
         with self.database.read() as connection:
             return read(connection)
+
+    def _forget_parent(self) -> None:
+        """After a fork, do not wait for commits that were under way: the thread that writes them is in the parent."""
+        if self._process != os.getpid():
+            self._ahead, self._process = {}, os.getpid()
 
     def _reader(self, connection: sqlite3.Connection) -> HistoryReader:
         return HistoryReader(connection, self.database.serde, self.database.seal)
@@ -296,11 +326,29 @@ def _looking_for_damage(
     def careful(connection: sqlite3.Connection) -> T:
         try:
             return read(connection)
-        except (TypeError, AttributeError, LookupError, ValueError) as error:
+        except UNREADABLE as error:
             whose = "a thread" if thread_id is None else f"thread {thread_id!r}"
             raise DamagedDatabase(f"what is stored of {whose} is not what was written: {error}") from error
 
     return careful
+
+
+class _PageEnd(NamedTuple):
+    """The last checkpoint of a page of history, which never changes."""
+
+    thread_id: str
+    namespace: str
+    checkpoint_id: CheckpointId
+    place: int
+    values: Values
+
+
+def _own(saved: SavedCheckpoint) -> Values:
+    """The state of a checkpoint, in lists of our own: users may change those that they got."""
+    values: Values = {}
+    for name, value in saved.checkpoint.values.items():
+        values[name] = value.copy() if isinstance(value, list | dict | set) else value
+    return values
 
 
 def _events(plain: Sequence[Any], thread_id: str, run_id: str, number: int) -> list[Event]:
@@ -334,6 +382,30 @@ def _after(connection: sqlite3.Connection, places: Iterator[int], before: Checkp
     if not any(place in wanted for place in places):
         raise CheckpointNotFound(f"Thread {line.thread_id!r} has no checkpoint {before!r}. List its history.")
     return places
+
+
+def _ancestry(connection: sqlite3.Connection, line: Line, before: CheckpointId | None) -> Iterator[int]:
+    """The places of a branch and its ancestors, the newest first; those that come after a checkpoint if one is named.
+
+    Raises CheckpointNotFound if it is not among them.
+    """
+    number = find_line(connection, line)
+    head = head_of(connection, number) if number is not None else None
+    path = iter(path_to(connection, head[0]) if head is not None else ())
+    if before is not None:
+        numbers = [one for one, _ in lines_of(connection, line.thread_id, line.namespace)]
+        known = {find_place(connection, one, before) for one in numbers}
+        for interval in path:
+            first, last = interval.places
+            place = next((one for one in known if one is not None and first <= one <= last), None)
+            if place is not None:
+                yield from range(place - 1, first - 1, -1)
+                break
+        else:
+            raise CheckpointNotFound(f"Thread {line.thread_id!r} has no checkpoint {before!r}. List its history.")
+    for interval in path:
+        first, last = interval.places
+        yield from range(last, first - 1, -1)
 
 
 def _stretches(places: Iterable[int], parent_of: Callable[[int], int | None]) -> Iterator[list[int]]:

@@ -42,7 +42,7 @@ class View:
     @classmethod
     def from_conn_string(cls, conn_string: str, **options: Any) -> Self:
         """The face of the database at a path, or at a URL such as `sqlite:///runs.db`."""
-        return cls(conn_string.removeprefix("sqlite:///"), **options)
+        return cls(conn_string, **options)
 
     def __enter__(self) -> Self:
         return self

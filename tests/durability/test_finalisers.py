@@ -1,0 +1,24 @@
+"""Whatever is dropped takes no lock in its finaliser, waits for nothing, and leaves nothing held."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).with_name("finalisers.py")
+SIZE = "full" if os.environ.get("STATEWRIGHT_FULL") == "1" else "small"
+GUARD = 900 if SIZE == "full" else 300
+"""Seconds after which it is taken that something hangs."""
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+def test_a_finaliser_takes_no_lock_whatever_is_held_while_it_runs(kind: str) -> None:
+    command = [sys.executable, "-X", "faulthandler", str(SCRIPT), kind, SIZE]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=GUARD, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("dropped "), done.stdout
+    assert "Exception ignored" not in done.stderr, done.stderr
