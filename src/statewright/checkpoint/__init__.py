@@ -27,9 +27,12 @@ from statewright.checkpoint.model import (
     Values,
 )
 from statewright.checkpoint.retention import Pruned, PrunePolicy, ThreadEntry
+from statewright.checkpoint.workspaces import WorkspaceCheckpointer, check_workspace
+from statewright.ids import DEFAULT_WORKSPACE
 from statewright.promise import Answered
 
 __all__ = [
+    "DEFAULT_WORKSPACE",
     "NO_ARG",
     "NO_JOINS",
     "Answered",
@@ -57,5 +60,7 @@ __all__ = [
     "TimeLimit",
     "TimedTask",
     "Values",
+    "WorkspaceCheckpointer",
+    "check_workspace",
     "stored_as",
 ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Hashable
 from contextlib import contextmanager, suppress
 from typing import Final, cast
 from weakref import WeakValueDictionary
@@ -29,7 +29,7 @@ LONGEST_LOOK: Final = 0.5
 
 _holders: WeakValueDictionary[str, RunControl] = WeakValueDictionary()
 """The controls of the runs of this process that hold a thread, by owner."""
-_queues: dict[tuple[int, str], deque[Ticket]] = {}
+_queues: dict[tuple[Hashable, str], deque[Ticket]] = {}
 """Those of this process who wait for a thread, in the order in which they came."""
 _lock = threading.Lock()
 
@@ -105,6 +105,12 @@ def _thread(run: Run) -> str:
     return cast(Line, run.line).thread_id
 
 
+def _queue_key(run: Run) -> tuple[Hashable, str]:
+    """Identify the thread among all threads of the process: savers of the same data and workspace share queues."""
+    saver = _saver(run)
+    return getattr(saver, "scope", id(saver)), _thread(run)
+
+
 def may_wait(run: Run, busy: ThreadBusy | CheckpointConflict) -> bool:
     """Whether the run should try again, rather than be refused. Asks the holder to stop if the run says so."""
     if run.on_busy == "reject" or run.claimed:
@@ -122,7 +128,7 @@ def may_wait(run: Run, busy: ThreadBusy | CheckpointConflict) -> bool:
 @contextmanager
 def in_line(run: Run) -> Generator[Ticket]:
     """While the block runs, have a place among those who wait for the thread; gives the ticket."""
-    ticket, key = Ticket(), (id(run.saver), _thread(run))
+    ticket, key = Ticket(), _queue_key(run)
     with _lock:
         _queues.setdefault(key, deque()).append(ticket)
     try:
@@ -139,7 +145,7 @@ def in_line(run: Run) -> Generator[Ticket]:
 def call_first(run: Run) -> None:
     """Let the one who is first in line for the thread look at it now."""
     with _lock:
-        queue = _queues.get((id(run.saver), _thread(run)))
+        queue = _queues.get(_queue_key(run))
         ticket = queue[0] if queue else None
     if ticket is not None:
         ticket.call()
@@ -148,7 +154,7 @@ def call_first(run: Run) -> None:
 def is_first(run: Run, ticket: Ticket) -> bool:
     """Whether it is the turn of the one with the ticket."""
     with _lock:
-        return _queues[id(run.saver), _thread(run)][0] is ticket
+        return _queues[_queue_key(run)][0] is ticket
 
 
 def lease_of(run: Run) -> Answered[Lease | None]:

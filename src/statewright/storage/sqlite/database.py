@@ -13,7 +13,7 @@ import os
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Hashable
 from contextlib import contextmanager
 from pathlib import Path
 from traceback import clear_frames
@@ -88,6 +88,8 @@ class SqliteDatabase:
         self.seal = Seal(key, compress=compress)
         self.known = Known()
         """What was written lately; used under the lock of the writer alone."""
+        self.ahead: dict[tuple[str, str], Promise[Any]] = {}
+        """By workspace and id of a thread, the last commit that a run has not waited for: who reads the thread does."""
         self._lock = threading.Lock()
         self._starting = threading.Lock()
         self._queue: deque[_Write[Any]] = deque()
@@ -106,6 +108,11 @@ class SqliteDatabase:
                 self._connection.close()
                 raise
         self._identity = identity_of(self._location)
+
+    @property
+    def scope(self) -> Hashable:
+        """Equal for databases of this process that have the same file open."""
+        return self._identity or self._location
 
     @classmethod
     def from_conn_string(cls, conn_string: str, **options: Any) -> Self:
@@ -187,6 +194,12 @@ class SqliteDatabase:
 
         workers.submit(call)
         return promise
+
+    def unsaved_of(self, thread: tuple[str, str]) -> Promise[Any] | None:
+        """Find the last commit to a thread, given by its workspace and id, if it is still on its way to the disk."""
+        self._check_process()
+        promise = self.ahead.get(thread)
+        return None if promise is None or promise.done() else promise
 
     # -- writing
 
@@ -321,6 +334,7 @@ class SqliteDatabase:
             self._lock, self._starting, self._bell = threading.Lock(), threading.Lock(), threading.Event()
             self._connection = self._connect()
             self.known.forget()
+            self.ahead = {}
             self._process = os.getpid()  # last: until then other threads wait
 
     @contextmanager
