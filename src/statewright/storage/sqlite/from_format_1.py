@@ -49,7 +49,8 @@ def _report(connection: sqlite3.Connection, shared: list[tuple[str, str]]) -> No
 
 _HAS_RUNS: Final = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'workflow_runs'"
 _SHARED: Final = (
-    "SELECT name, group_concat(DISTINCT workspace_id) FROM threads JOIN workflow_runs ON workflow_runs.thread_id = name "
+    "SELECT name, group_concat(DISTINCT workspace_id) FROM threads "
+    "JOIN workflow_runs ON workflow_runs.thread_id = name "
     "GROUP BY name HAVING count(DISTINCT workspace_id) > 1"
 )
 _COPY: Final = (

@@ -66,9 +66,7 @@ def find_line(connection: sqlite3.Connection, workspace: str, line: Line) -> int
 _LINE: Final = _SQL["line"]
 
 
-def lines_of(
-    connection: sqlite3.Connection, workspace: str, thread_id: str, namespace: str
-) -> list[tuple[int, str]]:
+def lines_of(connection: sqlite3.Connection, workspace: str, thread_id: str, namespace: str) -> list[tuple[int, str]]:
     """The lines of a namespace of a thread, with their branches, in the order in which they came to be."""
     return connection.execute(_LINES, (workspace, thread_id, namespace)).fetchall()
 

@@ -146,9 +146,7 @@ class SqliteSaver(View):
     def prune(self, policy: PrunePolicy, *, thread_id: str | None = None, dry_run: bool = False) -> Answered[Pruned]:
         def job(connection: sqlite3.Connection) -> Pruned:
             pruner = Pruner(connection, self.database.serde, self.database.seal)
-            counts = [
-                pruner.prune(thread, policy, dry_run=dry_run) for thread in self._numbers(connection, thread_id)
-            ]
+            counts = [pruner.prune(thread, policy, dry_run=dry_run) for thread in self._numbers(connection, thread_id)]
             self.database.known.forget()
             return Pruned(sum(1 for count in counts if count), sum(counts))
 
