@@ -41,7 +41,7 @@ def _report(connection: sqlite3.Connection, shared: list[tuple[str, str]]) -> No
             "Thread %r was advanced by runs of several workspaces (%s). It belongs to workspace %r now, whose run was "
             "the first; in the others its id is free, and their runs on it cannot go on.",
             thread_id,
-            workspaces,
+            workspaces.replace(",", ", "),
             owner,
             extra={"thread_id": thread_id, "workspace_id": owner},
         )
