@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import os
 import time
-from typing import Any, NewType
+from typing import Any, Final, NewType
 
 ThreadId = NewType("ThreadId", str)
 """A line of checkpoints: one conversation. Chosen by the caller."""
@@ -22,6 +22,8 @@ TaskId = NewType("TaskId", str)
 """32 hexadecimal digits: a hash of the commit that made the task due, and of its position there."""
 InterruptId = NewType("InterruptId", str)
 """32 hexadecimal digits: a hash of the task and of the ordinal or key of the question."""
+DEFAULT_WORKSPACE: Final = "default"
+"""The workspace of the library, of the command line, and of a service that asks nobody for a key."""
 
 
 def digest(*parts: object) -> str:

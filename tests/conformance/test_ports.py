@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
 from statewright import InMemoryCache, InMemorySaver, InMemoryStore
 from statewright.storage.sqlite.cache import SqliteCache
 from statewright.storage.sqlite.database import SqliteDatabase
+from statewright.storage.sqlite.saver import SqliteSaver
 from statewright.storage.sqlite.store import SqliteStore
-from statewright.testing import CacheConformance, CheckpointerConformance, StoreConformance
+from statewright.testing import CacheConformance, StoreConformance, WorkspaceCheckpointerConformance
 
 
-class TestInMemorySaver(CheckpointerConformance):
+class TestInMemorySaver(WorkspaceCheckpointerConformance):
     def make_saver(self) -> InMemorySaver:
         return InMemorySaver()
 
@@ -38,6 +41,17 @@ class OnSqlite:
     def _open(self, tmp_path: Path) -> Iterator[None]:
         with SqliteDatabase(tmp_path / "runs.db") as self.database:
             yield
+
+
+class TestSqliteSaver(WorkspaceCheckpointerConformance):
+    @pytest.fixture(autouse=True)
+    def _open(self, tmp_path: Path) -> Iterator[None]:
+        self.folder = tmp_path
+        with ExitStack() as self.opened:
+            yield
+
+    def make_saver(self) -> SqliteSaver:
+        return self.opened.enter_context(SqliteSaver(self.folder / f"{uuid4().hex}.db"))  # a test may make several
 
 
 class TestSqliteStore(OnSqlite, StoreConformance):

@@ -1253,7 +1253,7 @@ class Books:
         return sorted({line[0] for line in self._lines} - self._done)
 
 
-_LINES: Final = "SELECT threads.name, namespace, branch FROM lines JOIN threads ON threads.id = lines.thread"
+_LINES: Final = "SELECT threads.thread_id, namespace, branch FROM lines JOIN threads ON threads.id = lines.thread"
 _ORPHANS: Final = {
     **{
         table: f"SELECT place FROM {table} WHERE place >> 32 NOT IN (SELECT id FROM lines)"
@@ -1263,7 +1263,7 @@ _ORPHANS: Final = {
     "events": "SELECT place FROM events WHERE place >> 32 NOT IN (SELECT id FROM runs)",
     "lines": "SELECT id FROM lines WHERE thread NOT IN (SELECT id FROM threads)",
     "runs": "SELECT id FROM runs WHERE thread NOT IN (SELECT id FROM threads)",
-    "threads": "SELECT name FROM threads WHERE id NOT IN (SELECT thread FROM lines)",
+    "threads": "SELECT thread_id FROM threads WHERE id NOT IN (SELECT thread FROM lines)",
 }
 
 

@@ -427,8 +427,49 @@ async def test_what_belongs_to_others_is_not_there(place: Places) -> None:
         assert (await service.waits("other")).total == 0
         with pytest.raises(NotFound):
             await service.threads.state("other", run.thread_id)
+
+
+async def test_the_same_thread_id_names_another_thread_in_another_workspace(place: Places) -> None:
+    def talks(state: State) -> State:
+        return {"log": [len(state.get("log", ()))]}
+
+    async with serving(place, chain("asks", asks), chain("talks", talks)) as service:
+        waiting = await run_to_rest(service, "asks", thread_id="t")
         with pytest.raises(NotFound):
-            await service.start("other", StartRun(graph="asks", thread_id=run.thread_id))
+            await service.threads.history("other", "t")
+        started = [
+            await service.start_and_wait("other", StartRun(graph="talks", thread_id="t"), PATIENCE) for _ in range(2)
+        ]
+        assert [one.run.output["log"] for one in started] == [[0], [0, 1]]
+        assert (await service.threads.state("other", "t"))["values"]["log"] == [0, 1]
+        assert (await service.threads.state(WS, "t"))["tasks"][0]["name"] == "asks"
+        await service.threads.update("other", "t", {"log": ["edited"]}, as_node="talks")
+        assert len(await service.threads.history("other", "t")) > len(await service.threads.history(WS, "t"))
+        assert (await service.state("other", started[0].run.id))["log"] == [0]
+        assert (await service.run(WS, waiting.id)).status is RunStatus.WAITING
+        [wait] = (await service.waits(WS)).items
+        await service.answer(WS, waiting.id, {wait.interrupt_id: "yes"})
+        assert (await until(lambda: _ended(service, waiting.id))).status is RunStatus.COMPLETED
+
+
+async def test_a_failed_run_is_tried_again_though_another_workspace_goes_on_with_a_thread_of_that_id(
+    place: Places,
+) -> None:
+    broken = [True]
+
+    def fails(state: State) -> State:
+        if broken[0]:
+            raise ValueError("no luck")
+        return {"log": ["mended"]}
+
+    async with serving(place, chain("fails", fails), chain("three", first)) as service:
+        failed = await run_to_rest(service, "fails", thread_id="t")
+        assert failed.status is RunStatus.FAILED
+        await service.start_and_wait("other", StartRun(graph="three", thread_id="t"), PATIENCE)
+        broken.clear()
+        broken.append(False)
+        await service.retry(WS, failed.id)
+        assert (await until(lambda: _ended(service, failed.id))).output["log"] == ["mended"]
 
 
 async def test_runs_are_found_by_what_they_are(place: Places) -> None:
@@ -524,16 +565,17 @@ async def test_a_run_waits_for_a_run_that_it_has_started(place: Places) -> None:
         assert (child.status, child.source) == (RunStatus.COMPLETED, f"run:{run.id}")
 
 
-async def test_a_child_gets_no_thread_of_another_workspace(place: Places) -> None:
+async def test_a_child_gets_the_thread_of_its_own_workspace(place: Places) -> None:
     def parent(state: State, runtime: Runtime[Any]) -> State:
-        return {"log": [runtime.start_run("three", {"n": 41}, thread_id="theirs")["n"]]}
+        return {"log": [runtime.start_run("three", {"n": 41}, thread_id="same")["n"]]}
 
-    async with serving(place, chain("parent", parent), chain("three", first, second)) as service:
-        await service.start("other", StartRun(graph="three", thread_id="theirs"))
+    async with serving(place, chain("parent", parent), chain("three", first, second), chain("asks", asks)) as service:
+        held = (await service.start_and_wait("other", StartRun(graph="asks", thread_id="same"), PATIENCE)).run
         run = await run_to_rest(service, "parent")
-        assert run.status is RunStatus.FAILED
-        assert "There is no thread 'theirs'." in run.error["message"]
-        assert (await service.runs(WS, RunFilter(parent_id=run.id))).total == 0
+        assert (await until(lambda: _ended(service, run.id))).output == {"log": [42]}
+        [child] = (await service.runs(WS, RunFilter(parent_id=run.id))).items
+        assert (child.workspace_id, child.thread_id) == (WS, "same")
+        assert (await service.run("other", held.id)).status is RunStatus.WAITING
 
 
 async def test_a_failed_child_fails_its_parent_with_a_word_of_why(place: Places) -> None:

@@ -62,7 +62,7 @@ def check_known(values: Values) -> None:
 def crew_of(network: Network[Any], runtime: Runtime[Any]) -> Crew:
     """The agents that the present run can call. Runs on one thread follow each other, and a call has its namespace."""
     info = runtime.execution_info
-    return network.roster.crew(f"{info.thread_id or info.run_id}|{info.namespace}")
+    return network.roster.crew(f"{info.workspace!r}|{info.thread_id or info.run_id}|{info.namespace}")
 
 
 def called_with(network: Network[Any], state: Values, runtime: Runtime[Any], agent: Agent | None = None) -> AgentCall:

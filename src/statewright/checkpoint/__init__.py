@@ -36,9 +36,12 @@ from statewright.checkpoint.model import (
     Values,
 )
 from statewright.checkpoint.retention import Pruned, PrunePolicy, ThreadEntry
+from statewright.checkpoint.workspaces import WorkspaceCheckpointer, check_workspace
+from statewright.ids import DEFAULT_WORKSPACE
 from statewright.promise import Answered
 
 __all__ = [
+    "DEFAULT_WORKSPACE",
     "NO_ARG",
     "NO_JOINS",
     "Answered",
@@ -66,7 +69,9 @@ __all__ = [
     "TimeLimit",
     "TimedTask",
     "Values",
+    "WorkspaceCheckpointer",
     "add_holder",
+    "check_workspace",
     "checked_lease",
     "discard_holder",
     "is_holder_gone",

@@ -7,7 +7,8 @@ commit does not depend on the size of the state.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import fields, replace
 from datetime import UTC, datetime
 from itertools import chain, islice
@@ -16,10 +17,11 @@ from typing import Any, Self
 from statewright.checkpoint.holders import checked_lease
 from statewright.checkpoint.model import Commit, Hold, Lease, Line, Pending, SavedCheckpoint, Source
 from statewright.checkpoint.retention import Pruned, PrunePolicy, ThreadEntry
+from statewright.checkpoint.workspaces import check_workspace
 from statewright.clock import Duration
 from statewright.errors import CheckpointConflict, CheckpointNotFound, Fenced, JournalConflict, ThreadBusy
 from statewright.events import Event, Log
-from statewright.ids import CheckpointId
+from statewright.ids import DEFAULT_WORKSPACE, CheckpointId
 
 
 class _Thread:
@@ -91,15 +93,41 @@ class _Thread:
 
 
 class InMemorySaver:
-    """Keeps the checkpoints of threads in a dict; safe to use from several threads."""
+    """Keeps the checkpoints of threads in a dict; safe to use from several threads.
 
-    def __init__(self, *, lease: Duration | None = None) -> None:
+    `for_workspace` gives a saver of the same data with the threads of another workspace.
+    """
+
+    def __init__(self, *, workspace: str = DEFAULT_WORKSPACE, lease: Duration | None = None) -> None:
         """`lease` is how long runs hold their threads after each write; 60 seconds if not given."""
         self.lease_duration = checked_lease(lease)
-        self._threads: dict[str, _Thread] = {}
         self._lock = threading.Lock()
         self._page_end: tuple[int, CheckpointId | None, CheckpointId | None] | None = None
         """Where the page of history that was read last has ended: the next one goes on from there."""
+        self._spaces: dict[str, dict[str, _Thread]] = {}
+        """The threads of each workspace."""
+        self._bind(workspace)
+
+    def _bind(self, workspace: str) -> None:
+        self.workspace = check_workspace(workspace)
+        with self._lock:
+            self._threads = self._spaces.setdefault(workspace, {})
+
+    @property
+    def scope(self) -> Hashable:
+        """Equal for savers of the same data and workspace."""
+        return id(self._spaces), self.workspace
+
+    def for_workspace(self, workspace: str) -> Self:
+        """Return a saver of the same data that sees the threads of another workspace."""
+        view = copy(self)
+        view._bind(workspace)
+        return view
+
+    def workspaces(self) -> list[str]:
+        """List the workspaces that have threads, sorted."""
+        with self._lock:
+            return sorted(workspace for workspace, threads in self._spaces.items() if threads)
 
     def __enter__(self) -> Self:
         return self

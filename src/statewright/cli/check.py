@@ -10,6 +10,8 @@ import typer
 from statewright.cli.options import KeyOption
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from statewright.runtime import CompiledGraph
     from statewright.storage.sqlite import SqliteSaver
 
@@ -63,21 +65,31 @@ def _checked(target: str) -> CompiledGraph | None:
 def _check_threads(app: CompiledGraph, saver: SqliteSaver) -> None:
     """Say of each open thread whether it fits, and leave with 1 if one does not."""
     from statewright.cli.failure import FAILED
-    from statewright.promise import resolved
 
     saver.allow(app.program.stored_types)
     fitting = refused = 0
-    for entry in resolved(saver.threads()):
-        for branch in resolved(saver.branches(entry.thread_id)):
-            problem = _problem(app, saver, entry.thread_id, branch)
-            if problem:
-                refused += 1
-                print(f"{entry.thread_id} ({branch}): {problem}")
-            elif problem is not None:
-                fitting += 1
+    for own, thread_id, branch in _branches(saver):
+        problem = _problem(app, own, thread_id, branch)
+        if problem:
+            refused += 1
+            where = f", workspace {own.workspace}" if own.workspace != saver.workspace else ""
+            print(f"{thread_id} ({branch}{where}): {problem}")
+        elif problem is not None:
+            fitting += 1
     print(f"{fitting} open branches of threads fit, {refused} do not")
     if refused:
         raise SystemExit(FAILED)
+
+
+def _branches(saver: SqliteSaver) -> Iterator[tuple[SqliteSaver, str, str]]:
+    """Every branch of every thread, with the saver of its workspace."""
+    from statewright.promise import resolved
+
+    for workspace in resolved(saver.workspaces()):
+        own = saver.for_workspace(workspace)
+        for entry in resolved(own.threads()):
+            for branch in resolved(own.branches(entry.thread_id)):
+                yield own, entry.thread_id, branch
 
 
 def _problem(app: CompiledGraph, saver: SqliteSaver, thread_id: str, branch: str) -> str | None:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from contextlib import closing
+from collections.abc import Generator, Mapping
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from statewright.checkpoint import Checkpointer, SavedCheckpoint
+from statewright.checkpoint import DEFAULT_WORKSPACE, Checkpointer, SavedCheckpoint
 from statewright.cli.failure import WrongUse
 from statewright.cli.options import DEFAULT, MEMORY, VARIABLE
 from statewright.errors import CheckpointNotFound, InvalidConfig, suggestion
@@ -87,6 +88,31 @@ def opened(database: str | None, key_file: Path | None) -> SqliteSaver:
     return SqliteSaver(existing_path(database), key=read_key(key_file))
 
 
+@contextmanager
+def opened_in(workspace: str, database: str | None, key_file: Path | None) -> Generator[SqliteSaver]:
+    """The saver of a workspace, given by its slug or its id, in a database that exists."""
+    with opened(database, key_file) as saver:
+        yield in_workspace(saver, workspace)
+
+
+def in_workspace(saver: SqliteSaver, named: str) -> SqliteSaver:
+    """The saver of a workspace, given by its slug or its id. Raises WrongUse if the database knows none."""
+    ids = _workspace_ids(saver)
+    workspace = ids.get(named, named)
+    if workspace not in {DEFAULT_WORKSPACE, *ids.values(), *resolved(saver.workspaces())}:
+        known = sorted({*ids, *resolved(saver.workspaces())}.difference(ids.values()) | {DEFAULT_WORKSPACE})
+        raise WrongUse(f"There is no workspace {named!r}. {suggestion(named, known, noun='Workspaces')}")
+    return saver.for_workspace(workspace)
+
+
+def _workspace_ids(saver: SqliteSaver) -> Mapping[str, str]:
+    """The ids of the workspaces of a service by their slugs; empty where no service has worked."""
+    with saver.database.read() as connection:
+        if connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'workspaces'").fetchone() is None:
+            return {}
+        return dict(connection.execute("SELECT slug, id FROM workspaces").fetchall())
+
+
 def made(path: Path, key_file: Path | None, **options: Any) -> SqliteSaver:
     """The saver of a database, which is made where there is none."""
     key = read_key(key_file)
@@ -128,9 +154,19 @@ def check_thread(saver: Checkpointer, thread_id: str) -> None:
     if resolved(saver.branches(thread_id)):
         return
     if all(entry.thread_id != thread_id for entry in resolved(saver.threads(prefix=thread_id))):
-        names = [entry.thread_id for entry in resolved(saver.threads(limit=10))]
-        known = suggestion(thread_id, names, noun="The last threads")
-        raise CheckpointNotFound(f"There is no thread {thread_id!r}. {known}")
+        raise CheckpointNotFound(f"There is no thread {thread_id!r}{_where_else(saver, thread_id)}")
+
+
+def _where_else(saver: Checkpointer, thread_id: str) -> str:
+    """End the message about a thread that is not there: with the workspaces that have one, else with near misses."""
+    if isinstance(saver, SqliteSaver):
+        others = [one for one in resolved(saver.workspaces()) if resolved(saver.for_workspace(one).branches(thread_id))]
+        if others:
+            named = " and ".join(repr(one) for one in others)
+            look = f"statewright threads show {thread_id} --workspace {others[0]}"
+            return f" in workspace {saver.workspace!r}. There is one in {named}: {look}"
+    names = [entry.thread_id for entry in resolved(saver.threads(limit=10))]
+    return f". {suggestion(thread_id, names, noun='The last threads')}"
 
 
 def found_checkpoint(

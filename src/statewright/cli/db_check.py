@@ -11,6 +11,7 @@ import typer
 
 from statewright.cli.failure import FAILED, end
 from statewright.cli.options import DatabaseOption, KeyOption
+from statewright.ids import DEFAULT_WORKSPACE
 
 if TYPE_CHECKING:
     from statewright.errors import StorageError
@@ -55,31 +56,33 @@ class Checkup:
     def __init__(self, saver: SqliteSaver) -> None:
         self._saver = saver
         self.problems: list[str] = []
-        self.lines: list[tuple[str, str, str]] = []
-        """Thread, namespace and branch of each line."""
+        self.lines: list[tuple[str, str, str, str]] = []
+        """Workspace, thread, namespace and branch of each line."""
         self.read = 0
         """How many checkpoints."""
         self._attempt("the file", self._check_file)
         self._attempt("the list of threads", self._list_lines)
 
     @property
-    def threads(self) -> list[str]:
-        return list(dict.fromkeys(thread for thread, _, _ in self.lines))
+    def threads(self) -> list[tuple[str, str]]:
+        """Workspace and id of each thread."""
+        return list(dict.fromkeys(line[:2] for line in self.lines))
 
     def read_heads(self) -> None:
         """Read where every branch stands."""
-        for thread, namespace, branch in self.lines:
-            where = f"thread {thread!r}, branch {branch!r}{_inside(namespace)}"
-            self._attempt(where, partial(self._read_head, thread, namespace, branch))
+        for workspace, thread, namespace, branch in self.lines:
+            where = f"{_named(workspace, thread)}, branch {branch!r}{_inside(namespace)}"
+            self._attempt(where, partial(self._read_head, workspace, thread, namespace, branch))
 
     def read_all(self) -> None:
         """Read every checkpoint and every log."""
         self.read = 0
-        for thread, namespace in dict.fromkeys(line[:2] for line in self.lines):
-            where = f"the history of thread {thread!r}{_inside(namespace)}"
-            self._attempt(where, partial(self._read_history, thread, namespace))
-        for thread in self.threads:
-            self._attempt(f"the log of thread {thread!r}", partial(self._saver.events, thread))
+        for workspace, thread, namespace in dict.fromkeys(line[:3] for line in self.lines):
+            where = f"the history of {_named(workspace, thread)}{_inside(namespace)}"
+            self._attempt(where, partial(self._read_history, workspace, thread, namespace))
+        for workspace, thread in self.threads:
+            own = self._saver.for_workspace(workspace)
+            self._attempt(f"the log of {_named(workspace, thread)}", partial(own.events, thread))
 
     def _attempt(self, what: str, read: Callable[[], object]) -> None:
         from statewright.cli.known_types import with_stand_ins
@@ -99,19 +102,26 @@ class Checkup:
         with self._saver.database.read() as connection:
             self.lines = connection.execute(_LINES).fetchall()
 
-    def _read_head(self, thread: str, namespace: str, branch: str) -> None:
+    def _read_head(self, workspace: str, thread: str, namespace: str, branch: str) -> None:
         from statewright.errors import DamagedDatabase
         from statewright.promise import resolved
 
-        if resolved(self._saver.load(thread, namespace=namespace, branch=branch)) is None:
+        own = self._saver.for_workspace(workspace)
+        if resolved(own.load(thread, namespace=namespace, branch=branch)) is None:
             raise DamagedDatabase("the newest checkpoint is not there")
         self.read += 1
 
-    def _read_history(self, thread: str, namespace: str) -> None:
+    def _read_history(self, workspace: str, thread: str, namespace: str) -> None:
         from statewright.cli.transfer import listed_pages
 
-        count = sum(len(page) for page in listed_pages(self._saver, thread, namespace))
+        own = self._saver.for_workspace(workspace)
+        count = sum(len(page) for page in listed_pages(own, thread, namespace))
         self.read += count
+
+
+def _named(workspace: str, thread: str) -> str:
+    """Name a thread in a message; its workspace only where that is not the default one."""
+    return f"thread {thread!r}" + (f" of workspace {workspace!r}" if workspace != DEFAULT_WORKSPACE else "")
 
 
 def _inside(namespace: str) -> str:
@@ -124,6 +134,6 @@ def reason(error: StorageError) -> str:
 
 
 _LINES = (
-    "SELECT threads.name, namespace, branch FROM lines JOIN threads ON threads.id = lines.thread "
-    "ORDER BY threads.name, lines.id"
+    "SELECT workspace, thread_id, namespace, branch FROM lines JOIN threads ON threads.id = lines.thread "
+    "ORDER BY workspace, thread_id, lines.id"
 )

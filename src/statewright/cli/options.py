@@ -36,5 +36,8 @@ GraphOption = Annotated[
     str | None, typer.Option("--graph", metavar="FILE.py[:GRAPH]", help="The graph that knows the types of the state.")
 ]
 BranchOption = Annotated[str, typer.Option("--branch", metavar="NAME", help="The branch to look at.")]
+WorkspaceOption = Annotated[
+    str, typer.Option("--workspace", metavar="NAME", help="The workspace whose threads are meant: its slug or its id.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 ThreadArgument = Annotated[str, typer.Argument(metavar="THREAD", help="The id of the thread.")]

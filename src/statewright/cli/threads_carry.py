@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from statewright.cli.failure import WrongUse
-from statewright.cli.options import DatabaseOption, GraphOption, KeyOption, ThreadArgument
+from statewright.cli.options import DatabaseOption, GraphOption, KeyOption, ThreadArgument, WorkspaceOption
 from statewright.cli.threads_edit import check_at_rest, check_free, counted
+from statewright.ids import DEFAULT_WORKSPACE
 
 if TYPE_CHECKING:
     from statewright.storage.sqlite import SqliteSaver
@@ -23,6 +24,7 @@ def export(
     file: FileArgument,
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")] = False,
     graph: GraphOption = None,
+    workspace: WorkspaceOption = DEFAULT_WORKSPACE,
     database: DatabaseOption = None,
     key_file: KeyOption = None,
 ) -> None:
@@ -31,7 +33,7 @@ def export(
     The file is a small database, encrypted with the key that is given.
     """
     from statewright.cli.copying import draft_beside, put_in_place, remove_database
-    from statewright.cli.database import check_thread, opened, read_key
+    from statewright.cli.database import check_thread, opened_in, read_key
     from statewright.cli.known_types import allow_types, pointing_to_graph
     from statewright.cli.transfer import carry
     from statewright.storage.sqlite import SqliteSaver
@@ -40,7 +42,7 @@ def export(
         raise WrongUse(f"There is no folder {str(file.parent)!r} for the file. Make it, or give another path.")
     if file.exists() and not force:
         raise WrongUse(f"There is a file {str(file)!r} already. Give another name, or pass --force to replace it.")
-    with opened(database, key_file) as source, pointing_to_graph(source.serde, graph):
+    with opened_in(workspace, database, key_file) as source, pointing_to_graph(source.serde, graph):
         check_thread(source, thread)
         check_at_rest(source, thread)
         allow_types(source, graph)
@@ -59,11 +61,12 @@ def import_(
     file: FileArgument,
     name: Annotated[str | None, typer.Option("--as", metavar="NAME", help="The id that it gets; else its own.")] = None,
     graph: GraphOption = None,
+    workspace: WorkspaceOption = DEFAULT_WORKSPACE,
     database: DatabaseOption = None,
     key_file: KeyOption = None,
 ) -> None:
     """Take a thread out of a file that `export` wrote. A database is made where there is none."""
-    from statewright.cli.database import check_is_ours, made, place_of
+    from statewright.cli.database import check_is_ours, in_workspace, made, place_of
     from statewright.cli.known_types import allow_types, pointing_to_graph
     from statewright.cli.transfer import carry
 
@@ -73,9 +76,10 @@ def import_(
         raise WrongUse("There is no database to import into. Name one with --database PATH.")
     with (
         _exported(file, key_file) as source,
-        made(place, key_file, serde=source.serde) as target,
+        made(place, key_file, serde=source.serde) as database_saver,
         pointing_to_graph(source.serde, graph),
     ):
+        target = in_workspace(database_saver, workspace)
         allow_types(source, graph)
         thread = _only_thread(source, file)
         to = name if name is not None else thread

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from statewright.cli.options import BranchOption, DatabaseOption, GraphOption, JsonOption, KeyOption, ThreadArgument
+from statewright.cli.options import (
+    BranchOption,
+    DatabaseOption,
+    GraphOption,
+    JsonOption,
+    KeyOption,
+    ThreadArgument,
+    WorkspaceOption,
+)
+from statewright.ids import DEFAULT_WORKSPACE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,15 +31,16 @@ def diff(
     branch: BranchOption = "main",
     graph: GraphOption = None,
     json: JsonOption = False,
+    workspace: WorkspaceOption = DEFAULT_WORKSPACE,
     database: DatabaseOption = None,
     key_file: KeyOption = None,
 ) -> None:
     """Show which values differ between two checkpoints, and how."""
-    from statewright.cli.database import opened
+    from statewright.cli.database import opened_in
     from statewright.cli.known_types import allow_types, pointing_to_graph
     from statewright.cli.show import as_json
 
-    with opened(database, key_file) as saver, pointing_to_graph(saver.serde, graph):
+    with opened_in(workspace, database, key_file) as saver, pointing_to_graph(saver.serde, graph):
         allow_types(saver, graph)
         before, after = (named_checkpoint(saver, thread, branch, name) for name in (a, b))
     if json:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from statewright.cli.failure import WrongUse
-from statewright.cli.options import DatabaseOption, GraphOption, KeyOption, ThreadArgument
+from statewright.cli.options import DatabaseOption, GraphOption, KeyOption, ThreadArgument, WorkspaceOption
 from statewright.cli.threads_show import CheckpointOption, StepOption
+from statewright.ids import DEFAULT_WORKSPACE
 
 if TYPE_CHECKING:
     from statewright.checkpoint import Checkpointer
@@ -26,15 +27,16 @@ def fork(
     checkpoint: CheckpointOption = None,
     step: StepOption = None,
     graph: GraphOption = None,
+    workspace: WorkspaceOption = DEFAULT_WORKSPACE,
     database: DatabaseOption = None,
     key_file: KeyOption = None,
 ) -> None:
     """Begin a new branch at a checkpoint, the head if none is named. What was due there is due again."""
-    from statewright.cli.database import found_checkpoint, opened, place_of
+    from statewright.cli.database import found_checkpoint, opened_in, place_of
     from statewright.cli.following import Saved
     from statewright.cli.known_types import allow_types, with_stand_ins
 
-    with opened(database, key_file) as saver:
+    with opened_in(workspace, database, key_file) as saver:
         allow_types(saver, graph)
 
         def forked() -> str:
@@ -46,7 +48,8 @@ def fork(
         told = with_stand_ins(saver.serde, forked)  # the state itself is not touched
     print(f"Branch {branch!r} of thread {thread!r} begins at step {told}.")
     options = (*place_of(database, key_file).options, "--branch", branch)
-    print(f"Go on with it: {Saved(thread=thread, target=graph or 'FILE.py', options=options).resume()}")
+    if workspace == DEFAULT_WORKSPACE:  # the command line runs no graph in another one
+        print(f"Go on with it: {Saved(thread=thread, target=graph or 'FILE.py', options=options).resume()}")
 
 
 def bare_graph(saver: Checkpointer, version: str | None) -> CompiledGraph:
@@ -72,12 +75,13 @@ def prune(
         typer.Option("--since", metavar="DURATION", help="Keep what is younger, e.g. 90s, 15m, 12h, 7d, 4w."),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    workspace: WorkspaceOption = DEFAULT_WORKSPACE,
     database: DatabaseOption = None,
     key_file: KeyOption = None,
 ) -> None:
     """Forget old checkpoints. Heads stay, with all that is needed to go on from them, and so do logs."""
     from statewright.checkpoint import PrunePolicy
-    from statewright.cli.database import check_thread, opened
+    from statewright.cli.database import check_thread, opened_in
     from statewright.cli.known_types import with_stand_ins
     from statewright.promise import resolved
 
@@ -85,7 +89,7 @@ def prune(
         raise WrongUse("Say what is to be kept: --keep N, or --since DURATION.")
     keep_since = datetime.now(UTC) - read_duration(since) if since is not None else None
     policy = PrunePolicy(keep_last=keep, keep_since=keep_since)
-    with opened(database, key_file) as saver:
+    with opened_in(workspace, database, key_file) as saver:
         if thread is not None:
             check_thread(saver, thread)
         pruned = with_stand_ins(saver.serde, lambda: resolved(saver.prune(policy, thread_id=thread, dry_run=dry_run)))
@@ -96,16 +100,17 @@ def prune(
 def copy(
     thread: ThreadArgument,
     new: Annotated[str, typer.Argument(metavar="NEW", help="The id of the copy.")],
+    workspace: WorkspaceOption = DEFAULT_WORKSPACE,
     database: DatabaseOption = None,
     key_file: KeyOption = None,
 ) -> None:
     """Give a new thread all that a thread has: its history, its branches, its questions."""
-    from statewright.cli.database import check_thread, opened
+    from statewright.cli.database import check_thread, opened_in
     from statewright.promise import resolved
 
     if not new:
         raise WrongUse("The copy needs an id that is not empty.")
-    with opened(database, key_file) as saver:
+    with opened_in(workspace, database, key_file) as saver:
         check_thread(saver, thread)
         check_free(saver, new)
         resolved(saver.copy_thread(thread, new))
@@ -113,13 +118,17 @@ def copy(
 
 
 def rm(
-    thread: ThreadArgument, force: ForceOption = False, database: DatabaseOption = None, key_file: KeyOption = None
+    thread: ThreadArgument,
+    force: ForceOption = False,
+    workspace: WorkspaceOption = DEFAULT_WORKSPACE,
+    database: DatabaseOption = None,
+    key_file: KeyOption = None,
 ) -> None:
     """Forget a thread for good."""
-    from statewright.cli.database import check_thread, opened
+    from statewright.cli.database import check_thread, opened_in
     from statewright.promise import resolved
 
-    with opened(database, key_file) as saver:
+    with opened_in(workspace, database, key_file) as saver:
         check_thread(saver, thread)
         if not force:
             check_at_rest(saver, thread)

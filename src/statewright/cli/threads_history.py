@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from statewright.cli.options import DatabaseOption, GraphOption, JsonOption, KeyOption, ThreadArgument
+from statewright.cli.options import DatabaseOption, GraphOption, JsonOption, KeyOption, ThreadArgument, WorkspaceOption
+from statewright.ids import DEFAULT_WORKSPACE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,6 +23,7 @@ def history(
     limit: Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="The newest so many.")] = None,
     graph: GraphOption = None,
     json: JsonOption = False,
+    workspace: WorkspaceOption = DEFAULT_WORKSPACE,
     database: DatabaseOption = None,
     key_file: KeyOption = None,
 ) -> None:
@@ -29,11 +31,11 @@ def history(
 
     With `--json` each comes with the values that the state had.
     """
-    from statewright.cli.database import opened
+    from statewright.cli.database import opened_in
     from statewright.cli.known_types import allow_types, pointing_to_graph, with_stand_ins
     from statewright.cli.show import as_json
 
-    with opened(database, key_file) as saver, pointing_to_graph(saver.serde, graph):
+    with opened_in(workspace, database, key_file) as saver, pointing_to_graph(saver.serde, graph):
         allow_types(saver, graph)
         if json:
             found = read_history(saver, thread, branch, limit)

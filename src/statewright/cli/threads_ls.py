@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from statewright.cli.options import DatabaseOption, JsonOption, KeyOption
+from statewright.cli.options import DatabaseOption, JsonOption, KeyOption, WorkspaceOption
+from statewright.ids import DEFAULT_WORKSPACE
 
 if TYPE_CHECKING:
     from statewright.storage.sqlite import SqliteSaver
@@ -16,14 +17,15 @@ def ls(
     prefix: Annotated[str, typer.Option("--prefix", metavar="P", help="Only threads whose ids begin so.")] = "",
     limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="At most so many.")] = 50,
     json: JsonOption = False,
+    workspace: WorkspaceOption = DEFAULT_WORKSPACE,
     database: DatabaseOption = None,
     key_file: KeyOption = None,
 ) -> None:
     """List threads, the last changed first: where they stand, and which nodes are next."""
-    from statewright.cli.database import opened
+    from statewright.cli.database import opened_in
     from statewright.cli.show import as_json
 
-    with opened(database, key_file) as saver:
+    with opened_in(workspace, database, key_file) as saver:
         found = entries(saver, prefix, limit)
     if json:
         print(as_json(found))

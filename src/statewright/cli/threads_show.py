@@ -14,7 +14,9 @@ from statewright.cli.options import (
     JsonOption,
     KeyOption,
     ThreadArgument,
+    WorkspaceOption,
 )
+from statewright.ids import DEFAULT_WORKSPACE
 
 if TYPE_CHECKING:
     from statewright.checkpoint import Lease, SavedCheckpoint
@@ -30,17 +32,18 @@ def show(
     step: StepOption = None,
     graph: GraphOption = None,
     json: JsonOption = False,
+    workspace: WorkspaceOption = DEFAULT_WORKSPACE,
     database: DatabaseOption = None,
     key_file: KeyOption = None,
 ) -> None:
     """Show a thread: its values, what is next, its open questions, its branches, and who holds it."""
-    from statewright.cli.database import found_checkpoint, opened
+    from statewright.cli.database import found_checkpoint, opened_in
     from statewright.cli.describe import status_of
     from statewright.cli.known_types import allow_types, pointing_to_graph
     from statewright.cli.show import as_json
     from statewright.promise import resolved
 
-    with opened(database, key_file) as saver, pointing_to_graph(saver.serde, graph):
+    with opened_in(workspace, database, key_file) as saver, pointing_to_graph(saver.serde, graph):
         allow_types(saver, graph)
         saved = found_checkpoint(saver, thread, branch, checkpoint=checkpoint, step=step)
         branches, lease = resolved(saver.branches(thread)), resolved(saver.lease(thread))

@@ -9,6 +9,7 @@ from typing import Any, Generic, Protocol, TypeGuard, TypeVar, runtime_checkable
 from statewright.checkpoint import Interrupt, stored_as
 from statewright.clock import Clock
 from statewright.events import DurableKind
+from statewright.ids import DEFAULT_WORKSPACE
 from statewright.store import Store
 
 Ctx = TypeVar("Ctx")
@@ -19,7 +20,7 @@ StreamWriter = Callable[[Any], None]
 class ExecutionInfo:
     """Which execution this is: useful in logs, and as a key for what must not be done twice."""
 
-    __slots__ = ("attempt", "checkpoint_id", "namespace", "node", "run_id", "step", "task_id", "thread_id")
+    __slots__ = ("attempt", "checkpoint_id", "namespace", "node", "run_id", "step", "task_id", "thread_id", "workspace")
 
     def __init__(
         self,
@@ -32,6 +33,7 @@ class ExecutionInfo:
         node: str,
         task_id: str,
         attempt: int = 1,
+        workspace: str = DEFAULT_WORKSPACE,
     ) -> None:
         self.thread_id = thread_id
         self.run_id = run_id
@@ -41,6 +43,8 @@ class ExecutionInfo:
         self.node = node
         self.task_id = task_id
         self.attempt = attempt
+        self.workspace = workspace
+        """To which the thread belongs. What is kept by thread outside of it needs both in its key."""
 
     def __repr__(self) -> str:
         return f"ExecutionInfo({', '.join(f'{name}={getattr(self, name)!r}' for name in self.__slots__)})"

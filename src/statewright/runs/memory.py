@@ -83,7 +83,7 @@ class InMemoryLedger:
         others = [one for one in self._tables[Run].values() if one.id != run.id]
         at_work = [one for one in others if one.claim is not None]
         earlier = [one for one in others if one.id < run.id and one.status not in ENDED]
-        if any(one.thread_id == run.thread_id or _in_one_queue(one, run) for one in earlier):
+        if any(_on_one_thread(one, run) or _in_one_queue(one, run) for one in earlier):
             return False
         if run.concurrency_key is not None and run.concurrency_limit is not None:
             same = (run.workspace_id, run.concurrency_key)
@@ -264,6 +264,10 @@ class _Draft:
                 self._changed[kind][record.id] = None
         self._forgotten.append(run_id)
         self._advanced = [one for one in self._advanced if one.run_id != run_id]
+
+
+def _on_one_thread(one: Run, other: Run) -> bool:
+    return (one.workspace_id, one.thread_id) == (other.workspace_id, other.thread_id)
 
 
 def _in_one_queue(one: Run, other: Run) -> bool:

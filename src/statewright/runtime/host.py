@@ -14,7 +14,7 @@ from statewright.checkpoint import Interrupt
 from statewright.clock import Clock
 from statewright.events import DurableKind
 from statewright.graph import ExecutionInfo, StreamWriter
-from statewright.ids import TaskId, interrupt_id
+from statewright.ids import DEFAULT_WORKSPACE, TaskId, interrupt_id
 from statewright.runtime.child_run import start_run
 from statewright.runtime.journal import journalled
 from statewright.runtime.scope import Scope
@@ -168,6 +168,7 @@ def info_of(scope: Scope) -> ExecutionInfo:
         node=task.node if task else "",
         task_id=task.id if task else TaskId(""),
         attempt=scope.attempt.number if scope.attempt is not None else 1,
+        workspace=getattr(run.saver, "workspace", DEFAULT_WORKSPACE),
     )
 
 

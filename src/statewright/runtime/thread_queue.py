@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from contextlib import nullcontext, suppress
 from types import TracebackType
 from typing import Final, Self, cast
@@ -31,7 +31,7 @@ LONGEST_LOOK: Final = 0.5
 
 _holders: WeakValueDictionary[str, RunControl] = WeakValueDictionary()
 """The controls of the runs of this process that hold a thread, by owner."""
-_queues: dict[tuple[int, str], deque[Ticket]] = {}
+_queues: dict[tuple[Hashable, str], deque[Ticket]] = {}
 """Those of this process who wait for a thread, in the order in which they came."""
 _lock = threading.Lock()
 
@@ -207,8 +207,10 @@ def call_first(run: Run) -> None:
         ticket.call()
 
 
-def _queue_key(run: Run) -> tuple[int, str]:
-    return id(run.saver), _thread(run)
+def _queue_key(run: Run) -> tuple[Hashable, str]:
+    """Identify the thread among all threads of the process: savers of the same data and workspace share queues."""
+    saver = _saver(run)
+    return getattr(saver, "scope", id(saver)), _thread(run)
 
 
 def is_first(run: Run, ticket: Ticket) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final, cast
 
-from statewright.checkpoint import Checkpointer, Hold
+from statewright.checkpoint import Hold, WorkspaceCheckpointer
 from statewright.clock import Clock
 from statewright.errors import (
     DuplicateRecord,
@@ -68,7 +68,7 @@ class Surroundings:
     def __init__(
         self,
         *,
-        saver: Checkpointer,
+        saver: WorkspaceCheckpointer,
         ledger: Ledger,
         clock: Clock,
         app_of: AppOf,
@@ -114,6 +114,7 @@ class RunAttempt:
         self.claim = run.claim
         self._run = run
         self._around = around
+        self._saver = around.saver.for_workspace(run.workspace_id)
         self._control = RunControl()
         self._progress: Progress | None = None
         self._stopping: Stopping | None = None
@@ -215,7 +216,7 @@ class RunAttempt:
             await self._time_out(progress)
             return
         recorder = RunRecorder(
-            around.saver, around.ledger, progress, around.clock, around.hub, around.published, around.logs
+            self._saver, around.ledger, progress, around.clock, around.hub, around.published, around.logs
         )
         starter = around.starter_of(run, progress) if around.starter_of is not None else None
         await self._drive(recorder.graph(app, starter=starter, **around.parts), given, progress)
@@ -267,7 +268,7 @@ class RunAttempt:
         typed = [wait for wait in come.ended if wait.schema is not None and wait.id in come.signals]
         if not typed:
             return
-        saved = await answered(self._around.saver.load(self._run.thread_id))
+        saved = await answered(self._saver.load(self._run.thread_id))
         refused = unfit(saved, {wait.interrupt_id: come.answers[wait.interrupt_id] for wait in typed})
         for wait in typed:
             if wait.interrupt_id in refused:
@@ -298,14 +299,14 @@ class RunAttempt:
             return
         await self._free_thread(before)
         around = self._around
-        saved = await answered(around.saver.load(self._run.thread_id))
+        saved = await answered(self._saver.load(self._run.thread_id))
         if self._run.settings.get("rollsBack") and saved is not None and saved.run_id in before:
-            mine = app.surrounded_by(checkpointer=around.saver, clock=around.clock)
+            mine = app.surrounded_by(checkpointer=self._saver, clock=around.clock)
             await call_in_thread(mine.roll_back, thread_id=self._run.thread_id)
 
     async def _free_thread(self, run_ids: Sequence[str]) -> None:
         """Take the thread from whoever had it for these runs before: their claims are void."""
-        saver, thread = self._around.saver, self._run.thread_id
+        saver, thread = self._saver, self._run.thread_id
         lease = await answered(saver.lease(thread))
         if lease is not None and lease.owner.partition("/")[0] in run_ids:
             await answered(saver.renew(thread, Hold(lease.owner, self._around.clock.now(), None)))

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from statewright.errors import InvalidRequest, NotFound, suggestion
+from statewright.errors import InvalidRequest, suggestion
 from statewright.promise import resolved
 from statewright.runs import Ledger, Run
 from statewright.service.desk import Desk
 from statewright.service.plain import as_json
 from statewright.service.progress import Progress
 from statewright.service.request import StartRun
-from statewright.service.starting import Starter, check_start, foreign_to
+from statewright.service.starting import Starter, check_start
 from statewright.service.versions import asked_here
 
 OPTIONS: Final = ("thread_id", "timeout", "tags", "metadata", "concurrency_key", "concurrency_limit", "settings")
@@ -50,7 +50,6 @@ class ChildStarter:
             )
         if run_id in self._started or self._is_there(self._desk.ledger, run_id):
             return
-        self._check_own(options.get("thread_id"))
         wanted = StartRun(
             graph=graph,
             input=as_json(input),
@@ -66,13 +65,6 @@ class ChildStarter:
         _, changes = self._starter.made(self._run.workspace_id, wanted, definition, self._desk.now())
         self._started.add(run_id)
         self._progress.steps.add(task_id, changes)
-
-    def _check_own(self, thread_id: str | None) -> None:
-        """Raise NotFound for a thread of another workspace."""
-        if thread_id is not None:
-            foreign = self._desk.ledger.find(Run, foreign_to(self._run.workspace_id, thread_id), limit=1)
-            if resolved(foreign):
-                raise NotFound(f"There is no thread {thread_id!r}.")
 
     def _is_there(self, ledger: Ledger, run_id: str) -> bool:
         """Whether the run was started when the node was executed before; a task that is new has started none."""

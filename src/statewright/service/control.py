@@ -138,7 +138,8 @@ class Control:
         return run
 
     async def _check_thread(self, run: Run) -> None:
-        conditions = [*where(thread_id=run.thread_id, begun=True), Condition("id", ">", run.id)]
+        begun = where(workspace_id=run.workspace_id, thread_id=run.thread_id, begun=True)
+        conditions = [*begun, Condition("id", ">", run.id)]
         later = await answered(self._desk.ledger.find(Run, conditions, limit=1))
         if later:
             raise RequestConflict(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from statewright.checkpoint import Checkpointer
+from statewright.checkpoint import WorkspaceCheckpointer
 from statewright.clock import Clock
 from statewright.runs import Advance, Announce, Change, Insert, Ledger, Run, RunStatus, UpdateAll
 from statewright.runtime.awaiting import answered
@@ -23,7 +23,8 @@ class Desk:
     """Where requests are met."""
 
     ledger: Ledger
-    saver: Checkpointer
+    saver: WorkspaceCheckpointer
+    """Ask for the one of a workspace: `saver_of`."""
     catalog: Catalog
     clock: Clock
     settings: ServiceSettings
@@ -43,6 +44,10 @@ class Desk:
     @property
     def records(self) -> Records:
         return Records(self.ledger)
+
+    def saver_of(self, workspace_id: str) -> WorkspaceCheckpointer:
+        """Return the saver that sees the threads of a workspace and no others."""
+        return self.saver.for_workspace(workspace_id)
 
     def now(self) -> datetime:
         return self.clock.now()

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from statewright.checkpoint import Checkpointer
+from statewright.checkpoint import WorkspaceCheckpointer
 from statewright.errors import RecordConflict, StorageUnavailable
 from statewright.ids import draw_run_id
 from statewright.runs import (
@@ -55,7 +55,7 @@ class Retention:
     A thread that another run has stays, and so does every run that has not ended.
     """
 
-    def __init__(self, ledger: Ledger, saver: Checkpointer) -> None:
+    def __init__(self, ledger: Ledger, saver: WorkspaceCheckpointer) -> None:
         self._ledger = ledger
         self._saver = saver
         self._again: datetime | None = None
@@ -111,7 +111,7 @@ class Retention:
         try:
             shared = await self._others(run)
             if not shared:
-                await answered(self._saver.delete_thread(run.thread_id))
+                await self._delete_thread(run)
             still = Update(Run, run.id, {"due_at": None}, where(claim=mark, status=run.status))
             await answered(self._ledger.write([still, Forget(run.id)]))
         except BaseException:
@@ -119,11 +119,15 @@ class Retention:
             await answered(self._ledger.write([unmark]))
             raise
         if shared and not await self._others(run):  # the others went at the same moment, and left it to this one
-            await answered(self._saver.delete_thread(run.thread_id))
+            await self._delete_thread(run)
 
     async def _others(self, run: Run) -> int:
         """How many other runs have the thread of a run."""
-        return await answered(self._ledger.count(Run, [*where(thread_id=run.thread_id), Condition("id", "!=", run.id)]))
+        same_thread = where(workspace_id=run.workspace_id, thread_id=run.thread_id)
+        return await answered(self._ledger.count(Run, [*same_thread, Condition("id", "!=", run.id)]))
+
+    async def _delete_thread(self, run: Run) -> None:
+        await answered(self._saver.for_workspace(run.workspace_id).delete_thread(run.thread_id))
 
     async def _forget_told(
         self, kind: type[Record], workspace: Workspace, done: Sequence[Condition], before: datetime

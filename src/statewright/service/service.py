@@ -14,9 +14,9 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final, Literal, Self, overload
 
-from statewright.checkpoint import Checkpointer, InMemorySaver
+from statewright.checkpoint import InMemorySaver, WorkspaceCheckpointer
 from statewright.clock import Clock, SystemClock
-from statewright.errors import DuplicateRecord, NotFound, RecordPresent
+from statewright.errors import DuplicateRecord, InvalidConfig, NotFound, RecordPresent
 from statewright.runs import (
     ApiKey,
     Approval,
@@ -82,7 +82,7 @@ class Service:
         catalog: Catalog,
         *,
         ledger: Ledger | None = None,
-        saver: Checkpointer | None = None,
+        saver: WorkspaceCheckpointer | None = None,
         store: Store | None = None,
         clock: Clock | None = None,
         settings: ServiceSettings | None = None,
@@ -96,6 +96,11 @@ class Service:
         measures the service."""
         if (ledger is None) != (saver is None):
             raise ValueError("A ledger and a saver are views of one database: give both, or neither.")
+        if saver is not None and not hasattr(saver, "for_workspace"):
+            raise InvalidConfig(
+                f"The saver {saver!r} has no for_workspace(): it cannot keep the threads of workspaces apart. Give a "
+                f"WorkspaceCheckpointer, such as SqliteSaver or InMemorySaver."
+            )
         self.desk = Desk(
             ledger or InMemoryLedger(),
             saver or InMemorySaver(),
@@ -324,7 +329,7 @@ class Service:
         if not run.begun:
             return {}
         app = await self._app_of(run)
-        saved = await answered(self.desk.saver.load(run.thread_id))
+        saved = await answered(self.desk.saver_of(workspace_id).load(run.thread_id))
         return as_json(app.program.output(saved.checkpoint.values)) if saved is not None else {}
 
     async def model_calls(self, workspace_id: str, run_id: str) -> Sequence[ModelCall]:

@@ -149,7 +149,7 @@ class Signals:
         """Raise InvalidRequest for what has not the type that was asked for."""
         asked = [wait for wait in waits if wait.interrupt_id in answers]
         if any(wait.schema is not None for wait in asked):
-            saved = await answered(self._desk.saver.load(run.thread_id))
+            saved = await answered(self._desk.saver_of(run.workspace_id).load(run.thread_id))
             for why in unfit(saved, answers).values():
                 raise InvalidRequest(why)
 

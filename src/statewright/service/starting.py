@@ -10,7 +10,7 @@ from typing import Any, Final
 from pydantic_core import to_json
 
 from statewright.clock import Clock
-from statewright.errors import InvalidRequest, NotFound, PayloadTooLarge, RequestConflict, suggestion
+from statewright.errors import InvalidRequest, PayloadTooLarge, RequestConflict, suggestion
 from statewright.ids import draw_checkpoint_id, draw_run_id
 from statewright.runs import (
     ENDED,
@@ -127,8 +127,6 @@ class Starter:
         """
         if wanted.thread_id is None:
             return wanted
-        if await answered(self._ledger.find(Run, foreign_to(workspace_id, wanted.thread_id), limit=1)):
-            raise NotFound(f"There is no thread {wanted.thread_id!r}.")
         mine = where(workspace_id=workspace_id, thread_id=wanted.thread_id)
         busy = await answered(self._ledger.find(Run, [*mine, Condition("status", "in", _ACTIVE)]))
         same = next(
@@ -152,22 +150,15 @@ class Starter:
         return replace(wanted, settings={**wanted.settings, **taken})
 
 
-def foreign_to(workspace_id: str, thread_id: str) -> list[Condition]:
-    """The runs of other workspaces that have a thread."""
-    return [*where(thread_id=thread_id), Condition("workspace_id", "!=", workspace_id)]
-
-
 def guards(run: Run) -> list[Absent]:
     """What keeps a run from being written that another one, started in the same instant, leaves no room for.
 
     `make_room` has looked before; this holds while it is written.
     """
-    if run.thread_id == run.id:
+    if run.thread_id == run.id or run.on_busy != "reject":
         return []
-    named = where(thread_id=run.thread_id)
-    foreign = Absent(Run, foreign_to(run.workspace_id, run.thread_id))
-    busy = Absent(Run, [*named, Condition("status", "in", _ACTIVE)])
-    return [foreign, busy] if run.on_busy == "reject" else [foreign]
+    same_thread = where(workspace_id=run.workspace_id, thread_id=run.thread_id)
+    return [Absent(Run, [*same_thread, Condition("status", "in", _ACTIVE)])]
 
 
 def claimed(run: Run, worker_id: str) -> Run:

@@ -26,7 +26,7 @@ _AT_WORK = [RunStatus.PENDING, RunStatus.RUNNING]
 
 
 class Threads:
-    """Shows threads and changes them. A thread belongs to the workspace of the runs on it."""
+    """Shows the threads of a workspace on which it has runs, and changes them."""
 
     def __init__(self, desk: Desk, versions: Versions) -> None:
         self._desk = desk
@@ -42,7 +42,7 @@ class Threads:
     ) -> list[dict[str, Any]]:
         """The checkpoints of a thread, the newest first, each with its parent: a tree of all branches, or one."""
         app = await self._app(workspace_id, thread_id)
-        found = await answered(self._desk.saver.history(thread_id, branch=branch, limit=limit))
+        found = await answered(self._desk.saver_of(workspace_id).history(thread_id, branch=branch, limit=limit))
         from statewright.runtime.snapshot import snapshot_of
 
         return [_shown(snapshot_of(app.program, one)) for one in found]
@@ -117,12 +117,13 @@ class Threads:
         newest = (await self.runs(workspace_id, thread_id))[0]
         definition = await asked(self._versions.stored(workspace_id, newest.definition_id or ""))
         return self._desk.catalog.app_of(definition).surrounded_by(
-            checkpointer=self._desk.saver, clock=self._desk.clock
+            checkpointer=self._desk.saver_of(workspace_id), clock=self._desk.clock
         )
 
     async def _idle(self, workspace_id: str, thread_id: str) -> CompiledGraph:
         app = await self._app(workspace_id, thread_id)
-        conditions = [*where(thread_id=thread_id), Condition("status", "in", _AT_WORK)]
+        mine = where(workspace_id=workspace_id, thread_id=thread_id)
+        conditions = [*mine, Condition("status", "in", _AT_WORK)]
         busy = await answered(self._desk.ledger.find(Run, conditions))
         if busy:
             raise RequestConflict(

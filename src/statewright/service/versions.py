@@ -61,12 +61,15 @@ class Versions:
 
     def stored(self, workspace_id: str, identity: str) -> Asking[StoredDefinition]:
         """A version of the workspace or of the project. Raises NotFound."""
+        allowed = (workspace_id, PROJECT)
         found = self._known.get(identity)
-        if found is None:
+        if (
+            found is None or found.workspace_id not in allowed
+        ):  # what belongs to others takes as long as what is not there
             found = yield self._ledger.get(StoredDefinition, identity)
             if found is not None:
                 self._known[identity] = found
-        if found is None or found.workspace_id not in (workspace_id, PROJECT):
+        if found is None or found.workspace_id not in allowed:
             raise NotFound(f"There is no definition {identity!r}.")
         return found
 

@@ -18,6 +18,7 @@ from statewright.testing.recording import RecordingInstrument
 from statewright.testing.replay import Replayed, ReplayMismatch, replay
 from statewright.testing.replay_file import Recording, read_recording
 from statewright.testing.store_conformance import StoreConformance
+from statewright.testing.workspace_conformance import WorkspaceCheckpointerConformance
 
 if TYPE_CHECKING:
     from statewright.testing.service import AsyncTestService, TestService
@@ -37,6 +38,7 @@ __all__ = [
     "ScriptedModel",
     "StoreConformance",
     "TestService",
+    "WorkspaceCheckpointerConformance",
     "read_recording",
     "record",
     "replay",

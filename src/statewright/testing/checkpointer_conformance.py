@@ -101,7 +101,7 @@ class CheckpointerConformance:
     def test_a_commit_on_an_old_head_is_refused_and_changes_nothing(self) -> None:
         saver = self.make_saver()
         ids = self.chain(saver, 2)
-        refused = _raises(CheckpointConflict, lambda: answer(saver.commit(commit_after(ids[0], n=9))))
+        refused = raises(CheckpointConflict, lambda: answer(saver.commit(commit_after(ids[0], n=9))))
         assert (refused.expected, refused.found) == (ids[0], ids[1])
         assert _loaded(saver).id == ids[1]
         assert [one.id for one in answer(saver.history("thread"))] == [ids[1], ids[0]]
@@ -173,8 +173,8 @@ class CheckpointerConformance:
         saver = self.make_saver()
         self.chain(saver, 1)
         unknown = CheckpointId("nothing")
-        _raises(CheckpointNotFound, lambda: answer(saver.save_results(LINE, unknown, Pending(paused=True))))
-        _raises(CheckpointNotFound, lambda: answer(saver.save_results(Line("nobody"), unknown, Pending())))
+        raises(CheckpointNotFound, lambda: answer(saver.save_results(LINE, unknown, Pending(paused=True))))
+        raises(CheckpointNotFound, lambda: answer(saver.save_results(Line("nobody"), unknown, Pending())))
 
     # -- holds
 
@@ -182,10 +182,10 @@ class CheckpointerConformance:
         saver = self.make_saver()
         head = answer(saver.commit(replace(commit_after(None), hold=_hold("first", claims=True))))
         other = _hold("second", claims=True)
-        refused = _raises(ThreadBusy, lambda: answer(saver.commit(replace(commit_after(head), hold=other))))
+        refused = raises(ThreadBusy, lambda: answer(saver.commit(replace(commit_after(head), hold=other))))
         assert refused.owner == "first"
-        _raises(ThreadBusy, lambda: answer(saver.save_results(LINE, head, Pending(paused=True), hold=other)))
-        _raises(ThreadBusy, lambda: answer(saver.renew("thread", other)))
+        raises(ThreadBusy, lambda: answer(saver.save_results(LINE, head, Pending(paused=True), hold=other)))
+        raises(ThreadBusy, lambda: answer(saver.renew("thread", other)))
         assert _loaded(saver).id == head
         assert not _loaded(saver).pending.paused
         lease = answer(saver.lease("thread"))
@@ -198,7 +198,7 @@ class CheckpointerConformance:
         head = answer(saver.commit(replace(commit_after(head), hold=_hold("first"))))
         answer(saver.save_results(LINE, head, Pending(paused=True), hold=_hold("first", seconds=None)))
         assert answer(saver.lease("thread")) is None
-        _raises(Fenced, lambda: answer(saver.commit(replace(commit_after(head), hold=_hold("first")))))
+        raises(Fenced, lambda: answer(saver.commit(replace(commit_after(head), hold=_hold("first")))))
         answer(saver.commit(replace(commit_after(head), hold=_hold("second", claims=True))))
 
     def test_a_hold_that_has_lapsed_is_taken_over_with_a_higher_epoch(self) -> None:
@@ -210,8 +210,8 @@ class CheckpointerConformance:
         assert before is not None
         assert after is not None
         assert (after.owner, after.epoch > before.epoch) == ("second", True)
-        _raises(Fenced, lambda: answer(saver.save_results(LINE, head, Pending(), hold=_hold("first", after=62))))
-        _raises(Fenced, lambda: answer(saver.renew("thread", _hold("first", after=62))))
+        raises(Fenced, lambda: answer(saver.save_results(LINE, head, Pending(), hold=_hold("first", after=62))))
+        raises(Fenced, lambda: answer(saver.renew("thread", _hold("first", after=62))))
 
     def test_a_claim_is_refused_if_anything_was_written_after_its_load(self) -> None:
         """Whatever lies between a load and a claim, the epoch tells of it, though the head may be the same."""
@@ -230,9 +230,9 @@ class CheckpointerConformance:
 
         claim = _hold("second", after=3600, claims=True)._replace(expected_epoch=loaded.epoch)
         current = _loaded(saver)
-        _raises(CheckpointConflict, lambda: answer(saver.commit(replace(commit_after(head), hold=claim))))
-        _raises(CheckpointConflict, lambda: answer(saver.save_results(LINE, head, Pending(paused=True), hold=claim)))
-        _raises(CheckpointConflict, lambda: answer(saver.renew("thread", claim)))
+        raises(CheckpointConflict, lambda: answer(saver.commit(replace(commit_after(head), hold=claim))))
+        raises(CheckpointConflict, lambda: answer(saver.save_results(LINE, head, Pending(paused=True), hold=claim)))
+        raises(CheckpointConflict, lambda: answer(saver.renew("thread", claim)))
         assert (_loaded(saver), _loaded(saver).epoch) == (current, current.epoch), write
 
         answer(saver.renew("thread", claim._replace(expected_epoch=current.epoch)))
@@ -261,7 +261,7 @@ class CheckpointerConformance:
         first = Pending(journal={key: JournalEntry("args", "receipt 1")})
         answer(saver.save_results(LINE, head, first))
         again = Pending(journal={key: JournalEntry("args", "receipt 2")}, paused=True)
-        refused = _raises(JournalConflict, lambda: answer(saver.save_results(LINE, head, again)))
+        refused = raises(JournalConflict, lambda: answer(saver.save_results(LINE, head, again)))
         assert (refused.name, refused.ordinal) == ("charge", 0)
         assert _loaded(saver).pending.journal == first.journal
         assert not _loaded(saver).pending.paused
@@ -275,10 +275,10 @@ class CheckpointerConformance:
         add_holder(alive)
         try:
             head = answer(saver.commit(replace(commit_after(None), hold=_hold(gone, claims=True))))
-            _raises(ThreadBusy, lambda: answer(saver.renew("thread", _hold(alive, claims=True))))
+            raises(ThreadBusy, lambda: answer(saver.renew("thread", _hold(alive, claims=True))))
             discard_holder(gone)
             answer(saver.save_results(LINE, head, Pending(paused=True), hold=_hold(alive, claims=True)))
-            _raises(Fenced, lambda: answer(saver.renew("thread", _hold(gone))))
+            raises(Fenced, lambda: answer(saver.renew("thread", _hold(gone))))
         finally:
             discard_holder(gone)
             discard_holder(alive)
@@ -294,8 +294,8 @@ class CheckpointerConformance:
 
     def test_a_refused_first_write_leaves_no_thread_behind(self) -> None:
         saver = self.make_saver()
-        _raises(CheckpointConflict, lambda: answer(saver.commit(commit_after(None, expected="other"))))
-        _raises(CheckpointNotFound, lambda: answer(saver.copy_thread("thread", "copy")))
+        raises(CheckpointConflict, lambda: answer(saver.commit(commit_after(None, expected="other"))))
+        raises(CheckpointNotFound, lambda: answer(saver.copy_thread("thread", "copy")))
 
     # -- logs
 
@@ -303,7 +303,7 @@ class CheckpointerConformance:
         saver = self.make_saver()
         head = answer(saver.commit(replace(commit_after(None), log=_log("a", "a", "b"))))
         refused = replace(commit_after("elsewhere"), log=_log("a"))
-        _raises(CheckpointConflict, lambda: answer(saver.commit(refused)))
+        raises(CheckpointConflict, lambda: answer(saver.commit(refused)))
         answer(saver.save_results(LINE, head, Pending(), log=_log("b")))
         answer(saver.save_results(LINE, head, Pending(), log=_log("a")))
         log = answer(saver.events("thread"))
@@ -321,7 +321,7 @@ class CheckpointerConformance:
         assert [one.id for one in answer(saver.history("thread", before=ids[2]))] == [ids[1], ids[0]]
         assert [one.id for one in answer(saver.history("thread", limit=2))] == [ids[3], ids[2]]
         unknown = CheckpointId("nothing")
-        _raises(CheckpointNotFound, lambda: list(answer(saver.history("thread", before=unknown))))
+        raises(CheckpointNotFound, lambda: list(answer(saver.history("thread", before=unknown))))
 
     def test_a_branch_has_its_own_head_and_the_history_of_its_ancestors(self) -> None:
         saver = self.make_saver()
@@ -363,7 +363,7 @@ class CheckpointerConformance:
         call = LINE._replace(namespace="a:1", branch="b")
         refused = commit_after("nothing", line=LINE._replace(branch="b"))
         refused.beside = (commit_after(None, line=call, n=5),)
-        _raises(CheckpointConflict, lambda: answer(saver.commit(refused)))
+        raises(CheckpointConflict, lambda: answer(saver.commit(refused)))
         assert list(answer(saver.namespaces("thread"))) == [""]
         commit = commit_after(head, line=LINE._replace(branch="b"), expected=None)
         commit.beside = (commit_after(None, line=call, n=5),)
@@ -381,8 +381,8 @@ class CheckpointerConformance:
         copied = answer(saver.load("copy"))
         assert copied is not None
         assert (copied.id, copied.line.thread_id) == (ids[1], "copy")
-        _raises(CheckpointConflict, lambda: answer(saver.copy_thread("thread", "copy")))
-        _raises(CheckpointNotFound, lambda: answer(saver.copy_thread("nobody", "other")))
+        raises(CheckpointConflict, lambda: answer(saver.copy_thread("thread", "copy")))
+        raises(CheckpointNotFound, lambda: answer(saver.copy_thread("nobody", "other")))
 
     def test_a_deleted_thread_is_forgotten_and_another_one_is_not(self) -> None:
         saver = self.make_saver()
@@ -436,7 +436,7 @@ def _loaded(saver: Checkpointer, branch: str = "main") -> SavedCheckpoint:
 E = TypeVar("E", bound=Exception)
 
 
-def _raises(kind: type[E], function: Callable[[], object]) -> E:
+def raises(kind: type[E], function: Callable[[], object]) -> E:
     """The exception that a call raises; fails if it raises none. So the suite needs no test framework."""
     try:
         function()

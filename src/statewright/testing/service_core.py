@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, ExitStack
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from statewright.checkpoint import Checkpointer, InMemorySaver
+from statewright.checkpoint import InMemorySaver, WorkspaceCheckpointer
 from statewright.errors import InvalidRequest
 from statewright.runs import DEFAULT_WORKSPACE, ENDED, Approval, InMemoryLedger, Ledger, Run, RunStatus, Wait, where
 from statewright.runtime.awaiting import answered
@@ -67,7 +67,7 @@ class Core:
         self.rest = Rest(self.service, self._ledger, self.clock, self._tasks, patience)
         self._transport: InProcess | None = None
 
-    def _places(self, path: str | os.PathLike[str] | None) -> tuple[Ledger, Checkpointer]:
+    def _places(self, path: str | os.PathLike[str] | None) -> tuple[Ledger, WorkspaceCheckpointer]:
         if path is None:
             return InMemoryLedger(), InMemorySaver()
         from statewright.storage.sqlite import SqliteDatabase, SqliteLedger, SqliteSaver

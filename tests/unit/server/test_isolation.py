@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
+import httpx
 from tests.unit.server.serving import LEAD, REVIEW, Api, two_workspaces
 
 from statewright.service.webhooks import WebhookSettings
@@ -22,7 +24,7 @@ OF_THE_OPERATOR = "/api/v1/workspaces/{id}"
 
 async def _belongings(api: Api) -> dict[str, str]:
     """Something of each kind, by the part of the path that names the kind."""
-    run = await api.start(REVIEW)
+    run = await api.start(REVIEW, threadId="a-thread-of-theirs")
     approvals = await api.get("/approval-requests")
     schedule = {"name": "daily", "cron": "0 9 * * *", "graph": "lead"}
     await api.define(LEAD)
@@ -50,12 +52,7 @@ def test_ids_of_others_are_not_there():
                 if path == OF_THE_OPERATOR:
                     continue
                 identity = belongings[path.split("/")[3]]
-                options: dict[str, Any] = {"params": QUERIES.get(path, {})}
-                if path in BODIES and method == "post":
-                    options["json"] = BODIES[path]
-                elif method == "patch":
-                    options["json"] = {}
-                response = await two.call(method.upper(), path.replace("{id}", identity), **options)
+                response = await two.call(method.upper(), path.replace("{id}", identity), **_options(path, method))
                 assert response.status_code == 404, (method, path, response.text)
                 assert response.json()["error"]["code"] == "NOT_FOUND"
             await _is_as_it_was(one, belongings)
@@ -98,13 +95,91 @@ def test_a_definition_of_others_cannot_be_run():
     asyncio.run(run())
 
 
-def test_a_thread_of_others_cannot_be_gone_on_with():
+def test_a_thread_id_that_others_use_names_a_thread_of_ones_own():
     async def run() -> None:
         async with two_workspaces() as (one, two):
-            run = await one.start(LEAD)
-            identity = await two.define(LEAD)
-            body = {"definitionId": identity, "threadId": run["threadId"]}
-            await two.post("/workflow-runs", body, 404)
+            theirs = await one.start(REVIEW, threadId="t")
+            history = await one.get("/threads/t/history")
+            mine = await two.start(LEAD, threadId="t")
+            assert (theirs["status"], mine["status"]) == ("waiting", "completed")
+            again = await two.start(LEAD, threadId="t")
+            assert again["status"] == "completed"
+            assert await one.get("/threads/t/history") == history
+            assert (await two.get("/threads/t/state"))["checkpointId"] not in [
+                saved["checkpointId"] for saved in history
+            ]
+            assert [run["id"] for run in await one.get("/workflow-runs?threadId=t")] == [theirs["id"]]
+            refused = await two.call("GET", f"/threads/t/state?checkpointId={history[0]['checkpointId']}")
+            assert refused.status_code == 404
+
+    asyncio.run(run())
+
+
+def test_an_id_of_others_is_answered_like_one_that_nobody_has():
+    """Every route with an id, asked twice: status, headers and body differ in nothing but the id."""
+
+    async def run() -> None:
+        async with two_workspaces(webhooks=WebhookSettings(allow_hosts=["localhost"])) as (one, two):
+            belongings = await _belongings(one)
+            told = one.app.openapi()["paths"]
+            routes = [(path, method) for path in told if "{" in path for method in told[path]]
+            assert len(routes) > 35
+            for path, method in routes:
+                if path == OF_THE_OPERATOR:
+                    continue
+                theirs = belongings[path.split("/")[3]]
+                nobodys = theirs[:-4] + ("0000" if theirs[-4:] != "0000" else "1111")
+                options = _options(path, method)
+                first = await two.call(method.upper(), path.replace("{id}", theirs), **options)
+                second = await two.call(method.upper(), path.replace("{id}", nobodys), **options)
+                assert _shown(first, theirs) == _shown(second, nobodys), (method, path)
+            filters = ("threadId", "parentId", "definitionId", "idempotencyKey", "graph")
+            for name in filters:
+                assert await two.get(f"/workflow-runs?{name}={belongings['workflow-runs']}") == []
+
+    asyncio.run(run())
+
+
+def _options(path: str, method: str) -> dict[str, Any]:
+    """Whatever a request needs to be understood."""
+    options: dict[str, Any] = {"params": QUERIES.get(path, {})}
+    if path in BODIES and method == "post":
+        options["json"] = BODIES[path]
+    elif method == "patch":
+        options["json"] = {}
+    return options
+
+
+def _shown(response: httpx.Response, identity: str) -> tuple[Any, ...]:
+    """What a response tells, but for the id and what differs from request to request."""
+    headers = {name: value for name, value in response.headers.items() if name not in _OF_ONE_REQUEST}
+    body = response.json()
+    body.get("error", {}).pop("requestId", None)
+    return response.status_code, headers, json.dumps(body).replace(identity, "ID")
+
+
+_OF_ONE_REQUEST = ("x-request-id", "date", "content-length", "x-ratelimit-remaining", "x-ratelimit-reset")
+
+
+def test_ids_inside_of_bodies_are_answered_alike_too():
+    async def run() -> None:
+        async with two_workspaces() as (one, two):
+            theirs = await one.define(LEAD)
+            nobodys = theirs[:-4] + ("0000" if theirs[-4:] != "0000" else "1111")
+            bodies: dict[str, dict[str, Any]] = {
+                "/workflow-runs": {},
+                "/schedules": {"name": "a", "cron": "* * * * *"},
+                "/triggers": {"event": "a"},
+            }
+            for path, body in bodies.items():
+                given = [(identity, {**body, "definitionId": identity}) for identity in (theirs, nobodys)]
+                first, second = [_shown(await two.call("POST", path, json=one), name) for name, one in given]
+                assert first == second, path
+                assert first[0] == 404, path
+            runs = [await two.call("POST", "/workflow-runs", json={"graph": name}) for name in ("lead", "nothing")]
+            assert _shown(runs[0], "lead") == _shown(runs[1], "nothing")
+
+    asyncio.run(run())
 
     asyncio.run(run())
 

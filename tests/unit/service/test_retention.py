@@ -70,7 +70,8 @@ class Archive:
         ended = {ENDED_AT[status]: self.now - age * DAY} if status in ENDED_AT else {}
         run = self.new_run(status=status, created_at=self.now - (age + 1) * DAY, **{**ended, **values})
         self.write(Insert(run))
-        self.app.invoke({"noted": False}, thread_id=run.thread_id)
+        app = self.app.surrounded_by(checkpointer=self.saver.for_workspace(run.workspace_id))
+        app.invoke({"noted": False}, thread_id=run.thread_id)
         return run
 
     def sweep(self) -> datetime | None:
@@ -80,7 +81,7 @@ class Archive:
         return self.ask(lambda: self.ledger.get(Run, run.id)) is not None
 
     def has_thread(self, run: Run) -> bool:
-        return self.ask(lambda: self.saver.load(run.thread_id)) is not None
+        return self.ask(lambda: self.saver.for_workspace(run.workspace_id).load(run.thread_id)) is not None
 
     def count(self, kind: Any) -> int:
         return self.ask(lambda: self.ledger.count(kind))
@@ -134,9 +135,17 @@ def test_a_thread_that_another_run_has_stays(archive: Archive) -> None:
 @pytest.mark.parametrize("status", [RunStatus.WAITING, RunStatus.PENDING])
 def test_a_thread_on_which_a_run_still_waits_stays(archive: Archive, status: RunStatus) -> None:
     old = archive.run(20, thread_id="shared")
-    archive.run(20, status, thread_id="shared", workspace_id="other")
+    archive.run(20, status, thread_id="shared")
     archive.sweep()
     assert (archive.has_run(old), archive.has_thread(old)) == (False, True)
+
+
+def test_a_thread_of_the_same_id_in_another_workspace_is_neither_kept_nor_lost(archive: Archive) -> None:
+    old = archive.run(20, thread_id="t")
+    other = archive.run(20, thread_id="t", workspace_id="other")
+    archive.sweep()
+    assert (archive.has_run(old), archive.has_thread(old)) == (False, False)
+    assert (archive.has_run(other), archive.has_thread(other)) == (True, True)
 
 
 def test_a_thread_goes_with_the_last_of_its_runs(archive: Archive) -> None:

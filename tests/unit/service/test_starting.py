@@ -98,7 +98,7 @@ async def test_a_run_has_its_own_thread_and_begins_no_earlier_than_now(ledger: L
         await start.prepare("default", StartRun(graph="reprot"), now)
 
 
-async def test_a_thread_is_free_busy_or_somebody_elses(ledger: Ledger, new_run: Any) -> None:
+async def test_a_thread_is_free_or_busy_in_its_workspace(ledger: Ledger, new_run: Any) -> None:
     start, cancelled = await starter(ledger), list[str]()
 
     async def cancel(_: str, run_id: str, reason: str) -> None:
@@ -108,8 +108,8 @@ async def test_a_thread_is_free_busy_or_somebody_elses(ledger: Ledger, new_run: 
     await answered(ledger.write([Insert(new_run(id="run_0", thread_id="u", status=RunStatus.COMPLETED))]))
     free = StartRun(graph="report", thread_id="u")
     assert await start.make_room("default", free, cancel) is free
-    with pytest.raises(NotFound):
-        await start.make_room("other", StartRun(graph="report", thread_id="t", on_busy="interrupt"), cancel)
+    elsewhere = StartRun(graph="report", thread_id="t", on_busy="interrupt")
+    assert await start.make_room("other", elsewhere, cancel) is elsewhere
     with pytest.raises(RequestConflict, match="run_1, which is pending") as told:
         await start.make_room("default", StartRun(graph="report", thread_id="t"), cancel)
     assert told.value.details == {"runs": ["run_1"]}

@@ -23,7 +23,7 @@ class Run(Record):
     definition_id: str | None = None
     """The version of the graph that the run began with, and ends with."""
     thread_id: str
-    """The thread that it advances; nobody else's, unless several runs were given the same."""
+    """The thread of its workspace that it advances; nobody else's, unless several runs were given the same."""
     status: RunStatus = RunStatus.PENDING
     version: int = 1
     """Grows with every change of the record."""

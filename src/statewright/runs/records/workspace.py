@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from statewright.runs.records.record import Json, Record
-
-DEFAULT_WORKSPACE: Final = "default"
-"""The workspace of a service that asks nobody for a key."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -91,11 +91,12 @@ _WHAT: Final = {
 
 
 class Writer:
-    """Writes to threads within transactions, with what is known of them."""
+    """Writes to the threads of a workspace within transactions, with what is known of them."""
 
-    def __init__(self, encoder: Encoder, known: Known) -> None:
+    def __init__(self, encoder: Encoder, known: Known, workspace: str) -> None:
         self._encoder = encoder
         self._known = known
+        self._workspace = workspace
 
     # -- commits
 
@@ -197,20 +198,22 @@ class Writer:
     # -- who may write
 
     def thread(self, connection: sqlite3.Connection, thread_id: str) -> Thread | None:
-        found = self._known.threads.get(thread_id)
+        key = (self._workspace, thread_id)
+        found = self._known.threads.get(key)
         if found is None:
-            row = connection.execute(_THREAD, (thread_id,)).fetchone()
+            row = connection.execute(_THREAD, key).fetchone()
             if row is None:
                 return None
-            found = self._known.threads[thread_id] = Thread(*row)
+            found = self._known.threads[key] = Thread(*row)
         return found
 
     def _taken(self, connection: sqlite3.Connection, thread: Thread | None, commit: Commit) -> Thread:
         """The thread, which is made if it is new, held as the commit says."""
         thread_id = commit.line.thread_id
         if thread is None:
-            number = connection.execute(_INSERT_THREAD, (thread_id, microseconds(commit.created_at))).lastrowid or 0
-            thread = self._known.threads[thread_id] = Thread(number, 0, None, None, None)
+            values = (self._workspace, thread_id, microseconds(commit.created_at))
+            number = connection.execute(_INSERT_THREAD, values).lastrowid or 0
+            thread = self._known.threads[self._workspace, thread_id] = Thread(number, 0, None, None, None)
         return self.take(connection, thread, thread_id, commit.hold)
 
     def take(self, connection: sqlite3.Connection, thread: Thread, thread_id: str, hold: Hold | None) -> Thread:
@@ -220,7 +223,7 @@ class Writer:
         """
         if hold is None:  # a write from outside: whoever has loaded the thread must load it again
             connection.execute(_RAISE_EPOCH, (thread.id,))
-            raised = self._known.threads[thread_id] = thread._replace(epoch=thread.epoch + 1)
+            raised = self._known.threads[self._workspace, thread_id] = thread._replace(epoch=thread.epoch + 1)
             return raised
         if thread.owner == hold.owner and hold.until is not None and thread.until is not None:
             enough = hold.now + (hold.until - hold.now) / 2
@@ -237,7 +240,7 @@ class Writer:
         owner = hold.owner if until is not None else None
         wanted = thread.wanted if keeps and owner is not None else None
         connection.execute(_HOLD, (epoch, owner, until, wanted, microseconds(hold.now), thread.id))
-        held = self._known.threads[thread_id] = Thread(thread.id, epoch, owner, until, wanted)
+        held = self._known.threads[self._workspace, thread_id] = Thread(thread.id, epoch, owner, until, wanted)
         return held
 
     # -- where it stands

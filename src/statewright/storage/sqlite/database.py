@@ -14,7 +14,7 @@ import sqlite3
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Hashable
 from contextlib import contextmanager
 from traceback import clear_frames
 from types import TracebackType
@@ -92,6 +92,8 @@ class SqliteDatabase:
         self.seal = Seal(key, compress=compress)
         self.known = Known()
         """What was written lately; used under the lock of the writer alone."""
+        self.ahead: dict[tuple[str, str], Promise[Any]] = {}
+        """By workspace and id of a thread, the last commit that a run has not waited for: who reads the thread does."""
         self._lock = threading.Lock()
         self._starting = threading.Lock()
         self._queue: deque[_Write[Any]] = deque()
@@ -108,6 +110,11 @@ class SqliteDatabase:
                 raise
         self._identity = identity_of(self._location)
         self._closed = False
+
+    @property
+    def scope(self) -> Hashable:
+        """Equal for databases of this process that have the same file open."""
+        return self._identity or self._location
 
     @classmethod
     def from_conn_string(cls, conn_string: str, **options: Any) -> Self:
@@ -194,6 +201,12 @@ class SqliteDatabase:
 
         workers.submit(call)
         return promise
+
+    def unsaved_of(self, thread: tuple[str, str]) -> Promise[Any] | None:
+        """Find the last commit to a thread, given by its workspace and id, if it is still on its way to the disk."""
+        self._check_process()
+        promise = self.ahead.get(thread)
+        return None if promise is None or promise.done() else promise
 
     # -- writing
 
@@ -328,6 +341,7 @@ class SqliteDatabase:
             self._lock, self._starting, self._bell = threading.Lock(), threading.Lock(), SafeEvent()
             self._connection = self._connect()
             self.known.forget()
+            self.ahead = {}
             self._process = os.getpid()  # last: until then other threads wait
 
     @contextmanager

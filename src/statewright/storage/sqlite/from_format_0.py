@@ -44,6 +44,7 @@ import ormsgpack
 
 from statewright.channels import MISSING, Added
 from statewright.checkpoint import (
+    DEFAULT_WORKSPACE,
     NO_ARG,
     Checkpoint,
     Commit,
@@ -183,7 +184,7 @@ class _Carried:
         self._name = name
         self._where = where
         self._serde = Carrier()
-        self._writer = Writer(Encoder(self._serde, seal), Known())
+        self._writer = Writer(Encoder(self._serde, seal), Known(), DEFAULT_WORKSPACE)
         self._heads: dict[Line, CheckpointId] = {}
         self._last: _State | None = None
         self._changed_at: datetime | None = None

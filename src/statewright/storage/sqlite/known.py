@@ -57,7 +57,8 @@ class Known:
 
     def __init__(self) -> None:
         self._version = -1
-        self.threads: dict[str, Thread] = {}
+        self.threads: dict[tuple[str, str], Thread] = {}
+        """By workspace and id."""
         self.lines: dict[tuple[int, str, str], int] = {}
         self.heads: dict[int, Head] = {}
         self.runs: dict[tuple[int, str], tuple[int, int]] = {}

@@ -54,7 +54,7 @@ def _chosen(connection: sqlite3.Connection, now: int, limit: int) -> list[int]:
 
 def _is_next(connection: sqlite3.Connection, run_id: str, thread_id: str, workspace_id: str, queue: str | None) -> bool:
     """Whether no run that was made earlier has the thread, or stands before it in its queue."""
-    if connection.execute(_EARLIER, (thread_id, run_id)).fetchone() is not None:
+    if connection.execute(_EARLIER, (workspace_id, thread_id, run_id)).fetchone() is not None:
         return False
     return queue is None or connection.execute(_EARLIER_IN_QUEUE, (workspace_id, queue, run_id)).fetchone() is None
 

@@ -16,9 +16,10 @@ from typing import Final, NamedTuple
 from statewright.errors import DamagedDatabase, NewerFormat, StorageUnavailable, WrongKey
 from statewright.storage.seal import Seal
 from statewright.storage.sqlite.from_format_0 import carry_over, has_format_0
+from statewright.storage.sqlite.from_format_1 import give_threads_to_workspaces
 from statewright.storage.sqlite.statements import run_script
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """The format that this version writes."""
 PAGE: Final = 2048
 """Bytes of a page of a new file. A commit writes whole pages, and small threads leave less of them empty."""
@@ -108,9 +109,13 @@ def _migrate(connection: sqlite3.Connection, seal: Seal) -> None:
     """Take the steps that are missing, in one transaction; another process may be at it too."""
     connection.execute("BEGIN EXCLUSIVE")
     try:
-        for step in range(_format(connection), FORMAT):
+        found = _format(connection)
+        is_prototype = found == 0 and has_format_0(connection)
+        for step in range(found, FORMAT):
             STEPS[step](connection, seal)
             connection.execute(f"PRAGMA user_version = {step + 1}")
+        if is_prototype:  # its threads are committed anew, which takes the tables of today
+            carry_over(connection, seal)
         connection.execute("COMMIT")
     except BaseException:
         connection.rollback()
@@ -118,17 +123,19 @@ def _migrate(connection: sqlite3.Connection, seal: Seal) -> None:
 
 
 def _to_1(connection: sqlite3.Connection, seal: Seal) -> None:
-    """Make the tables of format 1; those of format 0, where there are some, become what these hold."""
-    older = has_format_0(connection)
+    """Make the tables of format 1."""
     connection.execute(f"PRAGMA application_id = {_APPLICATION}")
     run_script(connection, "0001_tables")
     connection.execute("CREATE TABLE meta (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID")
     connection.execute("INSERT INTO meta VALUES ('key', ?)", (seal.close(_KNOWN_TEXT),))
-    if older:
-        carry_over(connection, seal)
 
 
-STEPS: tuple[Callable[[sqlite3.Connection, Seal], None], ...] = (_to_1,)
+def _to_2(connection: sqlite3.Connection, seal: Seal) -> None:
+    """Give each thread to a workspace."""
+    give_threads_to_workspaces(connection)
+
+
+STEPS: tuple[Callable[[sqlite3.Connection, Seal], None], ...] = (_to_1, _to_2)
 """The step from each format to the next."""
 
 

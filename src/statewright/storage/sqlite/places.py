@@ -57,18 +57,18 @@ _SQL: Final = statements("places")
 _LAST_JUMP: Final = _SQL["last_jump"]
 
 
-def find_line(connection: sqlite3.Connection, line: Line) -> int | None:
+def find_line(connection: sqlite3.Connection, workspace: str, line: Line) -> int | None:
     """The number of a line, if it exists."""
-    row = connection.execute(_LINE, line).fetchone()
+    row = connection.execute(_LINE, (workspace, *line)).fetchone()
     return row[0] if row else None
 
 
 _LINE: Final = _SQL["line"]
 
 
-def lines_of(connection: sqlite3.Connection, thread_id: str, namespace: str) -> list[tuple[int, str]]:
+def lines_of(connection: sqlite3.Connection, workspace: str, thread_id: str, namespace: str) -> list[tuple[int, str]]:
     """The lines of a namespace of a thread, with their branches, in the order in which they came to be."""
-    return connection.execute(_LINES, (thread_id, namespace)).fetchall()
+    return connection.execute(_LINES, (workspace, thread_id, namespace)).fetchall()
 
 
 _LINES: Final = _SQL["lines"]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import replace
 from datetime import datetime
 from itertools import islice
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, Self, TypeVar
 
 from statewright.checkpoint import (
+    DEFAULT_WORKSPACE,
     Commit,
     Hold,
     Lease,
@@ -21,6 +22,7 @@ from statewright.checkpoint import (
     SavedCheckpoint,
     ThreadEntry,
     Values,
+    check_workspace,
     checked_lease,
 )
 from statewright.checkpoint.forms import instant_of, made_log
@@ -29,7 +31,7 @@ from statewright.clock import Duration
 from statewright.errors import CheckpointConflict, CheckpointNotFound, DamagedDatabase
 from statewright.events import Event, Log
 from statewright.ids import CheckpointId
-from statewright.promise import Answered, Promise
+from statewright.promise import Answered
 from statewright.storage.sqlite.commits import Encoder, Job, Writer, check_hold, has_moved
 from statewright.storage.sqlite.history import UNREADABLE, HistoryReader, State
 from statewright.storage.sqlite.known import Thread
@@ -54,18 +56,44 @@ T = TypeVar("T")
 class SqliteSaver(View):
     """Keeps the checkpoints of threads in a database; give it to `compile(checkpointer=...)`.
 
-    Takes a path, or a `SqliteDatabase` that others use too; closes only what it has opened. `lease` is how long runs
+    Takes a path, or a `SqliteDatabase` that others use too; closes only what it has opened. It sees the threads of one
+    `workspace`; `for_workspace` gives a saver of the same database with those of another. `lease` is how long runs
     hold their threads after each write; 60 seconds if not given.
     """
 
-    def __init__(self, database: Given, *, lease: Duration | None = None, **options: Any) -> None:
-        super().__init__(database, **options)
+    def __init__(
+        self,
+        database: Given,
+        *,
+        workspace: str = DEFAULT_WORKSPACE,
+        lease: Duration | None = None,
+        **options: Any,
+    ) -> None:
         self.lease_duration = checked_lease(lease)
-        self._writer = Writer(Encoder(self.database.serde, self.database.seal), self.database.known)
-        self._ahead: dict[str, Promise[Any]] = {}
-        """By thread, the last commit that a run has not waited for: who reads the thread does."""
+        check_workspace(workspace)
+        super().__init__(database, **options)
         self._page_end: _PageEnd | None = None
-        self._process = os.getpid()
+        self._bind(workspace)
+
+    def _bind(self, workspace: str) -> None:
+        self.workspace = check_workspace(workspace)
+        self._writer = Writer(Encoder(self.database.serde, self.database.seal), self.database.known, workspace)
+
+    @property
+    def scope(self) -> Hashable:
+        """Equal for savers of the same file and workspace."""
+        return self.database.scope, self.workspace
+
+    def for_workspace(self, workspace: str) -> Self:
+        """Return a saver of the same database that sees the threads of another workspace; it needs no closing."""
+        view = copy(self)
+        view._owns = False
+        view._bind(workspace)
+        return view
+
+    def workspaces(self) -> Answered[Sequence[str]]:
+        """List the workspaces that have threads, sorted."""
+        return self._read(lambda connection: [name for (name,) in connection.execute(_WORKSPACES)])
 
     @property
     def serde(self) -> Serde:
@@ -83,10 +111,11 @@ class SqliteSaver(View):
         job = self._writer.commit_job(commit, [*beside, *also])
         if not commit.overlaps:
             return self._written(job)
-        self._forget_parent()
-        promise = self._ahead[commit.line.thread_id] = self.database.hand_over(job)
-        if len(self._ahead) > _MOST_AHEAD:
-            self._ahead = {thread: one for thread, one in self._ahead.items() if not one.done()}
+        ahead = self.database.ahead
+        promise = ahead[self.workspace, commit.line.thread_id] = self.database.hand_over(job)
+        if len(ahead) > _MOST_AHEAD:
+            for key in [key for key, one in tuple(ahead.items()) if one.done()]:
+                ahead.pop(key, None)
         return promise
 
     def save_results(
@@ -113,8 +142,8 @@ class SqliteSaver(View):
 
     def want(self, thread_id: str, what: str) -> Answered[Lease | None]:
         def job(connection: sqlite3.Connection) -> Lease | None:
-            connection.execute(_WANT, (what, thread_id))
-            self.database.known.threads.pop(thread_id, None)
+            connection.execute(_WANT, (what, self.workspace, thread_id))
+            self.database.known.threads.pop((self.workspace, thread_id), None)
             thread = self._writer.thread(connection, thread_id)
             return thread.lease if thread is not None else None
 
@@ -132,13 +161,18 @@ class SqliteSaver(View):
     def prune(self, policy: PrunePolicy, *, thread_id: str | None = None, dry_run: bool = False) -> Answered[Pruned]:
         def job(connection: sqlite3.Connection) -> Pruned:
             pruner = Pruner(connection, self.database.serde, self.database.seal)
-            counts = [
-                pruner.prune(thread, policy, dry_run=dry_run) for thread in _thread_numbers(connection, thread_id)
-            ]
+            counts = [pruner.prune(thread, policy, dry_run=dry_run) for thread in self._numbers(connection, thread_id)]
             self.database.known.forget()
             return Pruned(sum(1 for count in counts if count), sum(counts))
 
         return self._written(job)
+
+    def _numbers(self, connection: sqlite3.Connection, thread_id: str | None) -> list[int]:
+        """The numbers of one thread, or of all."""
+        if thread_id is None:
+            return [number for (number,) in connection.execute(_THREAD_NUMBERS, (self.workspace,)).fetchall()]
+        row = connection.execute(_THREAD, (self.workspace, thread_id)).fetchone()
+        return [row[0]] if row is not None else []
 
     def copy_thread(self, thread_id: str, to: str) -> Answered[None]:
         def job(connection: sqlite3.Connection) -> None:
@@ -152,7 +186,7 @@ class SqliteSaver(View):
         return self._written(job)
 
     def _head_id(self, connection: sqlite3.Connection, thread_id: str) -> CheckpointId | None:
-        number = find_line(connection, Line(thread_id))
+        number = find_line(connection, self.workspace, Line(thread_id))
         head = head_of(connection, number) if number is not None else None
         return self._reader(connection).id_at(head[0]) if head is not None else None
 
@@ -174,18 +208,18 @@ class SqliteSaver(View):
     ) -> SavedCheckpoint | None:
         place: int | None = None
         if checkpoint_id is not None:
-            for number, branch in lines_of(connection, line.thread_id, line.namespace):
+            for number, branch in lines_of(connection, self.workspace, line.thread_id, line.namespace):
                 place = find_place(connection, number, checkpoint_id)
                 if place is not None:
                     line = line._replace(branch=branch)
                     break
-        elif (number := find_line(connection, line)) is not None:
+        elif (number := find_line(connection, self.workspace, line)) is not None:
             head = head_of(connection, number)
             place = head[0] if head is not None else None
         if place is None:
             return None
         saved = self._reader(connection).checkpoint_at(place, line)
-        thread = Thread(*connection.execute(_THREAD, (line.thread_id,)).fetchone())
+        thread = Thread(*connection.execute(_THREAD, (self.workspace, line.thread_id)).fetchone())
         return replace(saved, epoch=thread.epoch, lease=thread.lease)
 
     def history(
@@ -200,19 +234,52 @@ class SqliteSaver(View):
         def read(connection: sqlite3.Connection) -> Sequence[SavedCheckpoint]:
             line = Line(thread_id, namespace, branch or "main")
             if branch is not None:
-                places = _ancestry(connection, line, before)
+                places = self._ancestry(connection, line, before)
             else:
                 places = iter(self._all(connection, line))
-                places = places if before is None else _after(connection, places, before, line)
+                places = places if before is None else self._after(connection, places, before, line)
             return self._shown(connection, islice(places, limit), line, before, is_page=limit is not None)
 
         return self._read(read, thread_id)
+
+    def _after(
+        self, connection: sqlite3.Connection, places: Iterator[int], before: CheckpointId, line: Line
+    ) -> Iterator[int]:
+        """The places that come after a checkpoint. Raises CheckpointNotFound if it is not among them."""
+        numbers = [number for number, _ in lines_of(connection, self.workspace, line.thread_id, line.namespace)]
+        wanted = {find_place(connection, number, before) for number in numbers}
+        if not any(place in wanted for place in places):
+            raise CheckpointNotFound(f"Thread {line.thread_id!r} has no checkpoint {before!r}. List its history.")
+        return places
+
+    def _ancestry(self, connection: sqlite3.Connection, line: Line, before: CheckpointId | None) -> Iterator[int]:
+        """Yield the places of a branch and its ancestors, the newest first, or those after a checkpoint.
+
+        Raises CheckpointNotFound if it is not among them.
+        """
+        number = find_line(connection, self.workspace, line)
+        head = head_of(connection, number) if number is not None else None
+        path = iter(path_to(connection, head[0]) if head is not None else ())
+        if before is not None:
+            numbers = [one for one, _ in lines_of(connection, self.workspace, line.thread_id, line.namespace)]
+            known = {find_place(connection, one, before) for one in numbers}
+            for interval in path:
+                first, last = interval.places
+                place = next((one for one in known if one is not None and first <= one <= last), None)
+                if place is not None:
+                    yield from range(place - 1, first - 1, -1)
+                    break
+            else:
+                raise CheckpointNotFound(f"Thread {line.thread_id!r} has no checkpoint {before!r}. List its history.")
+        for interval in path:
+            first, last = interval.places
+            yield from range(last, first - 1, -1)
 
     def _all(self, connection: sqlite3.Connection, line: Line) -> list[int]:
         """The places of all checkpoints of a namespace, the newest first."""
         found: list[tuple[datetime, bytes, int]] = []
         reader = self._reader(connection)
-        for number, _ in lines_of(connection, line.thread_id, line.namespace):
+        for number, _ in lines_of(connection, self.workspace, line.thread_id, line.namespace):
             found.extend(reader.ages(number))
         return [place for _, _, place in sorted(found, reverse=True)]
 
@@ -226,7 +293,7 @@ class SqliteSaver(View):
         is_page: bool,
     ) -> list[SavedCheckpoint]:
         """The checkpoints at places, in their order. Those that follow each other are made from each other."""
-        branches = dict(lines_of(connection, line.thread_id, line.namespace))
+        branches = dict(lines_of(connection, self.workspace, line.thread_id, line.namespace))
         reader = self._reader(connection)
         child = self._end_of_page(line, before)
         shown: list[SavedCheckpoint] = []
@@ -252,7 +319,7 @@ class SqliteSaver(View):
         return State(end.place, end.values)
 
     def threads(self, *, prefix: str = "", limit: int | None = None) -> Answered[Sequence[ThreadEntry]]:
-        bounds = (prefix, prefix, -1 if limit is None else limit)
+        bounds = (self.workspace, prefix, prefix, -1 if limit is None else limit)
         return self._read(
             lambda connection: [
                 ThreadEntry(name, instant_of(changed), owner)
@@ -262,16 +329,22 @@ class SqliteSaver(View):
 
     def branches(self, thread_id: str, *, namespace: str = "") -> Answered[Sequence[str]]:
         return self._read(
-            lambda connection: sorted(name for _, name in lines_of(connection, thread_id, namespace)), thread_id
+            lambda connection: sorted(name for _, name in lines_of(connection, self.workspace, thread_id, namespace)),
+            thread_id,
         )
 
     def namespaces(self, thread_id: str) -> Answered[Sequence[str]]:
         return self._read(
-            lambda connection: [name for (name,) in connection.execute(_NAMESPACES, (thread_id,))], thread_id
+            lambda connection: [name for (name,) in connection.execute(_NAMESPACES, (self.workspace, thread_id))],
+            thread_id,
         )
 
     def lease(self, thread_id: str) -> Answered[Lease | None]:
-        return self._read(lambda connection: _lease(connection, thread_id), thread_id)
+        return self._read(lambda connection: self._lease(connection, thread_id), thread_id)
+
+    def _lease(self, connection: sqlite3.Connection, thread_id: str) -> Lease | None:
+        row = connection.execute(_THREAD, (self.workspace, thread_id)).fetchone()
+        return Thread(*row).lease if row is not None else None
 
     def events(
         self, thread_id: str, *, run_id: str | None = None, after: int = 0, limit: int | None = None
@@ -279,7 +352,7 @@ class SqliteSaver(View):
         def read(connection: sqlite3.Connection) -> Sequence[Event]:
             reader = self._reader(connection)
             begin = after if run_id is not None else 0
-            runs = connection.execute(_RUNS, (thread_id,)).fetchall()
+            runs = connection.execute(_RUNS, (self.workspace, thread_id)).fetchall()
             log = (
                 event
                 for thread, run, name in runs
@@ -297,22 +370,14 @@ class SqliteSaver(View):
 
         What this process has committed to the thread is there: a run may have ended without waiting for it.
         """
-        self._forget_parent()
         read = _looking_for_damage(read, thread_id)
-        ahead = self._ahead.get(thread_id) if thread_id is not None else None
-        if ahead is not None and ahead.done():
-            ahead = None
+        ahead = self.database.unsaved_of((self.workspace, thread_id)) if thread_id is not None else None
         if on_event_loop():
             return self.database.read_beside(read, after=ahead)
         if ahead is not None:
             ahead.wait()
         with self.database.read() as connection:
             return read(connection)
-
-    def _forget_parent(self) -> None:
-        """After a fork, do not wait for commits that were under way: the thread that writes them is in the parent."""
-        if self._process != os.getpid():
-            self._ahead, self._process = {}, os.getpid()
 
     def _reader(self, connection: sqlite3.Connection) -> HistoryReader:
         return HistoryReader(connection, self.database.serde, self.database.seal)
@@ -356,56 +421,12 @@ def _events(plain: Sequence[Any], thread_id: str, run_id: str, number: int) -> l
     return log.events(thread_id, namespace, number)
 
 
-def _lease(connection: sqlite3.Connection, thread_id: str) -> Lease | None:
-    row = connection.execute(_THREAD, (thread_id,)).fetchone()
-    return Thread(*row).lease if row is not None else None
-
-
-def _thread_numbers(connection: sqlite3.Connection, thread_id: str | None) -> list[int]:
-    if thread_id is None:
-        return [number for (number,) in connection.execute("SELECT id FROM threads ORDER BY id").fetchall()]
-    return [number for (number,) in connection.execute("SELECT id FROM threads WHERE name = ?", (thread_id,))]
-
-
 def _bounds(line: int) -> tuple[int, int]:
     return place_of(line, 0), place_of(line, LAST_NUMBER)
 
 
 def _with_branch(saved: SavedCheckpoint, branch: str) -> SavedCheckpoint:
     return saved if saved.line.branch == branch else replace(saved, line=saved.line._replace(branch=branch))
-
-
-def _after(connection: sqlite3.Connection, places: Iterator[int], before: CheckpointId, line: Line) -> Iterator[int]:
-    """The places that come after a checkpoint. Raises CheckpointNotFound if it is not among them."""
-    numbers = [number for number, _ in lines_of(connection, line.thread_id, line.namespace)]
-    wanted = {find_place(connection, number, before) for number in numbers}
-    if not any(place in wanted for place in places):
-        raise CheckpointNotFound(f"Thread {line.thread_id!r} has no checkpoint {before!r}. List its history.")
-    return places
-
-
-def _ancestry(connection: sqlite3.Connection, line: Line, before: CheckpointId | None) -> Iterator[int]:
-    """The places of a branch and its ancestors, the newest first; those that come after a checkpoint if one is named.
-
-    Raises CheckpointNotFound if it is not among them.
-    """
-    number = find_line(connection, line)
-    head = head_of(connection, number) if number is not None else None
-    path = iter(path_to(connection, head[0]) if head is not None else ())
-    if before is not None:
-        numbers = [one for one, _ in lines_of(connection, line.thread_id, line.namespace)]
-        known = {find_place(connection, one, before) for one in numbers}
-        for interval in path:
-            first, last = interval.places
-            place = next((one for one in known if one is not None and first <= one <= last), None)
-            if place is not None:
-                yield from range(place - 1, first - 1, -1)
-                break
-        else:
-            raise CheckpointNotFound(f"Thread {line.thread_id!r} has no checkpoint {before!r}. List its history.")
-    for interval in path:
-        first, last = interval.places
-        yield from range(last, first - 1, -1)
 
 
 def _stretches(places: Iterable[int], parent_of: Callable[[int], int | None]) -> Iterator[list[int]]:
@@ -450,6 +471,8 @@ _MOST_AHEAD: Final = 1000
 """How many threads are remembered that were committed to without waiting."""
 _SQL: Final = statements("saver")
 _WANT: Final = _SQL["want"]
+_WORKSPACES: Final = _SQL["workspaces"]
+_THREAD_NUMBERS: Final = _SQL["thread_numbers"]
 _RUNS: Final = _SQL["runs"]
 _THREADS: Final = _SQL["threads"]
 _NAMESPACES: Final = _SQL["namespaces"]

@@ -39,7 +39,7 @@ class Scribe:
 
     def __init__(self, database: SqliteDatabase) -> None:
         self.database = database
-        self.writer = Writer(Encoder(database.serde, database.seal), database.known)
+        self.writer = Writer(Encoder(database.serde, database.seal), database.known, "default")
         self.written: dict[CheckpointId, SavedCheckpoint] = {}
         self.heads: dict[Line, CheckpointId] = {}
         self._numbers = itertools.count(1)
@@ -122,7 +122,7 @@ class Scribe:
         """Lay the oldest records of a line together; how many those were."""
 
         def job(connection: sqlite3.Connection) -> int:
-            number = find_line(connection, line)
+            number = find_line(connection, "default", line)
             assert number is not None
             self.database.known.forget()
             return Folder(connection, self.database.serde, self.database.seal).fold(number)

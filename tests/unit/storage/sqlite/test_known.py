@@ -22,7 +22,7 @@ WRITE = "UPDATE threads SET changed = changed + 1"
 
 
 def filled(known: Known) -> Known:
-    known.threads["thread"] = Thread(1, 0, None, None, None)
+    known.threads["default", "thread"] = Thread(1, 0, None, None, None)
     known.lines[1, "", "main"] = 1
     known.heads[1] = Head(1 << 32, bytes(16), 1, 1)
     known.runs[1, "run"] = (1, 1)
@@ -38,7 +38,7 @@ def connections(tmp_path: Path) -> Iterator[tuple[sqlite3.Connection, sqlite3.Co
     """Two to one file."""
     SqliteDatabase(tmp_path / "runs.db").close()
     with closing(sqlite3.connect(tmp_path / "runs.db", isolation_level=None)) as one:
-        one.execute("INSERT INTO threads (name, changed) VALUES ('thread', 0)")
+        one.execute("INSERT INTO threads (workspace, thread_id, changed) VALUES ('default', 'thread', 0)")
         with closing(sqlite3.connect(tmp_path / "runs.db", isolation_level=None)) as other:
             yield one, other
 
@@ -112,7 +112,7 @@ def test_no_more_is_remembered_than_a_number_of_lines(
 def test_commits_that_follow_each_other_are_remembered(scribe: Any) -> None:
     ids = scribe.count(2, logs=2)
     known = scribe.database.known
-    assert known.threads == {"thread": Thread(1, 2, None, None, None)}
+    assert known.threads == {("default", "thread"): Thread(1, 2, None, None, None)}
     assert (known.lines, known.runs) == ({(1, "", "main"): 1}, {(1, "run"): (1, 5)})
     (head,) = known.heads.values()
     assert (head.place, head.key, head.count) == (scribe.place(ids[1]), bytes.fromhex(ids[1]), 2)

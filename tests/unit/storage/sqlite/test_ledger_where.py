@@ -83,7 +83,7 @@ QUESTIONS: list[Any] = [
     (Run, where(workspace_id="w"), Order("created_at", True)),
     (Run, [*where(workspace_id="w"), ACTIVE], Order("created_at", True)),
     (Run, [ACTIVE], None),
-    (Run, where(thread_id="t"), None),
+    (Run, where(workspace_id="w1", thread_id="t"), None),
     (Run, where(parent_id="p"), None),
     (Run, where(workspace_id="w", idempotency_key="k"), None),
     (Run, [Condition("claim", "!=", None), *where(worker_id="w")], None),

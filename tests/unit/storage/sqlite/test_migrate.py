@@ -291,7 +291,7 @@ def as_format_0(saver: SqliteSaver, path: Path) -> None:
 
 def lines_of(saver: SqliteSaver) -> list[tuple[str, str]]:
     with saver.database.read() as connection:
-        found = "SELECT DISTINCT name, namespace FROM lines JOIN threads ON threads.id = thread ORDER BY lines.id"
+        found = "SELECT DISTINCT thread_id, namespace FROM lines JOIN threads ON threads.id = thread ORDER BY lines.id"
         return connection.execute(found).fetchall()
 
 

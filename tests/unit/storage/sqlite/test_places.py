@@ -112,9 +112,9 @@ def test_a_line_is_found_by_all_of_its_names(scribe: Any) -> None:
     for line in lines:
         scribe.add({}, line=line)
     with scribe.database.read() as connection:
-        assert [find_line(connection, line) for line in lines] == [1, 2, 3, 4]
+        assert [find_line(connection, "default", line) for line in lines] == [1, 2, 3, 4]
         unknown = [Line("no"), Line("thread", "no"), Line("thread", "", "no"), Line("other", "in"), Line("THREAD")]
-        assert [find_line(connection, line) for line in unknown] == [None] * 5
+        assert [find_line(connection, "default", line) for line in unknown] == [None] * 5
 
 
 def test_lines_of_a_namespace_come_in_the_order_in_which_they_began(scribe: Any) -> None:
@@ -122,9 +122,9 @@ def test_lines_of_a_namespace_come_in_the_order_in_which_they_began(scribe: Any)
         scribe.add({}, line=Line("thread", namespace, branch))
     scribe.add({}, line=Line("other"))
     with scribe.database.read() as connection:
-        assert lines_of(connection, "thread", "") == [(1, "z"), (3, "a"), (5, "m")]
-        assert lines_of(connection, "thread", "in") == [(2, "b"), (4, "a")]
-        assert lines_of(connection, "thread", "no") == []
+        assert lines_of(connection, "default", "thread", "") == [(1, "z"), (3, "a"), (5, "m")]
+        assert lines_of(connection, "default", "thread", "in") == [(2, "b"), (4, "a")]
+        assert lines_of(connection, "default", "thread", "no") == []
 
 
 def test_the_head_of_a_line_is_its_newest_checkpoint(scribe: Any) -> None:

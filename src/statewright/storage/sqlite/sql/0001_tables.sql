@@ -1,4 +1,4 @@
--- What a database of format 1 holds.
+-- What a database of format 1 holds. Later formats change it: see the scripts that follow by number.
 
 CREATE TABLE threads (
     id      INTEGER PRIMARY KEY,

@@ -2,11 +2,11 @@
 
 -- thread
 SELECT id, epoch, owner, until, wanted FROM threads
-WHERE name = ?;
+WHERE workspace = ? AND thread_id = ?;
 
 -- insert_thread
-INSERT INTO threads (name, changed)
-VALUES (?, ?);
+INSERT INTO threads (workspace, thread_id, changed)
+VALUES (?, ?, ?);
 
 -- hold
 UPDATE threads SET epoch = ?, owner = ?, until = ?, wanted = ?, changed = ?

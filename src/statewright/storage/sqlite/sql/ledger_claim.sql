@@ -8,9 +8,9 @@ WHERE claim IS NULL AND due_at <= ? AND (due_at, id) > (?, ?)
 ORDER BY due_at, id LIMIT ?;
 
 -- earlier
--- Whether a run that was made earlier and has not ended has the thread.
+-- Whether a run of the workspace that was made earlier and has not ended has the thread.
 SELECT 1 FROM workflow_runs
-WHERE thread_id = ? AND status IN ('pending', 'running', 'waiting', 'paused') AND id < ?
+WHERE workspace_id = ? AND thread_id = ? AND status IN ('pending', 'running', 'waiting', 'paused') AND id < ?
 LIMIT 1;
 
 -- earlier_in_queue

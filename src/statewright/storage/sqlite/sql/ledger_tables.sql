@@ -55,7 +55,7 @@ CREATE UNIQUE INDEX IF NOT EXISTS runs_by_idempotency_key ON workflow_runs (work
     WHERE idempotency_key IS NOT NULL;
 CREATE INDEX IF NOT EXISTS runs_by_workspace ON workflow_runs (workspace_id, created_at);
 CREATE INDEX IF NOT EXISTS runs_by_status ON workflow_runs (status, workspace_id, created_at);
-CREATE INDEX IF NOT EXISTS runs_by_thread ON workflow_runs (thread_id, status);
+CREATE INDEX IF NOT EXISTS runs_by_thread ON workflow_runs (workspace_id, thread_id, status);
 CREATE INDEX IF NOT EXISTS runs_by_queue ON workflow_runs (workspace_id, queue, status)
     WHERE queue IS NOT NULL;
 CREATE INDEX IF NOT EXISTS runs_due ON workflow_runs (due_at, id, workspace_id)

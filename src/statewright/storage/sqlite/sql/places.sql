@@ -8,12 +8,12 @@ ORDER BY place DESC LIMIT 1;
 -- line
 SELECT lines.id FROM lines
 JOIN threads ON threads.id = lines.thread
-WHERE threads.name = ? AND namespace = ? AND branch = ?;
+WHERE threads.workspace = ? AND threads.thread_id = ? AND namespace = ? AND branch = ?;
 
 -- lines
 SELECT lines.id, branch FROM lines
 JOIN threads ON threads.id = lines.thread
-WHERE threads.name = ? AND namespace = ?
+WHERE threads.workspace = ? AND threads.thread_id = ? AND namespace = ?
 ORDER BY lines.id;
 
 -- head

@@ -2,28 +2,37 @@
 
 -- want
 UPDATE threads SET wanted = ?
-WHERE name = ? AND owner IS NOT NULL;
+WHERE workspace = ? AND thread_id = ? AND owner IS NOT NULL;
+
+-- workspaces
+SELECT DISTINCT workspace FROM threads
+ORDER BY workspace;
+
+-- thread_numbers
+SELECT id FROM threads
+WHERE workspace = ?
+ORDER BY id;
 
 -- runs
 SELECT threads.id, runs.id, runs.name FROM runs
 JOIN threads ON threads.id = runs.thread
-WHERE threads.name = ?
+WHERE threads.workspace = ? AND threads.thread_id = ?
 ORDER BY runs.id;
 
 -- threads
-SELECT name, changed, owner FROM threads
-WHERE substr(name, 1, length(?)) = ?
+SELECT thread_id, changed, owner FROM threads
+WHERE workspace = ? AND substr(thread_id, 1, length(?)) = ?
 ORDER BY changed DESC, id DESC LIMIT ?;
 
 -- namespaces
 SELECT DISTINCT namespace FROM lines
 JOIN threads ON threads.id = lines.thread
-WHERE threads.name = ?
+WHERE threads.workspace = ? AND threads.thread_id = ?
 ORDER BY namespace;
 
 -- thread
 SELECT id, epoch, owner, until, wanted FROM threads
-WHERE name = ?;
+WHERE workspace = ? AND thread_id = ?;
 
 -- named_runs
 SELECT id, name FROM runs
@@ -36,8 +45,8 @@ WHERE thread = ?
 ORDER BY id;
 
 -- copy_thread
-INSERT INTO threads (name, changed)
-SELECT ?, changed FROM threads
+INSERT INTO threads (workspace, thread_id, changed)
+SELECT workspace, ?, changed FROM threads
 WHERE id = ?;
 
 -- copy_events

@@ -1,0 +1,48 @@
+"""Workspaces of threads: the same id in two workspaces names two threads, which share nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from statewright.checkpoint.checkpointer import Checkpointer
+from statewright.errors import InvalidConfig
+from statewright.ids import DEFAULT_WORKSPACE
+from statewright.promise import Answered
+
+
+@runtime_checkable
+class WorkspaceCheckpointer(Checkpointer, Protocol):
+    """A checkpointer that keeps the threads of several workspaces apart. A service needs one.
+
+    Each object is bound to one workspace. All methods of the port, lists and `prune` included, see the threads of that
+    workspace and no others.
+    """
+
+    @property
+    def workspace(self) -> str:
+        """The workspace to which this object is bound."""
+        ...
+
+    @property
+    def scope(self) -> Hashable:
+        """Equal for objects that see the same threads: the same data and the same workspace."""
+        ...
+
+    def for_workspace(self, workspace: str) -> WorkspaceCheckpointer:
+        """Return a checkpointer of the same data that is bound to another workspace; it needs no closing."""
+        ...
+
+    def workspaces(self) -> Answered[Sequence[str]]:
+        """List the workspaces that have threads, sorted."""
+        ...
+
+
+def check_workspace(workspace: Any) -> str:
+    """Return the name of a workspace. Raises InvalidConfig for what cannot be one."""
+    if not isinstance(workspace, str) or not workspace:
+        raise InvalidConfig(
+            f"workspace is {workspace!r} of type {type(workspace).__name__}. Give a text that is not empty, "
+            f"such as {DEFAULT_WORKSPACE!r}."
+        )
+    return workspace

@@ -1,0 +1,109 @@
+"""Runs on threads of the same id in two workspaces: they neither see nor wait for each other."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
+
+import pytest
+
+from statewright import START, Command, InMemorySaver, Runtime, StateGraph, append, interrupt
+from statewright.runtime import turns
+from statewright.storage.sqlite import SqliteDatabase, SqliteSaver
+from statewright.testing import FakeClock
+
+THREAD = {"thread_id": "t"}
+GUARD = 20.0
+"""Seconds after which a test gives up."""
+
+
+class State(TypedDict, total=False):
+    log: Annotated[list[Any], append]
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def saver_of(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[str], Any]]:
+    """Makes savers of workspaces, of the same data; each one is a new object."""
+    if request.param == "memory":
+        yield InMemorySaver().for_workspace
+        return
+    with SqliteDatabase(tmp_path / "runs.db") as database:
+        yield lambda workspace: SqliteSaver(database, workspace=workspace)
+
+
+class Gate:
+    """A node that says when it has begun, and ends when it is let."""
+
+    def __init__(self) -> None:
+        self.begun, self.open = threading.Event(), threading.Event()
+
+    def node(self, state: State) -> State:
+        self.begun.set()
+        assert self.open.wait(GUARD)
+        return {"log": ["through"]}
+
+
+def app_of(node: Any, saver: Any, **options: Any) -> Any:
+    return StateGraph(State).add_node("node", node).add_edge(START, "node").compile(saver, **options)
+
+
+def beside(call: Callable[[], Any]) -> threading.Thread:
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    return thread
+
+
+def until(true: Callable[[], Any]) -> None:
+    end = time.monotonic() + GUARD
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.001)
+
+
+def test_a_thread_that_is_held_in_one_workspace_is_free_in_another(driver: Any, saver_of: Any) -> None:
+    gate = Gate()
+    held, free = app_of(gate.node, saver_of("one")), app_of(lambda s: {"log": ["free"]}, saver_of("two"))
+    running = beside(lambda: driver.invoke(held, {"log": []}, THREAD))
+    assert gate.begun.wait(GUARD)
+    assert driver.invoke(free, {"log": []}, THREAD) == {"log": ["free"]}
+    gate.open.set()
+    running.join(GUARD)
+    assert held.get_state(THREAD).values == {"log": ["through"]}
+    assert free.get_state(THREAD).values == {"log": ["free"]}
+
+
+def test_runs_on_savers_of_one_workspace_stand_in_one_line(driver: Any, saver_of: Any) -> None:
+    """Time stands still: whoever waits goes on only because the holder calls the first in line."""
+    gate, clock = Gate(), FakeClock()
+    held = app_of(gate.node, saver_of("one"), clock=clock)
+    waits = app_of(lambda s: {"log": ["waited"]}, saver_of("one"), clock=clock)
+    running = beside(lambda: driver.invoke(held, {"log": []}, THREAD))
+    assert gate.begun.wait(GUARD)
+    before = set(turns._queues)
+    waiting = beside(lambda: driver.invoke(waits, {"log": []}, THREAD, on_busy="enqueue"))
+    until(lambda: set(turns._queues) - before)
+    assert set(turns._queues) - before == {(saver_of("one").scope, "t")}
+    gate.open.set()
+    for one in (running, waiting):
+        one.join(GUARD)
+        assert not one.is_alive()
+    assert waits.get_state(THREAD).values == {"log": ["through", "waited"]}
+
+
+def test_a_question_is_answered_in_its_own_workspace(driver: Any, saver_of: Any) -> None:
+    one, two = (app_of(lambda s: {"log": [interrupt("Why?")]}, saver_of(name)) for name in ("one", "two"))
+    for app in (one, two):
+        driver.invoke(app, {"log": []}, THREAD)
+    assert driver.invoke(one, Command(resume="so"), THREAD) == {"log": ["so"]}
+    assert [question.value for question in two.get_state(THREAD).interrupts] == ["Why?"]
+
+
+def test_nodes_know_the_workspace_of_their_thread(driver: Any, saver_of: Any) -> None:
+    def node(state: State, runtime: Runtime[Any]) -> State:
+        return {"log": [runtime.execution_info.workspace]}
+
+    assert driver.invoke(app_of(node, saver_of("one")), {"log": []}, THREAD) == {"log": ["one"]}
+    assert driver.invoke(app_of(node, None), {"log": []}) == {"log": ["default"]}
