@@ -45,8 +45,17 @@ from statewright.runtime.snapshot import StateSnapshot, empty_snapshot, snapshot
 from statewright.runtime.start import TIMED_OUT, run_to_rest
 from statewright.runtime.stream import INTERRUPT, StreamView, checked_modes, shown_values
 from statewright.runtime.subgraph import Pairs, call_line, call_namespace, check_free, former_namespaces, shared
-from statewright.runtime.subgraph_state import callers_run_again, graph_at, node_path, subgraphs_of, with_subgraphs
-from statewright.runtime.thread_state import Update, diff, forked, load_saved, rolled_back, saved_before, updated
+from statewright.runtime.subgraph_state import graph_at, node_path, renew_questions_around, subgraphs_of, with_subgraphs
+from statewright.runtime.thread_state import (
+    Update,
+    diff,
+    forked,
+    load_head,
+    load_saved,
+    rolled_back,
+    saved_before,
+    updated,
+)
 from statewright.runtime.watch import Printed, Watch, instrument_listeners
 from statewright.state import UnknownKeys, check_value, context_json_schema, json_schema
 from statewright.store import Store
@@ -216,6 +225,8 @@ class CompiledGraph:
         """
         if stream_mode != "values":
             return list(self.stream(input, config, stream_mode=stream_mode, version=version, **options))
+        if input is None and config is not None:
+            config = self._from_inside(config)
         run = self._run(config, options)
         _drive(run, input)
         return self._result(run, version, options.get("output_keys"))
@@ -233,6 +244,8 @@ class CompiledGraph:
         if stream_mode != "values":
             parts = self.astream(input, config, stream_mode=stream_mode, version=version, **options)
             return [part async for part in parts]
+        if input is None and config is not None:
+            config = await _in_thread(self._from_inside, config)
         run = self._run(config, options)
         await _drive_async(run, input)
         return self._result(run, version, options.get("output_keys"))
@@ -251,6 +264,8 @@ class CompiledGraph:
 
         The run advances as parts are taken; closing the iterator abandons it.
         """
+        if input is None and config is not None:
+            config = self._from_inside(config)
         run, _ = self._streamed(config, options, stream_mode, subgraphs, version)
         yield from parts_of(run, input)
         self._result(run, version)
@@ -268,6 +283,8 @@ class CompiledGraph:
         """`stream`, on the running event loop. The run goes on while the reader is busy, up to a bounded buffer."""
         from statewright.runtime.drive_async import stream_parts  # loads asyncio
 
+        if input is None and config is not None:
+            config = await _in_thread(self._from_inside, config)
         run, view = self._streamed(config, options, stream_mode, subgraphs, version)
         parts = stream_parts(run, input, view.buffer)
         try:
@@ -459,9 +476,10 @@ class CompiledGraph:
     ) -> dict[str, Any]:
         """Several updates `(values, as_node)` as one superstep, in their order."""
         run = self._thread_run(config, options)
+        before = perform_all(run, load_head(run)) if run.namespace else None
         line, head = perform_all(run, updated(run, updates, cancel_pending=cancel_pending))
         if line.namespace:
-            callers_run_again(run)
+            renew_questions_around(run, before)
         return checkpoint_config(line, head)
 
     def get_events(
@@ -640,6 +658,22 @@ class CompiledGraph:
             **self._call_options(options),
         )
 
+    def _from_inside(self, config: Any) -> Any:
+        """The config of a thread that goes on from a checkpoint inside a subgraph, which is made its head there."""
+        settings = read_settings(joined_configs(self._bound, config))
+        if settings.namespace is None or settings.checkpoint_id is None:
+            return config
+        run = self._thread_run(config, {})
+        head = perform_all(run, load_head(run))
+        if head is None or head.id != settings.checkpoint_id:
+            self.fork(config)
+        places = ("namespace", "checkpoint_id", "checkpoint_ns")
+        whole = {name: value for name, value in config.items() if name not in places}
+        if isinstance(configurable := whole.get("configurable"), Mapping):
+            named = cast(Mapping[str, Any], configurable)
+            whole["configurable"] = {name: value for name, value in named.items() if name not in places}
+        return whole
+
     def _nested_runs(self, config: Any, count: int, options: Mapping[str, Any]) -> list[Run]:
         """The runs of a batch inside a node, made in order: a call is known by its ordinal. Empty outside a node."""
         scope = current_scope()
@@ -709,6 +743,9 @@ class CompiledGraph:
             metadata={"parent_task": task.id if task is not None else ""},
             **inherited,
         )
+        if memory == "thread" and line is not None:
+            run.remembers = True
+            run.metadata = {**run.metadata, "remembers": True}
         if reading is not None:
             run.reader = reading.buffer
         if caller.program.former_names and line is not None:
@@ -797,6 +834,7 @@ class CompiledGraph:
             line=line._replace(namespace=namespace),
             owner=_new_owner(settings),
             namespace=namespace,
+            keeps_calls=self._keep_calls,
         )
 
     def _streamed(

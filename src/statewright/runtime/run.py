@@ -59,6 +59,7 @@ class Run:
         "line",
         "live",
         "max_concurrency",
+        "memories",
         "metadata",
         "migrated",
         "namespace",
@@ -71,6 +72,7 @@ class Run:
         "owner",
         "program",
         "reader",
+        "remembers",
         "rest",
         "retries",
         "run_id",
@@ -198,6 +200,10 @@ class Run:
         """Whether a task of another run has called it."""
         self.caller = caller
         """The task that has called it, if both save."""
+        self.memories: dict[str, str] = {}
+        """Which checkpoint of each memory inside its namespace is known to it."""
+        self.remembers = False
+        """Whether it is a call with memory="thread"."""
         self.metadata = metadata or {}
         """Kept with each commit."""
 

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from statewright.channels import Added
-from statewright.checkpoint import Checkpoint, Commit, Source, TaskResult
+from statewright.checkpoint import Checkpoint, Commit, Line, Source, TaskResult
 from statewright.events import Log
 from statewright.ids import CheckpointId, TaskId
 from statewright.runtime.apply import deltas, differences
@@ -23,7 +23,17 @@ from statewright.runtime.saving import saved_form
 class StepCommit(Commit):
     """What a superstep, an input or an update from outside saves."""
 
-    __slots__ = ("_before", "_begins", "_migrated", "_more", "_noted", "_results", "_run", "spans_supersteps")
+    __slots__ = (
+        "_before",
+        "_begins",
+        "_memories",
+        "_migrated",
+        "_more",
+        "_noted",
+        "_results",
+        "_run",
+        "spans_supersteps",
+    )
 
     def __init__(
         self,
@@ -40,6 +50,7 @@ class StepCommit(Commit):
         self._results = results
         self._begins = not run.claimed
         self._migrated, run.migrated = run.migrated, None
+        self._memories = dict(run.memories) if run.memories else None
         self._more: Mapping[str, Any] | None = None
         self._noted = run.take_noted() if run.noted else ()
         self.spans_supersteps = False
@@ -75,7 +86,14 @@ class StepCommit(Commit):
     @property
     def metadata(self) -> Mapping[str, Any]:  # pyright: ignore[reportIncompatibleVariableOverride]
         nodes = [result.task.node for result in self._results]
-        return {"nodes": nodes, **self._run.metadata, **(self._more or {})}
+        memories = {"memories": self._memories} if self._memories else {}
+        return {"nodes": nodes, **self._run.metadata, **memories, **(self._more or {})}
+
+    def put_beside(self, line: Line, checkpoint: Checkpoint, expected: CheckpointId | None) -> None:
+        """Make it a commit of another line, which goes with that of the run: it neither claims nor logs anything."""
+        self.line, self.expected, self.checkpoint = line, expected, checkpoint
+        self.hold = self._memories = None
+        self._begins = False
 
     def note(self, more: Mapping[str, Any] | None) -> None:
         """Keep more with the commit."""
