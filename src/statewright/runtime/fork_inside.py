@@ -34,8 +34,8 @@ def fork_inside(run: Run, saved: SavedCheckpoint, branch: str) -> Forking:
     """Make a checkpoint of a call its head on a branch, new or its own, and let the tasks around it run again."""
     source = saved.line
     callers = yield from find_callers(source)
-    if callers is None:
-        raise InvalidUpdateError(_has_ended(source))
+    if callers is None or _is_of_another_call(saved, callers[-1].task):
+        raise InvalidUpdateError(has_ended(source))
     head: SavedCheckpoint | None = yield Load(source.branch, None, source.namespace)
     at_head = head is not None and head.id == saved.id
     line = source._replace(branch=branch)
@@ -96,7 +96,14 @@ def find_callers(line: Line) -> Generator[Effect, Any, list[Caller] | None]:
     return callers
 
 
-def _has_ended(line: Line) -> str:
+def _is_of_another_call(saved: SavedCheckpoint, task: Task) -> bool:
+    """Whether a checkpoint stands in the middle of a former call of a memory, which nothing could go on with."""
+    caller = str(saved.metadata.get("parent_task", "")).partition(":")[0]
+    return caller != task.id and not saved.checkpoint.at_rest
+
+
+def has_ended(line: Line) -> str:
+    """Say why a checkpoint of a call cannot be gone back to, and what can."""
     return (
         f"The call of a subgraph in namespace {line.namespace!r} has ended, so nothing would go on from there. "
         f"Fork a checkpoint of thread {line.thread_id!r} itself from before the call: its history has them."

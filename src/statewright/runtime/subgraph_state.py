@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Protocol, cast
 
-from statewright.checkpoint import Checkpointer, Line, Pending, SavedCheckpoint
+from statewright.checkpoint import Checkpointer, Interrupt, Line, Pending, SavedCheckpoint
 from statewright.errors import InvalidConfig, suggestion
 from statewright.graph import Graph
 from statewright.runtime.fork_inside import find_callers
@@ -75,14 +75,17 @@ def renew_questions_around(run: Run, before: SavedCheckpoint | None) -> None:
     now = _head_of(run, line.namespace)
     if callers is None or now is None:
         return
-    asked_before = (
-        {one.id for questions in before.pending.interrupts.values() for one in questions} if before else set()
-    )
-    asked_now = tuple(one for questions in now.pending.interrupts.values() for one in questions)
+    asked_before = {one.id for one in _asked_at(before)} if before is not None else set[str]()
+    asked_now = _asked_at(now)
     for head, task in callers:
         others = [one for one in head.pending.interrupts.get(task.id, ()) if one.id not in asked_before]
         known = Pending(interrupts={task.id: (*others, *asked_now)})
         resolved(saver.save_results(head.line, head.id, known))
+
+
+def _asked_at(saved: SavedCheckpoint) -> Sequence[Interrupt]:
+    """The questions of the tasks of a checkpoint, answered or not."""
+    return [one for questions in saved.pending.interrupts.values() for one in questions]
 
 
 def with_subgraphs(run: Run, snapshot: StateSnapshot) -> StateSnapshot:

@@ -25,7 +25,7 @@ from statewright.runtime.apply import apply_beside, with_report
 from statewright.runtime.attempt import conclude
 from statewright.runtime.carry import taken_along
 from statewright.runtime.effects import Effect, Load
-from statewright.runtime.fork_inside import find_callers, fork_inside
+from statewright.runtime.fork_inside import find_callers, fork_inside, has_ended
 from statewright.runtime.loop import call_namespaces, commit_of, save_commit
 from statewright.runtime.program import HANDLER_SUFFIX
 from statewright.runtime.run import Run
@@ -176,8 +176,11 @@ def forked(run: Run, branch: str | None) -> Generator[Effect, Any, tuple[Line, C
     head: SavedCheckpoint | None = yield Load(line.branch)
     if head is not None and branch is not None and branch != saved.line.branch:
         raise InvalidUpdateError(f"Thread {line.thread_id!r} has a branch {branch!r} already. Choose another name.")
-    if line.namespace and not (yield from _is_memory_at_rest(saved, line)):
-        return (yield from fork_inside(run, saved, line.branch))
+    if line.namespace:
+        if not (yield from _is_unused_memory(saved, line)):
+            return (yield from fork_inside(run, saved, line.branch))
+        if not saved.checkpoint.at_rest:
+            raise InvalidUpdateError(has_ended(saved.line))
     before = saved.checkpoint
     newest: SavedCheckpoint | None = head if line.branch == saved.line.branch else (yield Load(saved.line.branch))
     at_head = newest is not None and newest.id == saved.id
@@ -203,7 +206,7 @@ def forked(run: Run, branch: str | None) -> Generator[Effect, Any, tuple[Line, C
     return line, CheckpointId(after.id)
 
 
-def _is_memory_at_rest(saved: SavedCheckpoint, line: Line) -> Generator[Effect, Any, bool]:
+def _is_unused_memory(saved: SavedCheckpoint, line: Line) -> Generator[Effect, Any, bool]:
     """Whether a checkpoint is one of a memory that no task uses now: then the memory alone goes back."""
     if not saved.metadata.get("remembers") or line.branch != saved.line.branch:
         return False
