@@ -87,6 +87,7 @@ TAGS = {
     55: "statewright.workflow.states.visit.Effects",
     56: "statewright.workflow.states.token.Token",
     57: "statewright.agents.result.AgentResult",
+    58: "statewright.graph.command.ToParent",
 }
 """Stored data holds these numbers, so none of them may ever mean anything else."""
 
