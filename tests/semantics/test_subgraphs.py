@@ -426,6 +426,7 @@ def test_messages_of_a_subgraph_never_take_the_ids_of_its_callers(driver: Any, s
     assert [one.text for one in result["messages"]] == ["in", "parent", "child", "question", "child"]
 
 
+@pytest.mark.filterwarnings("ignore::statewright.errors.NoCheckpointerWarning")
 def test_questions_of_a_graph_and_its_subgraphs_have_ids_of_their_own(driver: Any) -> None:
     leaf = beside(ask("leaf")).compile()
     app = holding(holding(leaf, ask("mid")).compile(), ask("top")).compile()

@@ -125,6 +125,11 @@ class ToParent:
     def __repr__(self) -> str:
         return f"ToParent({self.command!r})"
 
+    def __eq__(self, other: object) -> bool:
+        return _plain_for_parent(self) == _plain_for_parent(other) if isinstance(other, ToParent) else NotImplemented
+
+    __hash__ = None  # pyright: ignore  # an update may be unhashable
+
 
 def _plain_for_parent(target: ToParent) -> list[Any]:
     command = target.command

@@ -61,9 +61,18 @@ from statewright.runtime.snapshot import StateSnapshot, empty_snapshot, snapshot
 from statewright.runtime.start import TIMED_OUT
 from statewright.runtime.stream import INTERRUPT, StreamView, checked_modes, shown_values
 from statewright.runtime.subgraph import Pairs, call_line, call_namespace, check_free, former_namespaces, shared
-from statewright.runtime.subgraph_state import callers_run_again, graph_at, node_path, subgraphs_of, with_subgraphs
+from statewright.runtime.subgraph_state import graph_at, node_path, renew_questions_around, subgraphs_of, with_subgraphs
 from statewright.runtime.thread_queue import leave_queue
-from statewright.runtime.thread_state import Update, diff, forked, load_saved, rolled_back, saved_history, updated
+from statewright.runtime.thread_state import (
+    Update,
+    diff,
+    forked,
+    load_branch_head,
+    load_saved,
+    rolled_back,
+    saved_history,
+    updated,
+)
 from statewright.runtime.watch import Printed, Watch, instrument_listeners
 from statewright.state import UnknownKeys, check_value, context_json_schema, json_schema, known_keys
 from statewright.store import Store
@@ -242,6 +251,8 @@ class CompiledGraph:
         """
         if stream_mode != "values":
             return list(self.stream(input, config, stream_mode=stream_mode, version=version, **options))
+        if input is None and config is not None:
+            config = self._from_inside(config)
         run = self._run(config, options)
         _drive(run, input)
         return self._result(run, version, options.get("output_keys"))
@@ -259,6 +270,8 @@ class CompiledGraph:
         if stream_mode != "values":
             parts = self.astream(input, config, stream_mode=stream_mode, version=version, **options)
             return [part async for part in parts]
+        if input is None and config is not None:
+            config = await _in_thread(self._from_inside, config)
         run = self._run(config, options)
         await _drive_async(run, input)
         return self._result(run, version, options.get("output_keys"))
@@ -277,6 +290,8 @@ class CompiledGraph:
 
         The run advances as parts are taken; closing the iterator abandons it.
         """
+        if input is None and config is not None:
+            config = self._from_inside(config)
         run, _ = self._streamed(config, options, stream_mode, subgraphs, version)
         yield from parts_of(run, input)
         self._result(run, version)
@@ -294,6 +309,8 @@ class CompiledGraph:
         """`stream`, on the running event loop. The run goes on while the reader is busy, up to a bounded buffer."""
         from statewright.runtime.drive_async import StreamReader  # loads asyncio
 
+        if input is None and config is not None:
+            config = await _in_thread(self._from_inside, config)
         run, view = self._streamed(config, options, stream_mode, subgraphs, version)
         reader = StreamReader(run, input, view.buffer)
         try:
@@ -504,9 +521,10 @@ class CompiledGraph:
     ) -> dict[str, Any]:
         """Several updates `(values, as_node)` as one superstep, in their order."""
         run = self._thread_run(config, options)
+        before = perform_all(run, load_branch_head(run)) if run.namespace else None
         line, head = _change_thread(run, lambda: updated(run, updates, cancel_pending=cancel_pending))
         if line.namespace:
-            callers_run_again(run)
+            renew_questions_around(run, before)
         return checkpoint_config(line, head)
 
     def get_events(
@@ -718,6 +736,22 @@ class CompiledGraph:
             return checked_grace(options["sibling_grace"])
         return 0.0 if line is None and self._waits_only_to_save else self._sibling_grace
 
+    def _from_inside(self, config: Any) -> Any:
+        """The config of a thread that goes on from a checkpoint inside a subgraph, which is made its head there."""
+        settings = read_settings(joined_configs(self._bound, config))
+        if settings.namespace is None or settings.checkpoint_id is None:
+            return config
+        run = self._thread_run(config, {})
+        head = perform_all(run, load_branch_head(run))
+        if head is None or head.id != settings.checkpoint_id:
+            self.fork(config)
+        places = ("namespace", "checkpoint_id", "checkpoint_ns")
+        whole = {name: value for name, value in config.items() if name not in places}
+        if isinstance(configurable := whole.get("configurable"), Mapping):
+            named = cast(Mapping[str, Any], configurable)
+            whole["configurable"] = {name: value for name, value in named.items() if name not in places}
+        return whole
+
     def _nested_runs(self, config: Any, count: int, options: Mapping[str, Any]) -> list[Run]:
         """The runs of a batch inside a node, made in order: a call is known by its ordinal. Empty outside a node."""
         scope = current_scope()
@@ -796,6 +830,9 @@ class CompiledGraph:
         )
         if task is not None and caller.questions.by_id:
             run.inherit_questions(caller, task)
+        if memory == "thread" and line is not None:
+            run.remembers = True
+            run.metadata = {**run.metadata, "remembers": True}
         if reading is not None:
             run.reader = reading.buffer
         if caller.program.former_names and line is not None:
@@ -898,6 +935,7 @@ class CompiledGraph:
             claim=self._claim(),
             on_busy=cast(Any, checked_choice("on_busy", options.get("on_busy"), ON_BUSY) or "reject"),
             namespace=namespace,
+            keeps_calls=self._keep_calls,
         )
 
     def _claim(self) -> Claim:

@@ -20,11 +20,19 @@ if TYPE_CHECKING:
 class Load:
     """Read the checkpoint that the run starts from. Sent back: a SavedCheckpoint, or None."""
 
-    __slots__ = ("branch", "checkpoint_id")
+    __slots__ = ("branch", "checkpoint_id", "namespace")
 
-    def __init__(self, branch: str, checkpoint_id: str | None = None) -> None:
+    def __init__(self, branch: str, checkpoint_id: str | None = None, namespace: str | None = None) -> None:
         self.branch = branch
         self.checkpoint_id = checkpoint_id
+        self.namespace = namespace
+        """Another one than that of the run."""
+
+
+class Namespaces:
+    """List the namespaces of the run's thread. Sent back: their names."""
+
+    __slots__ = ()
 
 
 class AwaitTurn:
@@ -155,5 +163,5 @@ class Rest:
         """The node that raised `error`, if one did."""
 
 
-Effect = Load | AwaitTurn | RunTasks | Save | SaveCallers | Land | Emit
+Effect = Load | Namespaces | AwaitTurn | RunTasks | Save | SaveCallers | Land | Emit
 Core = Generator[Effect, Any, Rest]

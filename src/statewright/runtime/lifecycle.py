@@ -41,6 +41,8 @@ def run_to_rest(run: Run, given: Any) -> Core:
         yield from let_go(run, rest)
     if run.watch is not None and run.watch.wants("run_finished"):
         yield Emit(run_event("run_finished", run, rest, rest.checkpoint.step))
+    if run.remembers and run.caller is not None:
+        run.caller.run.memories[run.namespace] = rest.checkpoint.id
     if run.unfinished_joins and rest.status == "completed":
         warn_unfinished(run.program, run.unfinished_joins)
     if rest.status == "waiting" and run.saver is None and not run.nested:

@@ -97,6 +97,7 @@ class Run:
         "line",
         "live",
         "max_concurrency",
+        "memories",
         "metadata",
         "migrated",
         "namespace",
@@ -112,6 +113,7 @@ class Run:
         "questions",
         "reader",
         "refuses_changed",
+        "remembers",
         "rest",
         "retries",
         "rewritten",
@@ -268,6 +270,10 @@ class Run:
         """Until when it holds its thread, as far as it knows."""
         self.hold_lost = False
         """Whether it is known that another run has taken over its thread."""
+        self.memories: dict[str, str] = {}
+        """Which checkpoint of each memory inside its namespace is known to it."""
+        self.remembers = False
+        """Whether it is a call with memory="thread"."""
         self.metadata = metadata or {}
         """Kept with each commit."""
 

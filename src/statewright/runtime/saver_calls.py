@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 from statewright.checkpoint import Checkpoint, Checkpointer, Line
 from statewright.ids import CheckpointId
 from statewright.promise import Later, comes_later, resolved
-from statewright.runtime.effects import AwaitTurn, Effect, Emit, Land, Load, Save, SaveCallers
+from statewright.runtime.effects import AwaitTurn, Effect, Emit, Land, Load, Namespaces, Save, SaveCallers
 from statewright.runtime.loop import save_held_back
 from statewright.runtime.run import Run
 from statewright.runtime.scope import Scope
@@ -79,8 +79,11 @@ def ask_saver(run: Run, effect: Effect) -> Any:
     if type(effect) is Land:
         checkpoint_id = CheckpointId(effect.checkpoint_id)
         return saver.save_results(line, checkpoint_id, effect.pending, hold=effect.hold, log=effect.log)
+    if type(effect) is Namespaces:
+        return saver.namespaces(line.thread_id)
     load = cast(Load, effect)
     if run.claim is not None:
         run.claim.loaded_at = run.clock.now()  # before: a holder that writes after this instant had not lapsed
+    namespace = line.namespace if load.namespace is None else load.namespace
     wanted = CheckpointId(load.checkpoint_id) if load.checkpoint_id else None
-    return saver.load(line.thread_id, namespace=line.namespace, branch=load.branch, checkpoint_id=wanted)
+    return saver.load(line.thread_id, namespace=namespace, branch=load.branch, checkpoint_id=wanted)

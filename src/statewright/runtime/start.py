@@ -27,6 +27,7 @@ from statewright.graph import END, START, Command, Send
 from statewright.ids import CheckpointId, is_interrupt_id
 from statewright.runtime.apply import apply_beside, apply_results, folded_values, rewritten_fields
 from statewright.runtime.attempt import checked_targets, conclude, written
+from statewright.runtime.carry import taken_along
 from statewright.runtime.effects import Effect, Emit, Load, Rest, SaveCallers
 from statewright.runtime.fitting import fitted
 from statewright.runtime.interrupt import Paused
@@ -104,9 +105,13 @@ def _load(run: Run) -> Generator[Effect, Any, Loaded]:
     """The checkpoint to start from, and the head. They differ where the caller names an older checkpoint."""
     branch = run.settings.branch
     at_head = yield from load_head(run)
+    if at_head is not None and at_head.metadata.get("reset"):
+        return None, at_head.id
     wanted = run.settings.checkpoint_id if not run.nested else None
     head = at_head.id if at_head is not None else None
     if wanted is None or wanted == head:
+        if at_head is not None:
+            run.memories = dict(at_head.metadata.get("memories", ()))
         return fit(run, at_head), head
     named = fit(run, (yield Load(branch, wanted)))
     if named is None:
@@ -252,11 +257,18 @@ def _going_on(
     checkpoint, pending = saved.checkpoint, saved.pending
     if saved.id == head and saved.line.branch == run.settings.branch:
         return checkpoint, pending
+    line = saved.line._replace(branch=run.settings.branch)
+    at_head = False
+    if saved.line.branch != line.branch:
+        newest: SavedCheckpoint | None = yield Load(saved.line.branch)
+        at_head = newest is not None and newest.id == saved.id
+    beside = yield from taken_along(run, saved, line, at_head=at_head, anew=replay)
     landed, asked = ({}, {}) if replay else (dict(pending.landed), dict(pending.interrupts))
     pending = Pending(landed=landed, interrupts=asked, journal=dict(pending.journal), paused=pending.paused)
     notes = {"nodes": saved.metadata.get("nodes", [])}
     before, forked = checkpoint, renamed(checkpoint, run.commit_id(checkpoint.step + 1))
     commit = commit_of(run, before, forked, [], source="fork", expected=head, pending=pending, metadata=notes)
+    commit.beside = beside
     yield from save_commit(run, commit)
     return forked, pending
 

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from statewright.channels import Added
-from statewright.checkpoint import Checkpoint, Commit, Source, TaskResult
+from statewright.checkpoint import Checkpoint, Commit, Line, Source, TaskResult
 from statewright.events import Log
 from statewright.ids import CheckpointId, TaskId
 from statewright.runtime.apply import changeable_fields, deltas, differences
@@ -27,6 +27,7 @@ class StepCommit(Commit):
     __slots__ = (
         "_before",
         "_end",
+        "_memories",
         "_migrated",
         "_more",
         "_noted",
@@ -55,6 +56,7 @@ class StepCommit(Commit):
         self._start = () if run.claimed else started(run)
         self._end = ended(run, "completed") if source == "loop" and after.at_rest else ()
         self._migrated, run.migrated = run.migrated, None
+        self._memories = dict(run.memories) if run.memories else None
         self._more: Mapping[str, Any] | None = None
         self._noted = run.take_noted() if run.noted else ()
         self.spans_supersteps = False
@@ -95,7 +97,14 @@ class StepCommit(Commit):
     @property
     def metadata(self) -> Mapping[str, Any]:  # pyright: ignore[reportIncompatibleVariableOverride]
         nodes = [result.task.node for result in self._results]
-        return {"nodes": nodes, **self._run_metadata, **(self._more or {})}
+        memories = {"memories": self._memories} if self._memories else {}
+        return {"nodes": nodes, **self._run_metadata, **memories, **(self._more or {})}
+
+    def put_beside(self, line: Line, checkpoint: Checkpoint, expected: CheckpointId | None) -> None:
+        """Make it a commit of another line, which goes with that of the run: it neither claims nor logs anything."""
+        self.line, self.expected, self.checkpoint = line, expected, checkpoint
+        self.hold = self._memories = None
+        self._start = ()
 
     def note(self, more: Mapping[str, Any] | None) -> None:
         """Keep more with the commit."""

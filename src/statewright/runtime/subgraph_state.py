@@ -6,12 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Protocol, cast
 
-from statewright.checkpoint import Checkpointer, Line, Pending, SavedCheckpoint
+from statewright.checkpoint import Checkpointer, Interrupt, Line, Pending, SavedCheckpoint
 from statewright.errors import InvalidConfig, suggestion
 from statewright.graph import Graph
 from statewright.promise import resolved
+from statewright.runtime.fork_inside import find_callers
 from statewright.runtime.program import Program
 from statewright.runtime.run import Run
+from statewright.runtime.saver_calls import perform_all
 from statewright.runtime.snapshot import StateSnapshot, TaskSnapshot, snapshot_of
 
 
@@ -64,21 +66,27 @@ def _current_name(graph: Graph, name: str) -> str:
     return next((node.name for node in graph.nodes.values() if name in node.aliases), name)
 
 
-def callers_run_again(run: Run) -> None:
-    """Let the tasks that wait for a subgraph run again: it was changed from outside, and may not ask any more."""
+def renew_questions_around(run: Run, before: SavedCheckpoint | None) -> None:
+    """Let the tasks around a subgraph that was changed from outside wait for what it asks now.
+
+    Where it asks nothing any more they run again. `before` is its head before the change.
+    """
     saver, line = cast(Checkpointer, run.saver), cast(Line, run.line)
-    segments = line.namespace.split("|")
-    for depth in range(len(segments)):
-        outer = line._replace(namespace="|".join(segments[:depth]))
-        node, _, identity = segments[depth].partition(":")
-        head: SavedCheckpoint | None = resolved(
-            saver.load(outer.thread_id, namespace=outer.namespace, branch=outer.branch)
-        )
-        if head is not None:
-            callers = [
-                one.id for one in head.checkpoint.frontier if one.node == node and one.id in (identity or one.id)
-            ]
-            resolved(saver.save_results(outer, head.id, Pending(interrupts=dict.fromkeys(callers, ()))))
+    callers = perform_all(run, find_callers(line))
+    now = _head_of(run, line.namespace)
+    if callers is None or now is None:
+        return
+    asked_before = {one.id for one in _asked_at(before)} if before is not None else set[str]()
+    asked_now = _asked_at(now)
+    for head, task in callers:
+        others = [one for one in head.pending.interrupts.get(task.id, ()) if one.id not in asked_before]
+        known = Pending(interrupts={task.id: (*others, *asked_now)})
+        resolved(saver.save_results(head.line, head.id, known))
+
+
+def _asked_at(saved: SavedCheckpoint) -> Sequence[Interrupt]:
+    """The questions of the tasks of a checkpoint, answered or not."""
+    return [one for questions in saved.pending.interrupts.values() for one in questions]
 
 
 def with_subgraphs(run: Run, snapshot: StateSnapshot) -> StateSnapshot:
@@ -95,7 +103,7 @@ def _with_state(run: Run, graph: Graph, namespace: str, task: TaskSnapshot) -> T
         segment = name if node.memory == "thread" else f"{name}:{task.id}"
         own = f"{namespace}|{segment}" if namespace else segment
         saved = _head_of(run, own)
-        if saved is not None:
+        if saved is not None and not saved.metadata.get("reset"):
             state = snapshot_of(inside.program, saved)
             tasks: Sequence[TaskSnapshot] = [_with_state(run, inside.graph, own, one) for one in state.tasks]
             return replace(task, state=replace(state, tasks=tuple(tasks)))

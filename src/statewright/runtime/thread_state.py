@@ -24,7 +24,9 @@ from statewright.ids import CheckpointId
 from statewright.promise import resolved
 from statewright.runtime.apply import apply_beside, with_report
 from statewright.runtime.attempt import conclude
+from statewright.runtime.carry import taken_along
 from statewright.runtime.effects import Effect, Load
+from statewright.runtime.fork_inside import find_callers, fork_inside, has_ended
 from statewright.runtime.loop import call_namespaces, commit_of, save_commit
 from statewright.runtime.program import HANDLER_SUFFIX
 from statewright.runtime.run import Run
@@ -35,6 +37,11 @@ from statewright.runtime.step_commit import StepCommit
 
 Update = tuple[Any, str | None]
 """Values, and the node that they come from."""
+
+
+def load_branch_head(run: Run) -> Generator[Effect, Any, SavedCheckpoint | None]:
+    """Load the head of the branch that the settings name."""
+    return (yield Load(run.settings.branch))
 
 
 def load_saved(run: Run) -> Generator[Effect, Any, SavedCheckpoint | None]:
@@ -82,12 +89,18 @@ def updated(
     after, pending = _after(run, base, saved.pending if saved else Pending(), results, cancel_pending)
     parent = base if saved is not None else None
     expected = head.id if head is not None else None
+    beside: tuple[StepCommit, ...] = ()
     if saved is not None:
+        at_head = head is not None and head.id == saved.id
+        line = saved.line._replace(branch=run.settings.branch)
+        beside = yield from taken_along(run, saved, line, at_head=at_head, anew=False)
         done = {result.task.node for result in results}
         gone = [task for task in base.frontier if task.node in done or cancel_pending]
-        run.opened |= call_namespaces(run, gone)
+        if not run.keeps_calls:
+            run.opened |= call_namespaces(run, gone)
     # A call that goes on must be known as that of the task that called it.
-    notes = {name: saved.metadata[name] for name in ("parent_task",) if saved is not None and name in saved.metadata}
+    kept = ("parent_task", "remembers")
+    notes = {name: saved.metadata[name] for name in kept if name in saved.metadata} if saved is not None else {}
     commit = commit_of(
         run,
         parent,
@@ -99,6 +112,7 @@ def updated(
         metadata=notes,
         releases=True,
     )
+    commit.beside = beside
     yield from save_commit(run, commit)
     assert run.line is not None
     return run.line, CheckpointId(after.id)
@@ -169,7 +183,15 @@ def forked(run: Run, branch: str | None) -> Generator[Effect, Any, tuple[Line, C
     head = own_head if line.branch == run.settings.branch else (yield Load(line.branch))
     if head is not None and branch is not None and branch != saved.line.branch:
         raise InvalidUpdateError(f"Thread {line.thread_id!r} has a branch {branch!r} already. Choose another name.")
+    if line.namespace:
+        if not (yield from _is_unused_memory(saved, line)):
+            return (yield from fork_inside(run, saved, line.branch))
+        if not saved.checkpoint.at_rest:
+            raise InvalidUpdateError(has_ended(saved.line))
     before = saved.checkpoint
+    newest: SavedCheckpoint | None = head if line.branch == saved.line.branch else (yield Load(saved.line.branch))
+    at_head = newest is not None and newest.id == saved.id
+    beside = yield from taken_along(run, saved, line, at_head=at_head, anew=False)
     after = renamed(before, run.commit_id(before.step + 1))
     run.line = line
     expected = head.id if head is not None else None
@@ -180,36 +202,22 @@ def forked(run: Run, branch: str | None) -> Generator[Effect, Any, tuple[Line, C
         journal=dict(known.journal),
         paused=known.paused,
     )
-    notes = {"nodes": saved.metadata.get("nodes", [])}
+    kept = ("nodes", "parent_task", "remembers")
+    notes = {name: saved.metadata[name] for name in kept if name in saved.metadata}
     commit = commit_of(
         run, before, after, [], source="fork", expected=expected, pending=pending, metadata=notes, releases=True
     )
     commit.graph_version = saved.graph_version  # nothing was fitted: what goes on from here will be
-    if line.branch != saved.line.branch:
-        commit.beside = tuple(_carried(run, call, line) for call in _open_calls(run, saved))
+    commit.beside = beside
     yield from save_commit(run, commit)
     return line, CheckpointId(after.id)
 
 
-def _open_calls(run: Run, saved: SavedCheckpoint) -> Iterator[SavedCheckpoint]:
-    """Where the calls of subgraphs stand that the tasks of a checkpoint have begun."""
-    saver, (thread_id, _, branch) = cast(Checkpointer, run.saver), saved.line
-    begun = tuple(call_namespaces(run, saved.checkpoint.frontier))
-    inside = tuple(name + end for name in begun for end in "|:")
-    for namespace in resolved(saver.namespaces(thread_id)) if begun else ():
-        if namespace in begun or namespace.startswith(inside):
-            call: SavedCheckpoint | None = resolved(saver.load(thread_id, namespace=namespace, branch=branch))
-            if call is not None:
-                yield call
-
-
-def _carried(run: Run, call: SavedCheckpoint, line: Line) -> StepCommit:
-    """The head of a call once more, as the first checkpoint of another line."""
-    after = renamed(call.checkpoint, run.commit_id(call.checkpoint.step + 1))
-    commit = commit_of(run, None, after, [], source="fork", pending=call.pending, metadata=dict(call.metadata))
-    commit.line = line._replace(namespace=call.line.namespace)
-    commit.hold, commit.graph_version = None, call.graph_version
-    return commit
+def _is_unused_memory(saved: SavedCheckpoint, line: Line) -> Generator[Effect, Any, bool]:
+    """Whether a checkpoint is one of a memory that no task uses now: then the memory alone goes back."""
+    if not saved.metadata.get("remembers") or line.branch != saved.line.branch:
+        return False
+    return (yield from find_callers(line)) is None
 
 
 def rolled_back(run: Run, *, releases: bool = False) -> Generator[Effect, Any, None]:
@@ -227,6 +235,7 @@ def rolled_back(run: Run, *, releases: bool = False) -> Generator[Effect, Any, N
     if found.source == "input" and found.parent_id is not None:
         before = yield Load(run.settings.branch, found.parent_id)
     base = before.checkpoint if before is not None else Checkpoint(run.run_id, -1, run.program.start_values(), ())
+    beside = yield from taken_along(run, before, head.line, at_head=False, anew=False)
     after = renamed(base, run.commit_id(head.checkpoint.step + 1))
     after.step = head.checkpoint.step + 1
     pending = before.pending if before is not None else None
@@ -243,6 +252,7 @@ def rolled_back(run: Run, *, releases: bool = False) -> Generator[Effect, Any, N
         metadata=notes,
         releases=releases,
     )
+    commit.beside = beside
     if before is not None:
         commit.graph_version = before.graph_version
     yield from save_commit(run, commit)

@@ -20,7 +20,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statewright import Send, errors
+from statewright import Command, Send, errors
 from statewright.agents import AgentResult
 from statewright.channels import MISSING, Added, Merged, MessageBatch, Overwrite
 from statewright.checkpoint import NO_ARG, stored_as
@@ -36,6 +36,7 @@ from statewright.errors import (
     StatewrightError,
     StoredError,
 )
+from statewright.graph.command import ToParent
 from statewright.graph.context import NodeError
 from statewright.graph.mapping import Place
 from statewright.graph.policy import TimeoutPolicy
@@ -87,6 +88,7 @@ TAGS = {
     55: "statewright.workflow.states.visit.Effects",
     56: "statewright.workflow.states.token.Token",
     57: "statewright.agents.result.AgentResult",
+    58: "statewright.graph.command.ToParent",
 }
 """Stored data holds these numbers, so none of them may ever mean anything else."""
 
@@ -250,6 +252,8 @@ VALUES: list[tuple[int, Any]] = [
             stop_reason="max_iter",
         ),
     ),
+    (58, ToParent(Command(graph=Command.PARENT))),
+    (58, ToParent(Command(graph=Command.PARENT, update={"x": (1,)}, goto=["a", Send("b", 1)]))),
 ]
 
 

@@ -14,6 +14,7 @@ from statewright.runtime.effects import (
     Failure,
     Land,
     Load,
+    Namespaces,
     Pause,
     Rest,
     RunTasks,
@@ -36,7 +37,7 @@ def test_a_saved_and_watched_run_needs_every_effect_and_no_other(make: Any, prog
     hand.finish(lambda task: asks(task) if task.node == "b" else hand.along_edges(task))
 
     assert {type(effect) for effect in hand.effects} == {Load, RunTasks, Save, Land, Emit}
-    assert set(get_args(Effect)) == {Load, AwaitTurn, RunTasks, Save, SaveCallers, Land, Emit}
+    assert set(get_args(Effect)) == {Load, Namespaces, AwaitTurn, RunTasks, Save, SaveCallers, Land, Emit}
 
 
 def test_one_effect_is_renewed_for_each_superstep(make: Any, program: Any) -> None:
