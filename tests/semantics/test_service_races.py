@@ -15,7 +15,7 @@ from tests.semantics.on_services import PATIENCE, WS, Places, events_of, rested,
 
 from statewright import END, START, Command, Runtime, StateGraph, interrupt, wait_for_event
 from statewright.errors import InvalidTransition, RequestConflict
-from statewright.runs import ENDED, Run, RunStatus, Signal, StepStatus, UpdateAll, Worker
+from statewright.runs import ENDED, Run, RunStatus, Signal, StepStatus, UpdateAll, Wait, Worker
 from statewright.runtime.awaiting import answered
 from statewright.service import Catalog, RunFilter, Service, ServiceSettings, StartRun
 from statewright.testing import FakeClock
@@ -126,9 +126,11 @@ class Interposed:
         return known
 
 
-def interposed(place: Places, graph: StateGraph, clock: FakeClock) -> tuple[Interposed, Service]:
+def interposed(
+    place: Places, graph: StateGraph, clock: FakeClock, *, looks_at: Any = Signal
+) -> tuple[Interposed, Service]:
     views = place.views()
-    ledger = Interposed(views["ledger"], after=lambda kind, _: kind is Signal)
+    ledger = Interposed(views["ledger"], after=lambda kind, _: kind is looks_at)
     catalog = Catalog()
     catalog.serve(graph.name or "graph", graph)
     return ledger, Service(catalog, ledger=ledger, saver=views["saver"], clock=clock, settings=QUICK)  # pyright: ignore
@@ -211,6 +213,50 @@ async def test_a_signal_after_the_end_of_a_wait_is_kept_and_changes_nothing(plac
         assert (await ended(service, run.id)).output == {"log": ["late", "held"]}
         types = await types_of(service, run)
         assert (types.count("TIMER_FIRED"), types.count("SIGNAL_RECEIVED")) == (1, 0)
+
+
+@pytest.mark.parametrize("way", ["signal", "answer"])
+async def test_what_comes_while_the_end_of_a_wait_is_handled_is_refused(place: Places, way: str) -> None:
+    clock, held = FakeClock(), Held()
+    ledger, serves = interposed(place, graph_of("pays", pays, held), clock, looks_at=Wait)
+    async with serves as service:
+        run = await run_to_rest(service, "pays")
+        [wait] = (await service.waits(WS)).items
+
+        def end_the_wait() -> None:
+            clock.advance(HOUR)
+            service.ring()
+            assert held.begun.wait(PATIENCE)
+
+        def comes() -> Any:
+            if way == "signal":
+                return service.signal(WS, run.id, "paid", {"amount": 7}, must_wait=True)
+            return service.answer(WS, run.id, {wait.id: {"amount": 7}})
+
+        ledger.happens = end_the_wait
+        try:
+            with pytest.raises(InvalidTransition):
+                await comes()
+        finally:
+            held.go.set()
+        assert (await ended(service, run.id)).output == {"log": ["late", "held"]}
+        assert "SIGNAL_RECEIVED" not in await types_of(service, run)
+
+
+async def test_a_signal_that_comes_while_the_end_of_a_wait_is_handled_is_kept_for_the_next_wait(place: Places) -> None:
+    clock, held = FakeClock(), Held()
+
+    def pays_again(state: State) -> State:
+        return pays(state)
+
+    async with serving(place, graph_of("pays", pays, held, pays_again), clock=clock, settings=QUICK) as service:
+        run = await run_to_rest(service, "pays")
+        clock.advance(HOUR)
+        service.ring()
+        await held.has_begun()
+        await service.signal(WS, run.id, "paid", {"amount": 7})
+        held.go.set()
+        assert (await ended(service, run.id)).output == {"log": ["late", "held", 7]}
 
 
 async def test_two_approvals_are_decided_one_while_the_other_goes_on(place: Places) -> None:

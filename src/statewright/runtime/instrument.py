@@ -51,6 +51,9 @@ class Instrument:
     def on_tool_called(self, event: Event) -> None:
         """A tool that a model asked for has answered, or failed."""
 
+    def on_question_changed(self, event: Event) -> None:
+        """A task that runs again asks in other words what was answered."""
+
     def on_message(self, event: Event) -> None:
         """A node has shown a message, or a piece of one. Models stream while somebody wants to hear of this."""
 
@@ -82,6 +85,7 @@ METHOD_BY_KIND = {
     "committed": "on_commit",
     "model_called": "on_model_called",
     "tool_called": "on_tool_called",
+    "question_changed": "on_question_changed",
     "message": "on_message",
     "custom": "on_custom",
     "interrupted": "on_interrupt",

@@ -122,7 +122,7 @@ def wait_for(
     parts = described()
     form = schema_form(parts.get("schema"))
     question = Interrupt(id=identity, key=key, schema_form=form, due_at=until, namespace=run.namespace, **parts)
-    before = run.questions.by_id.get(identity)
+    before = run.questions.by_id.get(identity) or run.asked.get(identity)
     if identity in run.answers:
         if before is not None:
             check_answered(scope, before, question)

@@ -235,7 +235,11 @@ class RunAttempt:
         if run.status is RunStatus.WAITING:
             return await self._answered(app, steps, waits)
         await self._free_thread([run.id])
-        return None, Progress(run, app.graph, steps=steps, waits=waits)
+        progress = Progress(run, app.graph, steps=steps, waits=waits)
+        saved = await answered(self._around.saver.load(run.thread_id))
+        if saved is not None and saved.checkpoint.at_rest:  # it was ended from outside
+            progress.values = saved.checkpoint.values
+        return None, progress
 
     def _tell_wait(self) -> None:
         """Tell whoever measures how long the run has waited for its turn."""

@@ -91,6 +91,8 @@ class Progress:
         """Whether something could not be written."""
         self._version = run.version if run.status is RunStatus.WAITING else None
         """What the first write expects: what has come since the inbox was read must not be lost."""
+        self.values: Mapping[str, Any] = {}
+        """The state that the worker found: what the run ends with if nothing is left to do."""
         self.redact: Redact | None = None
         self.max_output = 10_000_000
         """Bytes of JSON that the result may have."""
@@ -135,7 +137,7 @@ class Progress:
             for task, text in pending.errors.items():
                 self.steps.fail(moves, task, text, now)
             if log is not None and any(entry[0] == "run_finished" for entry in log.entries):
-                self._end(moves, log, now, {})
+                self._end(moves, log, now, self.values)
         return self._changes(moves, now)
 
     def failed(self, error: BaseException, now: datetime, *, guard: Where | None = None) -> list[Change]:

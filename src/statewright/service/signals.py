@@ -12,12 +12,14 @@ from statewright.errors import (
     InvalidTransition,
     NotFound,
     PayloadTooLarge,
+    RecordConflict,
     SignalMismatch,
     suggestion,
 )
 from statewright.ids import draw_checkpoint_id
 from statewright.runs import (
     ENDED,
+    Absent,
     ApiKey,
     Change,
     Condition,
@@ -26,6 +28,7 @@ from statewright.runs import (
     Run,
     RunStatus,
     Signal,
+    Update,
     UpdateAll,
     Wait,
     where,
@@ -74,16 +77,17 @@ class Signals:
             return run
         if run.status in ENDED:
             raise InvalidTransition(f"Run {run.id}", run.status, "signalled", [])
-        if must_wait:
-            await self._check_waits(run, kind)
+        wait = await self._wait_for(run, kind) if must_wait else None
         now = desk.now()
         signal = Signal(
             id=f"sig_{draw_checkpoint_id()}", run_id=run.id, type=kind, payload=payload, key=key, created_at=now
         )
         try:
-            await desk.write([Insert(signal), *woken(run.id, now)])
+            await desk.write([*_still_going(run.id), *still_waits(wait), Insert(signal), *woken(run.id, now)])
         except DuplicateRecord:  # the same one came at the same time
             return run
+        except RecordConflict:  # the run has ended, or the time of the wait is over: see how it stands now
+            return await self.send(workspace_id, run_id, kind, payload, key=key, must_wait=must_wait)
         desk.ring()
         return await desk.records.run(workspace_id, run_id)
 
@@ -116,10 +120,13 @@ class Signals:
             raise PayloadTooLarge(f"The answers have more than {desk.settings.max_payload} bytes.")
         now = desk.now()
         kept: list[Change] = [Insert(answer_to(by_name[name], value, now)) for name, value in answers.items()]
+        guards = [guard for name in answers for guard in still_waits(by_name[name])]
         try:
-            await desk.write([*kept, *woken(run.id, now)])
+            await desk.write([*guards, *kept, *woken(run.id, now)])
         except DuplicateRecord:
             raise InvalidTransition(f"A question of run {run.id}", "answered", "answered again", []) from None
+        except RecordConflict:  # its time went by, or the thread was changed, since the waits were read
+            raise InvalidTransition(f"A question of run {run.id}", "closed", "answered", []) from None
         desk.ring()
         return await desk.records.run(workspace_id, run_id)
 
@@ -160,16 +167,19 @@ class Signals:
             raise InvalidRequest(f"The type {kind!r} begins with two underscores: these are not for signals.")
         check_payload(payload, self._desk.settings.max_payload)
 
-    async def _check_waits(self, run: Run, kind: str) -> None:
+    async def _wait_for(self, run: Run, kind: str) -> Wait:
+        """Return a wait for a type of signal. Raises InvalidTransition or SignalMismatch if the run has none."""
         if run.status is not RunStatus.WAITING:
             raise InvalidTransition(f"Run {run.id}", run.status, "resumed", ["waiting", "paused"])
         waits: Sequence[Wait] = await answered(self._desk.ledger.find(Wait, where(run_id=run.id)))
+        found = next((wait for wait in waits if wait.event == kind), None)
+        if found is not None:
+            return found
         types = sorted({wait.event for wait in waits if wait.event is not None})
-        if kind not in types:
-            raise SignalMismatch(
-                f"Run {run.id} does not wait for a signal {kind!r}. " + suggestion(kind, types, noun="It waits for"),
-                details={"waitsFor": types},
-            )
+        raise SignalMismatch(
+            f"Run {run.id} does not wait for a signal {kind!r}. " + suggestion(kind, types, noun="It waits for"),
+            details={"waitsFor": types},
+        )
 
 
 def check_payload(payload: Json, largest: int) -> None:
@@ -208,6 +218,20 @@ def answer_to(wait: Wait, value: Json, now: datetime) -> Signal:
         key=f"{_ANSWER}{wait.interrupt_id}",
         created_at=now,
     )
+
+
+def still_waits(wait: Wait | None) -> list[Change]:
+    """Return the guard that a wait is still open when a signal for it is kept; none where there is no wait.
+
+    Whoever handles the end of its time deletes the wait with its first write, and is refused by the version of the
+    run if the signal was first.
+    """
+    return [Update(Wait, wait.id, {"run_id": wait.run_id})] if wait is not None else []
+
+
+def _still_going(run_id: str) -> list[Change]:
+    """Return the guard that a run has not ended: nobody would take the signal out of its inbox."""
+    return [Absent(Run, [Condition("id", "=", run_id), Condition("status", "in", sorted(ENDED))])]
 
 
 def woken(run_id: str, now: datetime) -> list[Change]:

@@ -31,7 +31,7 @@ from statewright.runs import (
 from statewright.service.endings import Ending
 from statewright.service.moves import Moves
 from statewright.service.plain import as_json, error_from_text, error_json, iso
-from statewright.service.questions import approval_of, next_due, wait_of
+from statewright.service.questions import approval_of, next_due, wait_id, wait_of
 
 _KIND: Final = "step_type"
 """The entry of a node's metadata that says what type of step it is."""
@@ -251,8 +251,15 @@ class StepRecords:
                 self._note_model_call(moves, node, task_id, data, now)
             elif kind == "tool_called":
                 moves.events.append(NewEvent("TOOL_CALLED", as_json(data), self._step_id(task_id)))
+            elif kind == "question_changed":
+                self._note_changed_question(moves, task_id, data)
             elif kind == "step_reported" and task_id is not None:
                 self._note_report(moves, task_id, data)
+
+    def _note_changed_question(self, moves: Moves, task_id: str | None, data: Mapping[str, Any]) -> None:
+        step = self._steps.get(task_id) if task_id is not None else None
+        told = {"asked": as_json(data["before"]), "asksNow": as_json(data["now"])}
+        moves.tell("QUESTION_CHANGED", {"waitId": wait_id(self._run.id, data["id"]), **told}, step)
 
     def _note_report(self, moves: Moves, task_id: str, data: Mapping[str, Any]) -> None:
         event = data.get("event")

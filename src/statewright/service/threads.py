@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
+from statewright.checkpoint import Checkpointer
 from statewright.errors import (
     CheckpointNotFound,
     InvalidRequest,
     NotFound,
+    RecordConflict,
     RequestConflict,
+    ServiceError,
     StatewrightError,
     StorageError,
 )
@@ -20,6 +23,7 @@ from statewright.runtime.thread_calls import call_in_thread
 from statewright.service.deciding import check_thread_change
 from statewright.service.desk import Desk
 from statewright.service.plain import as_json, iso
+from statewright.service.thread_edits import EditRecorder, RestingRun
 from statewright.service.versions import Versions, asked
 
 _AT_WORK = [RunStatus.PENDING, RunStatus.RUNNING]
@@ -68,13 +72,12 @@ class Threads:
     ) -> dict[str, Any]:
         """Make a checkpoint the head of a new branch, or of its own again; where the thread stands then.
 
-        `key` is that of the caller, if callers need one: see `check_thread_change`.
+        `key` is that of the caller, if callers need one: see `check_thread_change`. A run that waits on the branch waits for what is asked there, or goes on. Raises RequestConflict while a run is
+        at work on the thread, or about to go on with an answer.
         """
         await self._check_change(workspace_id, thread_id, key)
-        app = await self._idle(workspace_id, thread_id)
         config = {"configurable": {"thread_id": thread_id, "checkpoint_id": checkpoint_id}}
-        head = await self._called(app.fork, config, branch=branch)
-        return _shown(await self._called(app.get_state, head))
+        return await self._edited(workspace_id, thread_id, lambda app: app.fork(config, branch=branch))
 
     async def update(
         self,
@@ -88,14 +91,32 @@ class Threads:
     ) -> dict[str, Any]:
         """Change the state as if a node had answered; where the thread stands then.
 
-        `key` is that of the caller, if callers need one: see `check_thread_change`. Raises RequestConflict while a run
-        is at work on the thread.
+        `key` is that of the caller, if callers need one: see `check_thread_change`. A run that waits for what is done with that goes on. Raises RequestConflict while a run is at work on the
+        thread, or about to go on with an answer.
         """
         await self._check_change(workspace_id, thread_id, key)
-        app = await self._idle(workspace_id, thread_id)
         named = {"thread_id": thread_id, "checkpoint_id": checkpoint_id}
         config = {"configurable": {name: value for name, value in named.items() if value is not None}}
-        head = await self._called(app.update_state, config, values, as_node)
+        return await self._edited(workspace_id, thread_id, lambda app: app.update_state(config, values, as_node))
+
+    async def _edited(
+        self, workspace_id: str, thread_id: str, edit: Callable[[CompiledGraph], dict[str, Any]]
+    ) -> dict[str, Any]:
+        """Change a thread, and with it the run that rests there; where the thread stands then."""
+        app = await self._idle(workspace_id, thread_id)
+        desk = self._desk
+        resting = await RestingRun.find(desk.ledger, workspace_id, thread_id, app.graph)
+        if resting is None:
+            return _shown(await self._called(app.get_state, await self._called(edit, app)))
+        recorder = EditRecorder(desk.saver_of(workspace_id), desk.ledger, resting)
+        try:
+            head = await self._called(edit, app.surrounded_by(checkpointer=cast("Checkpointer", recorder)))
+        except RecordConflict as error:
+            raise RequestConflict(
+                f"Run {resting.run.id} has moved on thread {thread_id!r} meanwhile. Look at the thread, and try again.",
+                details={"runs": [resting.run.id]},
+            ) from error
+        desk.published(recorder.changes)
         return _shown(await self._called(app.get_state, head))
 
     async def _check_change(self, workspace_id: str, thread_id: str, key: ApiKey | None) -> None:
@@ -140,9 +161,9 @@ class Threads:
             return await call_in_thread(function, *args, **options)
         except CheckpointNotFound as error:
             raise NotFound(str(error)) from error
+        except (StorageError, ServiceError):
+            raise
         except StatewrightError as error:
-            if isinstance(error, StorageError):
-                raise
             raise InvalidRequest(str(error)) from error
         except Exception as error:  # of a reducer, which does not take what was given
             raise InvalidRequest(f"The graph does not take this: {type(error).__name__}: {error}") from error

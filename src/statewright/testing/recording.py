@@ -70,3 +70,6 @@ class RecordingInstrument(Instrument):
 
     def on_tool_called(self, event: Event) -> None:
         self.events.append(event)
+
+    def on_question_changed(self, event: Event) -> None:
+        self.events.append(event)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from statewright.checkpoint import Checkpointer
 from statewright.errors import InvalidRequest, InvalidTransition, NotFound, PayloadTooLarge, SignalMismatch
-from statewright.runs import Insert, Ledger, Run, RunStatus, Signal, Wait
+from statewright.runs import Delete, Insert, Ledger, Run, RunStatus, Signal, Update, Wait, where
 from statewright.runtime.awaiting import answered
 from statewright.service.approvals import Approvals
 from statewright.service.catalog import Catalog
@@ -154,4 +154,60 @@ async def test_all_answers_are_taken_or_none(desk: Desk, new_run: Callable[..., 
         await signals(desk).answer("default", run.id, {"w": "x" * 2000})
     with pytest.raises(NotFound):
         await signals(desk).answer("other", run.id, {"w": 1})
+    assert await inbox(desk) == []
+
+
+class Overtaken:
+    """A ledger to which something is written just before the next write."""
+
+    def __init__(self, ledger: Any, *changes: Any) -> None:
+        self._ledger, self._changes = ledger, changes
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ledger, name)
+
+    def write(self, changes: Any) -> Any:
+        first, self._changes = self._changes, ()
+        if first:
+            done = self._ledger.write(list(first))
+            if done is not None:
+                done.result()
+        return self._ledger.write(changes)
+
+
+@pytest.mark.parametrize("way", ["signal", "answer"])
+async def test_what_comes_when_the_wait_has_just_ended_is_refused(
+    desk: Desk, new_run: Callable[..., Run], way: str
+) -> None:
+    run = new_run()
+    wait = await waiting(desk, run)
+    lapsed = [Delete(Wait, where(id=wait.id)), Update(Run, run.id, {"status": RunStatus.RUNNING})]
+    desk.ledger = cast(Any, Overtaken(desk.ledger, *lapsed))
+    taker = signals(desk)
+    calls = {
+        "signal": lambda: taker.send("default", run.id, "paid", {}, must_wait=True),
+        "answer": lambda: taker.answer("default", run.id, {wait.id: {}}),
+    }
+    with pytest.raises(InvalidTransition):
+        await calls[way]()
+    assert await inbox(desk) == []
+
+
+async def test_a_signal_that_need_not_be_waited_for_is_kept_for_the_next_wait(
+    desk: Desk, new_run: Callable[..., Run]
+) -> None:
+    run = new_run()
+    wait = await waiting(desk, run)
+    lapsed = [Delete(Wait, where(id=wait.id)), Update(Run, run.id, {"status": RunStatus.RUNNING})]
+    desk.ledger = cast(Any, Overtaken(desk.ledger, *lapsed))
+    await signals(desk).send("default", run.id, "paid", {"a": 1})
+    assert [one.taken for one in await inbox(desk)] == [False]
+
+
+async def test_a_signal_for_a_run_that_has_just_ended_is_refused(desk: Desk, new_run: Callable[..., Run]) -> None:
+    run = new_run()
+    await waiting(desk, run)
+    desk.ledger = cast(Any, Overtaken(desk.ledger, Update(Run, run.id, {"status": RunStatus.FAILED})))
+    with pytest.raises(InvalidTransition, match="failed"):
+        await signals(desk).send("default", run.id, "paid", {"a": 1})
     assert await inbox(desk) == []

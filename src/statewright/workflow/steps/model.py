@@ -142,7 +142,7 @@ class ExternalEventStep(_Step):
     """Waits for a signal from outside, whose payload becomes part of the state."""
 
     type: Literal["external_event"]
-    retry: WaitRetry = WaitRetry()
+    retry: WaitRetry = WaitRetry()  # pyright: ignore[reportIncompatibleVariableOverride]  # it is frozen
     signal_type: str = Field(min_length=1)
     timeout_ms: Milliseconds | None = None
 
@@ -151,7 +151,7 @@ class ApprovalStep(_Step):
     """Asks somebody to agree to what stands in a field of the state."""
 
     type: Literal["approval"]
-    retry: WaitRetry = WaitRetry()
+    retry: WaitRetry = WaitRetry()  # pyright: ignore[reportIncompatibleVariableOverride]  # it is frozen
     content_key: str = Field(min_length=1)
     prompt: str = ""
     timeout_ms: Milliseconds | None = None

@@ -1,0 +1,159 @@
+"""A thread that is changed from outside, with the run that waits or is halted on it: both change in one transaction.
+
+An update may do what a task waits for, and a fork may put a task back that was done. The records of the run follow
+what the commit says: waits of questions that are closed go, steps of tasks that are gone are cancelled, those that are
+due again are opened, and a run that can go on is due. An answer that was accepted is never thrown away: where it has
+not been acted upon yet, the change is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from statewright.checkpoint import Checkpointer, Commit, Pending
+from statewright.errors import RequestConflict
+from statewright.graph import Graph
+from statewright.ids import CheckpointId
+from statewright.promise import Answered
+from statewright.runs import (
+    Advance,
+    Approval,
+    Change,
+    Condition,
+    Delete,
+    Ledger,
+    NewEvent,
+    Run,
+    RunStatus,
+    Signal,
+    StepRun,
+    StepStatus,
+    UpdateAll,
+    Wait,
+    where,
+)
+from statewright.runtime.awaiting import answered
+from statewright.runtime.plan import due_tasks
+from statewright.service.moves import Moves
+from statewright.service.questions import arrived
+from statewright.service.step_records import StepRecords
+
+_RESTING: Final = [RunStatus.WAITING, RunStatus.PAUSED]
+_OPEN_STEPS: Final = [StepStatus.PENDING, StepStatus.RUNNING, StepStatus.WAITING]
+_MAIN: Final = "main"
+"""The branch that runs are on."""
+
+
+class RestingRun:
+    """A run that waits or is halted on a thread, as far as a change of the thread concerns it."""
+
+    def __init__(
+        self, run: Run, graph: Graph, waits: Sequence[Wait], steps: Sequence[StepRun], inbox: Sequence[Signal]
+    ) -> None:
+        self.run = run
+        self._graph = graph
+        self._waits = waits
+        self._steps = steps
+        self._inbox = inbox
+
+    @classmethod
+    async def find(cls, ledger: Ledger, workspace_id: str, thread_id: str, graph: Graph) -> RestingRun | None:
+        """Return the run that rests on a thread; None if none does."""
+        conditions = [
+            *where(workspace_id=workspace_id, thread_id=thread_id, begun=True),
+            Condition("status", "in", _RESTING),
+        ]
+        runs: Sequence[Run] = await answered(ledger.find(Run, conditions))
+        if not runs:
+            return None
+        run = max(runs, key=lambda one: one.id)
+        waits = await answered(ledger.find(Wait, where(run_id=run.id)))
+        steps = await answered(ledger.find(StepRun, [*where(run_id=run.id), Condition("status", "in", _OPEN_STEPS)]))
+        inbox = await answered(ledger.find(Signal, where(run_id=run.id, taken=False)))
+        return cls(run, graph, waits, steps, inbox)
+
+    def changes(self, commit: Commit, now: datetime) -> list[Change]:
+        """Return what a commit from outside means for the run. Raises RequestConflict if it would lose an answer."""
+        if commit.line.namespace or commit.line.branch != _MAIN:
+            return []
+        pending, frontier = commit.pending or Pending(), commit.checkpoint.frontier
+        still_open = {question.id for question in pending.open}
+        closed = [wait for wait in self._waits if wait.interrupt_id not in still_open]
+        asked_anew = still_open - {wait.interrupt_id for wait in self._waits}
+        if not (closed or asked_anew or due_tasks(commit.checkpoint, pending) or not frontier):
+            return []  # everything waits as before
+        self._check_answers(closed, now)
+        return [
+            self._advance(now),
+            *self._close(closed, now),
+            *self._free_answers(asked_anew),
+            *self._match_steps(commit, now),
+        ]
+
+    def _check_answers(self, closed: Sequence[Wait], now: datetime) -> None:
+        if arrived(closed, self._inbox, now).signals:
+            raise RequestConflict(
+                f"Run {self.run.id} has been answered, and is about to go on. Wait until it rests, and try again.",
+                details={"runs": [self.run.id]},
+            )
+
+    def _advance(self, now: datetime) -> Advance:
+        guard = [Condition("version", "=", self.run.version), Condition("claim", "=", None)]
+        if self.run.status is RunStatus.PAUSED:  # it goes on when it is told to
+            return Advance(self.run.id, now, {}, (), guard)
+        event = NewEvent("WORKFLOW_RESUMED", {"reason": "thread changed"})
+        return Advance(self.run.id, now, {"status": RunStatus.RUNNING, "due_at": now}, [event], guard)
+
+    def _close(self, closed: Sequence[Wait], now: datetime) -> list[Change]:
+        if not closed:
+            return []
+        named = [Condition("id", "in", [wait.id for wait in closed])]
+        cancelled = {"decision": "cancelled", "decided_at": now}
+        return [Delete(Wait, named), UpdateAll(Approval, [*named, *where(decision=None)], cancelled)]
+
+    def _free_answers(self, asked_anew: set[Any]) -> list[Change]:
+        """Let questions be answered once more that a fork asks again."""
+        keys = [f"answer:{identity}" for identity in sorted(asked_anew)]
+        named = [*where(run_id=self.run.id), Condition("key", "in", keys)]
+        return [UpdateAll(Signal, named, {"key": None})] if keys else []
+
+    def _match_steps(self, commit: Commit, now: datetime) -> list[Change]:
+        """Cancel the steps of tasks that are gone, and open one for each task that is due."""
+        frontier = commit.checkpoint.frontier
+        due = {task.id for task in frontier}
+        gone = [step.id for step in self._steps if step.task_id not in due]
+        known = [step for step in self._steps if step.task_id in due]
+        again = due - {step.task_id for step in known}
+        moves = Moves()
+        records = StepRecords(self.run, self._graph, known, self._waits)
+        records.start(moves, frontier, commit.checkpoint.step + 1, now, halts=True)
+        former = [*where(run_id=self.run.id), Condition("task_id", "in", sorted(again))]
+        ended = {"status": StepStatus.CANCELLED, "completed_at": now}
+        return [
+            *([UpdateAll(StepRun, [Condition("id", "in", gone)], ended)] if gone else []),
+            *([Delete(StepRun, former)] if again else []),
+            *moves.changes,
+        ]
+
+
+class EditRecorder:
+    """The saver of a change from outside: what it commits changes the records of a run in the same transaction."""
+
+    def __init__(self, saver: Checkpointer, ledger: Ledger, run: RestingRun) -> None:
+        self._saver = saver
+        self._ledger = ledger
+        self._run = run
+        self.changes: list[Change] = []
+        """What was changed with the commit."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Everything else is what the saver does."""
+        return getattr(self._saver, name)
+
+    def commit(self, commit: Commit, *, also: Sequence[Any] = ()) -> Answered[CheckpointId]:
+        """Save a commit together with what it means for the run."""
+        self.changes = self._run.changes(commit, commit.created_at)
+        jobs = [*also, self._ledger.job(self.changes)] if self.changes else also
+        return self._saver.commit(commit, also=jobs)
