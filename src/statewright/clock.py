@@ -115,7 +115,13 @@ class _Alarms:
 
     def _ring(self) -> None:
         while True:
-            self._next_due().ring()
+            alarm = self._next_due()
+            try:
+                alarm.ring()
+            except Exception:  # the others must ring all the same
+                import logging
+
+                logging.getLogger("statewright").exception("A call that was due failed.")
 
     def _next_due(self) -> Alarm:
         with self._changed:

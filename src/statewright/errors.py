@@ -20,6 +20,7 @@
     │   ├── RateLimited              an attempt above the rate that its RateLimit allows
     │   ├── CircuitOpen              an attempt at what has failed again and again
     │   ├── NonDeterminismError      a journalled step was called with other arguments than before
+    │   ├── QuestionMismatch         a task asks another question than the one that was answered
     │   ├── InvalidResume            an answer to no open question, an event for nobody
     │   ├── UnansweredInterrupts     fresh input while questions are open
     │   ├── GraphVersionMismatch     a thread that was saved by another version of the graph and does not fit this one
@@ -107,6 +108,7 @@ __all__ = [
     "MutatedState",
     "NamespaceBusy",
     "NewerFormat",
+    "NoCheckpointerWarning",
     "NodeCancelledError",
     "NodeFailed",
     "NodeTimeoutError",
@@ -114,6 +116,8 @@ __all__ = [
     "NotFound",
     "PayloadTooLarge",
     "Problem",
+    "QuestionChanged",
+    "QuestionMismatch",
     "RateLimited",
     "RecordConflict",
     "RecordPresent",
@@ -136,6 +140,7 @@ __all__ = [
     "ToolError",
     "UnansweredInterrupts",
     "Unauthorized",
+    "UnfinishedJoinWarning",
     "UnknownKeyWarning",
     "UnknownTarget",
     "WorkflowError",
@@ -369,6 +374,25 @@ class NonDeterminismError(RunError):
         )
 
 
+class QuestionMismatch(RunError):
+    """A task that runs again asks another question than the one that was answered; it does not get the answer."""
+
+    def __init__(self, node: str, changed: str, asked: str, asks: str, *, before: Any = None, now: Any = None) -> None:
+        self.node = node
+        self.changed = changed
+        """What differs: `kind`, `event`, `schema`, `key`, `place` or `value`."""
+        self.before = before
+        """The Interrupt that was answered."""
+        self.now = now
+        """The Interrupt that is asked instead."""
+        super().__init__(
+            f"Node {node!r} asks another question than the one that was answered ({changed}). Answered: {asked}. "
+            f"Asked now: {asks}. The answer was not used. Until it has its answers a node must ask the same: derive "
+            f"its questions from its input, and tell several apart with key=. To ask anew, fork the thread from its "
+            f"last checkpoint."
+        )
+
+
 class NodeCancelledError(RunError):
     """A node raised CancelledError, though nobody had cancelled it."""
 
@@ -478,10 +502,10 @@ class CheckpointConflict(StorageError):
         self.thread_id = thread_id
         self.expected = expected
         self.found = found
-        super().__init__(
-            f"Thread {thread_id!r} is at checkpoint {found or 'none'}, but this run goes on from "
-            f"{expected or 'none'}: another run has moved it. Nothing was written; load the thread and try again."
-        )
+        what = f"is at checkpoint {found or 'none'}, and {expected or 'none'} was read: another run has moved it"
+        if expected == found:
+            what = f"was worked on by another caller after checkpoint {found or 'none'} was read"
+        super().__init__(f"Thread {thread_id!r} {what}. Nothing was written; load the thread and try again.")
 
 
 class ThreadBusy(StorageError):
@@ -491,7 +515,7 @@ class ThreadBusy(StorageError):
         self.thread_id = thread_id
         self.owner = owner
         super().__init__(
-            f"Thread {thread_id!r} is being advanced by run {owner!r} (its lease ends at {until}). "
+            f"Thread {thread_id!r} is being advanced by run {owner.partition('@')[0]!r} (its lease ends at {until}). "
             f"Nothing was written. Wait for it, or pass on_busy='enqueue', 'interrupt' or 'rollback'."
         )
 
@@ -503,10 +527,23 @@ class Fenced(StorageError):
         self.thread_id = thread_id
         self.owner = owner
         self.found = found
-        holder = f"run {found!r} has taken it over" if found else "nobody does"
+        holder = f"run {found.partition('@')[0]!r} has taken it over" if found else "no run does"
         super().__init__(
-            f"Run {owner!r} does not hold thread {thread_id!r} any more: {holder}. "
+            f"Run {owner.partition('@')[0]!r} does not hold thread {thread_id!r} any more: {holder}. "
             f"What it still wanted to save was refused. Load the thread to see where it stands."
+        )
+
+
+class JournalConflict(StorageError):
+    """A step that is recorded already was to be recorded again. The first record stays."""
+
+    def __init__(self, task_id: str, name: str, ordinal: int) -> None:
+        self.task_id = task_id
+        self.name = name
+        self.ordinal = ordinal
+        super().__init__(
+            f"Step {name!r} (call {ordinal + 1}) of task {task_id} is recorded already. Its first result stays, and "
+            f"this one was not saved. Run the task again to go on from the first."
         )
 
 
@@ -750,3 +787,27 @@ class InternalError(StatewrightError):
 
 class UnknownKeyWarning(UserWarning):
     """An update or input held a key that the schema does not know; the key was dropped."""
+
+
+class QuestionChanged(UserWarning):
+    """A task that runs again asks in other words what was answered; it has got the answer."""
+
+    def __init__(self, node: str, asked: str, asks: str, *, before: Any = None, now: Any = None) -> None:
+        self.node = node
+        self.before = before
+        """The Interrupt that was answered."""
+        self.now = now
+        """The Interrupt that is asked now."""
+        super().__init__(
+            f"Node {node!r} was executed again and asks in other words: {asks} now, {asked} when it was answered. "
+            f"It gets that answer. To ask the same again, draft the question in an earlier node or in runtime.step; "
+            f"compile(changed_questions='error') refuses the answer."
+        )
+
+
+class UnfinishedJoinWarning(UserWarning):
+    """A run ended while a join edge was half reached, so the edge led nowhere."""
+
+
+class NoCheckpointerWarning(UserWarning):
+    """A run waits for an answer and nothing is saved, so it cannot be resumed."""

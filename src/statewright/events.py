@@ -19,6 +19,7 @@ DurableKind = Literal[
     "model_called",
     "tool_called",
     "step_reported",
+    "question_changed",
 ]
 LiveKind = Literal[
     "input_applied",

@@ -83,6 +83,11 @@ Answered = T | Promise[T] | Future[T]
 _LATER: Final = (Promise, Future)
 
 
+def resolved(answer: Answered[T]) -> T:
+    """Return an answer, waited for if it comes later."""
+    return answer.result() if comes_later(answer) else answer  # pyright: ignore[reportReturnType]
+
+
 def comes_later(answer: Answered[T]) -> TypeGuard[Later[T]]:
     """Whether an answer is not there yet, or was not when it was returned."""
     return isinstance(answer, _LATER)

@@ -19,7 +19,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples/lead_outreach"
 DRAFT = "Hi Jane, we help teams like Acme Inc to spend less time on invoices. May I show you how?"
-PATIENCE = 30.0
+PATIENCE = 60.0
 """Seconds after which a test gives up."""
 FORMS = {
     "python": ("lead_name", "company", "email_draft", "sent_at", "message_id"),
@@ -213,7 +213,7 @@ def killed(folder: Path, *args: str, when: Callable[[str], bool]) -> str:
 @form
 def test_a_letter_that_was_on_its_way_when_the_process_was_killed_is_not_sent_again(tmp_path: Path, form: str) -> None:
     first = killed(
-        tmp_path, "--form", form, "--decide", "approved", "--pace", "0.8", when=lambda _: bool(letters(tmp_path))
+        tmp_path, "--form", form, "--decide", "approved", "--pace", "3", when=lambda _: bool(letters(tmp_path))
     )
     assert "WORKFLOW_COMPLETED" not in first
     [before] = letters(tmp_path)

@@ -75,8 +75,8 @@ from statewright import (
 )
 from statewright.checkpoint import SavedCheckpoint, TaskResult
 from statewright.clock import SystemClock
+from statewright.promise import resolved
 from statewright.runtime.run import LEASE
-from statewright.runtime.saver_calls import resolved
 from statewright.storage.sqlite import SqliteDatabase, SqliteSaver, commits, fold
 
 ROOT: Final = Path(__file__).resolve().parents[2]

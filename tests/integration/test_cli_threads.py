@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from statewright.storage.sqlite import SqliteSaver
+
 GRAPH = """
 import operator
 import time
@@ -132,13 +134,37 @@ def test_a_run_that_was_cancelled_can_go_on_at_once(folder: Path) -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == "sleeping\n"
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=20)
+        _, said = process.communicate(timeout=60)
     assert (process.returncode, said) == (130, "Cancelled.\n")
     text = GRAPH.replace("time.sleep(60)", "return {'notes': ['done']}")
     (folder / "flow.py").write_text(text, encoding="utf-8")
     ended = statewright(folder, "resume", "t", "flow.py:lasting", "--json")
     assert ended.returncode == 0
     assert '"done"' in ended.stdout
+
+
+def test_a_run_that_is_terminated_lets_go_of_its_thread(folder: Path) -> None:
+    """Another machine would have to wait for the lease: it cannot see that the process is gone."""
+    command = [*STATEWRIGHT, "run", "flow.py:lasting", "--thread", "t", "--input", "topic=rivers"]
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "sleeping\n"
+        process.terminate()
+        assert process.wait(60) == 143
+    with SqliteSaver(folder / ".statewright/runs.db") as saver:
+        assert saver.lease("t") is None
+
+
+def test_a_thread_is_taken_from_the_run_that_holds_it(folder: Path) -> None:
+    command = [*STATEWRIGHT, "run", "flow.py:lasting", "--thread", "t", "--input", "topic=rivers"]
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "sleeping\n"
+        taken = statewright(folder, "threads", "release", "t")
+        assert (taken.returncode, taken.stdout.startswith("Took 't' from run ")) == (0, True)
+        process.kill()
+    assert statewright(folder, "threads", "release", "t").stdout == "Thread 't' was free.\n"
+    assert statewright(folder, "threads", "release", "u").returncode == 2
 
 
 def test_the_environment_names_the_database(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,7 +192,7 @@ def test_tables_fit_a_terminal(folder: Path, width: int) -> None:
     with subprocess.Popen(command, cwd=folder, stdout=theirs, env=environment) as process:
         os.close(theirs)
         shown = re.sub("\x1b\\[[0-9;]*m", "", _read_all(ours))
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
     lines = [line.rstrip() for line in shown.splitlines()]
     assert len(lines) == 3
     assert max(map(len, lines)) <= width
@@ -181,13 +207,13 @@ def test_people_at_a_terminal_are_told_how_to_look_at_a_run(folder: Path) -> Non
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=theirs) as process:
         os.close(theirs)
         shown = _read_all(ours)
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
     assert "statewright threads show t" in shown
 
 
 def _read_all(descriptor: int) -> str:
     chunks: list[bytes] = []
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while time.monotonic() < end:
         try:
             chunk = os.read(descriptor, 4096)

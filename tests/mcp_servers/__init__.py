@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from statewright.agents.mcp import McpServer, McpTool, McpTools
+from statewright.agents.mcp.host import the_host
 from statewright.agents.tools import ToolContext
 
 FOLDER = Path(__file__).parent
@@ -20,7 +21,7 @@ FOLDER = Path(__file__).parent
 
 def program(*args: str, file: str = "everything.py", name: str = "e", **settings: Any) -> McpServer:
     """One of our servers, to be started by the client."""
-    return McpServer.stdio(name, sys.executable, [str(FOLDER / file), *args], **settings)
+    return McpServer.stdio(name, sys.executable, [str(FOLDER / file), *args], **{"connect_timeout": 120, **settings})
 
 
 def everything(*args: str, **settings: Any) -> McpServer:
@@ -39,6 +40,12 @@ def by_name(tools: McpTools) -> dict[str, McpTool]:
     return {tool.remote_name: tool for tool in tools.load()}
 
 
+def is_lost(server: McpServer) -> bool:
+    """Whether the client has noticed that a server is not there any more."""
+    session = the_host()._connections[server.connection_key]._session  # pyright: ignore[reportPrivateUsage]
+    return session is not None and session.is_over
+
+
 def is_alive(process: int) -> bool:
     with contextlib.suppress(ProcessLookupError):
         os.kill(process, 0)
@@ -46,7 +53,7 @@ def is_alive(process: int) -> bool:
     return False
 
 
-def eventually(condition: Callable[[], Any], *, seconds: float = 5) -> bool:
+def eventually(condition: Callable[[], Any], *, seconds: float = 60) -> bool:
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         if condition():

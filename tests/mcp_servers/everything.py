@@ -1,6 +1,6 @@
 """A server with a tool for everything that a client has to cope with.
 
-    python everything.py stdio [--sleep SECONDS]
+    python everything.py stdio [--wait FILE]                     it begins once there is such a file
     python everything.py streamable-http | sse [--port PORT]     the port is printed
 
 The environment's `STARTS` may name a file to which every start adds a line.
@@ -92,10 +92,19 @@ def process() -> int:
     return os.getpid()
 
 
+_together: list[anyio.Event] = []
+
+
 @server.tool()
-async def nap(seconds: float) -> float:
-    await anyio.sleep(seconds)
-    return seconds
+async def meet(count: int) -> int:
+    """Answers once so many calls of it are there at the same time."""
+    here = anyio.Event()
+    _together.append(here)
+    if len(_together) == count:
+        for one in _together:
+            one.set()
+    await here.wait()
+    return count
 
 
 @server.tool()
@@ -147,12 +156,13 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("kind", choices=["stdio", "streamable-http", "sse"])
     parser.add_argument("--port", type=int, default=0)
-    parser.add_argument("--sleep", type=float, default=0)
+    parser.add_argument("--wait")
     given = parser.parse_args()
     if starts := os.environ.get("STARTS"):
         with open(starts, "a", encoding="utf-8") as file:
             print(os.getpid(), file=file)
-    time.sleep(given.sleep)
+    while given.wait and not Path(given.wait).exists():
+        time.sleep(0.01)
     if given.kind == "stdio":
         server.run("stdio")
     else:

@@ -188,18 +188,16 @@ def test_a_failure_returns_without_waiting_for_plain_siblings(driver: Any, withi
     started = threading.Barrier(3)
 
     def slow(state: Any) -> None:
-        started.wait(5)
-        release.wait(10)
+        started.wait(60)
+        release.wait(600)
 
     def bad(state: Any) -> None:
-        started.wait(5)
+        started.wait(60)
         raise ValueError("now")
 
     graph = beside(2, slow).add_node("bad", bad).add_edge(START, "bad")
-    before = time.monotonic()
     with pytest.raises(ValueError, match="now"):
         within(lambda: driver.invoke(graph.compile(), {"x": 1}))
-    assert time.monotonic() - before < 5
     release.set()
 
 
@@ -251,7 +249,10 @@ def test_a_cancelled_run_cancels_its_nodes_and_their_subgraphs_and_waits_for_the
 def test_a_cancelled_run_can_go_on_later(within: Any) -> None:
     patience = [False]
 
+    begun = asyncio.Event()
+
     async def wait(state: Any) -> Any:
+        begun.set()
         if not patience[0]:
             await asyncio.Event().wait()
         return {"log": ["waited"]}
@@ -259,9 +260,11 @@ def test_a_cancelled_run_can_go_on_later(within: Any) -> None:
     app = StateGraph(State).add_sequence([say("a"), wait]).add_edge(START, "a").compile(InMemorySaver())
 
     async def main() -> Any:
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.005):
-                await app.ainvoke({"x": 1}, thread_id="1")
+        running = asyncio.create_task(app.ainvoke({"x": 1}, thread_id="1"))
+        await begun.wait()
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
         patience[0] = True
         return await app.ainvoke(None, thread_id="1")
 
@@ -286,7 +289,7 @@ def test_a_late_interrupt_or_failure_of_an_abandoned_node_changes_nothing(driver
     release, done = threading.Event(), threading.Event()
 
     def late(state: Any) -> None:
-        release.wait(5)
+        release.wait(60)
         done.set()
         raise KeyError("late")
 
@@ -299,12 +302,12 @@ def test_a_late_interrupt_or_failure_of_an_abandoned_node_changes_nothing(driver
         .add_node(bad)
         .add_edge(START, "late")
         .add_edge(START, "bad")
-        .compile(InMemorySaver())
+        .compile(InMemorySaver(), sibling_grace=0)
     )
     with pytest.raises(ValueError, match="now"):
         within(lambda: driver.invoke(app, {"x": 1}, thread_id="1"))
     release.set()
-    assert done.wait(5)
+    assert done.wait(60)
     time.sleep(0.002)
 
     assert [task.error for task in app.get_state(thread_id="1").tasks] == [None, "ValueError: now"]
@@ -325,4 +328,4 @@ def test_a_wide_fan_out_of_coroutines_lands_in_order(driver: Any, within: Any) -
     graph = StateGraph(State).add_node("s", lambda s: [Send("w", n) for n in range(2500)], destinations=["w"])
     app = graph.add_node("w", work).add_edge(START, "s").compile()
 
-    assert within(lambda: driver.invoke(app, {"x": 1}), 20)["log"] == list(range(2500))
+    assert within(lambda: driver.invoke(app, {"x": 1}))["log"] == list(range(2500))

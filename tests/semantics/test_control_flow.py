@@ -233,6 +233,7 @@ def test_without_a_join_list_a_node_runs_in_each_superstep_in_which_a_predecesso
     ]
 
 
+@pytest.mark.filterwarnings("ignore::statewright.errors.UnfinishedJoinWarning")
 def test_arriving_twice_counts_once(driver: Any) -> None:
     graph = linked(graph_of("a", "b", "c"), "^>a", "^>b", "a+b>c")
     graph.add_conditional_edges("a", lambda s: "a" if s["log"].count("a") < 3 else END, ["a", END])
@@ -247,6 +248,7 @@ def test_a_join_list_counts_anew_after_it_has_run(driver: Any) -> None:
     assert log_of(driver, graph) == ["a", "b", "c", "a", "b", "c"]
 
 
+@pytest.mark.filterwarnings("ignore::statewright.errors.UnfinishedJoinWarning")
 def test_a_join_list_that_never_completes_never_runs(driver: Any) -> None:
     graph = linked(graph_of("a", "b", "c"), "^>a", "a+b>c").add_conditional_edges("a", lambda s: END, ["b", END])
 
@@ -263,18 +265,21 @@ def test_goto_to_the_end_of_a_join_list_counts_as_an_arrival(driver: Any) -> Non
     assert log_of(driver, linked(graph, "^>a", "^>b1", "b1>b2", "a+b2>c")) == ["b1", "a", "b2", "c"]
 
 
+@pytest.mark.filterwarnings("ignore::statewright.errors.UnfinishedJoinWarning")
 def test_goto_elsewhere_is_no_arrival(driver: Any) -> None:
     graph = graph_of("b", "c", "d").add_node("a", lambda s: Command(goto="d"), destinations=["d"])
 
     assert log_of(driver, linked(graph, "^>a", "^>b", "a+b>c")) == ["b", "d"]
 
 
+@pytest.mark.filterwarnings("ignore::statewright.errors.UnfinishedJoinWarning")
 def test_a_send_to_the_end_of_a_join_list_is_a_task_and_no_arrival(driver: Any) -> None:
     graph = graph_of("b", "c").add_node("a", lambda s: Send("c", {}))
 
     assert log_of(driver, linked(graph, "^>a", "^>b", "a+b>c")) == ["b", "c"]
 
 
+@pytest.mark.filterwarnings("ignore::statewright.errors.UnfinishedJoinWarning")
 def test_a_goto_from_outside_the_join_list_runs_its_end_at_once(driver: Any) -> None:
     graph = graph_of("a", "b", "c").add_node("o", lambda s: Command(goto="c"))
 
@@ -289,6 +294,7 @@ def test_arrivals_are_part_of_the_checkpoint(driver: Any) -> None:
     assert driver.invoke(app, None, thread_id="1")["log"] == ["a", "b1", "b2", "c"]
 
 
+@pytest.mark.filterwarnings("ignore::statewright.errors.UnfinishedJoinWarning")
 def test_arrivals_are_cleared_when_a_run_ends(driver: Any) -> None:
     graph = graph_of("a", "b", "c").add_conditional_edges(START, lambda s: "a" if s["x"] == 1 else "b", ["a", "b"])
     app = linked(graph, "a+b>c").compile(InMemorySaver())
@@ -297,6 +303,7 @@ def test_arrivals_are_cleared_when_a_run_ends(driver: Any) -> None:
     assert driver.invoke(app, {"x": 2}, thread_id="1")["log"] == ["a", "b"]
 
 
+@pytest.mark.filterwarnings("ignore::statewright.errors.UnfinishedJoinWarning")
 def test_arrivals_are_cleared_when_fresh_input_starts_anew_after_a_failure(driver: Any) -> None:
     def fail(state: Any) -> None:
         raise ValueError

@@ -263,6 +263,7 @@ def test_an_answered_question_cannot_be_answered_again(driver: Any) -> None:
         driver.invoke(app, Command(resume={ids["a?"]: 2}), thread_id="1")
 
 
+@pytest.mark.filterwarnings("ignore::statewright.errors.NoCheckpointerWarning")
 def test_without_a_saver_questions_are_reported_and_resuming_says_what_is_missing(driver: Any) -> None:
     graph = StateGraph(State).add_node("a", ask("a")).add_edge(START, "a")
     app = graph.compile()

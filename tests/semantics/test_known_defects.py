@@ -229,8 +229,8 @@ def test_an_abandoned_stream_does_not_hang_the_process(driver: Any, within: Any)
         return [first]
 
     for _ in range(5):
-        assert within(read_one, 3) == [{"a": {"log": [1]}}]
-    deadline = time.monotonic() + 3
+        assert within(read_one) == [{"a": {"log": [1]}}]
+    deadline = time.monotonic() + 60
     while threading.active_count() > before + 2 and time.monotonic() < deadline:
         time.sleep(0.01)
     assert threading.active_count() <= before + 2
@@ -281,8 +281,8 @@ def test_a_failure_does_not_wait_for_a_slow_plain_sibling(driver: Any, within: A
     def bad(state: State) -> None:
         raise KeyError("x")
 
-    graph = StateGraph(State).add_node("slow", lambda s: gate.wait(5)).add_node(bad)
+    graph = StateGraph(State).add_node("slow", lambda s: gate.wait(600)).add_node(bad)
     app = linked(graph, (START, "slow"), (START, "bad")).compile()
     with pytest.raises(KeyError):
-        within(lambda: driver.invoke(app, {"x": 1}), 2)
+        within(lambda: driver.invoke(app, {"x": 1}))
     gate.set()

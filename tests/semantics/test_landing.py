@@ -32,7 +32,7 @@ def fan_out(gate: threading.Event, ran: list[int]) -> StateGraph:
     def work(n: int) -> dict[str, Any]:
         ran.append(n)
         if n == 3:
-            assert gate.wait(10)
+            assert gate.wait(60)
         return {"log": [n]}
 
     graph = StateGraph(State)
@@ -43,7 +43,7 @@ def fan_out(gate: threading.Event, ran: list[int]) -> StateGraph:
 
 def until(holds: Any) -> None:
     """Wait until something holds; fail if it never does."""
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while not holds():
         assert time.monotonic() < end, "it never came true"
         time.sleep(0.01)
@@ -61,7 +61,7 @@ def test_7_3_results_are_saved_while_siblings_still_run(driver: Any, saver: Any)
     running.start()
     until(lambda: landed(saver) == 2)
     gate.set()
-    running.join(10)
+    running.join(60)
     assert app.get_state(thread_id="t").values == {"log": [1, 2, 3]}
 
 
@@ -75,7 +75,7 @@ def test_7_3_what_was_saved_is_not_done_again(driver: Any, saver: Any) -> None:
     copied = "copy"  # the thread as a crash would leave it
     saver.copy_thread("t", copied)
     gate.set()
-    running.join(10)
+    running.join(60)
     ran.clear()
     assert driver.invoke(graph.compile(saver), None, thread_id=copied) == {"log": [1, 2, 3]}
     assert ran == [3]
@@ -119,7 +119,7 @@ def test_7_3_what_ended_too_late_to_be_saved_is_not_told_of(driver: Any) -> None
         return {"log": ["steady"]}
 
     graph = StateGraph(State).add_node(fragile).add_node(steady)
-    app = graph.add_edge(START, "fragile").add_edge(START, "steady").compile(Slow())
+    app = graph.add_edge(START, "fragile").add_edge(START, "steady").compile(Slow(), sibling_grace=0)
     seen: list[str] = []
     with pytest.raises(ValueError, match="fragile"):
         driver.stream(Telling(app, seen), {}, thread_id="t", durability="sync")

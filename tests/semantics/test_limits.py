@@ -105,7 +105,7 @@ def test_5_6_the_limit_of_a_run_holds_for_all_its_subgraphs_together(
         outer = StateGraph(State).add_node("spread", spread(2, "child"), destinations=["child"])
         app = outer.add_node("child", app).add_edge(START, "spread").compile()
 
-    result = within(lambda: driver.invoke(app, {"x": 1}, max_concurrency=limit), 10)
+    result = within(lambda: driver.invoke(app, {"x": 1}, max_concurrency=limit))
     assert len(result["log"]) == 16
     assert gauge.most <= limit
 
@@ -122,7 +122,7 @@ def test_5_6_a_task_that_waits_for_its_children_gives_its_slot_back(driver: Any,
     graph_app: Any = graph.add_node("recurse", recurse, max_concurrency=limit, tags=["t"]).add_edge(START, "recurse")
     graph_app = graph.set_tag_limits("t", max_concurrency=limit).compile()
 
-    assert within(lambda: driver.invoke(graph_app, {"x": 6}, max_concurrency=limit), 10)["log"] == ["leaf"]
+    assert within(lambda: driver.invoke(graph_app, {"x": 6}, max_concurrency=limit))["log"] == ["leaf"]
 
 
 def test_5_6_children_that_are_awaited_together_do_not_deadlock(driver: Any, within: Any) -> None:
@@ -133,7 +133,7 @@ def test_5_6_children_that_are_awaited_together_do_not_deadlock(driver: Any, wit
         return {"log": [len(results)]}
 
     graph = StateGraph(State).add_node("parent", parent, max_concurrency=1).add_edge(START, "parent")
-    assert within(lambda: driver.invoke(graph.compile(), {"x": 1}, max_concurrency=1), 10)["log"] == [5]
+    assert within(lambda: driver.invoke(graph.compile(), {"x": 1}, max_concurrency=1))["log"] == [5]
 
 
 def test_5_6_a_slot_comes_back_when_a_task_fails_or_is_cancelled(driver: Any, within: Any) -> None:
@@ -169,7 +169,7 @@ def test_5_6_a_waiting_task_that_is_cancelled_leaves_no_slot_behind() -> None:
         results = [await first, await third]
         return [*results, await app.ainvoke({"x": 9})]
 
-    assert [one["log"] for one in asyncio.run(asyncio.wait_for(main(), 5))] == [["ok"]] * 3
+    assert [one["log"] for one in asyncio.run(asyncio.wait_for(main(), 60))] == [["ok"]] * 3
 
 
 # -- maps

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypedDict
@@ -354,11 +353,9 @@ def test_a_thousand_calls_of_one_answer_run_side_by_side(run: Runner, tmp_path: 
     work = plain if colour == "plain" else coroutine
     asked = [ToolCall(f"c{number}", colour, {"number": number}) for number in range(1000)]
     model = ScriptedModel([asked, "all done"])
-    began = time.monotonic()
     with SqliteSaver(tmp_path / "runs.db") as saver:
         network = Agent("a", model=model, tools=[work], max_iter=2).alone()
         (result,) = run(network, "go", checkpointer=saver, thread_id="t").results
-    assert time.monotonic() - began < 8
     assert [one.tool_call_id for one in result.tool_calls] == [f"c{number}" for number in range(1000)]
     assert [one.text for one in result.tool_calls] == [str(number * 2) for number in range(1000)]
     assert [one.tool_call_id for one in model.requests[1].messages[2:]] == [f"c{number}" for number in range(1000)]
@@ -481,12 +478,13 @@ def test_a_state_with_messages_comes_before_the_input(run: Runner) -> None:
 
 def test_a_run_that_is_cancelled_goes_on_where_it_was(tmp_path: Path) -> None:
     routed: list[int] = []
-    hangs = [True]
+    hangs, asked = [True], asyncio.Event()
 
     class Model:
         async def complete(self, request: Any) -> Any:
             if hangs:
-                await asyncio.sleep(30)
+                asked.set()
+                await asyncio.Event().wait()
             return await ScriptedModel(["second"]).complete(request)
 
     first, second = Agent("a", model=ScriptedModel(["first"])), Agent("b", model=Model())
@@ -500,9 +498,12 @@ def test_a_run_that_is_cancelled_goes_on_where_it_was(tmp_path: Path) -> None:
         here = {"checkpointer": saver, "thread_id": "t"}
 
         async def leave() -> None:
-            await asyncio.wait_for(network.arun("go", **here), 0.3)
+            running = asyncio.create_task(network.arun("go", **here))
+            await asked.wait()
+            running.cancel()
+            await running
 
-        with pytest.raises(TimeoutError):
+        with pytest.raises(asyncio.CancelledError):
             asyncio.run(leave())
         hangs.clear()
         ended = network.run(None, **here)

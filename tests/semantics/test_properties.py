@@ -35,8 +35,8 @@ from statewright.errors import GraphDrained, RunError
 from statewright.runtime.attempt import perform
 from statewright.runtime.drive_sync import perform_effect
 from statewright.runtime.effects import RunTasks
+from statewright.runtime.lifecycle import run_to_rest
 from statewright.runtime.scope import Scope, enter_scope, leave_scope
-from statewright.runtime.start import run_to_rest
 
 NAMES = "abcdef"
 VISITS = 8

@@ -248,6 +248,17 @@ def test_an_event_that_does_not_come_fails_the_step_and_each_attempt_waits_anew(
     assert failed.value.details == {"signalType": "paid", "timeoutMs": 1000}
 
 
+@pytest.mark.parametrize("retry", [None, {"backoffMs": 100}])
+def test_a_wait_has_one_attempt_unless_its_step_says_otherwise(driver: Any, place: Place, retry: Any) -> None:
+    step = {"type": "external_event", "name": "paid", "signalType": "paid", "timeoutMs": 1000}
+    app = place.app({**step, **({"retry": retry} if retry is not None else {})})
+    driver.invoke(app, {}, **THREAD)
+    place.clock.advance(1)
+    with pytest.raises(StepFailed):
+        due(app, driver)
+    assert waits_of(app) == []
+
+
 def test_somebody_who_tries_a_failed_run_again_is_asked_anew(driver: Any, place: Place) -> None:
     step = {
         "type": "external_event",

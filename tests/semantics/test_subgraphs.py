@@ -605,7 +605,7 @@ def test_4_5_a_call_may_choose_its_memory(driver: Any) -> None:
 
 def test_4_5_two_live_calls_that_share_a_memory_are_refused(driver: Any) -> None:
     async def slow(state: Any) -> dict[str, Any]:
-        await asyncio.sleep(0.02)
+        await asyncio.Event().wait()
         return {"log": ["inner"]}
 
     child = StateGraph(State).add_node(slow).add_edge(START, "slow").compile()

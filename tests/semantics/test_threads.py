@@ -618,7 +618,7 @@ def test_fresh_input_on_a_thread_that_is_paused_starts_anew(driver: Any) -> None
 # -- two runs on one thread
 
 
-def test_an_update_that_another_run_overtook_is_a_conflict() -> None:
+def test_an_update_that_another_run_overtook_starts_over_unless_it_named_its_checkpoint() -> None:
     saver = InMemorySaver()
     app = graph_of("a", "^>a").compile(saver)
     app.invoke({"x": 1}, THREAD)
@@ -632,6 +632,11 @@ def test_an_update_that_another_run_overtook_is_a_conflict() -> None:
         return found
 
     saver.load = load  # type: ignore[method-assign]
+    app.update_state(THREAD, {"x": 3}, as_node="a")
+    assert [one.values.get("x") for one in app.get_state_history(THREAD)][:2] == [3, 2]
+
+    named = app.get_state(THREAD).config
+    calls.clear()
     with pytest.raises(CheckpointConflict):
-        app.update_state(THREAD, {"x": 3}, as_node="a")
+        app.update_state(named, {"x": 4}, as_node="a")
     assert app.get_state(THREAD).values["x"] == 2

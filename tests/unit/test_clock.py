@@ -13,7 +13,7 @@ import pytest
 from statewright.clock import Alarm, Clock, Duration, SystemClock, as_seconds
 from statewright.testing import FakeClock
 
-LONG = 20.0
+LONG = 60.0
 """Seconds after which a test is given up. No test waits that long if it passes."""
 
 

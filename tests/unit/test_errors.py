@@ -50,6 +50,8 @@ from statewright.errors import (
     NotFound,
     PayloadTooLarge,
     Problem,
+    QuestionChanged,
+    QuestionMismatch,
     RateLimited,
     RecordConflict,
     RecordPresent,
@@ -155,8 +157,9 @@ def test_everything_that_is_exported_is_there_and_listed_in_order() -> None:
     assert [name for name in errors.__all__ if not hasattr(errors, name)] == []
 
 
-def test_an_unknown_key_is_a_warning_and_no_error() -> None:
-    assert issubclass(UnknownKeyWarning, UserWarning)
+@pytest.mark.parametrize("kind", [UnknownKeyWarning, QuestionChanged])
+def test_some_are_warnings_and_no_errors(kind: type[Warning]) -> None:
+    assert issubclass(kind, UserWarning)
 
 
 AT = datetime(2026, 1, 2, tzinfo=UTC)
@@ -199,6 +202,7 @@ EXAMPLES: list[tuple[StatewrightError, list[str]]] = [
     (RateLimited("Node 'a'", 2, 60, 1.25), ["Node 'a'", "2 times in 60 s", "1.25 s", "on_limit='wait'"]),
     (CircuitOpen("Node 'a'", 5, 30), ["Node 'a'", "5 times", "30 s", "try again later"]),
     (NonDeterminismError("a", "pay", 1), ["'a'", "'pay'", "call 2", "other arguments"]),
+    (QuestionMismatch("a", "kind", "'Ship?'", "a timer"), ["'a'", "(kind)", "'Ship?'", "a timer", "not used", "key="]),
     (NodeCancelledError("a", asyncio.CancelledError()), ["'a'", "nobody cancelled it", "Catch it there"]),
     (
         InvalidResume("There is no question 'x'.", open_ids=["1", "2"]),
@@ -318,6 +322,7 @@ def test_a_message_is_made_of_whole_sentences(error: StatewrightError, parts: li
         (RateLimited("a", 1, 2.0, 3.0), {"retry_after": 3.0}),
         (CircuitOpen("a", 1, 2.0), {"retry_after": 2.0}),
         (NonDeterminismError("a", "pay", 0), {"node": "a", "step": "pay"}),
+        (QuestionMismatch("a", "key", "1", "2", before=1, now=2), {"changed": "key", "before": 1, "now": 2}),
         (InvalidResume("No.", open_ids=["1"]), {"open_ids": ("1",)}),
         (UnansweredInterrupts("t", [("1", "?")]), {"thread_id": "t", "open_ids": ("1",)}),
         (MutatedState("a", ["x"]), {"node": "a", "channels": ("x",)}),

@@ -1,7 +1,16 @@
 """The port of the memory of threads, its model, and its in-memory implementation."""
 
+from statewright.checkpoint.annotations import schema_form
 from statewright.checkpoint.checkpointer import Checkpointer
 from statewright.checkpoint.codecs import stored_as
+from statewright.checkpoint.holders import (
+    add_holder,
+    checked_lease,
+    discard_holder,
+    is_holder_gone,
+    new_owner,
+    short_owner,
+)
 from statewright.checkpoint.memory import InMemorySaver
 from statewright.checkpoint.model import (
     NO_ARG,
@@ -57,5 +66,12 @@ __all__ = [
     "TimeLimit",
     "TimedTask",
     "Values",
+    "add_holder",
+    "checked_lease",
+    "discard_holder",
+    "is_holder_gone",
+    "new_owner",
+    "schema_form",
+    "short_owner",
     "stored_as",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import types
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
@@ -23,6 +24,8 @@ def plain_annotation(annotation: Any, name_of: NameOf) -> Any:
     """The type as lists and text."""
     if annotation is None:
         return None
+    if isinstance(annotation, dict):  # a JSON Schema
+        return ["json", annotation]
     hint: Any = annotation
     if isinstance(hint, type) or hint is Any:
         simple = _NAMES.get(hint)
@@ -53,9 +56,41 @@ def made_annotation(plain: Any, named: Named) -> Any:
         return Literal[tuple(parts)]  # pyright: ignore  # made at run time
     if kind == "class":
         return named(parts[0])
+    if kind == "json":
+        return parts[0]
     if kind == "unknown":
         return UNKNOWN
     inside = [Ellipsis if one == "..." else made_annotation(one, named) for one in parts[kind == "of" :]]
     if any(one is UNKNOWN for one in inside):
         return UNKNOWN
     return Union[tuple(inside)] if kind == "union" else _SIMPLE[parts[0]][tuple(inside)]  # noqa: UP007
+
+
+def schema_form(schema: Any) -> str | None:
+    """Return a type or JSON Schema as text that is the same in every process; None for no schema.
+
+    Questions are compared by this text: the type itself may not survive being stored.
+    """
+    return None if schema is None else _ADDRESS.sub("", _form(schema))
+
+
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+
+
+def _form(hint: Any) -> str:
+    if isinstance(hint, dict):
+        import json  # few graphs need it
+
+        return "json " + json.dumps(hint, sort_keys=True, default=repr)
+    origin, args = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return f"Annotated[{_form(args[0])}, {', '.join(map(repr, args[1:]))}]"
+    if origin is Union or origin is types.UnionType:
+        return " | ".join(map(_form, args))
+    if origin is Literal:
+        return f"Literal[{', '.join(map(repr, args))}]"
+    if origin is not None and args:
+        return f"{_form(origin)}[{', '.join(map(_form, args))}]"
+    if isinstance(hint, type):
+        return f"{hint.__module__}.{hint.__qualname__}"
+    return repr(hint)

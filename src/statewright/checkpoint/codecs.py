@@ -53,6 +53,7 @@ _LATER: Mapping[range, str] = {
     range(53, 56): "statewright.workflow.states.visit",
     range(56, 57): "statewright.workflow.states.token",
     range(57, 58): "statewright.agents.result",
+    range(58, 59): "statewright.graph.command",
 }
 """Modules of higher folders with codecs of their own, by the tags of these: loaded when such a value is read."""
 

@@ -20,6 +20,7 @@ from statewright.checkpoint.model import (
     InterruptKind,
     Joins,
     JournalEntry,
+    JournalKey,
     Pending,
     Source,
     Task,
@@ -175,7 +176,7 @@ def made_result(plain: Sequence[Any], task: Task) -> TaskResult:
 
 # -- what is known of a frontier
 
-LANDED, INTERRUPTS, ANSWERS, ERRORS, ATTEMPTS, JOURNAL, PAUSED, RETRIES = range(8)
+LANDED, INTERRUPTS, ANSWERS, ERRORS, ATTEMPTS, JOURNAL, PAUSED, RETRIES, SETTLED = range(9)
 """What an entry tells."""
 _BETWEEN: Final = "\x1f"
 Entry = tuple[int, str, Any]
@@ -187,14 +188,24 @@ def plain_pending(pending: Pending, serde: Serde) -> list[Entry]:
     entries: list[Entry] = [(LANDED, task, plain_result(result)) for task, result in pending.landed.items()]
     for task, questions in pending.interrupts.items():
         entries.append((INTERRUPTS, task, [_plain_interrupt(one, serde) for one in questions]))
+    # One entry a question: a task that asks often writes each of them once.
+    entries += [
+        (SETTLED, one.id, [task, _plain_interrupt(one, serde)])
+        for task, asked in pending.settled.items()
+        for one in asked
+    ]
     entries += [(ANSWERS, question, answer) for question, answer in pending.answers.items()]
     entries += [(ERRORS, task, error) for task, error in pending.errors.items()]
     entries += [(ATTEMPTS, task, count) for task, count in pending.attempts.items()]
     entries += [(RETRIES, task, microseconds(at)) for task, at in pending.retries.items()]
-    entries += [
-        (JOURNAL, f"{task}{_BETWEEN}{n}{_BETWEEN}{name}", list(one)) for (task, name, n), one in pending.journal.items()
-    ]
+    entries += [(JOURNAL, journal_text(key), list(one)) for key, one in pending.journal.items()]
     return [*entries, (PAUSED, "", True)] if pending.paused else entries
+
+
+def journal_text(key: JournalKey) -> str:
+    """Return the stored form of a journal key."""
+    task, name, ordinal = key
+    return f"{task}{_BETWEEN}{ordinal}{_BETWEEN}{name}"
 
 
 def made_pending(entries: Sequence[Entry], frontier: Sequence[Task], serde: Serde) -> Pending:
@@ -222,6 +233,10 @@ def made_pending(entries: Sequence[Entry], frontier: Sequence[Task], serde: Serd
         elif kind == JOURNAL:
             own, ordinal, name = key.split(_BETWEEN, 2)
             pending.journal[TaskId(own), name, int(ordinal)] = JournalEntry(*plain)
+        elif kind == SETTLED:
+            own_task = TaskId(plain[0])
+            settled = pending.settled.get(own_task, ())
+            pending.settled[own_task] = (*settled, _made_interrupt(plain[1], serde))
         else:
             pending.paused = True
     return pending
@@ -230,16 +245,29 @@ def made_pending(entries: Sequence[Entry], frontier: Sequence[Task], serde: Serd
 def _plain_interrupt(question: Interrupt, serde: Serde) -> list[Any]:
     due = microseconds(question.due_at) if question.due_at is not None else None
     schema = plain_annotation(question.schema, serde.name_of)
-    return [question.id, KINDS.index(question.kind), question.value, question.event, due, schema]
+    plain = [question.id, KINDS.index(question.kind), question.value, question.event, due, schema]
+    if question.key is None and question.schema_form is None and not question.namespace:
+        return plain
+    return [*plain, question.key, question.schema_form, question.namespace]
 
 
 def _made_interrupt(plain: list[Any], serde: Serde) -> Interrupt:
-    identity, kind, value, event, due, schema = plain
+    # Questions without a key, a type and a subgraph end with their schema.
+    parts: tuple[Any, ...] = (*plain, *(None, None, "")) if len(plain) == 6 else tuple(plain)
+    identity, kind, value, event, due, schema, key, form, namespace = parts
     due_at = instant_of(due) if due is not None else None
     kind_number: int = kind
     hint: Any = made_annotation(schema, serde.named)
     return Interrupt(
-        id=InterruptId(identity), value=value, kind=KINDS[kind_number], schema=hint, event=event, due_at=due_at
+        id=InterruptId(identity),
+        value=value,
+        kind=KINDS[kind_number],
+        schema=hint,
+        event=event,
+        due_at=due_at,
+        key=key,
+        schema_form=form,
+        namespace=namespace,
     )
 
 
@@ -254,6 +282,7 @@ EVENTS: tuple[DurableKind, ...] = (
     "model_called",
     "tool_called",
     "step_reported",
+    "question_changed",
 )
 """Kinds that are stored as numbers; new ones are added at the end."""
 _NUMBER_OF_EVENT: Final[dict[str, int]] = {kind: number for number, kind in enumerate(EVENTS)}

@@ -13,9 +13,11 @@ from datetime import UTC, datetime
 from itertools import chain
 from typing import Any, Self
 
+from statewright.checkpoint.holders import checked_lease
 from statewright.checkpoint.model import Commit, Hold, Lease, Line, Pending, SavedCheckpoint, Source
 from statewright.checkpoint.retention import Pruned, PrunePolicy, ThreadEntry
-from statewright.errors import CheckpointConflict, CheckpointNotFound, Fenced, ThreadBusy
+from statewright.clock import Duration
+from statewright.errors import CheckpointConflict, CheckpointNotFound, Fenced, JournalConflict, ThreadBusy
 from statewright.events import Event, Log
 from statewright.ids import CheckpointId
 
@@ -55,22 +57,29 @@ class _Thread:
         held = self.hold
         if hold is None or (held is not None and held.owner == hold.owner):
             return
+        lease = self.lease
         if not hold.claims:
-            raise Fenced(thread_id, hold.owner, held.owner if held is not None else None)
-        if held is not None and held.until is not None and held.until > hold.now:
-            raise ThreadBusy(thread_id, held.owner, held.until)
+            raise Fenced(thread_id, hold.owner, lease.owner if lease is not None else None)
+        if lease is not None and not lease.has_lapsed(hold.now):
+            raise ThreadBusy(thread_id, lease.owner, lease.until)
+
+    def has_moved(self, hold: Hold | None) -> bool:
+        """Return whether a claim was decided on something that has changed since."""
+        return hold is not None and hold.claims and hold.expected_epoch not in (None, self.epoch)
 
     def take(self, hold: Hold | None) -> None:
         """Take, keep or let go of the thread."""
+        held = self.hold
         if hold is None:
-            return
-        if self.hold is None or self.hold.owner != hold.owner:
             self.epoch += 1
-            self.changed_at, self.wanted = hold.now, None
-        if hold.until is None:
-            self.changed_at, self.hold = hold.now, None
-        else:
-            self.hold = hold
+            return
+        keeps = held is not None and held.owner == hold.owner
+        if not keeps:
+            self.wanted = None
+        if not keeps or hold.until is None or (held is not None and held.until is not None and held.until <= hold.now):
+            self.epoch += 1
+            self.changed_at = hold.now
+        self.hold = hold if hold.until is not None else None
 
     def copy(self, to: str) -> _Thread:
         copied = _Thread()
@@ -84,7 +93,9 @@ class _Thread:
 class InMemorySaver:
     """Keeps the checkpoints of threads in a dict; safe to use from several threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, lease: Duration | None = None) -> None:
+        """`lease` is how long runs hold their threads after each write; 60 seconds if not given."""
+        self.lease_duration = checked_lease(lease)
         self._threads: dict[str, _Thread] = {}
         self._lock = threading.Lock()
 
@@ -115,7 +126,7 @@ class InMemorySaver:
             return None
         wanted = checkpoint_id or thread.heads.get((namespace, branch))
         found = thread.saved.get(namespace, {}).get(wanted) if wanted is not None else None
-        return _saved(found) if found is not None else None
+        return _saved(found, thread) if found is not None else None
 
     def allow(self, types: Iterable[type]) -> None:
         """Nothing has to be known: values are kept as they are."""
@@ -137,7 +148,7 @@ class InMemorySaver:
         thread = self._threads.get(line.thread_id) or _Thread()
         thread.check(line.thread_id, commit.hold)
         head = thread.heads.get((line.namespace, line.branch))
-        if head != commit.expected:
+        if head != commit.expected or thread.has_moved(commit.hold):
             raise CheckpointConflict(line.thread_id, commit.expected, head)
 
     def _keep(self, commit: Commit) -> CheckpointId:
@@ -177,12 +188,15 @@ class InMemorySaver:
                 raise CheckpointNotFound(
                     f"Thread {line.thread_id!r} has no checkpoint {checkpoint_id!r} to which results could be added."
                 )
+            if thread.has_moved(hold):
+                raise CheckpointConflict(line.thread_id, checkpoint_id, thread.heads.get((line.namespace, line.branch)))
+            known = saved[checkpoint_id]
+            check_journal(known.pending, pending)
             for write in also:
                 write()
             thread.take(hold)
             if log is not None:
                 thread.written.append((line.namespace, log))
-            known = saved[checkpoint_id]
             known.pending = (known.pending or Pending()).merged(pending)
 
     def events(
@@ -203,6 +217,8 @@ class InMemorySaver:
         with self._lock:
             thread = self._threads.get(thread_id) or _Thread()
             thread.check(thread_id, hold)
+            if thread.has_moved(hold):
+                raise CheckpointConflict(thread_id, None, thread.heads.get(("", "main")))
             thread.take(hold)
             return thread.lease
 
@@ -277,7 +293,15 @@ class InMemorySaver:
             self._threads.pop(thread_id, None)
 
 
-def _saved(commit: Commit) -> SavedCheckpoint:
+def check_journal(known: Pending | None, pending: Pending) -> None:
+    """Raise JournalConflict for a step that is recorded already: its first record is what others have seen."""
+    if known is not None and pending.journal:
+        key = next((key for key in pending.journal if key in known.journal), None)
+        if key is not None:
+            raise JournalConflict(*key)
+
+
+def _saved(commit: Commit, thread: _Thread | None = None) -> SavedCheckpoint:
     return SavedCheckpoint(
         line=commit.line,
         parent_id=commit.parent_id,
@@ -288,6 +312,8 @@ def _saved(commit: Commit) -> SavedCheckpoint:
         metadata=commit.metadata,
         pending=commit.pending or Pending(),
         graph_version=commit.graph_version,
+        epoch=thread.epoch if thread is not None else None,
+        lease=thread.lease if thread is not None else None,
     )
 
 
@@ -328,10 +354,12 @@ def _consumed(pending: Pending, source: Source) -> Pending:
     """What stays known of a frontier whose tasks are done, or discarded.
 
     Results that a superstep has applied are in its state; those of a superstep that asked may be wanted by a fork
-    that answers otherwise, those of one that was given up by a rollback.
+    that answers otherwise, those of one that was given up by a rollback. Steps that a given-up task has done stay done
+    for whoever goes back to it.
     """
     landed = {} if source == "loop" and not pending.interrupts else pending.landed
-    return replace(pending, landed=landed, attempts={}, retries={}, journal={})
+    journal = {} if source == "loop" else pending.journal
+    return replace(pending, landed=landed, attempts={}, retries={}, journal=journal)
 
 
 def _drop(thread: _Thread, namespace: str, branch: str) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Literal, NamedTuple
 
+from statewright.checkpoint.holders import is_holder_gone
 from statewright.events import Log
 from statewright.ids import CheckpointId, InterruptId, TaskId, task_id
 
@@ -207,6 +208,12 @@ class Interrupt:
     """The name of the event that it waits for."""
     due_at: datetime | None = None
     """When a timer goes off, or the wait for an answer or event ends."""
+    key: str | None = None
+    """The name that tells it from the other questions of its task, if the node gave it one."""
+    namespace: str = ""
+    """Empty for a question of the run's own graph; the path of tasks that leads to the subgraph that asks."""
+    schema_form: str | None = field(default=None, repr=False, compare=False)
+    """The schema as text: what it is compared by when its task asks again, since not every type can be stored."""
 
 
 JournalKey = tuple[TaskId, str, int]
@@ -236,6 +243,8 @@ class Pending:
     """The steps that its tasks have done."""
     paused: bool = False
     """Whether a run has stopped here at a breakpoint: the next one passes it."""
+    settled: dict[TaskId, tuple[Interrupt, ...]] = field(default_factory=dict[TaskId, tuple[Interrupt, ...]])
+    """Questions that tasks had asked, and were answered, before those in `interrupts`."""
 
     @property
     def open(self) -> tuple[Interrupt, ...]:
@@ -244,8 +253,22 @@ class Pending:
         return tuple(interrupt for interrupt in asked if interrupt.id not in self.answers)
 
     def waits(self, task: TaskId) -> bool:
-        """Whether a question of the task is open."""
-        return any(interrupt.id not in self.answers for interrupt in self.interrupts.get(task, ()))
+        """Whether the task cannot run again: a question of it is open.
+
+        Of the questions of a subgraph one answer is enough: in there it is told again which of its tasks still wait.
+        """
+        asked = self.interrupts.get(task, ())
+        still_open = [interrupt for interrupt in asked if interrupt.id not in self.answers]
+        if len(still_open) == len(asked):
+            return bool(asked)
+        return any(not interrupt.namespace for interrupt in still_open)
+
+    def questions(self) -> dict[TaskId, tuple[Interrupt, ...]]:
+        """Every question that the tasks have asked, answered or not, by task."""
+        if not self.settled:
+            return self.interrupts
+        tasks = {**self.settled, **self.interrupts}
+        return {task: (*self.settled.get(task, ()), *self.interrupts.get(task, ())) for task in tasks}
 
     def merged(self, other: Pending) -> Pending:
         """Both together; `other` is later."""
@@ -258,6 +281,7 @@ class Pending:
             {**self.retries, **other.retries},
             {**self.journal, **other.journal},
             self.paused or other.paused,
+            _joined(self.settled, other.settled) if other.settled else self.settled,
         )
 
     def of(self, tasks: Collection[TaskId]) -> Pending:
@@ -271,6 +295,7 @@ class Pending:
             {task: at for task, at in self.retries.items() if task in tasks},
             {key: entry for key, entry in self.journal.items() if key[0].partition(":")[0] in tasks},
             self.paused and bool(tasks),
+            {task: questions for task, questions in self.settled.items() if task in tasks},
         )
 
     def __bool__(self) -> bool:
@@ -283,7 +308,18 @@ class Pending:
             or self.retries
             or self.journal
             or self.paused
+            or self.settled
         )
+
+
+def _joined(
+    earlier: dict[TaskId, tuple[Interrupt, ...]], later: dict[TaskId, tuple[Interrupt, ...]]
+) -> dict[TaskId, tuple[Interrupt, ...]]:
+    joined = dict(earlier)
+    for task, questions in later.items():
+        ids = {question.id for question in questions}
+        joined[task] = (*(one for one in earlier.get(task, ()) if one.id not in ids), *questions)
+    return joined
 
 
 class Hold(NamedTuple):
@@ -295,6 +331,8 @@ class Hold(NamedTuple):
     """How long the run holds the thread from now on, unless it writes again; None lets go with this write."""
     claims: bool = False
     """Whether the run takes the thread with this write. Otherwise it must still have it."""
+    expected_epoch: int | None = None
+    """With a claim: the epoch that the thread had when the run loaded it, or the claim is refused. None accepts any."""
 
 
 class Lease(NamedTuple):
@@ -302,10 +340,15 @@ class Lease(NamedTuple):
 
     owner: str
     epoch: int
-    """Higher than that of every run before."""
+    """Counts the changes of holder: each claim, each release, each revival of a lapsed lease, and each write that
+    names no holder. Between two loads of equal epochs only a live holder can have written."""
     until: datetime
     wanted: str | None = None
     """What another run wants of the owner: `interrupt` or `rollback`."""
+
+    def has_lapsed(self, now: datetime) -> bool:
+        """Return whether another run may take the thread: the time is over, or the holder exists no more."""
+        return self.until <= now or is_holder_gone(self.owner)
 
 
 class Line(NamedTuple):
@@ -372,6 +415,10 @@ class SavedCheckpoint:
     metadata: Mapping[str, Any]
     pending: Pending
     graph_version: str | None = None
+    epoch: int | None = field(default=None, compare=False)
+    """Of a loaded checkpoint, the epoch of its thread (see `Lease.epoch`); None in a history."""
+    lease: Lease | None = field(default=None, compare=False)
+    """Of a loaded checkpoint, the lease on its thread, read together with it."""
 
     @property
     def id(self) -> CheckpointId:

@@ -19,7 +19,7 @@ from statewright.cli.following import told_question
 from statewright.cli.table import moment
 from statewright.errors import InvalidResume, StatewrightError, ThreadBusy
 from statewright.graph import Command as GraphCommand
-from statewright.runtime.saver_calls import resolved
+from statewright.promise import resolved
 
 Ending = Literal["done", "failed", "stopped", "waiting"]
 """How a turn ended: `stopped` by its user; `waiting` where a question is left open."""

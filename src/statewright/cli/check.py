@@ -63,7 +63,7 @@ def _checked(target: str) -> CompiledGraph | None:
 def _check_threads(app: CompiledGraph, saver: SqliteSaver) -> None:
     """Say of each open thread whether it fits, and leave with 1 if one does not."""
     from statewright.cli.failure import FAILED
-    from statewright.runtime.saver_calls import resolved
+    from statewright.promise import resolved
 
     saver.allow(app.program.stored_types)
     fitting = refused = 0
@@ -83,8 +83,8 @@ def _check_threads(app: CompiledGraph, saver: SqliteSaver) -> None:
 def _problem(app: CompiledGraph, saver: SqliteSaver, thread_id: str, branch: str) -> str | None:
     """Why a thread does not fit; empty if it does, None if it has nothing left to do."""
     from statewright.errors import StatewrightError
+    from statewright.promise import resolved
     from statewright.runtime.fitting import fitted
-    from statewright.runtime.saver_calls import resolved
 
     try:
         saved = resolved(saver.load(thread_id, branch=branch))

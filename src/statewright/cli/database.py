@@ -16,7 +16,7 @@ from statewright.cli.failure import WrongUse
 from statewright.cli.options import DEFAULT, MEMORY, VARIABLE
 from statewright.errors import CheckpointNotFound, suggestion
 from statewright.ids import CheckpointId
-from statewright.runtime.saver_calls import resolved
+from statewright.promise import resolved
 from statewright.storage.sqlite import SqliteSaver
 
 _MARK: Final = frozenset({"threads", "checkpoints"})

@@ -101,7 +101,7 @@ class Checkup:
 
     def _read_head(self, thread: str, namespace: str, branch: str) -> None:
         from statewright.errors import DamagedDatabase
-        from statewright.runtime.saver_calls import resolved
+        from statewright.promise import resolved
 
         if resolved(self._saver.load(thread, namespace=namespace, branch=branch)) is None:
             raise DamagedDatabase("the newest checkpoint is not there")

@@ -31,7 +31,7 @@ def status_of(saved: SavedCheckpoint, lease: Lease | None) -> str:
 
 def is_held(lease: Lease | None) -> bool:
     """Whether a run has the right to advance the thread now."""
-    return lease is not None and lease.until > datetime.now(UTC)
+    return lease is not None and not lease.has_lapsed(datetime.now(UTC))
 
 
 def checkpoint_record(saved: SavedCheckpoint) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from statewright.errors import (
     WrongKey,
 )
 
-DONE, FAILED, WRONG_USE, WAITING, CANCELLED = 0, 1, 2, 3, 130
+DONE, FAILED, WRONG_USE, WAITING, CANCELLED, TERMINATED = 0, 1, 2, 3, 130, 143
 """The exit codes."""
 _ASKED_WRONGLY = (
     CheckpointConflict,

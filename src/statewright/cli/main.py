@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import sys
+import threading
 from typing import Annotated
 
 import typer
@@ -13,7 +16,7 @@ from statewright.cli.db import db
 from statewright.cli.definitions import definitions
 from statewright.cli.dev import dev
 from statewright.cli.draw import draw
-from statewright.cli.failure import WRONG_USE, WrongUse, end
+from statewright.cli.failure import TERMINATED, WRONG_USE, WrongUse, end
 from statewright.cli.init import init
 from statewright.cli.keys import keys
 from statewright.cli.resume import resume
@@ -54,10 +57,22 @@ def _options(  # pyright: ignore[reportUnusedFunction]  # typer calls it
 ) -> None: ...
 
 
+def _end_in_order_on_sigterm() -> None:
+    """Let SIGTERM unwind the command, so that a run lets go of its thread. Commands that serve have handlers of their
+    own; whoever has set another one keeps it."""
+    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _terminate)
+
+
+def _terminate(number: int, frame: object) -> None:
+    sys.exit(TERMINATED)
+
+
 def main() -> None:
     """Run the command that was asked for; what cannot be done is one sentence and an exit code."""
     from statewright.errors import GraphError, StatewrightError
 
+    _end_in_order_on_sigterm()
     try:
         app()
     except (WrongUse, GraphError) as error:

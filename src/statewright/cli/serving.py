@@ -17,9 +17,9 @@ from statewright.cli.database import made, place_of
 from statewright.cli.failure import WrongUse
 from statewright.cli.options import MEMORY, VARIABLE
 from statewright.clock import SystemClock
+from statewright.promise import resolved
 from statewright.runs import DEFAULT_WORKSPACE, ApiKey, Ledger, Run
 from statewright.runtime.awaiting import answered
-from statewright.runtime.saver_calls import resolved
 from statewright.server import ServerSettings
 from statewright.server.settings import is_loopback
 from statewright.service import Catalog, Service, ServiceSettings
@@ -98,10 +98,21 @@ def server_settings(
         cors_origins=wanted.cors_origins,
         allowed_hosts=wanted.allowed_hosts,
         drain_timeout=drain,
-        **_given({"max_body": wanted.max_body}),
+        **_given({name: getattr(wanted, name) for name in _SERVER}),
     )
 
 
+_SERVER: Final = (
+    "max_body",
+    "metrics",
+    "metrics_host",
+    "metrics_port",
+    "keep_alive",
+    "read_timeout",
+    "write_timeout",
+    "max_connections",
+    "max_streams",
+)
 _SERVICE: Final = ("capacity", "durability", "drain")
 
 

@@ -6,13 +6,13 @@ import typer
 
 from statewright.cli.threads_carry import export, import_
 from statewright.cli.threads_diff import diff
-from statewright.cli.threads_edit import copy, fork, prune, rm
+from statewright.cli.threads_edit import copy, fork, prune, release, rm
 from statewright.cli.threads_history import history
 from statewright.cli.threads_ls import ls
 from statewright.cli.threads_show import show
 
 threads = typer.Typer(name="threads", help="Look at saved threads, and change them.", no_args_is_help=True)
-for command in (ls, show, history, diff, fork, prune, copy, rm):
+for command in (ls, show, history, diff, fork, prune, copy, release, rm):
     threads.command()(command)
 threads.command()(export)
 threads.command("import")(import_)

@@ -98,7 +98,7 @@ def _exported(file: Path, key_file: Path | None) -> SqliteSaver:
 
 
 def _only_thread(source: SqliteSaver, file: Path) -> str:
-    from statewright.runtime.saver_calls import resolved
+    from statewright.promise import resolved
 
     names = [entry.thread_id for entry in resolved(source.threads())]
     if len(names) != 1:

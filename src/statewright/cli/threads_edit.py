@@ -79,7 +79,7 @@ def prune(
     from statewright.checkpoint import PrunePolicy
     from statewright.cli.database import check_thread, opened
     from statewright.cli.known_types import with_stand_ins
-    from statewright.runtime.saver_calls import resolved
+    from statewright.promise import resolved
 
     if keep is None and since is None:
         raise WrongUse("Say what is to be kept: --keep N, or --since DURATION.")
@@ -101,7 +101,7 @@ def copy(
 ) -> None:
     """Give a new thread all that a thread has: its history, its branches, its questions."""
     from statewright.cli.database import check_thread, opened
-    from statewright.runtime.saver_calls import resolved
+    from statewright.promise import resolved
 
     if not new:
         raise WrongUse("The copy needs an id that is not empty.")
@@ -117,7 +117,7 @@ def rm(
 ) -> None:
     """Forget a thread for good."""
     from statewright.cli.database import check_thread, opened
-    from statewright.runtime.saver_calls import resolved
+    from statewright.promise import resolved
 
     with opened(database, key_file) as saver:
         check_thread(saver, thread)
@@ -127,9 +127,23 @@ def rm(
     print(f"Thread {thread!r} is gone.")
 
 
+def release(thread: ThreadArgument, database: DatabaseOption = None, key_file: KeyOption = None) -> None:
+    """Take a thread from the run that holds it, e.g. of a machine that is gone; if it still runs, it is stopped."""
+    from statewright.checkpoint import short_owner
+    from statewright.cli.database import check_thread, opened
+    from statewright.promise import resolved
+
+    with opened(database, key_file) as saver:
+        check_thread(saver, thread)
+        lease = resolved(saver.lease(thread))
+        if lease is not None:
+            bare_graph(saver, None).release(thread)
+    print(f"Thread {thread!r} was free." if lease is None else f"Took {thread!r} from run {short_owner(lease.owner)}.")
+
+
 def check_free(saver: Checkpointer, thread: str) -> None:
     """Raise WrongUse if there is such a thread."""
-    from statewright.runtime.saver_calls import resolved
+    from statewright.promise import resolved
 
     if resolved(saver.branches(thread)):
         raise WrongUse(f"There is a thread {thread!r} already. Give another id, or remove it: statewright threads rm.")
@@ -137,14 +151,16 @@ def check_free(saver: Checkpointer, thread: str) -> None:
 
 def check_at_rest(saver: Checkpointer, thread: str) -> None:
     """Raise WrongUse if a run holds the thread."""
+    from statewright.checkpoint import short_owner
     from statewright.cli.describe import is_held
     from statewright.cli.table import moment
-    from statewright.runtime.saver_calls import resolved
+    from statewright.promise import resolved
 
     lease = resolved(saver.lease(thread))
     if lease is not None and is_held(lease):
         raise WrongUse(
-            f"Thread {thread!r} is being advanced by run {lease.owner} (its lease ends at {moment(lease.until)}). "
+            f"Thread {thread!r} is being advanced by run {short_owner(lease.owner)} "
+            f"(its lease ends at {moment(lease.until)}). "
             f"Wait for it, or pass --force."
         )
 

@@ -50,7 +50,7 @@ def history(
 def read_history(saver: Checkpointer, thread: str, branch: str | None, limit: int | None) -> Sequence[SavedCheckpoint]:
     """The checkpoints that were asked for. Raises CheckpointNotFound for a thread or branch that does not exist."""
     from statewright.cli.database import check_thread, found_checkpoint
-    from statewright.runtime.saver_calls import resolved
+    from statewright.promise import resolved
 
     check_thread(saver, thread)
     if branch is not None:

@@ -35,7 +35,7 @@ def ls(
 
 def entries(saver: SqliteSaver, prefix: str, limit: int) -> list[dict[str, Any]]:
     """What there is to say of each thread in a list."""
-    from statewright.runtime.saver_calls import resolved
+    from statewright.promise import resolved
 
     return [
         {"thread": entry.thread_id, **_standing(saver, entry.thread_id), "changed_at": entry.changed_at}
@@ -48,7 +48,7 @@ def _standing(saver: SqliteSaver, thread: str) -> dict[str, Any]:
     from statewright.cli.describe import due_nodes, status_of
     from statewright.cli.known_types import with_stand_ins
     from statewright.errors import DamagedDatabase
-    from statewright.runtime.saver_calls import resolved
+    from statewright.promise import resolved
 
     try:
         head = with_stand_ins(saver.serde, lambda: resolved(saver.load(thread)))

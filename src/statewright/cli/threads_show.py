@@ -37,7 +37,7 @@ def show(
     from statewright.cli.describe import status_of
     from statewright.cli.known_types import allow_types, pointing_to_graph
     from statewright.cli.show import as_json
-    from statewright.runtime.saver_calls import resolved
+    from statewright.promise import resolved
 
     with opened(database, key_file) as saver, pointing_to_graph(saver.serde, graph):
         allow_types(saver, graph)
@@ -88,9 +88,10 @@ def _print(saved: SavedCheckpoint, status: str | None, branches: list[str], leas
 
 
 def _holder(lease: Lease | None) -> str:
+    from statewright.checkpoint import short_owner
     from statewright.cli.describe import is_held
     from statewright.cli.table import moment
 
     if lease is None:
         return "nobody"
-    return f"run {lease.owner}, {'until' if is_held(lease) else 'lapsed at'} {moment(lease.until)}"
+    return f"run {short_owner(lease.owner)}, {'until' if is_held(lease) else 'lapsed at'} {moment(lease.until)}"

@@ -19,7 +19,7 @@ from statewright.channels import MISSING, Added
 from statewright.checkpoint import Checkpoint, Checkpointer, Commit, Hold, Line, Pending, SavedCheckpoint, ThreadEntry
 from statewright.events import DurableKind, Event, Log
 from statewright.ids import CheckpointId, draw_checkpoint_id, draw_run_id
-from statewright.runtime.saver_calls import resolved
+from statewright.promise import resolved
 
 PAGE: Final = 500
 """How many checkpoints are read at once."""

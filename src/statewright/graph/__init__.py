@@ -2,7 +2,7 @@
 
 from statewright.graph.answer import Answer, ParentCommand, Reported, read_answer
 from statewright.graph.builder import GraphBuilder, GraphWarning
-from statewright.graph.command import END, START, STOP, Command, Send
+from statewright.graph.command import END, START, STOP, Command, Send, ToParent
 from statewright.graph.context import ExecutionInfo, Host, NodeError, RunStarter, Runtime, StreamWriter, SubgraphLike
 from statewright.graph.graph import Graph
 from statewright.graph.node import Branch, Join, JoinEdge, Memory, Node, TagLimits
@@ -49,6 +49,7 @@ __all__ = [
     "SubgraphLike",
     "TagLimits",
     "TimeoutPolicy",
+    "ToParent",
     "default_retry_on",
     "is_coroutine_function",
     "read_answer",

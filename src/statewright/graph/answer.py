@@ -15,10 +15,15 @@ from statewright.state import IdSource, UpdateReader, Writes
 
 
 class ParentCommand(BaseException):
-    """Carries a Command out of a subgraph, to the task that called it. No error: a node must not catch it."""
+    """Carries Commands out of a subgraph, to the task that called it. No error: a node must not catch it.
 
-    def __init__(self, command: Command[Any]) -> None:
-        self.command = command
+    A run that leaves its graph carries those of all tasks of its last superstep, in task order.
+    """
+
+    def __init__(self, *commands: Command[Any], nodes: Sequence[str] = ()) -> None:
+        self.commands = commands
+        self.nodes = tuple(nodes)
+        """The node that answered each command, where several did."""
         super().__init__("a Command for the parent graph")
 
 
@@ -98,12 +103,19 @@ def _from_list(parts: Iterable[Any], reader: UpdateReader, node: str, ids: IdSou
     """Several answers in one: their writes in order, and all their targets if any has one."""
     writes: list[tuple[str, Any]] = []
     targets: list[str | Send] | None = None
+    parts = list(parts)
+    if any(_is_for_parent(part) for part in parts):
+        raise ParentCommand(*filter(_is_for_parent, parts))
     for position, part in enumerate(parts):
         answer = read_answer(part, reader, node, _Part(ids, position))
         writes.extend(answer.writes.items() if isinstance(answer.writes, dict) else answer.writes)
         if answer.targets is not None:
             targets = [*(targets or ()), *answer.targets]
     return Answer(writes, targets)
+
+
+def _is_for_parent(part: Any) -> bool:
+    return type(part) is Command and cast("Command[Any]", part).graph is not None
 
 
 def _is_several(parts: Sequence[Any], reader: UpdateReader) -> bool:

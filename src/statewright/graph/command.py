@@ -112,3 +112,28 @@ class Command(Generic[Target]):
         parts = {"update": self.update, "goto": self.goto, "graph": self.graph}
         shown = [f"{name}={value!r}" for name, value in parts.items() if value not in (None, ())]
         return f"Command({', '.join(shown + ([f'resume={self.resume!r}'] if self.resumes else []))})"
+
+
+class ToParent:
+    """As a target of a saved result: a Command for the graph that called this one, which waits for its siblings."""
+
+    __slots__ = ("command",)
+
+    def __init__(self, command: Command[Any]) -> None:
+        self.command = command
+
+    def __repr__(self) -> str:
+        return f"ToParent({self.command!r})"
+
+
+def _plain_for_parent(target: ToParent) -> list[Any]:
+    command = target.command
+    return [command.update, list(command.targets), command.graph]
+
+
+def _made_for_parent(parts: list[Any]) -> ToParent:
+    update, goto, graph = parts
+    return ToParent(Command(update=update, goto=goto, graph=graph))
+
+
+stored_as(58, ToParent, _plain_for_parent, _made_for_parent)

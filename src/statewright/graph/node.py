@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from ast import literal_eval
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -82,6 +84,16 @@ class JoinEdge:
     def key(self) -> str:
         """How checkpoints name it."""
         return f"{' + '.join(map(repr, self.starts))} -> {self.end!r}"
+
+    @classmethod
+    def from_key(cls, key: str) -> JoinEdge:
+        """Return the join edge that a checkpoint names."""
+        # Names may hold anything, " + " too, so the key is read as what it is: literals of Python.
+        *starts, end = (literal_eval(text) for text in _LITERAL.findall(key))
+        return cls(tuple(starts), end)
+
+
+_LITERAL = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""")
 
 
 @dataclass(frozen=True, slots=True)

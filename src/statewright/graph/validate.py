@@ -15,9 +15,16 @@ from statewright.channels import LastValue
 from statewright.clock import as_seconds
 from statewright.errors import nearest
 from statewright.graph.command import END, RESERVED, START, STOP
+from statewright.graph.context import SubgraphLike
 from statewright.graph.graph import Graph
 from statewright.graph.node import Branch, Join, Memory, Node
-from statewright.graph.parameters import ASKABLE, is_coroutine_function, read_parameters
+from statewright.graph.parameters import (
+    ASKABLE,
+    declared_by_hint,
+    is_coroutine_function,
+    may_go_anywhere,
+    read_parameters,
+)
 from statewright.graph.policy import (
     CachePolicy,
     CircuitBreaker,
@@ -47,6 +54,7 @@ def find_problems(
     ]
     shape = [
         *(problem for name in graph.nodes for problem in _name_problems(name)),
+        *_alias_problems(graph),
         *_edge_problems(graph),
         *_branch_problems(graph),
         *_destination_problems(graph),
@@ -193,6 +201,21 @@ def _name_problems(name: str) -> Iterator[str]:
         yield f"Node {name!r}: '|' and ':' separate the parts of namespaces. Choose a name without them."
 
 
+def _alias_problems(graph: Graph) -> Iterator[str]:
+    """Former names that do not say which node a saved thread means."""
+    owners: dict[str, str] = {}
+    for node in graph.nodes.values():
+        for alias in node.aliases:
+            if alias in graph.nodes and alias != node.name:
+                yield (
+                    f"Node {node.name!r} has the former name {alias!r}, which is another node's name now: a thread "
+                    f"that stopped at {alias!r} could mean either. Drop the alias, or rename that node."
+                )
+            owner = owners.setdefault(alias, node.name)
+            if owner != node.name:
+                yield f"Nodes {owner!r} and {node.name!r} have one former name, {alias!r}. Give it to one of them."
+
+
 def _edge_problems(graph: Graph) -> Iterator[str]:
     plain = ((start, end, f"Edge {start!r} -> {end!r}") for start, ends in graph.edges.items() for end in ends)
     joined = (
@@ -280,9 +303,24 @@ def _leads_to(graph: Graph, source: str) -> Iterable[str]:
     """Where a node leads; one without any way out that declares nothing may answer a Command to anywhere."""
     ways = graph.ways[source]
     node = graph.nodes.get(source)
-    if ways or node is None or node.destinations is not None or node.is_subgraph:
+    if ways or node is None or node.destinations is not None:
+        return ways
+    if node.is_subgraph and not _may_leave(cast(SubgraphLike, node.action).graph):
         return ways
     return () if has_declared_end(graph, node) else graph.nodes
+
+
+def _may_leave(graph: Graph) -> bool:
+    """Whether a node of a subgraph may answer a Command for the graph that holds it: no hint says that it does not."""
+    return any(not node.is_subgraph and _may_command(node) for node in graph.nodes.values())
+
+
+def _may_command(node: Node) -> bool:
+    try:
+        returns = read_parameters(node.action).returns  # pyright: ignore  # no subgraph
+    except (TypeError, ValueError):
+        return True
+    return returns is None or may_go_anywhere(returns) or declared_by_hint(returns) is not None
 
 
 def has_declared_end(graph: Graph, node: Node) -> bool:

@@ -48,6 +48,8 @@ class Metrics(Instrument):
         self._refusals = Refusals()
         self._began: BoundedMap[Key, float] = BoundedMap()
         """When runs, supersteps and tasks began that have not ended."""
+        self._workspaces: BoundedMap[str, str] = BoundedMap()
+        """By run, the workspace of its records."""
         self._graphs, self._models, self._tools, self._routes = (LabelValues(most_label_values) for _ in range(4))
         self._nodes = LabelValues(most_label_values)
 
@@ -72,7 +74,7 @@ class Metrics(Instrument):
         self._count_refusal(event)
         seconds = None if event.namespace else self._seconds(("run", *run_of(event)))
         if seconds is not None:
-            graph = self._graphs(graph_of(event))
+            graph = self._graph(event)
             self._meters.run_seconds.labels(*graph, event.data.status).observe(seconds)
 
     def on_superstep(self, event: Event) -> None:
@@ -85,7 +87,7 @@ class Metrics(Instrument):
     def on_task_ended(self, event: Event) -> None:
         seconds = self._seconds(("task", *task_of(event)))
         if seconds is not None:
-            self._meters.step_seconds.labels(*self._nodes(graph_of(event), event.node)).observe(seconds)
+            self._meters.step_seconds.labels(*self._node(event)).observe(seconds)
 
     def on_run_broken_off(self, event: Event) -> None:
         self._end_superstep(event)
@@ -93,38 +95,42 @@ class Metrics(Instrument):
         seconds = None if event.namespace else self._seconds(("run", *run_of(event)))
         if seconds is not None:
             status = "failed" if isinstance(event.data, Exception) else "cancelled"
-            self._meters.run_seconds.labels(*self._graphs(graph_of(event)), status).observe(seconds)
+            self._meters.run_seconds.labels(*self._graph(event), status).observe(seconds)
 
     def on_task_finished(self, event: Event) -> None:
         self._count_refusal(event)
         if is_failure(error_of(event)[0]):
-            self._meters.failed_attempts.labels(*self._nodes(graph_of(event), event.node)).inc()
+            self._meters.failed_attempts.labels(*self._node(event)).inc()
 
     def on_attempt_failed(self, event: Event) -> None:
         self._count_refusal(event)
-        self._meters.failed_attempts.labels(*self._nodes(graph_of(event), event.node)).inc()
+        self._meters.failed_attempts.labels(*self._node(event)).inc()
 
     def on_commit(self, event: Event) -> None:
         size = event.data.size
         if size is not None:
-            self._meters.checkpoint_size.labels(*self._graphs(graph_of(event))).observe(size)
+            self._meters.checkpoint_size.labels(*self._graph(event)).observe(size)
 
     def on_model_called(self, event: Event) -> None:
         told = event.data
-        model = self._models(told.get("model"))
+        model = self._models(told.get("model"), owner=self._owner(event))
         for direction in ("input", "output"):
             self._meters.tokens.labels(*model, direction).inc(told.get(f"{direction}_tokens") or 0)
         self._meters.cost.labels(*model).inc(float(told.get("cost") or 0))
 
     def on_tool_called(self, event: Event) -> None:
         outcome = "error" if "error" in event.data else "ok"
-        self._meters.tool_calls.labels(*self._tools(event.data.get("tool")), outcome).inc()
+        self._meters.tool_calls.labels(*self._tools(event.data.get("tool"), owner=self._owner(event)), outcome).inc()
 
     # -- what a server knows
 
     def count_runs_by(self, counts: Counts) -> None:
         """Ask `counts` for the number of runs in each status whenever somebody looks at the metrics."""
         self.registry.register(AskedGauge("statewright_runs", "Runs by their status.", "status", counts))
+
+    def begins_run(self, run_id: str, workspace_id: str) -> None:
+        """A worker begins with a run of a workspace, whose own share the names in its graph use."""
+        self._workspaces.put(run_id, workspace_id)
 
     def waited_in_queue(self, seconds: float) -> None:
         """A worker has taken a run that had been due for so long."""
@@ -148,6 +154,15 @@ class Metrics(Instrument):
 
     # -- parts of these
 
+    def _graph(self, event: Event) -> tuple[str, ...]:
+        return self._graphs(graph_of(event), owner=self._owner(event))
+
+    def _node(self, event: Event) -> tuple[str, ...]:
+        return self._nodes(graph_of(event), event.node, owner=self._owner(event))
+
+    def _owner(self, event: Event) -> str | None:
+        return self._workspaces.get(event.run_id)
+
     def _begin(self, what: Key) -> None:
         self._began.put(what, self._clock.monotonic())
 
@@ -165,5 +180,5 @@ class Metrics(Instrument):
         found = self._refusals.found_in(event)
         if found is not None:
             node, error = found
-            graph, label = self._nodes(graph_of(event), node)
+            graph, label = self._nodes(graph_of(event), node, owner=self._owner(event))
             self._meters.invalid_updates.labels(graph, label, error.code).inc()

@@ -45,6 +45,10 @@ def _is_durability(value: Any) -> bool:
     return value in ("sync", "async")
 
 
+def _is_metrics_access(value: Any) -> bool:
+    return value in ("open", "keys", "off")
+
+
 def _is_temperature(value: Any) -> bool:
     return _is_number(value) and 0 <= value <= 2
 
@@ -57,6 +61,7 @@ TEMPERATURE: Final = Form("a number from 0 to 2", _is_temperature)
 DURATION: Final = Form("a number of seconds above 0", _is_duration)
 PORT: Final = Form("a whole number from 0 to 65535", _is_port)
 DURABILITY: Final = Form("'sync' or 'async'", _is_durability)
+METRICS_ACCESS: Final = Form("'open', 'keys' or 'off'", _is_metrics_access)
 TEXTS: Final = Form("a list of texts", _is_texts)
 LIST: Final = Form("a list", _of(list))
 TABLE: Final = Form("a table", _of(dict))

@@ -74,6 +74,20 @@ class Serving:
     """How long runs of the default workspace are kept once they have ended."""
     webhook_hosts: tuple[str, ...] = ()
     """Hosts that webhooks may call though they are of a private network, or speak plain HTTP."""
+    metrics: str | None = None
+    """Who may read `/metrics`: `open`, `keys` or `off`."""
+    metrics_host: str | None = None
+    metrics_port: int | None = None
+    """A port of its own for `/metrics`, without keys."""
+    keep_alive: float | None = None
+    """Seconds that an idle connection is kept open."""
+    read_timeout: float | None = None
+    """Seconds that a client has to send the head of a request, and again its body."""
+    write_timeout: float | None = None
+    """Seconds that a client may take nothing of what it is sent."""
+    max_connections: int | None = None
+    max_streams: int | None = None
+    """Event streams that one workspace may read at once."""
 
 
 @dataclass(frozen=True, slots=True)

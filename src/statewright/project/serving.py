@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from statewright.project.form import COUNT, DURABILITY, DURATION, PORT, TEXT, TEXTS
+from statewright.project.form import COUNT, DURABILITY, DURATION, METRICS_ACCESS, PORT, TEXT, TEXTS
 from statewright.project.model import Serving
 from statewright.project.reader import Reader
 
@@ -20,6 +20,14 @@ _SERVE: Final = {
     "drain": DURATION,
     "retention_days": COUNT,
     "webhook_hosts": TEXTS,
+    "metrics": METRICS_ACCESS,
+    "metrics_host": TEXT,
+    "metrics_port": PORT,
+    "keep_alive": DURATION,
+    "read_timeout": DURATION,
+    "write_timeout": DURATION,
+    "max_connections": COUNT,
+    "max_streams": COUNT,
 }
 _LISTS: Final = ("cors_origins", "allowed_hosts", "webhook_hosts")
 

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, cast
 
 from statewright.clock import Duration
 from statewright.runtime.ambient import get_config
-from statewright.runtime.interrupt import interrupt
+from statewright.runtime.interrupt import wait_for
 
 Verdict = Literal["approved", "rejected", "edited", "expired"]
 _VERDICTS: Final = ("approved", "rejected", "edited")
@@ -47,7 +47,9 @@ def request_approval(
     again = get_config()["configurable"].get("retry", 0)  # a service counts here how often it was told to
     asked = {"type": "approval", "contentKey": content_key, "content": content, "prompt": prompt}
     for number in count():
-        answer = interrupt(asked, key=f"{key}.{again}.{number}", timeout=timeout)
+        answer = wait_for(
+            "request_approval()", f"{key}.{again}.{number}", timeout, lambda: {"value": asked}, repeats=True
+        )
         if answer is None:
             return Decision("expired", content)
         decision = _read(answer, content)

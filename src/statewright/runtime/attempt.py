@@ -32,9 +32,11 @@ from statewright.graph import (
     read_answer,
 )
 from statewright.runtime.effects import Failure, Outcome, Pause
-from statewright.runtime.fold import fold_writes, pairs_of
+from statewright.runtime.fitting import renamed_target
+from statewright.runtime.fold import fold_results, fold_writes, pairs_of
 from statewright.runtime.host import RuntimeHost, previous_of, writer_of
 from statewright.runtime.interrupt import ChildCommand, Paused
+from statewright.runtime.log import text_of
 from statewright.runtime.mutation import changed_channels, own_containers, picture
 from statewright.runtime.program import NodeProgram, Route
 from statewright.runtime.reading import with_managed
@@ -153,8 +155,19 @@ def settle(scope: Scope, node: NodeProgram, task: Task, error: BaseException) ->
         step = scope.checkpoint.step + 1 if scope.checkpoint else 0
         error.add_note(f"in node {node.name!r}, step {step}, attempt {scope.attempt.number if scope.attempt else 1}")
         outcome = Failure(task, error)
-    if scope.run.watch is not None:
-        scope.run.watch.task_finished(scope, outcome)
+    return reported(scope, task, outcome)
+
+
+def reported(scope: Scope, task: Task, outcome: Outcome) -> Outcome:
+    """The outcome, of which those who watch were told; the failure of the task if a reader of its stream raised."""
+    watch = scope.run.watch
+    if watch is not None:
+        try:
+            watch.task_finished(scope, outcome)
+        except Exception as error:
+            if type(outcome) is not Failure:
+                return Failure(task, error)
+            outcome.error.add_note(f"A reader of the stream could not be told of it: {text_of(error)}")
     return outcome
 
 
@@ -165,17 +178,35 @@ def failed_input(scope: Scope, node: NodeProgram, task: Task) -> Any:
     return read_input(scope, node, task, scope.checkpoint)
 
 
+def answer_of_child(scope: Scope, node: NodeProgram, task: Task, signal: ChildCommand) -> Any:
+    """Return the Commands that a subgraph answered for this graph, as the answer of the node that called it.
+
+    They count as one answer each: raises ConflictingWrites where two write a field that keeps one value.
+    """
+    scope.picture = None
+    program = scope.run.program
+    commands: list[Command[Any]] = [
+        Command(update=one.update, goto=[renamed_target(program, target) for target in one.targets])
+        for one in signal.commands
+    ]
+    if len(commands) == 1:
+        return commands[0]
+    each = [
+        written(scope, node, Task(source, NO_ARG, task.id, number), command)
+        for number, (source, command) in enumerate(zip(signal.nodes, commands, strict=True))
+    ]
+    fold_results(program, cast(Checkpoint, scope.checkpoint).values, each)
+    return commands
+
+
 def _answered_by_child(scope: Scope, node: NodeProgram, task: Task, signal: ChildCommand) -> Outcome:
     """The outcome of a task whose subgraph answered a Command for this graph: it is the node's answer here."""
-    scope.picture = None
-    command: Command[Any] = Command(update=signal.command.update, goto=signal.command.goto)
     try:
-        result = conclude(scope, node, task, cast(Checkpoint, scope.checkpoint), command)
+        answer = answer_of_child(scope, node, task, signal)
+        result = conclude(scope, node, task, cast(Checkpoint, scope.checkpoint), answer)
     except BaseException as error:
         return settle(scope, node, task, error)
-    if scope.attempt is not None and scope.run.watch is not None:
-        scope.run.watch.task_finished(scope, result)
-    return result
+    return result if scope.attempt is None else reported(scope, task, result)
 
 
 def _no_parent(node: NodeProgram) -> InvalidUpdateError:

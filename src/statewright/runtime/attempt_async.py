@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 from statewright.channels import CONTAINERS
 from statewright.checkpoint import NO_ARG, Checkpoint, Task, TaskResult
 from statewright.errors import NodeCancelledError
 from statewright.runtime.attempt import (
+    answer_of_child,
     ask,
     asked,
     begin,
@@ -22,9 +24,11 @@ from statewright.runtime.attempt import (
     written,
 )
 from statewright.runtime.effects import Outcome
+from statewright.runtime.interrupt import ChildCommand
 from statewright.runtime.program import NodeProgram
 from statewright.runtime.scope import Scope
-from statewright.runtime.thread_calls import call_in_thread
+from statewright.runtime.standing import is_waited_for
+from statewright.runtime.thread_calls import begin_in_thread
 
 
 async def perform_async(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, place: int = 0) -> Any:
@@ -41,7 +45,7 @@ async def perform_async(scope: Scope, node: NodeProgram, task: Task, checkpoint:
         else:
             state = begin(scope, node, task, checkpoint)
         if node.acall is None:
-            answer = await call_in_thread(node.call, *given(node, state), **asked(node.asks, scope))
+            answer = await call_function(scope, node.call, *given(node, state), **asked(node.asks, scope))
         elif node.bare:
             answer = await node.acall(state)
         else:
@@ -51,18 +55,56 @@ async def perform_async(scope: Scope, node: NodeProgram, task: Task, checkpoint:
         else:
             outcome = conclude(scope, node, task, checkpoint, answer)
     except asyncio.CancelledError as error:
-        if is_cancelled():
+        if is_cancelled_by_run(scope):
             raise
         outcome = settle(scope, node, task, NodeCancelledError(node.name, error))
+    except ChildCommand as signal:
+        outcome = await _answered_by_child(scope, node, task, checkpoint, signal)
     except BaseException as error:
         outcome = settle(scope, node, task, error)
     return outcome if scope.apart is None else scope.apart.ended(scope, outcome)
+
+
+async def _answered_by_child(
+    scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, signal: ChildCommand
+) -> Outcome:
+    """The outcome of a task whose subgraph answered for this graph; conditional edges may have to be awaited."""
+    if not node.routes_await:
+        return settle(scope, node, task, signal)
+    try:
+        return await conclude_async(scope, node, task, checkpoint, answer_of_child(scope, node, task, signal))
+    except BaseException as error:
+        return settle(scope, node, task, error)
 
 
 def is_cancelled() -> bool:
     """Whether somebody cancelled the present asyncio task, rather than the node raising CancelledError itself."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
+
+
+def is_cancelled_by_run(scope: Scope) -> bool:
+    """Whether those who run the task cancelled it: a node may also cancel the asyncio task that it runs in."""
+    return scope.apart.is_stopping if scope.apart is not None else is_cancelled()
+
+
+async def call_function(scope: Scope, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """Call a plain function on a thread.
+
+    If it is cancelled since a task beside the caller of this graph has failed, the function is waited for: its result
+    is kept, so that nobody has to pay for it again. The run ends before its next superstep.
+    """
+    answered = begin_in_thread(function, *args, **kwargs)
+    if scope.run.parent is None:
+        return await answered
+    while not answered.done():
+        try:
+            await asyncio.wait([answered])
+        except asyncio.CancelledError:
+            if not is_waited_for(scope.run):
+                answered.cancel()
+                raise
+    return answered.result()
 
 
 async def conclude_async(

@@ -9,26 +9,28 @@ from __future__ import annotations
 import contextvars
 import threading
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from typing import Any, cast
 
 from statewright.cache import CacheKey
 from statewright.channels import MessageBatch, copy_update, without_own_ids
 from statewright.checkpoint import Checkpoint, Pending, Task, TaskResult, TimedTask, TimeLimit
-from statewright.clock import as_seconds
-from statewright.errors import NodeTimeoutError, RunCancelled
+from statewright.clock import Clock, as_seconds
+from statewright.errors import CircuitOpen, NodeTimeoutError, RateLimited, RunCancelled
 from statewright.fingerprint import fingerprint
 from statewright.graph import Graph
 from statewright.ids import CheckpointId, TaskId
-from statewright.runtime.attempt import asked, begin, conclude, given, perform, settle
-from statewright.runtime.effects import Outcome
+from statewright.promise import resolved
+from statewright.runtime.attempt import asked, begin, conclude, given, perform, reported, settle
+from statewright.runtime.effects import Failure, Outcome
+from statewright.runtime.fitting import leads_to_nodes, renamed_target
 from statewright.runtime.guards import NO_GUARDS, Guards
-from statewright.runtime.limits import Slots
+from statewright.runtime.limits import Circuit, Slots
 from statewright.runtime.program import NodeProgram, Program
 from statewright.runtime.run import Run
-from statewright.runtime.saver_calls import resolved
 from statewright.runtime.scope import Attempt, Scope, enter_scope
+from statewright.runtime.standing import reason_to_wait_no_more, woken_by_the_end
 from statewright.runtime.worker_threads import workers
 from statewright.state import Writes
 
@@ -79,11 +81,12 @@ def attempts(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint
     guards = node.guards or NO_GUARDS
     key = cache_key(scope, node, task, checkpoint) if guards.cache is not None and scope.run.cache is not None else None
     for one in former_keys(scope, node, key) if key is not None else ():
-        if (kept := (yield Ask(cast(Any, scope.run.cache).get(one)))) is not None:
+        kept = yield Ask(cast(Any, scope.run.cache).get(one))
+        if kept is not None and leads_to_nodes(scope.run.program, kept[1]):
             return from_cache(scope, node, task, checkpoint, kept)
     number = first = scope.run.attempts.get(task.id, 0) + 1 if scope.run.attempts else 1
     if first > 1 and (left := left_to_wait(scope.run, task)) > 0 and not (yield Wait(left)):
-        return settle(scope, node, task, _cancelled(scope))
+        return settle(scope, node, task, cancelled(scope))
     timeout = task.timeout if type(task) is TimedTask else guards.timeout
     heartbeat_only = timeout is not None and timeout.heartbeat_only
     while True:
@@ -91,52 +94,78 @@ def attempts(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint
         tried: Tried = yield from admitted(scope, guards, timeout)
         if isinstance(tried, TaskResult):
             break
-        delay = guards.chosen_delay(number, tried)
+        delay = chosen_delay(guards, number, tried)
         if delay is None or isinstance(tried, RunCancelled):
             return settle(scope, node, task, tried)
         if scope.run.watch is not None:
             scope.run.watch.attempt_failed(scope, tried, delay)
         yield from note_attempt(scope, task, number, delay)
-        if delay > 0 and not (yield Wait(delay)):
-            return settle(scope, node, task, _cancelled(scope))
+        if not ((yield Wait(delay)) if delay > 0 else reason_to_wait_no_more(scope) is None):
+            return settle(scope, node, task, cancelled(scope))
         number += 1
     if key is not None and guards.cache is not None:
         ttl = guards.cache.ttl
         kept = (_cached_writes(tried.writes, checkpoint), tuple(tried.targets), tried.goto)
         yield Ask(cast(Any, scope.run.cache).put(key, kept, ttl=None if ttl is None else as_seconds(ttl)))
-    if scope.run.watch is not None:
-        scope.run.watch.task_finished(scope, tried)
-    return tried
+    return reported(scope, task, tried)
+
+
+def chosen_delay(guards: Guards, number: int, tried: object) -> float | None:
+    """The delay before the next attempt; None if there is none. What a policy raises follows the attempt's error."""
+    try:
+        return guards.chosen_delay(number, tried)
+    except Exception as error:
+        if isinstance(tried, BaseException) and error.__context__ is None:
+            error.__context__ = tried
+        raise
 
 
 def admitted(scope: Scope, guards: Guards, timeout: TimeLimit | None) -> Generator[TaskEffect, Any, Tried]:
     """One try, within the limits: what came of it."""
-    entered, clock, before = 0, scope.run.clock, scope.holding
+    clock, before = scope.run.clock, scope.holding
     # Whoever runs tasks beside each other may have taken the places in the limits of the run already.
     limits = guards.slots if before or scope.is_inline else (*scope.run.slots, *guards.slots)
-    tried: Any = None
     try:
         for rate in guards.rates:
             seconds = rate.reserve(clock.monotonic())
             if seconds > 0 and not (yield Wait(seconds)):
-                return _cancelled(scope)
+                return cancelled(scope)
         for slots in limits:
             if not (yield Take(slots)):
-                return _cancelled(scope)
+                return cancelled(scope)
             scope.holding = (*scope.holding, slots)
-        for circuit in guards.circuits:
-            circuit.enter(clock.monotonic())
-            entered += 1
-        tried = yield Try(timeout)
-    except Exception as error:  # refused by a limit
+        return (yield from _through_circuits(scope, guards, timeout))
+    except (RateLimited, CircuitOpen) as error:
         return error
     finally:
-        for circuit in guards.circuits[:entered]:
-            circuit.record(tried if isinstance(tried, Exception) else None, clock.monotonic())
         taken, scope.holding = scope.holding[len(before) :], before
         for slots in taken:
             slots.give()
+
+
+def _through_circuits(scope: Scope, guards: Guards, timeout: TimeLimit | None) -> Generator[TaskEffect, Any, Tried]:
+    """One try, if no circuit breaker refuses it; how it ended is counted by each."""
+    clock, entered = scope.run.clock, list[Circuit]()
+    tried: Any = None
+    try:
+        for circuit in guards.circuits:
+            circuit.enter(clock.monotonic())
+            entered.append(circuit)
+        tried = yield Try(timeout)
+    finally:
+        if entered:
+            with ExitStack() as all_count:  # what one raises keeps none of the others from counting
+                for circuit in entered:
+                    all_count.callback(_count, circuit, tried, clock)
     return tried
+
+
+def _count(circuit: Circuit, tried: object, clock: Clock) -> None:
+    try:
+        circuit.record(tried if isinstance(tried, Exception) else None, clock.monotonic())
+    except BaseException:
+        circuit.let_go()
+        raise
 
 
 def left_to_wait(run: Run, task: Task) -> float:
@@ -206,22 +235,33 @@ def _prepared(program: Program, writes: Writes, task: Task) -> Writes:
     ]
 
 
-def from_cache(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, kept: Any) -> TaskResult:
+def from_cache(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, kept: Any) -> Outcome:
     """The result of a task whose node was called with the same input before."""
     writes, targets, goto = kept
+    targets = [renamed_target(scope.run.program, target) for target in targets]
     attempt = Attempt(0, scope.run.clock)
     scope.begin_attempt(attempt)
     begin(scope, node, task, checkpoint)
     scope.picture = None
-    result = TaskResult(task, _prepared(scope.run.program, writes, task), targets, goto=goto)
-    if scope.run.watch is not None:
-        scope.run.watch.task_finished(scope, result)
-    return result
+    writes = _prepared(scope.run.program, writes, task)
+    return reported(scope, task, TaskResult(task, writes, targets, goto=goto))
 
 
-def _cancelled(scope: Scope) -> RunCancelled:
-    control = scope.run.control
-    return RunCancelled(control.cancel_reason or "cancelled" if control is not None else "cancelled")
+def cancelled(scope: Scope) -> RunCancelled:
+    """What ends a task that must not wait any longer for what it needs to begin."""
+    return RunCancelled(reason_to_wait_no_more(scope) or "cancelled")
+
+
+def failed_around(scope: Scope, node: NodeProgram, task: Task, error: BaseException) -> Outcome:
+    """The outcome of a task that was ended by what was raised around its attempts, and not by its node.
+
+    No error handler is asked: that a policy, a cache or a saver does not work is no answer of the node.
+    """
+    if not isinstance(error, Exception) and scope.apart is None:
+        raise error  # it ends the process, or the run
+    step = scope.checkpoint.step + 1 if scope.checkpoint else 0
+    error.add_note(f"in node {node.name!r}, step {step}, around its attempts")
+    return reported(scope, task, Failure(task, error))
 
 
 # -- performed by plain calls
@@ -247,6 +287,9 @@ def perform_guarded(scope: Scope, node: NodeProgram, task: Task, checkpoint: Che
             except StopIteration as stopped:
                 return stopped.value
             answer = _performed(scope, node, task, checkpoint, effect)
+    except BaseException as error:
+        core.close()  # what it holds is free before anybody hears of the error
+        return failed_around(scope, node, task, error)
     finally:
         core.close()
         scope.end_attempts()
@@ -260,7 +303,7 @@ def _performed(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoi
     if type(effect) is Wait:
         return wait(scope, effect.seconds)
     if type(effect) is Take:
-        return take(effect.slots)
+        return take(effect.slots, scope)
     return resolved(cast(Ask, effect).answer)
 
 
@@ -275,28 +318,58 @@ def tried(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -
 
 
 def wait(scope: Scope, seconds: float) -> bool:
-    """Let time pass, on this thread; False if the run was cancelled meanwhile."""
-    control = scope.run.control
+    """Let time pass, on this thread; False if the task must not wait any longer."""
     woken = threading.Event()
-    if control is None:
+    with woken_by_the_end(scope, woken.set):
         scope.run.clock.wait(woken, seconds)
+    return reason_to_wait_no_more(scope) is None
+
+
+def take(slots: Slots, scope: Scope) -> bool:
+    """Wait for a slot, on this thread; False if the task must not wait any longer."""
+    waiting = _Waiting()
+    if slots.take(waiting.offered):
         return True
-    with control.calling(woken.set):
-        scope.run.clock.wait(woken, seconds)
-    return control.cancel_reason is None
-
-
-def take(slots: Slots) -> bool:
-    """Wait for a slot, on this thread."""
-    free = threading.Event()
-
-    def offered() -> bool:
-        free.set()
-        return True
-
-    if not slots.take(offered):
-        free.wait()
+    try:
+        with woken_by_the_end(scope, waiting.woken.set):
+            waiting.woken.wait()
+    except BaseException:
+        if waiting.leave():
+            slots.give()
+        raise
+    if not waiting.leave():
+        return False
+    if reason_to_wait_no_more(scope) is not None:
+        slots.give()
+        return False
     return True
+
+
+class _Waiting:
+    """A thread that waits for a slot, until it has one or leaves."""
+
+    __slots__ = ("_has_it", "_has_left", "_lock", "woken")
+
+    def __init__(self) -> None:
+        self.woken = threading.Event()
+        self._lock = threading.Lock()
+        self._has_it = False
+        self._has_left = False
+
+    def offered(self) -> bool:
+        """Take the slot, unless the one who waited has left."""
+        with self._lock:
+            if self._has_left:
+                return False
+            self._has_it = True
+        self.woken.set()
+        return True
+
+    def leave(self) -> bool:
+        """Wait no more; whether the slot is there."""
+        with self._lock:
+            self._has_left = True
+            return self._has_it
 
 
 @contextmanager
@@ -307,8 +380,8 @@ def lent(scope: Scope) -> Generator[None]:
         yield
     finally:
         for slots in scope.wanted_back():
-            take(slots)
-            scope.holding = (*scope.holding, slots)
+            if take(slots, scope):  # else the run ends, and what the task still does has no effect
+                scope.holding = (*scope.holding, slots)
 
 
 def _tried_in_time(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, timeout: TimeLimit) -> Tried:

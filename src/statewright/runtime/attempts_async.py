@@ -12,14 +12,26 @@ from statewright.checkpoint import Checkpoint, Task, TimeLimit
 from statewright.clock import Clock, SystemClock, Timer
 from statewright.errors import NodeCancelledError, NodeTimeoutError
 from statewright.runtime.attempt import asked, begin, conclude, given
-from statewright.runtime.attempt_async import conclude_async, is_cancelled
-from statewright.runtime.attempts import Ask, Take, TaskEffect, Tried, Try, Wait, attempts, time_left, tried
+from statewright.runtime.attempt_async import call_function, conclude_async, is_cancelled_by_run
+from statewright.runtime.attempts import (
+    Ask,
+    Take,
+    TaskEffect,
+    Tried,
+    Try,
+    Wait,
+    attempts,
+    cancelled,
+    failed_around,
+    time_left,
+    tried,
+)
 from statewright.runtime.awaiting import answered
 from statewright.runtime.limits import Slots
 from statewright.runtime.program import NodeProgram
 from statewright.runtime.scope import Attempt, Scope, enter_scope
-from statewright.runtime.thread_calls import call_in_thread
-from statewright.runtime.turns import Ticket
+from statewright.runtime.standing import reason_to_wait_no_more, woken_by_the_end
+from statewright.runtime.thread_queue import Ticket
 
 
 async def perform_guarded_async(
@@ -41,6 +53,14 @@ async def perform_guarded_async(
                 answer = await _tried(scope, node, task, checkpoint, effect.timeout)
             else:
                 answer = await perform_waiting(scope, effect)
+    except asyncio.CancelledError as error:
+        if is_cancelled_by_run(scope):
+            raise
+        core.close()
+        outcome = failed_around(scope, node, task, NodeCancelledError(node.name, error))
+    except BaseException as error:
+        core.close()  # what it holds is free before anybody hears of the error
+        outcome = failed_around(scope, node, task, error)
     finally:
         core.close()
         scope.end_attempts()
@@ -52,7 +72,7 @@ async def perform_waiting(scope: Scope, effect: TaskEffect) -> Any:
     if type(effect) is Wait:
         return await wait_async(scope, effect.seconds)
     if type(effect) is Take:
-        return await take_async(effect.slots)
+        return await take_async(effect.slots, scope)
     return await answered(cast(Ask, effect).answer)
 
 
@@ -77,7 +97,7 @@ async def _tried(
         with Deadline(cast(Attempt, scope.attempt), timeout, node.name):
             return await _once(scope, node, task, checkpoint)
     except asyncio.CancelledError as error:
-        if is_cancelled():
+        if is_cancelled_by_run(scope):
             raise
         return NodeCancelledError(node.name, error)
     except BaseException as error:
@@ -91,7 +111,7 @@ async def _once(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpo
         if not node.routes_await:
             return await _once_in_thread(scope, node, task, checkpoint)
         state = begin(scope, node, task, checkpoint)
-        answer = await call_in_thread(node.call, *given(node, state), **asked(node.asks, scope))
+        answer = await call_function(scope, node.call, *given(node, state), **asked(node.asks, scope))
     else:
         state = begin(scope, node, task, checkpoint)
         answer = await node.acall(*given(node, state), **asked(node.asks, scope))
@@ -103,10 +123,10 @@ async def _once(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpo
 async def _once_in_thread(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Tried:
     own = scope.copy()  # an attempt that is given up goes on, while the scope is used for the next
     threads = scope.apart.threads if scope.apart is not None else None
-    if threads is not None:
-        await take_async(threads)
+    if threads is not None and not await take_async(threads, scope):
+        return cancelled(scope)
     try:
-        return await call_in_thread(_enter_and_try, own, node, task, checkpoint)
+        return await call_function(scope, _enter_and_try, own, node, task, checkpoint)
     finally:
         scope.input = own.input
         if threads is not None:
@@ -131,7 +151,7 @@ class Deadline:
         self._attempt = attempt
         self._timeout = timeout
         self._node = node
-        self._expired: NodeTimeoutError | None = None
+        self._expired: Exception | None = None
 
     def __enter__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -152,12 +172,15 @@ class Deadline:
 
     def _check(self) -> None:
         """Strike, unless there was a sign of life meanwhile: then come again."""
-        remaining, kind, limit = time_left(self._attempt, self._timeout, self._began)
-        if remaining > 0:
-            self._timer = call_later(self._loop, self._attempt.clock, remaining, self._check)
-            return
+        try:
+            remaining, kind, limit = time_left(self._attempt, self._timeout, self._began)
+            if remaining > 0:
+                self._timer = call_later(self._loop, self._attempt.clock, remaining, self._check)
+                return
+            self._expired = NodeTimeoutError(self._node, kind, limit)
+        except Exception as error:  # of the clock: nobody would look again
+            self._expired = error
         self._attempt.abandoned = True
-        self._expired = NodeTimeoutError(self._node, kind, limit)
         self._task.cancel()
 
 
@@ -194,7 +217,7 @@ async def pause(clock: Clock, seconds: float, ticket: Ticket) -> None:
 
 
 async def wait_async(scope: Scope, seconds: float) -> bool:
-    """Let time pass, on the event loop; False if the run was cancelled meanwhile."""
+    """Let time pass, on the event loop; False if the task must not wait any longer."""
     loop = asyncio.get_running_loop()
     woken: asyncio.Future[None] = loop.create_future()
 
@@ -203,16 +226,12 @@ async def wait_async(scope: Scope, seconds: float) -> bool:
             woken.set_result(None)
 
     timer = call_later(loop, scope.run.clock, seconds, wake)
-    control = scope.run.control
     try:
-        if control is None:
+        with woken_by_the_end(scope, lambda: loop.call_soon_threadsafe(wake)):
             await woken
-            return True
-        with control.calling(lambda: loop.call_soon_threadsafe(wake)):
-            await woken
-        return control.cancel_reason is None
     finally:
         timer.cancel()
+    return reason_to_wait_no_more(scope) is None
 
 
 @asynccontextmanager
@@ -223,38 +242,62 @@ async def lent_async(scope: Scope) -> AsyncGenerator[None]:
         yield
     finally:
         for slots in scope.wanted_back():
-            await take_async(slots)
-            scope.holding = (*scope.holding, slots)
+            if await take_async(slots, scope):  # else the run ends, and what the task still does has no effect
+                scope.holding = (*scope.holding, slots)
 
 
-async def take_async(slots: Slots) -> bool:
-    """Wait for a slot, on the event loop."""
+async def take_async(slots: Slots, scope: Scope) -> bool:
+    """Wait for a slot, on the event loop; False if the task must not wait any longer."""
     loop = asyncio.get_running_loop()
-    free: asyncio.Future[None] | None = None
-    gone = False
-
-    def offered() -> bool:
-        """From any thread: take the slot, unless the one who waited has gone."""
-        if gone or free is None:
-            return False
-        loop.call_soon_threadsafe(accept)
-        return True
-
-    def accept() -> None:
-        assert free is not None
-        if free.cancelled():  # it went while the slot was on its way
-            slots.give()
-        else:
-            free.set_result(None)
-
-    free = loop.create_future()
-    if slots.take(offered):
+    offer = _Offer(slots, loop)
+    if slots.take(offer.offered):
         return True
     try:
-        await free
+        with woken_by_the_end(scope, lambda: loop.call_soon_threadsafe(offer.end)):
+            has_it = await offer.answer
     except asyncio.CancelledError:
-        gone = True
-        if free.done() and not free.cancelled():
-            slots.give()
+        offer.leave()
         raise
-    return True
+    if has_it and reason_to_wait_no_more(scope) is not None:
+        slots.give()
+        return False
+    return has_it
+
+
+class _Offer:
+    """A coroutine that waits for a slot, until it has one or leaves."""
+
+    __slots__ = ("_loop", "_slots", "answer")
+
+    def __init__(self, slots: Slots, loop: asyncio.AbstractEventLoop) -> None:
+        self._slots = slots
+        self._loop = loop
+        self.answer: asyncio.Future[bool] = loop.create_future()
+        """Whether the slot is there, rather than that it does not have to come any more."""
+
+    def offered(self) -> bool:
+        """Take the slot, unless the one who waited has left. Called from any thread."""
+        if self.answer.done():
+            return False
+        try:
+            self._loop.call_soon_threadsafe(self._accept)
+        except RuntimeError:  # the loop is closed: nobody waits there any more
+            return False
+        return True
+
+    def _accept(self) -> None:
+        if self.answer.done():  # the one who waited left while the slot was on its way
+            self._slots.give()
+        else:
+            self.answer.set_result(True)
+
+    def end(self) -> None:
+        """Wait no more."""
+        if not self.answer.done():
+            self.answer.set_result(False)
+
+    def leave(self) -> None:
+        """Wait no more, and give back what has come."""
+        if self.answer.done() and not self.answer.cancelled() and self.answer.result():
+            self._slots.give()
+        self.answer.cancel()

@@ -52,25 +52,34 @@ _mailboxes: WeakKeyDictionary[asyncio.AbstractEventLoop, _Mailbox] = WeakKeyDict
 async def awaited(answer: Later[T]) -> T:
     """What another thread brings. If the wait is cancelled, the work goes on."""
     if not answer.done():
-        loop = asyncio.get_running_loop()
-        mailbox = _mailboxes.get(loop)
-        if mailbox is None:
-            mailbox = _mailboxes[loop] = _Mailbox(loop)
-        waiter: asyncio.Future[None] = loop.create_future()
-        deliver = mailbox.deliver
-        answer.add_done_callback(lambda _: deliver(waiter))
-        await waiter
+        await _wait(answer)
     return answer.result()
 
 
-async def awaited_in_any_case(answer: Later[T]) -> tuple[T, asyncio.CancelledError | None]:
-    """What another thread brings, and the cancellation that came meanwhile: what is being saved will be saved."""
+async def _wait(answer: Later[Any]) -> None:
+    loop = asyncio.get_running_loop()
+    mailbox = _mailboxes.get(loop)
+    if mailbox is None:
+        mailbox = _mailboxes[loop] = _Mailbox(loop)
+    waiter: asyncio.Future[None] = loop.create_future()
+    deliver = mailbox.deliver
+    answer.add_done_callback(lambda _: deliver(waiter))
+    await waiter
+
+
+async def wait_in_any_case(answer: Later[Any]) -> asyncio.CancelledError | None:
+    """Wait until the answer is there, and return the cancellation that came meanwhile.
+
+    What is being saved will be saved, so whoever is cancelled learns first what came of it. Ask the answer for its
+    result afterwards: that it is an error must not hide the cancellation.
+    """
     signal: asyncio.CancelledError | None = None
-    while True:
+    while not answer.done():
         try:
-            return await awaited(answer), signal
+            await _wait(answer)
         except asyncio.CancelledError as cancelled:
             signal = cancelled
+    return signal
 
 
 async def answered(answer: Any) -> Any:

@@ -8,6 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
 from statewright.errors import InvalidConfig, NodeFailed
+from statewright.graph import ParentCommand
+from statewright.runtime.interrupt import ChildCommand, Paused
 from statewright.runtime.run import Run
 from statewright.runtime.worker_threads import DEFAULT_THREADS
 
@@ -42,6 +44,17 @@ async def run_beside_async(
         await asyncio.gather(*runs, return_exceptions=True)
 
 
+def without_signals(results: list[Any]) -> list[Any]:
+    """The results of a batch; raised as one what the runs of a batch inside a node mean to that node."""
+    left = [signal for signal in results if isinstance(signal, ChildCommand)]
+    if waiting := [question for signal in results if isinstance(signal, Paused) for question in signal.interrupts]:
+        raise Paused(*waiting)
+    if left:
+        commands = [command for signal in left for command in signal.commands]
+        raise ChildCommand(*commands, nodes=[node for signal in left for node in signal.nodes])
+    return results
+
+
 def config_at(config: Any, place: int, count: int) -> Any:
     """The config of one input: the common one, or its own from a list. Raises InvalidConfig for a wrong length."""
     if config is None or isinstance(config, Mapping):
@@ -55,7 +68,7 @@ def config_at(config: Any, place: int, count: int) -> Any:
 def recorded(run: Run) -> BaseException | None:
     """How a failed run is kept in place of a result; None if it did not fail."""
     rest = run.rest
-    if rest is None or rest.error is None:
+    if rest is None or rest.error is None or (run.nested and isinstance(rest.error, ParentCommand)):
         return None
     if rest.node is None:
         return rest.error

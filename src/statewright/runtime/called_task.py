@@ -13,22 +13,36 @@ import threading
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
+from contextlib import closing
 from typing import Any, Generic, TypeVar, cast
 from weakref import WeakKeyDictionary, WeakSet, ref
 
 from statewright.cache import CacheKey
 from statewright.checkpoint import NO_ARG, JournalEntry, JournalKey, Task
 from statewright.clock import Duration, as_seconds
-from statewright.errors import InvalidUpdateError, NodeTimeoutError
+from statewright.errors import InvalidUpdateError, NodeTimeoutError, RunCancelled
 from statewright.fingerprint import fingerprint
 from statewright.graph import CachePolicy, RetryPolicy, TimeoutPolicy, is_coroutine_function
 from statewright.graph.policy import as_retries, as_timeout
 from statewright.ids import TaskId
-from statewright.runtime.attempts import Ask, Take, TaskEffect, Try, Wait, admitted, lent, take, time_left, wait
+from statewright.promise import resolved
+from statewright.runtime.attempts import (
+    Ask,
+    Take,
+    TaskEffect,
+    Try,
+    Wait,
+    admitted,
+    chosen_delay,
+    lent,
+    take,
+    time_left,
+    wait,
+)
 from statewright.runtime.guards import Guards
 from statewright.runtime.journal import recall, record, told, wait_for, wait_for_async
-from statewright.runtime.saver_calls import resolved
 from statewright.runtime.scope import Attempt, Scope, current_scope, enter_scope
+from statewright.runtime.standing import check_hold, check_hold_async, check_open
 from statewright.runtime.worker_threads import DEFAULT_THREADS, workers
 
 T = TypeVar("T")
@@ -248,13 +262,19 @@ class _Call:
         enter_scope(self._scope)
         try:
             with told(self._scope, *self._key[1:]):
-                value = self._called.function(*self._args, **self._kwargs) if self._is_simple else self._guarded()
+                value = self._called_now() if self._is_simple else self._guarded()
                 wait_for(record(self._scope, self._key, JournalEntry(self._given, value)))
+            self._tell(value)
         except BaseException as error:
             self._future.settle(None, error)
             return
-        self._tell(value)
         self._future.settle(value, None)
+
+    def _called_now(self) -> Any:
+        """What the function gives, if the task that wants it may still act."""
+        check_open(self._scope, self._called.name)
+        check_hold(self._scope, self._called.name)
+        return self._called.function(*self._args, **self._kwargs)
 
     @property
     def _is_simple(self) -> bool:
@@ -263,23 +283,24 @@ class _Call:
     def _guarded(self) -> Any:
         core = self._tries()
         answer: Any = None
-        while True:
-            try:
-                effect = core.send(answer)
-            except StopIteration as stopped:
-                return stopped.value
-            if type(effect) is Try:
-                answer = self._once() if effect.timeout is None else self._once_in_time(effect)
-            elif type(effect) is Wait:
-                answer = wait(self._scope, effect.seconds)
-            elif type(effect) is Take:
-                answer = take(effect.slots)
-            else:
-                answer = resolved(cast(Ask, effect).answer)
+        with closing(core):  # what it holds is free before anybody hears of an error
+            while True:
+                try:
+                    effect = core.send(answer)
+                except StopIteration as stopped:
+                    return stopped.value
+                if type(effect) is Try:
+                    answer = self._once() if effect.timeout is None else self._once_in_time(effect)
+                elif type(effect) is Wait:
+                    answer = wait(self._scope, effect.seconds)
+                elif type(effect) is Take:
+                    answer = take(effect.slots, self._scope)
+                else:
+                    answer = resolved(cast(Ask, effect).answer)
 
     def _once(self) -> Any:
         try:
-            return _Value(self._called.function(*self._args, **self._kwargs))
+            return _Value(self._called_now())
         except BaseException as error:
             return error
 
@@ -329,33 +350,37 @@ class _Call:
         enter_scope(self._scope)
         try:
             with told(self._scope, *self._key[1:]):
-                if self._is_simple:
-                    value = await self._called.function(*self._args, **self._kwargs)
-                else:
-                    value = await self._guarded_async()
+                value = await (self._awaited_now() if self._is_simple else self._guarded_async())
                 await wait_for_async(record(self._scope, self._key, JournalEntry(self._given, value)))
+            self._tell(value)
         except BaseException as error:
             self._future.settle(None, error)
             return
-        self._tell(value)
         self._future.settle(value, None)
+
+    async def _awaited_now(self) -> Any:
+        """What the coroutine function gives, if the task that wants it may still act."""
+        check_open(self._scope, self._called.name)
+        await check_hold_async(self._scope, self._called.name)
+        return await self._called.function(*self._args, **self._kwargs)
 
     async def _guarded_async(self) -> Any:
         from statewright.runtime.attempts_async import Deadline, perform_waiting, tried_value
 
         core = self._tries()
         answer: Any = None
-        while True:
-            try:
-                effect = core.send(answer)
-            except StopIteration as stopped:
-                return stopped.value
-            if type(effect) is not Try:
-                answer = await perform_waiting(self._scope, effect)
-                continue
-            attempt = cast(Attempt, self._scope.attempt)
-            deadline = Deadline(attempt, effect.timeout, self._called.name) if effect.timeout is not None else None
-            answer = await tried_value(self._called.function(*self._args, **self._kwargs), deadline, _Value)
+        with closing(core):  # what it holds is free before anybody hears of an error
+            while True:
+                try:
+                    effect = core.send(answer)
+                except StopIteration as stopped:
+                    return stopped.value
+                if type(effect) is not Try:
+                    answer = await perform_waiting(self._scope, effect)
+                    continue
+                attempt = cast(Attempt, self._scope.attempt)
+                deadline = Deadline(attempt, effect.timeout, self._called.name) if effect.timeout is not None else None
+                answer = await tried_value(self._awaited_now(), deadline, _Value)
 
     # -- both
 
@@ -365,15 +390,17 @@ class _Call:
         cache_key = self._cache_key() if guards.cache is not None and run.cache is not None else None
         if cache_key is not None and (kept := (yield Ask(cast(Any, run.cache).get(cache_key)))) is not None:
             return kept[0]
-        number = 1
+        number, outer = 1, scope.attempt
         heartbeat_only = guards.timeout is not None and guards.timeout.heartbeat_only
         while True:
-            scope.begin_attempt(Attempt(number, run.clock, again=number > 1, heartbeat_only=heartbeat_only))
+            scope.begin_attempt(
+                Attempt(number, run.clock, again=number > 1, heartbeat_only=heartbeat_only, outer=outer)
+            )
             tried: Any = yield from admitted(scope, guards, guards.timeout)
             if type(tried) is _Value:
                 break
-            delay = guards.chosen_delay(number, tried)
-            if delay is None or (delay > 0 and not (yield Wait(delay))):
+            delay = chosen_delay(guards, number, tried)
+            if delay is None or isinstance(tried, RunCancelled) or (delay > 0 and not (yield Wait(delay))):
                 raise tried
             number += 1
         if cache_key is not None and guards.cache is not None:

@@ -7,45 +7,62 @@ Compiled graphs are never changed by running, and may be shared between threads 
 from __future__ import annotations
 
 import itertools
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypedDict, TypeVar, Unpack, cast
 
 from statewright.cache import Cache
-from statewright.checkpoint import Checkpointer, Interrupt, Line, Pruned, PrunePolicy, ThreadEntry
-from statewright.clock import Clock, SystemClock
-from statewright.errors import InternalError, InvalidConfig, InvalidResume, suggestion
+from statewright.checkpoint import (
+    Checkpointer,
+    Hold,
+    Interrupt,
+    Line,
+    Pruned,
+    PrunePolicy,
+    ThreadEntry,
+    checked_lease,
+    new_owner,
+)
+from statewright.clock import Clock, Duration, SystemClock, as_seconds
+from statewright.errors import Fenced, InternalError, InvalidConfig, InvalidResume, suggestion
 from statewright.events import Event
-from statewright.graph import Budget, Command, Graph, Memory, ParentCommand, RunStarter
+from statewright.graph import Budget, Command, Graph, Memory, RunStarter
 from statewright.ids import draw_run_id
+from statewright.promise import resolved
 from statewright.runtime.attempts import cached_name
-from statewright.runtime.batch import config_at, recorded, run_beside, run_beside_async
+from statewright.runtime.batch import config_at, recorded, run_beside, run_beside_async, without_signals
+from statewright.runtime.claim import Claim
 from statewright.runtime.config import (
     DURABILITIES,
     ON_BUSY,
     ON_UNFINISHED,
+    ChangedQuestions,
     Settings,
     checked_choice,
+    checked_grace,
     joined_configs,
     read_settings,
 )
 from statewright.runtime.control import RunControl
 from statewright.runtime.drive_sync import drive_sync, parts_of
-from statewright.runtime.effects import Rest
+from statewright.runtime.effects import Effect, Rest
 from statewright.runtime.instrument import Instrument
-from statewright.runtime.interrupt import ChildCommand, Paused
+from statewright.runtime.interrupt import ChildCommand, Paused, raise_to_caller
 from statewright.runtime.iterate import Halt, StepIterator, StepWatch
+from statewright.runtime.lifecycle import run_to_rest, take_turn
 from statewright.runtime.limits import Slots
 from statewright.runtime.program import Program, Validate
-from statewright.runtime.run import Run
-from statewright.runtime.saver_calls import perform_all, resolved
+from statewright.runtime.run import SIBLING_GRACE, Run
+from statewright.runtime.saver_calls import perform_all
 from statewright.runtime.scope import Scope, current_scope
 from statewright.runtime.snapshot import StateSnapshot, empty_snapshot, snapshot_of
-from statewright.runtime.start import TIMED_OUT, run_to_rest
+from statewright.runtime.start import TIMED_OUT
 from statewright.runtime.stream import INTERRUPT, StreamView, checked_modes, shown_values
-from statewright.runtime.subgraph import Pairs, call_line, call_namespace, check_free, shared
+from statewright.runtime.subgraph import Pairs, call_line, call_namespace, check_free, former_namespaces, shared
 from statewright.runtime.subgraph_state import callers_run_again, graph_at, node_path, subgraphs_of, with_subgraphs
+from statewright.runtime.thread_queue import leave_queue
 from statewright.runtime.thread_state import Update, diff, forked, load_saved, rolled_back, saved_before, updated
 from statewright.runtime.watch import Printed, Watch, instrument_listeners
 from statewright.state import UnknownKeys, check_value, context_json_schema, json_schema, known_keys
@@ -96,6 +113,8 @@ class CallOptions(TypedDict, total=False):
     """What the call may spend; wins over the budget that the graph was compiled with."""
     on_busy: str | None
     """What to do while another run advances the thread: `reject` (the default), `enqueue`, `interrupt`, `rollback`."""
+    sibling_grace: Duration | None
+    """For how long plain functions are waited for when a task beside them fails; wins over that of the graph."""
     on_unfinished: str | None
     """What fresh input does to open questions: `discard` them, or `finish` the work first."""
 
@@ -129,11 +148,18 @@ class CompiledGraph:
         validate: Validate = "input",
         budget: Budget | None = None,
         keep_calls: bool = False,
+        changed_questions: ChangedQuestions = "warn",
+        sibling_grace: Duration | None = SIBLING_GRACE,
         instruments: Sequence[Instrument] = (),
         clock: Clock | None = None,
+        lease: Duration | None = None,
     ) -> None:
         self.graph = graph
+        self._lease = checked_lease(lease)
+        self._sibling_grace = None if sibling_grace is None else as_seconds(sibling_grace)
+        self._waits_only_to_save = sibling_grace is SIBLING_GRACE  # nobody has asked for it
         self._keep_calls = keep_calls
+        self._refuses_changed = changed_questions == "error"
         self.checkpointer = checkpointer
         self.cache = cache
         self.store = store
@@ -287,8 +313,8 @@ class CompiledGraph:
     ) -> StepIterator:
         """Drive a run superstep by superstep. It ends early where `halt(step)` is true, or at a breakpoint."""
         watch = Watch(self._listeners)
-        StepWatch(watch)
-        run = self._run(config, options, watch)
+        steps = StepWatch(watch)
+        run = steps.run = self._run(config, options, watch)
         return StepIterator(run, parts_of(run, input), halt)
 
     def batch(
@@ -305,17 +331,21 @@ class CompiledGraph:
         in place of a result, a `NodeFailed` where a node raised.
         """
 
+        nested = self._nested_runs(config, len(inputs), options)
+
         def run_one(place: int) -> Any:
             try:
-                run = self._run(config_at(config, place, len(inputs)), options)
+                run = nested[place] if nested else self._run(config_at(config, place, len(inputs)), options)
                 _drive(run, inputs[place])
+                return (recorded(run) if return_exceptions else None) or self._result(run)
+            except (Paused, ChildCommand) as signal:
+                return signal
             except Exception as error:
                 if return_exceptions:
                     return error
                 raise
-            return (recorded(run) if return_exceptions else None) or self._result(run)
 
-        return run_beside(run_one, len(inputs), options.get("max_concurrency"))
+        return without_signals(run_beside(run_one, len(inputs), options.get("max_concurrency")))
 
     async def abatch(
         self,
@@ -327,17 +357,21 @@ class CompiledGraph:
     ) -> list[Any]:
         """`batch`, on the running event loop."""
 
+        nested = self._nested_runs(config, len(inputs), options)
+
         async def run_one(place: int) -> Any:
             try:
-                run = self._run(config_at(config, place, len(inputs)), options)
+                run = nested[place] if nested else self._run(config_at(config, place, len(inputs)), options)
                 await _drive_async(run, inputs[place])
+                return (recorded(run) if return_exceptions else None) or self._result(run)
+            except (Paused, ChildCommand) as signal:
+                return signal
             except Exception as error:
                 if return_exceptions:
                     return error
                 raise
-            return (recorded(run) if return_exceptions else None) or self._result(run)
 
-        return await run_beside_async(run_one, len(inputs), options.get("max_concurrency"))
+        return without_signals(await run_beside_async(run_one, len(inputs), options.get("max_concurrency")))
 
     # -- going on from outside
 
@@ -346,15 +380,31 @@ class CompiledGraph:
 
         `now` is the present instant by the clock of the graph if it is not given.
         """
-        due = self._due(config, options, now)
-        return self.invoke(Command(resume=due), config, **options) if due else None
+        while due := self._due(config, options, now):
+            run = self._run(config, options)
+            try:
+                _drive(run, Command(resume=due))
+            except InvalidResume:
+                if _has_begun(run):
+                    raise
+            else:
+                return self._result(run, output_keys=options.get("output_keys"))
+        return None
 
     async def aresume_due(
         self, config: Any = None, *, now: datetime | None = None, **options: Unpack[CallOptions]
     ) -> Any:
         """`resume_due`, on the running event loop."""
-        due = await _in_thread(self._due, config, options, now)
-        return await self.ainvoke(Command(resume=due), config, **options) if due else None
+        while due := await _in_thread(self._due, config, options, now):
+            run = self._run(config, options)
+            try:
+                await _drive_async(run, Command(resume=due))
+            except InvalidResume:
+                if _has_begun(run):
+                    raise
+            else:
+                return self._result(run, output_keys=options.get("output_keys"))
+        return None
 
     def send_event(self, name: str, payload: Any = None, config: Any = None, **options: Unpack[CallOptions]) -> Any:
         """Give an event to every task of the thread that waits for it, and go on; the result.
@@ -451,7 +501,7 @@ class CompiledGraph:
     ) -> dict[str, Any]:
         """Several updates `(values, as_node)` as one superstep, in their order."""
         run = self._thread_run(config, options)
-        line, head = perform_all(run, updated(run, updates, cancel_pending=cancel_pending))
+        line, head = _change_thread(run, lambda: updated(run, updates, cancel_pending=cancel_pending))
         if line.namespace:
             callers_run_again(run)
         return checkpoint_config(line, head)
@@ -464,19 +514,43 @@ class CompiledGraph:
         thread_id, run_id = cast(Line, run.line).thread_id, run.settings.run_id
         return resolved(cast(Checkpointer, run.saver).events(thread_id, run_id=run_id, after=after, limit=limit))
 
-    def fork(self, config: Any, *, branch: str | None = None, thread_id: str | None = None) -> dict[str, Any]:
+    def fork(
+        self,
+        config: Any,
+        *,
+        branch: str | None = None,
+        thread_id: str | None = None,
+        on_busy: str | None = None,
+    ) -> dict[str, Any]:
         """Make a checkpoint the head of a new branch, or of its own branch again; the config of that head.
 
         Tasks that were due there are due again with their ids, what had landed is kept, answers are not.
         """
-        run = self._thread_run(config, {"thread_id": thread_id})
-        line, head = perform_all(run, forked(run, branch))
+        run = self._thread_run(config, {"thread_id": thread_id, "on_busy": on_busy})
+        line, head = _change_thread(run, lambda: forked(run, branch), may_reload=True)
         return checkpoint_config(line, head)
 
     def roll_back(self, config: Any = None, **options: Unpack[CallOptions]) -> None:
         """Put the thread back to where it was before its last input, as a new head: history keeps what was undone."""
         run = self._thread_run(config, options)
-        perform_all(run, rolled_back(run, releases=True))
+        _change_thread(run, lambda: rolled_back(run, releases=True))
+
+    def release(self, thread_id: str) -> None:
+        """Take a thread from the run that holds it, whether or not that run still exists; nothing if it is free.
+
+        For a holder that is gone for good on another machine, or hangs: others need not wait for its lease. If it
+        still runs, its next write is refused with `Fenced`.
+        """
+        saver = self._needed_saver()
+        thread_id = str(thread_id)
+        lease = resolved(saver.lease(thread_id))
+        if lease is not None:
+            with suppress(Fenced):  # it has let go by itself, or another run has the thread by now
+                resolved(saver.renew(thread_id, Hold(lease.owner, self._clock.now(), None)))
+
+    async def arelease(self, thread_id: str) -> None:
+        """`release`, without blocking the running event loop."""
+        await _in_thread(self.release, thread_id)
 
     def diff(self, before: Any, after: Any, **options: Unpack[CallOptions]) -> dict[str, tuple[Any, Any]]:
         """For each field that differs between two checkpoints, which two configs name, its value in both."""
@@ -603,8 +677,8 @@ class CompiledGraph:
         if self._bound is not None:
             config = joined_configs(self._bound, config)
         scope = current_scope()
-        if scope is not None and scope.task is not None and watch is None and not _names_other(scope, config, options):
-            return self._nested_run(scope, options, options.get("memory") or "call", config)
+        if scope is not None and scope.task is not None and not _names_other(scope, config, options):
+            return self._nested_run(scope, options, options.get("memory") or "call", config, watch)
         settings = self._settings(config, options)
         if settings.namespace is not None:
             raise InvalidConfig(
@@ -627,13 +701,39 @@ class CompiledGraph:
             watch=watch,
             slots=(Slots(settings.max_concurrency),) if settings.max_concurrency is not None else (),
             owner=_new_owner(settings) if line is not None else None,
+            claim=self._claim() if line is not None else None,
             keeps_calls=self._keep_calls,
+            refuses_changed=self._refuses_changed,
             starter=self._starter,
+            sibling_grace=self._grace(options, line),
             **self._call_options(options),
         )
 
-    def _nested_run(self, scope: Scope, options: Mapping[str, Any], memory: Memory, config: Any = None) -> Run:
-        """A run that is part of the task of another one: it shares its saver, answers, watch and context."""
+    def _grace(self, options: Mapping[str, Any], line: Line | None) -> float | None:
+        """For how many seconds plain functions are waited for when a task beside them fails."""
+        if "sibling_grace" in options:
+            return checked_grace(options["sibling_grace"])
+        return 0.0 if line is None and self._waits_only_to_save else self._sibling_grace
+
+    def _nested_runs(self, config: Any, count: int, options: Mapping[str, Any]) -> list[Run]:
+        """The runs of a batch inside a node, made in order: a call is known by its ordinal. Empty outside a node."""
+        scope = current_scope()
+        if scope is None or scope.task is None:
+            return []
+        return [self._run(config_at(config, place, count), options) for place in range(count)]
+
+    def _nested_run(
+        self,
+        scope: Scope,
+        options: Mapping[str, Any],
+        memory: Memory,
+        config: Any = None,
+        reading: Watch | None = None,
+    ) -> Run:
+        """A run that is part of the task of another one: it shares its saver, answers, watch and context.
+
+        `reading` is the watch of whoever streams it, instruments of this graph included.
+        """
         caller, task = scope.run, scope.task
         settings = self._settings(config, options)
         settings.thread_id = caller.settings.thread_id
@@ -649,8 +749,9 @@ class CompiledGraph:
         if memory == "thread":
             check_free(caller, namespace, task.node if task is not None else "")
         watch = caller.watch
-        if self._listeners:
-            watch = watch.joined(self._listeners) if watch is not None else Watch(self._listeners)
+        own_listeners = self._listeners if reading is None else reading.listeners()
+        if own_listeners:
+            watch = (watch or Watch()).joined(own_listeners)
         inherited: dict[str, Any] = {
             "context": caller.context,
             "control": caller.control,
@@ -661,7 +762,8 @@ class CompiledGraph:
         }
         own = {name: value for name, value in self._call_options(options).items() if value and name != "overlaps"}
         inherited.update(own)
-        return Run(
+        parent = scope.copy()
+        run = Run(
             self._program,
             settings,
             clock=caller.clock,
@@ -672,17 +774,30 @@ class CompiledGraph:
             watch=watch,
             slots=(*caller.slots, *own_slots),
             owner=caller.owner if line is not None else None,
+            claim=caller.claim if line is not None else None,
             answers=caller.answers,
             run_id=caller.run_id,
             namespace=namespace,
             nested=True,
-            caller=scope.copy() if line is not None else None,
+            caller=parent if line is not None else None,
+            parent=parent,
+            sibling_grace=checked_grace(options["sibling_grace"])
+            if "sibling_grace" in options
+            else caller.sibling_grace,
             live=caller.live,
             keeps_calls=caller.keeps_calls or self._keep_calls,
+            refuses_changed=caller.refuses_changed or self._refuses_changed,
             starter=caller.starter,
             metadata={"parent_task": task.id if task is not None else ""},
             **inherited,
         )
+        if task is not None and caller.questions.by_id:
+            run.inherit_questions(caller, task)
+        if reading is not None:
+            run.reader = reading.buffer
+        if caller.program.former_names and line is not None:
+            run.former_namespaces = former_namespaces(scope, namespace)
+        return run
 
     def _settings(self, config: Any, options: Mapping[str, Any]) -> Settings:
         if not options:
@@ -777,8 +892,15 @@ class CompiledGraph:
             saver=self.checkpointer,
             line=line._replace(namespace=namespace),
             owner=_new_owner(settings),
+            claim=self._claim(),
+            on_busy=cast(Any, checked_choice("on_busy", options.get("on_busy"), ON_BUSY) or "reject"),
             namespace=namespace,
         )
+
+    def _claim(self) -> Claim:
+        """Return a claim on a thread that is not made yet."""
+        lease = self._lease if self._lease is not None else getattr(self.checkpointer, "lease_duration", None)
+        return Claim(lease)
 
     def _streamed(
         self, config: Any, options: Mapping[str, Any], stream_mode: Any, subgraphs: bool, version: str
@@ -795,7 +917,8 @@ class CompiledGraph:
         )
         watch = Watch([*self._listeners, *view.listeners()])
         watch.buffer = view.buffer
-        return self._run(config, options, watch), view
+        run = view.run = self._run(config, options, watch)
+        return run, view
 
     def _printed(self, modes: Any, watch: Watch | None) -> Watch | None:
         """The watch, printing the parts of some stream modes too."""
@@ -820,10 +943,7 @@ class CompiledGraph:
         rest = run.rest
         if rest is None:
             raise InternalError("A driver ended before its run came to rest. Please report this.")
-        if rest.error is not None:
-            raise _to_caller(run, rest)
-        if run.nested and rest.status in ("waiting", "paused"):
-            raise Paused(*rest.interrupts)
+        raise_to_caller(run, rest)
         values = rest.checkpoint.values
         if output_keys is None and version == "v1":
             value = self._program.output(values)
@@ -850,12 +970,6 @@ def checkpoint_config(line: Line, checkpoint_id: str) -> dict[str, Any]:
     return {"configurable": named}
 
 
-def _to_caller(run: Run, rest: Rest) -> BaseException:
-    """What is raised where the run was called: to a calling node, a Command for its graph is no error."""
-    error = cast(BaseException, rest.error)
-    return ChildCommand(error.command) if run.nested and isinstance(error, ParentCommand) else error
-
-
 def _naming(options: Mapping[str, Any]) -> Any:
     """Of the keywords of a call, those that name a checkpoint."""
     return {name: options[name] for name in ("thread_id", "checkpoint_id", "branch") if name in options}
@@ -864,7 +978,23 @@ def _naming(options: Mapping[str, Any]) -> Any:
 def _new_owner(settings: Settings) -> str:
     """A name for the hold of a run on its thread: no other run has it, even of the same run id."""
     drawn = draw_run_id()
-    return drawn if settings.run_id is None else f"{settings.run_id}/{drawn}"
+    return new_owner(drawn if settings.run_id is None else f"{settings.run_id}/{drawn}")
+
+
+def _has_begun(run: Run) -> bool:
+    """Return whether a run got as far as taking its thread: otherwise an answer came before it, and it did nothing."""
+    return run.claim is None or run.claim.is_made
+
+
+def _change_thread(run: Run, change: Callable[[], Generator[Effect, Any, T]], *, may_reload: bool | None = None) -> T:
+    """Perform a change of a thread from outside a run, when its turn comes (`on_busy`); what the change returns."""
+    if may_reload is None:
+        may_reload = run.settings.checkpoint_id is None
+    try:
+        result = perform_all(run, take_turn(run, change, may_reload=may_reload))
+    finally:
+        leave_queue(run)
+    return cast(T, result)  # a rest instead only where a run is stopped, and this one has no control
 
 
 def _drive(run: Run, given: Any) -> None:

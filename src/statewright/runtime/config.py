@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any, Final, Literal, cast
 
+from statewright.clock import as_seconds
 from statewright.errors import InvalidConfig, suggestion
 
 DEFAULT_RECURSION_LIMIT: Final = 1000
@@ -12,6 +14,8 @@ DEFAULT_RECURSION_LIMIT: Final = 1000
 
 OnUnfinished = Literal["discard", "finish"]
 Durability = Literal["sync", "async", "exit"]
+ChangedQuestions = Literal["warn", "error"]
+"""What it is when a task that has its answer asks in other words."""
 OnBusy = Literal["reject", "enqueue", "interrupt", "rollback"]
 ON_BUSY: tuple[OnBusy, ...] = ("reject", "enqueue", "interrupt", "rollback")
 ON_UNFINISHED: tuple[OnUnfinished, ...] = ("discard", "finish")
@@ -118,3 +122,15 @@ def checked_choice(name: str, value: Any, choices: tuple[str, ...]) -> Any:
     if value is not None and value not in choices:
         raise InvalidConfig(f"{name} is {value!r}. " + suggestion(str(value), choices, noun="Choices"))
     return value
+
+
+def checked_grace(value: Any) -> float | None:
+    """A `sibling_grace` in seconds; None for ever. Raises InvalidConfig."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float | timedelta) or not as_seconds(value) >= 0:
+        raise InvalidConfig(
+            f"sibling_grace is {value!r}. Give seconds or a timedelta that is not negative; 0 waits for nobody, "
+            f"None for ever."
+        )
+    return as_seconds(value)

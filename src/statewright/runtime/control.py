@@ -18,7 +18,8 @@ class RunControl:
         self.cancel_reason: str | None = None
         """Why the run should stop at once; None while it should not."""
         self._lock = threading.Condition()
-        self._calls: dict[int, Callable[[], object]] = {}
+        self._calls: dict[object, tuple[Callable[[], object], object]] = {}
+        """What to call, and the run to which it belongs."""
 
     def request_drain(self, reason: str = "drain requested") -> None:
         """Stop before the next superstep. What was done is kept; `invoke(None)` on the thread goes on."""
@@ -33,13 +34,16 @@ class RunControl:
         self.cancel_reason = reason
         with self._lock:
             calls = list(self._calls.items())
-        for key, call in calls:
+        failed: Exception | None = None
+        for key, (call, _) in calls:
             try:
                 call()
-            except RuntimeError:
-                if key in self._calls:
-                    raise
-                # Its block has ended in between, and the event loop that it would have woken is closed.
+            except Exception as error:  # the others must hear of it all the same
+                # If its block has ended in between, the event loop that it would have woken is closed.
+                if key in self._calls or not isinstance(error, RuntimeError):
+                    failed = failed or error
+        if failed is not None:
+            raise failed
 
     @property
     def drain_requested(self) -> bool:
@@ -50,17 +54,21 @@ class RunControl:
         return self.cancel_reason is not None
 
     @contextmanager
-    def calling(self, callback: Callable[[], object]) -> Generator[None]:
-        """While the block runs, call back when the run is cancelled; at once if it was."""
+    def calling(self, callback: Callable[[], object], run: object = None) -> Generator[None]:
+        """While the block runs, call back when the run is cancelled; at once if it was.
+
+        `run` is the run to which the block belongs: several may share a control, and each waits only for its own.
+        """
+        key = object()
         with self._lock:
-            self._calls[id(callback)] = callback
+            self._calls[key] = callback, run
         try:
             if self.cancel_reason is not None:
                 callback()
             yield
         finally:
             with self._lock:
-                self._calls.pop(id(callback), None)
+                self._calls.pop(key, None)
                 self._lock.notify_all()
 
     @property
@@ -68,7 +76,7 @@ class RunControl:
         """Whether nothing is under way that a cancellation would stop."""
         return not self._calls
 
-    def wait_until_stopped(self) -> None:
-        """Wait until everything that a cancellation stops has cleaned up; all of it ends by itself."""
+    def wait_until_stopped(self, run: object = None) -> None:
+        """Wait until everything of a run that a cancellation stops has cleaned up; all of it ends by itself."""
         with self._lock:
-            self._lock.wait_for(lambda: not self._calls)
+            self._lock.wait_for(lambda: all(owner is not run for _, owner in self._calls.values()))

@@ -4,28 +4,51 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
+from statewright.runtime.effects import Failure
 from statewright.runtime.loop_executor import DEFAULT_IN_FLIGHT, LoopExecutor
 from statewright.runtime.private_loop import borrow_loop, give_back
 from statewright.runtime.superstep import Superstep
 
 
-def start_coroutines(step: Superstep, places: Sequence[int], limit: int | None) -> Callable[[bool], object]:
-    """Start tasks on a private loop, in copies of the caller's context; what ends the loan of the loop.
+class Coroutines:
+    """Tasks of one superstep that run on a private loop; called to end them."""
 
-    Ending it cancels what still runs, and waits until it has cleaned up if told so: not in a finaliser.
-    """
-    loop = borrow_loop()
-    executor = LoopExecutor(loop)
-    context = contextvars.copy_context()
-    loop.call_soon_threadsafe(executor.start, step, places, limit or DEFAULT_IN_FLIGHT, context=context)
+    __slots__ = ("_executor", "_loop")
 
-    def end(waits: bool) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, executor: LoopExecutor) -> None:
+        self._loop = loop
+        self._executor = executor
+
+    def wind_down(self) -> None:
+        """Cancel the coroutines, since a task has failed; plain functions go on."""
+        self._loop.call_soon_threadsafe(self._executor.wind_down)
+
+    def __call__(self, waits: bool) -> None:
+        """Cancel what still runs, wait until it has cleaned up if told so, and give the loop back.
+
+        A finaliser must not wait.
+        """
+        loop, executor = self._loop, self._executor
         if executor.has_running:
             cancelling = asyncio.run_coroutine_threadsafe(executor.cancel(), loop)
             if waits:
                 cancelling.result()
         give_back(loop, idle=not executor.has_running)
 
-    return end
+
+def start_coroutines(step: Superstep, places: Sequence[int], limit: int | None) -> Coroutines:
+    """Start tasks on a private loop, in copies of the caller's context."""
+    loop = borrow_loop()
+    executor = LoopExecutor(loop)
+    context = contextvars.copy_context()
+    loop.call_soon_threadsafe(_start, executor, step, places, limit or DEFAULT_IN_FLIGHT, context=context)
+    return Coroutines(loop, executor)
+
+
+def _start(executor: LoopExecutor, step: Superstep, places: Sequence[int], limit: int) -> None:
+    try:
+        executor.start(step, places, limit)
+    except Exception as error:  # the loop would only report it, and the superstep would wait for ever
+        step.land(places[0], Failure(step.tasks[places[0]], error))

@@ -7,41 +7,56 @@ worker thread, so that a node that blocks never blocks the loop, unless its node
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any, cast
 
 from statewright.checkpoint import Checkpoint, Task
-from statewright.errors import CheckpointConflict, ThreadBusy
+from statewright.clock import Timer
+from statewright.errors import Fenced
 from statewright.ids import draw_checkpoint_id
 from statewright.promise import comes_later
 from statewright.runtime.attempt import perform
-from statewright.runtime.attempt_async import perform_async
-from statewright.runtime.attempts_async import lent_async, pause, perform_guarded_async
-from statewright.runtime.awaiting import answered, awaited_in_any_case
+from statewright.runtime.attempt_async import call_function, perform_async
+from statewright.runtime.attempts_async import call_later, lent_async, pause, perform_guarded_async
+from statewright.runtime.awaiting import answered, wait_in_any_case
 from statewright.runtime.control import RunControl
-from statewright.runtime.drive_sync import lanes_of
-from statewright.runtime.effects import Core, Effect, Emit, Outcome, RunTasks, Save, SaveCallers
+from statewright.runtime.drive_sync import lanes_of, note_on_failure
+from statewright.runtime.effects import (
+    CLAIM_REFUSALS,
+    AwaitTurn,
+    Core,
+    Effect,
+    Emit,
+    Failure,
+    Outcome,
+    RunTasks,
+    Save,
+    SaveCallers,
+    is_claim,
+)
 from statewright.runtime.executor import InlineExecutor, ThreadExecutor
+from statewright.runtime.lifecycle import run_to_rest
+from statewright.runtime.loop import note_failure
 from statewright.runtime.loop_executor import DEFAULT_IN_FLIGHT, LoopExecutor
 from statewright.runtime.program import NodeProgram
-from statewright.runtime.run import Run
-from statewright.runtime.saver_calls import ask_saver, handed_over, perform_all, save_callers
+from statewright.runtime.run import ALL_CLOSED, NONE_CLOSED, Run
+from statewright.runtime.saver_calls import ask_saver, handed_over, save_callers
 from statewright.runtime.scope import Scope, current_scope, enter_scope, leave_scope
-from statewright.runtime.start import run_to_rest
+from statewright.runtime.standing import is_waited_for, superstep_above
 from statewright.runtime.superstep import Superstep
 from statewright.runtime.thread_calls import call_in_thread
-from statewright.runtime.thread_state import rolled_back
-from statewright.runtime.turns import (
+from statewright.runtime.thread_queue import (
     FIRST_LOOK,
     LONGEST_LOOK,
-    Keeper,
-    Ticket,
-    in_line,
+    LeaseRenewer,
+    enter_queue,
     is_first,
     is_over,
+    is_stopped,
     lease_of,
-    may_wait,
     next_look,
+    request_thread,
 )
 from statewright.runtime.watch import StreamBuffer, tell_broken_off
 from statewright.runtime.worker_threads import DEFAULT_THREADS
@@ -56,22 +71,24 @@ async def drive_async(run: Run, core: Core) -> None:
     If it is cancelled, what had landed is saved before the cancellation goes on.
     """
     nodes = run.program.nodes
-    buffer = run.watch.buffer if run.watch is not None and not run.nested else None
+    buffer = run.reader
     scope, draws = Scope(run), run.saver is not None
     cancelling = _Cancelling(run) if run.control is not None else None
     cancelled: asyncio.CancelledError | None = None
     token = enter_scope(scope)
     answer: Any = None
+    failed: Exception | None = None
+    run.closed_step = NONE_CLOSED
     try:
         while True:
             try:
-                effect = core.send(answer)
+                effect = core.send(answer) if failed is None else core.throw(failed)
             except StopIteration as stopped:  # only the core's own end: nodes are called elsewhere
                 run.rest = stopped.value
                 if run.unsaved is not None and not run.nested:
                     cancelled = await _flush(run) or cancelled
                 break
-            answer = None  # the core has it now
+            answer = failed = None  # the core has it now
             if type(effect) is RunTasks:
                 tasks = effect.tasks
                 try:
@@ -86,16 +103,22 @@ async def drive_async(run: Run, core: Core) -> None:
                     cancelled, answer = error.signal, error.outcomes
                 except asyncio.CancelledError as error:
                     cancelled, answer = error, [None] * len(tasks)
+                run.closed_step = effect.checkpoint.step
                 answer = answer, draw_checkpoint_id() if draws else None
             else:
-                answer, signal = await _perform_effect(run, effect)
-                cancelled = signal or cancelled
+                try:
+                    answer, signal = await _perform_effect(run, effect)
+                    cancelled = signal or cancelled
+                except Exception as error:
+                    failed = error
             if buffer is not None and len(buffer.parts) >= BUFFERED_PARTS and cancelled is None:
                 await buffer.room()
     except BaseException as error:
+        failed = None  # its traceback leads here
         tell_broken_off(run, error)
         raise
     finally:
+        run.closed_step = ALL_CLOSED
         leave_scope(token)
         core.close()
         if cancelling is not None:
@@ -103,7 +126,7 @@ async def drive_async(run: Run, core: Core) -> None:
     if cancelling is not None and cancelled is None:
         cancelled = await cancelling.late_signal()
     if _is_cancelled_root(run) and run.control is not None and not run.control.has_stopped:
-        await call_in_thread(run.control.wait_until_stopped)
+        await call_in_thread(run.control.wait_until_stopped, run)
     if cancelled is not None and not (cancelling is not None and cancelling.was_mine()):
         raise cancelled
 
@@ -120,7 +143,7 @@ async def _run_one(scope: Scope, node: NodeProgram, task: Task, checkpoint: Chec
         return await perform_async(scope, node, task, checkpoint)
     if node.async_lane == "inline":
         return perform(scope, node, task, checkpoint)
-    return await call_in_thread(perform, scope, node, task, checkpoint)
+    return await call_function(scope, perform, scope, node, task, checkpoint)
 
 
 async def drive_held(run: Run, given: Any) -> None:
@@ -129,11 +152,11 @@ async def drive_held(run: Run, given: Any) -> None:
         await _drive_within(run, given)
         return
     run.control = run.control or RunControl()
-    keeper = Keeper(run)
+    renewer = LeaseRenewer(run)
     try:
-        await _in_turn(run, given)
+        await drive_async(run, run_to_rest(run, given))
     finally:
-        keeper.end()
+        renewer.end()
 
 
 async def _drive_within(run: Run, given: Any) -> None:
@@ -149,37 +172,24 @@ async def _drive_within(run: Run, given: Any) -> None:
         run.live.pop(run.namespace, None)
 
 
-async def _in_turn(run: Run, given: Any) -> None:
-    """Drive a run; while another one holds its thread, do what `on_busy` says."""
-    try:
-        await drive_async(run, run_to_rest(run, given))
-        return
-    except (ThreadBusy, CheckpointConflict) as busy:
-        if not may_wait(run, busy):
-            raise
-    with in_line(run) as ticket:
-        while True:
-            await _await_turn(run, ticket)
-            try:
-                if run.on_busy == "rollback":
-                    perform_all(run, rolled_back(run))
-                await drive_async(run, run_to_rest(run, given))
-                return
-            except (ThreadBusy, CheckpointConflict) as busy:
-                if not may_wait(run, busy):
-                    raise
-
-
-async def _await_turn(run: Run, ticket: Ticket) -> None:
-    """Wait until it is the run's turn and its thread is free."""
+async def _await_turn(run: Run, holder: str) -> tuple[bool, asyncio.CancelledError | None]:
+    """Wait until it is the run's turn and its thread is free; whether it came, and the cancellation if one did."""
+    ticket = enter_queue(run)
     seconds = FIRST_LOOK
-    while True:
-        ticket.called.clear()
-        first = is_first(run, ticket)
-        if first and is_over(run, await answered(lease_of(run))):
-            return
-        await pause(run.clock, seconds if first else LONGEST_LOOK, ticket)
-        seconds = next_look(seconds, first=first)
+    try:
+        await answered(request_thread(run, holder))
+        with run.control.calling(ticket.call) if run.control is not None else nullcontext():
+            while True:
+                ticket.called.clear()
+                if is_stopped(run):
+                    return False, None
+                first = is_first(run, ticket)
+                if first and is_over(run, await answered(lease_of(run))):
+                    return True, None
+                await pause(run.clock, seconds if first else LONGEST_LOOK, ticket)
+                seconds = next_look(seconds, first=first)
+    except asyncio.CancelledError as signal:
+        return False, signal
 
 
 class _Cancelled(Exception):  # a signal between two functions of this module
@@ -202,7 +212,7 @@ class _Cancelling:
         self._ended = self._control.cancel_requested  # then the core will not even begin
         self._struck = False
         loop = asyncio.get_running_loop()
-        self._calling = self._control.calling(lambda: loop.call_soon_threadsafe(self._strike))
+        self._calling = self._control.calling(lambda: loop.call_soon_threadsafe(self._strike), run.root)
         self._calling.__enter__()
 
     def _strike(self) -> None:
@@ -234,21 +244,35 @@ async def _perform_effect(run: Run, effect: Effect) -> tuple[Any, asyncio.Cancel
         return run.watch.emit(effect.event) if run.watch is not None else None, None
     if type(effect) is SaveCallers:
         return await call_in_thread(save_callers, effect.caller), None
+    if type(effect) is AwaitTurn:
+        return await _await_turn(run, effect.holder)
     if type(effect) is Save and effect.commit.overlaps:
         before = handed_over(run, ask_saver(run, effect))
-        return await awaited_in_any_case(before) if before is not None else (None, None)
+        if before is None:
+            return None, None
+        signal = await wait_in_any_case(before)
+        return before.result(), signal
     signal = await _flush(run) if run.unsaved is not None else None
-    answer = ask_saver(run, effect)
-    if comes_later(answer):
-        answer, later = await awaited_in_any_case(answer)
-        return answer, later or signal
+    try:
+        answer = ask_saver(run, effect)
+        if comes_later(answer):
+            signal = await wait_in_any_case(answer) or signal
+            answer = answer.result()
+    except CLAIM_REFUSALS as refusal:
+        if not is_claim(effect):
+            raise
+        answer = refusal
     return answer, signal
 
 
 async def _flush(run: Run) -> asyncio.CancelledError | None:
     """Wait until everything is saved; the cancellation that came meanwhile."""
     unsaved, run.unsaved = run.unsaved, None
-    return (await awaited_in_any_case(unsaved))[1] if unsaved is not None else None
+    if unsaved is None:
+        return None
+    signal = await wait_in_any_case(unsaved)
+    unsaved.result()
+    return signal
 
 
 async def _run_many(run: Run, effect: RunTasks) -> list[Outcome | None]:
@@ -256,31 +280,104 @@ async def _run_many(run: Run, effect: RunTasks) -> list[Outcome | None]:
     if not effect.tasks:
         return []
     loop = asyncio.get_running_loop()
-    closed: asyncio.Future[None] = loop.create_future()
-    step = Superstep(run, effect, lambda: loop.call_soon_threadsafe(_wake, closed))
-    executor = LoopExecutor(loop)
+    changed, executor = asyncio.Event(), LoopExecutor(loop)
+    step = Superstep(run, effect, lambda: _call_on(loop, changed.set))
     lanes = lanes_of(step, [node.async_lane for node in step.task_nodes()], run.max_concurrency)
-    try:
-        if "thread" in lanes:
-            ThreadExecutor().start(step, lanes["thread"], run.max_concurrency or DEFAULT_THREADS)
-        if "loop" in lanes:
-            executor.start(step, lanes["loop"], run.max_concurrency or DEFAULT_IN_FLIGHT)
-        if "inline" in lanes:
-            InlineExecutor().start(step, lanes["inline"], 1)
-        await closed
-    except asyncio.CancelledError as signal:
-        step.close()
-        await executor.cancel()
-        raise _Cancelled(signal, step.outcomes) from None
-    finally:
-        step.close()
-        await executor.cancel()
+    with _following(step):
+        try:
+            if "thread" in lanes:
+                ThreadExecutor().start(step, lanes["thread"], run.max_concurrency or DEFAULT_THREADS)
+            if "loop" in lanes:
+                executor.start(step, lanes["loop"], run.max_concurrency or DEFAULT_IN_FLIGHT)
+            if "inline" in lanes:
+                InlineExecutor().start(step, lanes["inline"], 1)
+            await _until_ended(step, changed)
+            if not step.closed:
+                executor.wind_down()
+                await _grace(step, changed)
+        except asyncio.CancelledError as signal:
+            step.close()
+            await executor.cancel()
+            raise _Cancelled(signal, step.outcomes) from None
+        finally:
+            step.close()
+            await executor.cancel()
     return step.outcomes
 
 
-def _wake(closed: asyncio.Future[None]) -> None:
-    if not closed.done():
-        closed.set_result(None)
+async def _until_ended(step: Superstep, changed: asyncio.Event) -> None:
+    """Wait until every task has landed, one has failed, or the superstep ends in which this graph was called."""
+    while not (step.closed or step.ending):
+        changed.clear()
+        if not (step.closed or step.ending):
+            await _changed(step, changed)
+
+
+async def _changed(step: Superstep, changed: asyncio.Event) -> None:
+    """Wait for a change. If the wait is cancelled since a task beside the caller has failed, start nothing more."""
+    try:
+        await changed.wait()
+    except asyncio.CancelledError:
+        if not is_waited_for(step.run):
+            raise
+        step.end()
+
+
+async def _grace(step: Superstep, changed: asyncio.Event) -> None:
+    """Say what has failed, and wait for what cannot be stopped until its time is over."""
+    run, grace = step.run, step.run.sibling_grace
+    if step.failure is not None:
+        await _save_failure(step, step.failure)
+    timer: Timer | None = None
+    try:
+        if grace is not None:
+            timer = call_later(asyncio.get_running_loop(), run.clock, grace, step.close_and_tell)
+        while not step.closed:
+            changed.clear()
+            if not step.closed:
+                await _changed(step, changed)
+    except Exception as error:  # of the clock: what has failed is more important
+        note_on_failure(step, "Tasks beside it could not be waited for", error)
+    finally:
+        if timer is not None:
+            timer.cancel()
+
+
+async def _save_failure(step: Superstep, failure: Failure) -> None:
+    """Save that a task has failed. If that does not work, it is tried again with the end of the superstep."""
+    try:
+        await _perform_all(step.run, note_failure(step.run, step.checkpoint, failure))
+    except Fenced:
+        step.close()  # what others bring could not be saved any more
+    except Exception as error:
+        note_on_failure(step, "It could not be saved at once", error)
+
+
+async def _perform_all(run: Run, effects: Generator[Effect, Any, None]) -> None:
+    """Perform storage effects; if that is cancelled, they are performed all the same."""
+    signal: asyncio.CancelledError | None = None
+    for effect in effects:
+        signal = (await _perform_effect(run, effect))[1] or signal
+    if signal is not None:
+        raise signal
+
+
+@contextmanager
+def _following(step: Superstep) -> Generator[None]:
+    """While the block runs, the superstep ends with the one in which this graph was called."""
+    run, above = step.run, superstep_above(step.run)
+    run.superstep = step
+    try:
+        with above.telling(lambda: step.follow(above)) if above is not None else nullcontext():
+            yield
+    finally:
+        run.superstep = None
+
+
+def _call_on(loop: asyncio.AbstractEventLoop, callback: Callable[[], object]) -> None:
+    """Call back on a loop, from any thread; nobody waits there if it is closed."""
+    with suppress(RuntimeError):
+        loop.call_soon_threadsafe(callback)
 
 
 async def stream_parts(run: Run, given: Any, buffer: StreamBuffer) -> AsyncGenerator[Any, None]:

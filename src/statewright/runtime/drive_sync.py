@@ -7,75 +7,88 @@ and one call of `next` takes it to rest.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from contextvars import Token
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from statewright.errors import CheckpointConflict, ThreadBusy
+from statewright.errors import Fenced
 from statewright.ids import draw_checkpoint_id
 from statewright.runtime.attempt import perform
 from statewright.runtime.attempts import lent, perform_guarded
 from statewright.runtime.control import RunControl
-from statewright.runtime.effects import Core, Outcome, RunTasks
+from statewright.runtime.effects import Core, Failure, Outcome, RunTasks
 from statewright.runtime.executor import InlineExecutor, ThreadExecutor
+from statewright.runtime.lifecycle import run_to_rest
+from statewright.runtime.log import text_of
+from statewright.runtime.loop import note_failure
 from statewright.runtime.program import Lane
-from statewright.runtime.run import Run
+from statewright.runtime.run import ALL_CLOSED, NONE_CLOSED, Run
 from statewright.runtime.saver_calls import flush, perform_all, perform_effect
 from statewright.runtime.scope import Scope, current_scope, enter_scope, leave_scope
-from statewright.runtime.start import run_to_rest
+from statewright.runtime.standing import superstep_above
 from statewright.runtime.superstep import Superstep
-from statewright.runtime.thread_state import rolled_back
-from statewright.runtime.turns import Keeper, await_turn, in_line, may_wait
+from statewright.runtime.thread_queue import LeaseRenewer
 from statewright.runtime.watch import StreamBuffer, tell_broken_off
 from statewright.runtime.worker_threads import DEFAULT_THREADS
+
+if TYPE_CHECKING:
+    from statewright.runtime.coroutines import Coroutines
 
 Parts = Generator[Any, None, None]
 
 
 def drive_sync(run: Run, core: Core) -> Parts:
     """Perform what the core asks for until it comes to rest; `run.rest` tells how. Yields stream parts."""
-    buffer = run.watch.buffer if run.watch is not None and not run.nested else None
+    buffer = run.reader
     nodes = run.program.nodes
     # Lone plain functions are called on this thread, unless a reader waits for what they have to say meanwhile.
     called_here = ("inline",) if buffer is not None and buffer.live else ("inline", "thread")
     scope, draws = Scope(run), run.saver is not None
     answer: Any = None
+    failed: Exception | None = None
+    run.closed_step = NONE_CLOSED
     token = enter_scope(scope)
     try:
         while True:
             try:
-                effect = core.send(answer)
+                effect = core.send(answer) if failed is None else core.throw(failed)
             except StopIteration as stopped:  # only the core's own end: nodes are called elsewhere
                 run.rest = stopped.value
                 if run.unsaved is not None and not run.nested:
                     flush(run)
                 break
-            answer = None  # the core has it now
+            answer = failed = None  # the core has it now
             if buffer is not None and buffer.parts:
                 leave_scope(token)  # the reader is no part of the run
                 yield from buffer.take()
                 token = enter_scope(scope)
             if type(effect) is not RunTasks:
-                answer = perform_effect(run, effect)
+                try:
+                    answer = perform_effect(run, effect)
+                except Exception as error:
+                    failed = error
             elif len(effect.tasks) == 1 and (node := nodes[effect.tasks[0].node]).sync_lane in called_here:
                 scope.task = task = effect.tasks[0]
                 scope.checkpoint = checkpoint = effect.checkpoint
                 performs = perform if node.guards is None and not run.guards_all else perform_guarded
                 answer = [performs(scope, node, task, checkpoint)], draw_checkpoint_id() if draws else None
+                run.closed_step = checkpoint.step
             else:
                 leave_scope(token)
                 outcomes = yield from _run_many(run, effect, buffer)
                 token = enter_scope(scope)
                 answer = outcomes, draw_checkpoint_id() if draws else None
     except BaseException as error:
+        failed = None  # its traceback leads here
         tell_broken_off(run, error)
         raise
     finally:
+        run.closed_step = ALL_CLOSED
         _leave(token)
         core.close()
     if run.control is not None and run.rest is not None and run.rest.status == "cancelled" and not run.nested:
-        run.control.wait_until_stopped()
+        run.control.wait_until_stopped(run)
     if buffer is not None:
         yield from buffer.take()
 
@@ -83,40 +96,38 @@ def drive_sync(run: Run, core: Core) -> Parts:
 def parts_of(run: Run, given: Any) -> Parts:
     """Take a run to rest from its input, in its turn. A task that calls it gives back its slots meanwhile."""
     caller = current_scope() if run.nested else None
+    if caller is not None and run.reader is not None:
+        yield from _lending_parts(caller, _within(run, given))
+        return
     with lent(caller) if caller is not None and (caller.holding or caller.lending) else nullcontext():
         if run.owner is None or run.nested:
-            try:
-                yield from drive_sync(run, run_to_rest(run, given))
-            finally:
-                run.live.pop(run.namespace, None)
+            yield from _within(run, given)
             return
         run.control = run.control or RunControl()
-        keeper = Keeper(run)
+        renewer = LeaseRenewer(run)
         try:
-            yield from _in_turn(run, given)
+            yield from drive_sync(run, run_to_rest(run, given))
         finally:
-            keeper.end()
+            renewer.end()
 
 
-def _in_turn(run: Run, given: Any) -> Parts:
-    """Drive a run; while another one holds its thread, do what `on_busy` says."""
+def _within(run: Run, given: Any) -> Parts:
+    """Take a run to rest that holds no thread of its own."""
     try:
         yield from drive_sync(run, run_to_rest(run, given))
-        return
-    except (ThreadBusy, CheckpointConflict) as busy:
-        if not may_wait(run, busy):
-            raise
-    with in_line(run) as ticket:
-        while True:
-            await_turn(run, ticket)
+    finally:
+        run.live.pop(run.namespace, None)
+
+
+def _lending_parts(caller: Scope, parts: Parts) -> Parts:
+    """Advance a stream that a task reads; its slots are given back meanwhile, and are its own between two parts."""
+    while True:
+        with lent(caller) if caller.holding or caller.lending else nullcontext():
             try:
-                if run.on_busy == "rollback":
-                    perform_all(run, rolled_back(run))
-                yield from drive_sync(run, run_to_rest(run, given))
+                part = next(parts)
+            except StopIteration:
                 return
-            except (ThreadBusy, CheckpointConflict) as busy:
-                if not may_wait(run, busy):
-                    raise
+        yield part
 
 
 def _leave(token: Token[Scope | None]) -> None:
@@ -135,46 +146,113 @@ def _run_many(run: Run, effect: RunTasks, buffer: StreamBuffer | None) -> Genera
     step = Superstep(run, effect, wake.set)
     if buffer is not None:
         buffer.wake = wake.set if buffer.prompt else None
-    stop, waits = _start(run, step), True
-    with run.control.calling(_closing(step, wake)) if run.control is not None else nullcontext():
+    lanes, waits = _Lanes(), True
+    with _stoppable(step):
         try:
-            while not step.closed:
+            lanes.start(step)
+            while not (step.closed or step.ending):
                 wake.wait()
                 wake.clear()
                 if buffer is not None and not step.closed:
                     yield from buffer.take()
+            if not step.closed:
+                yield from _grace(step, lanes, wake, buffer)
         except GeneratorExit:  # the stream was abandoned, maybe in a finaliser
             waits = False
             raise
         finally:
             step.close()
-            stop(waits)
+            lanes.end(waits)
     return step.outcomes
 
 
-def _closing(step: Superstep, wake: threading.Event) -> Callable[[], object]:
-    """What cancels a superstep: nobody waits for its tasks any more."""
+def _grace(
+    step: Superstep, lanes: _Lanes, wake: threading.Event, buffer: StreamBuffer | None
+) -> Generator[Any, None, None]:
+    """Stop what can be stopped, say what has failed, and wait for the rest until its time is over."""
+    run = step.run
+    try:
+        lanes.wind_down()
+        if step.failure is not None:
+            _save_failure(step, step.failure)
+        grace = run.sibling_grace
+        over = run.clock.monotonic() + grace if grace is not None else None
+        while not step.closed:
+            if over is None:
+                wake.wait()
+            elif (left := over - run.clock.monotonic()) > 0:
+                run.clock.wait(wake, left)
+            else:
+                return
+            wake.clear()
+            if buffer is not None:
+                yield from buffer.take()
+    except Exception as error:  # of the clock: what has failed is more important
+        note_on_failure(step, "Tasks beside it could not be waited for", error)
 
-    def close() -> None:
-        step.close()
-        wake.set()
 
-    return close
+def _save_failure(step: Superstep, failure: Failure) -> None:
+    """Save that a task has failed. If that does not work, it is tried again with the end of the superstep."""
+    try:
+        perform_all(step.run, note_failure(step.run, step.checkpoint, failure))
+    except Fenced:
+        step.close()  # what others bring could not be saved any more
+    except Exception as error:
+        note_on_failure(step, "It could not be saved at once", error)
 
 
-def _start(run: Run, step: Superstep) -> Callable[[bool], object]:
-    """Start the tasks of a superstep, each where it runs; what stops those that can be stopped, and waits if told."""
-    lanes = lanes_of(step, [node.beside_lane for node in step.task_nodes()], run.max_concurrency)
-    stop: Callable[[bool], object] = _nothing
-    if "loop" in lanes:
-        from statewright.runtime.coroutines import start_coroutines  # loads asyncio
+def note_on_failure(step: Superstep, what: str, error: Exception) -> None:
+    """Keep what went wrong while others were waited for as a note of the error that ended the superstep."""
+    if step.failure is not None:
+        step.failure.error.add_note(f"{what}: {text_of(error)}")
 
-        stop = start_coroutines(step, lanes["loop"], run.max_concurrency)
-    if "thread" in lanes:
-        ThreadExecutor().start(step, lanes["thread"], run.max_concurrency or DEFAULT_THREADS)
-    if "inline" in lanes:
-        InlineExecutor().start(step, lanes["inline"], 1)
-    return stop
+
+@contextmanager
+def _stoppable(step: Superstep) -> Generator[None]:
+    """While the block runs, a cancellation closes the superstep, and so does the one in which this graph was called."""
+    run, above = step.run, superstep_above(step.run)
+    run.superstep = step
+    try:
+        with run.control.calling(step.close_and_tell, run.root) if run.control is not None else nullcontext():
+            if above is None:
+                yield
+            else:
+                with above.telling(lambda: step.follow(above)):
+                    yield
+    finally:
+        run.superstep = None
+
+
+class _Lanes:
+    """What runs the tasks of one superstep, each where it runs."""
+
+    __slots__ = ("_coroutines",)
+
+    def __init__(self) -> None:
+        self._coroutines: Coroutines | None = None
+
+    def start(self, step: Superstep) -> None:
+        """Start the tasks."""
+        run = step.run
+        lanes = lanes_of(step, [node.beside_lane for node in step.task_nodes()], run.max_concurrency)
+        if "loop" in lanes:
+            from statewright.runtime.coroutines import start_coroutines  # loads asyncio
+
+            self._coroutines = start_coroutines(step, lanes["loop"], run.max_concurrency)
+        if "thread" in lanes:
+            ThreadExecutor().start(step, lanes["thread"], run.max_concurrency or DEFAULT_THREADS)
+        if "inline" in lanes:
+            InlineExecutor().start(step, lanes["inline"], 1)
+
+    def wind_down(self) -> None:
+        """Cancel coroutines; plain functions can't be stopped."""
+        if self._coroutines is not None:
+            self._coroutines.wind_down()
+
+    def end(self, waits: bool) -> None:
+        """Stop what can be stopped, and wait for it if told to."""
+        if self._coroutines is not None:
+            self._coroutines(waits)
 
 
 def lanes_of(step: Superstep, lane_by_place: Sequence[Lane], limit: int | None) -> Mapping[Lane, Sequence[int]]:
@@ -190,7 +268,3 @@ def lanes_of(step: Superstep, lane_by_place: Sequence[Lane], limit: int | None) 
         lane_by_place = ["inline" if lane == "inline" else "loop" for lane in lane_by_place]
         kinds = set(lane_by_place)
     return {kind: [place for place, lane in enumerate(lane_by_place) if lane == kind] for kind in sorted(kinds)}
-
-
-def _nothing(waits: bool) -> None:
-    """Plain functions can't be stopped."""

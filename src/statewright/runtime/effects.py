@@ -10,7 +10,9 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, Literal
 
 from statewright.checkpoint import Checkpoint, Commit, Hold, Interrupt, Pending, Task, TaskResult
+from statewright.errors import CheckpointConflict, ThreadBusy
 from statewright.events import Event, Log
+from statewright.graph import ParentCommand
 
 if TYPE_CHECKING:
     from statewright.runtime.scope import Scope
@@ -24,6 +26,18 @@ class Load:
     def __init__(self, branch: str, checkpoint_id: str | None = None) -> None:
         self.branch = branch
         self.checkpoint_id = checkpoint_id
+
+
+class AwaitTurn:
+    """Wait until the thread is free and it is the run's turn. Sent back: whether it came; not if the run was stopped.
+
+    The run has met another one that holds its thread. If its caller said so (`on_busy`), the holder is asked to stop.
+    """
+
+    __slots__ = ("holder",)
+
+    def __init__(self, holder: str) -> None:
+        self.holder = holder
 
 
 class RunTasks:
@@ -41,7 +55,7 @@ class RunTasks:
 
 
 class Save:
-    """Save a commit, whole or not at all. Sent back: nothing."""
+    """Save a commit, whole or not at all. Sent back: nothing of interest, or the refusal of a claim."""
 
     __slots__ = ("commit",)
 
@@ -59,7 +73,7 @@ class SaveCallers:
 
 
 class Land:
-    """Save what became known of tasks of a superstep that cannot be completed now. Sent back: nothing."""
+    """Save what became known of tasks of a superstep that cannot be completed now. Sent back as for `Save`."""
 
     __slots__ = ("checkpoint_id", "hold", "log", "pending")
 
@@ -82,11 +96,20 @@ class Emit:
 class Failure:
     """A task raised."""
 
-    __slots__ = ("error", "task")
+    __slots__ = ("came_later", "error", "is_saved", "task")
 
     def __init__(self, task: Task, error: BaseException) -> None:
         self.task = task
         self.error = error
+        self.came_later = False
+        """Whether another task had failed before, and this one was waited for."""
+        self.is_saved = False
+        """Whether the thread and the log tell of it already."""
+
+    @property
+    def leaves(self) -> bool:
+        """True if the task failed at nothing: it answered for the graph that called this one."""
+        return isinstance(self.error, ParentCommand)
 
 
 class Pause:
@@ -100,6 +123,21 @@ class Pause:
 
 
 Outcome = TaskResult | Failure | Pause
+
+
+CLAIM_REFUSALS = (ThreadBusy, CheckpointConflict)
+"""Why a saver refuses a claim. The core decides what then; other errors of savers end the run in its driver."""
+
+
+def is_claim(effect: object) -> bool:
+    """Return whether an effect is to take the thread of the run."""
+    if type(effect) is Save:
+        hold = effect.commit.hold
+    elif type(effect) is Land:
+        hold = effect.hold
+    else:
+        return False
+    return hold is not None and hold.claims
 
 
 StepOutcome = tuple[list[Outcome | None], str | None]
@@ -133,5 +171,5 @@ class Rest:
         """The node that raised `error`, if one did."""
 
 
-Effect = Load | RunTasks | Save | SaveCallers | Land | Emit
+Effect = Load | AwaitTurn | RunTasks | Save | SaveCallers | Land | Emit
 Core = Generator[Effect, Any, Rest]

@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 import contextvars
-import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Protocol
 
 from statewright.runtime.attempt import perform
 from statewright.runtime.attempts import perform_guarded, performer
-from statewright.runtime.effects import Outcome
+from statewright.runtime.effects import Failure, Outcome
 from statewright.runtime.limits import Slots
 from statewright.runtime.scope import Scope, enter_scope, leave_scope
 from statewright.runtime.superstep import Superstep
@@ -39,7 +39,7 @@ class InlineExecutor:
         token = enter_scope(scope)
         try:
             for place in places:
-                if step.closed:
+                if not step.begin(place):
                     return
                 task = step.tasks[place]
                 scope.task, scope.checkpoint = task, step.checkpoint
@@ -64,14 +64,13 @@ class _Pull:
     is over before many threads have woken.
     """
 
-    __slots__ = ("_context", "_limit", "_lock", "_performs", "_places", "_pulling", "_scope", "_step", "threads")
+    __slots__ = ("_context", "_limit", "_performs", "_places", "_pulling", "_scope", "_step", "threads")
 
     def __init__(self, step: Superstep, places: Sequence[int], limit: int) -> None:
         self._step = step
         self._places = iter(places)
         self._limit = min(limit, len(places))
         self._pulling = 0
-        self._lock = threading.Lock()
         self._context = contextvars.copy_context()
         self._scope = Scope(step.run, None, step.checkpoint)
         self._scope.apart = self
@@ -83,19 +82,36 @@ class _Pull:
         wakes_another = self._pulling < self._limit
         while (place := self._next()) is not None:
             if wakes_another:
-                workers.submit(self)
                 wakes_another = False
+                self._wake_another()
             self._context.copy().run(self._perform, place)
+
+    def _wake_another(self) -> None:
+        with suppress(RuntimeError):  # no thread can be started now: those that pull do all the work
+            workers.submit(self)
+
+    @property
+    def is_stopping(self) -> bool:
+        return False  # there are no coroutines here
 
     def ended(self, scope: Scope, outcome: Outcome) -> None:
         self._step.land(scope.place, outcome)
 
     def _next(self) -> int | None:
-        with self._lock:
-            return None if self._step.closed else next(self._places, None)
+        step = self._step
+        with step.lock:
+            place = None if step.ending or step.closed else next(self._places, None)
+            if place is not None:
+                step.under_way.add(place)
+        return place
 
     def _perform(self, place: int) -> None:
         step = self._step
         task = step.tasks[place]
-        scope = self._scope.enter_apart(task, place)
-        self.ended(scope, self._performs(scope, step.nodes[task.node], task, step.checkpoint))
+        outcome: Outcome
+        try:
+            scope = self._scope.enter_apart(task, place)
+            outcome = self._performs(scope, step.nodes[task.node], task, step.checkpoint)
+        except BaseException as error:  # without an outcome the superstep would wait for ever
+            outcome = Failure(task, error)
+        step.land(place, outcome)

@@ -116,6 +116,13 @@ def _arrivals(program: Program, joins: Joins, results: Sequence[TaskResult]) -> 
     return nodes, arrived
 
 
+def half_reached(program: Program, joins: Joins, results: Sequence[TaskResult]) -> Joins:
+    """The joins that some have reached and not all, after the last superstep; none where a goto stopped the run."""
+    if any(target == STOP for result in results for target in result.targets if type(target) is str):
+        return {}
+    return _arrivals(program, joins, results)[1]
+
+
 def settle(program: Program, due: list[Task], held: list[Held]) -> tuple[list[Task], list[Held]]:
     """The tasks that can start, and those that go on waiting."""
     if not held:

@@ -27,6 +27,7 @@ from statewright.graph import (
 )
 from statewright.runtime.called_task import CalledFunction, TaskFuture, call_task
 from statewright.runtime.compiled import CompiledGraph
+from statewright.runtime.config import ChangedQuestions
 from statewright.runtime.host import PREVIOUS
 from statewright.runtime.instrument import Instrument
 from statewright.runtime.program import NodeProgram, Program
@@ -55,6 +56,8 @@ class Final_(Generic[R, S]):  # noqa: N801  # users see it as entrypoint.final
 
 class EntrypointProgram(Program):
     """A graph of one function: any value goes in, and its answer comes out."""
+
+    calls_tasks = True
 
     def output(self, values: Mapping[str, Any], *, typed: bool = False) -> Any:
         return copy_container(values.get(RETURN))
@@ -107,6 +110,7 @@ class entrypoint:  # noqa: N801  # a decorator
         cache_policy: CachePolicy | None = None,
         timeout: TimeoutPolicy | Duration | None = None,
         name: str | None = None,
+        changed_questions: ChangedQuestions = "warn",
         instruments: Sequence[Instrument] = (),
         clock: Clock | None = None,
     ) -> None:
@@ -117,6 +121,7 @@ class entrypoint:  # noqa: N801  # a decorator
             "checkpointer": checkpointer,
             "store": store,
             "cache": cache,
+            "changed_questions": changed_questions,
             "instruments": instruments,
             "clock": clock,
         }

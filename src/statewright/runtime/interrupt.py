@@ -7,17 +7,23 @@ from its first line, and the call returns it. The three are one mechanism and di
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from statewright.checkpoint import Interrupt
+from statewright.checkpoint import Interrupt, schema_form
 from statewright.clock import Duration, as_seconds
 from statewright.errors import InvalidUpdateError
-from statewright.graph import Command
+from statewright.graph import Command, ParentCommand
 from statewright.ids import interrupt_id
+from statewright.runtime.changed_question import check_answered, check_new, is_unchanged
 from statewright.runtime.scope import current_scope
-from statewright.state import check_value
+from statewright.state import check_schema, check_value
+
+if TYPE_CHECKING:
+    from statewright.runtime.effects import Rest
+    from statewright.runtime.run import Run
 
 
 class Paused(BaseException):
@@ -29,11 +35,27 @@ class Paused(BaseException):
 
 
 class ChildCommand(BaseException):
-    """Carries a Command that a subgraph answered for its parent out of the node that called it."""
+    """Carries the Commands that a subgraph answered for its parent out of the node that called it."""
 
-    def __init__(self, command: Command[Any]) -> None:
-        self.command = command
+    def __init__(self, *commands: Command[Any], nodes: Sequence[str] = ()) -> None:
+        self.commands = commands
+        self.nodes = tuple(nodes)
+        """The node of the subgraph that answered each command, where several did."""
         super().__init__("a Command from a subgraph")
+
+
+def raise_to_caller(run: Run, rest: Rest) -> None:
+    """Raise what a run at rest means where it was called, if it means anything but a result.
+
+    To a node that calls a graph, a Command for its own graph is no error, and a question is one of its own.
+    """
+    error = rest.error
+    if run.nested and isinstance(error, ParentCommand):
+        raise ChildCommand(*error.commands, nodes=error.nodes)
+    if error is not None:
+        raise error
+    if run.nested and rest.status in ("waiting", "paused"):
+        raise Paused(*rest.interrupts)
 
 
 def interrupt(value: Any, *, key: str | None = None, schema: Any = None, timeout: Duration | None = None) -> Any:
@@ -41,9 +63,10 @@ def interrupt(value: Any, *, key: str | None = None, schema: Any = None, timeout
 
     The first call stops the node and the run; `invoke(Command(resume=answer))` on the thread runs the node again,
     and then the call returns. Several calls in one node are told apart by their order, or by `key` where that may
-    change. `schema` is the type that an answer must have; a wrong answer is InvalidResume and changes nothing. If
-    nobody answers within `timeout`, `resume_due` goes on, and the call returns None. Raises InvalidUpdateError
-    outside a node, and for a key that the node has used already.
+    change. `schema` is the type that an answer must have, or a JSON Schema as a dict; a wrong answer is InvalidResume
+    and changes nothing. If nobody answers within `timeout`, `resume_due` goes on, and the call returns None. Raises
+    InvalidUpdateError outside a node, for a key that the node has used already, and for what is not a schema;
+    QuestionMismatch if the node, executed again, asks another question than the one that was answered.
     """
     return wait_for("interrupt()", key, timeout, lambda: {"value": value, "schema": schema})
 
@@ -75,22 +98,20 @@ def wait_for_event(name: str, *, timeout: Duration | None = None, schema: Any = 
     )
 
 
-def _checked(answer: Any, known: Interrupt | None, described: Callable[[], dict[str, Any]]) -> Any:
-    """The answer; checked here if its type could not be told from what was saved of the question."""
-    schema = described().get("schema")
-    if schema is None or known is None or known.schema is not None or answer is None:
-        return answer
-    return check_value(f"answer to {known.id}", schema, answer)
-
-
 def wait_for(
     what: str,
     key: str | None,
     delay: Duration | None,
     described: Callable[[], dict[str, Any]],
     until: datetime | None = None,
+    *,
+    repeats: bool = False,
 ) -> Any:
-    """What came from outside; leaves the node if nothing has come yet."""
+    """Return what came from outside; leave the node if nothing has come yet.
+
+    With `repeats` a question may be asked again under another key, to be answered anew. Raises QuestionMismatch if
+    the task asks another question than the one that was answered.
+    """
     scope = current_scope()
     if scope is None or scope.task is None:
         raise InvalidUpdateError(f"{what} was called outside a node. Call it in a function that a graph runs.")
@@ -98,11 +119,38 @@ def wait_for(
         raise InvalidUpdateError(f"{what} was given {delay!r}. Time does not go back: give 0 or more.")
     run = scope.run
     identity = interrupt_id(scope.task.id, scope.next_question(key))
-    known = run.asked.get(identity)
+    parts = described()
+    form = schema_form(parts.get("schema"))
+    question = Interrupt(id=identity, key=key, schema_form=form, due_at=until, namespace=run.namespace, **parts)
+    before = run.questions.by_id.get(identity)
     if identity in run.answers:
-        return _checked(run.answers[identity], known, described)
-    if known is not None:  # executed again before its time has come: that does not put it off
-        raise Paused(known)
+        if before is not None:
+            check_answered(scope, before, question)
+        return _checked(run.answers[identity], before, question)
+    if not repeats and run.answers:
+        check_new(scope, question)
+    if before is not None:
+        raise Paused(_asked_again(before, question))
+    check_schema(what, question.schema)
     if delay is not None:
-        until = run.clock.now() + timedelta(seconds=as_seconds(delay))
-    raise Paused(Interrupt(id=identity, due_at=until, **described()))
+        question = replace(question, due_at=run.clock.now() + timedelta(seconds=as_seconds(delay)))
+    raise Paused(question)
+
+
+def _checked(answer: Any, before: Interrupt | None, question: Interrupt) -> Any:
+    """Return the answer, checked here if it was not checked against the whole type when it came.
+
+    Not every type can be stored with its question: what was stored may be less than the node asks for, or nothing.
+    """
+    if question.schema is None or before is None or answer is None:
+        return answer
+    if schema_form(before.schema) == question.schema_form:
+        return answer
+    return check_value(f"answer to {question.id}", question.schema, answer)
+
+
+def _asked_again(before: Interrupt, question: Interrupt) -> Interrupt:
+    """Return a question that is still open, executed again: that does not put off its time."""
+    if is_unchanged(before, question):
+        return before
+    return replace(question, due_at=before.due_at)

@@ -9,7 +9,9 @@ from typing import Any, Self
 from statewright.checkpoint import Checkpoint, Interrupt
 from statewright.events import Event
 from statewright.runtime.effects import Rest
+from statewright.runtime.interrupt import raise_to_caller
 from statewright.runtime.run import Run
+from statewright.runtime.stream import namespace_within
 from statewright.runtime.watch import StreamBuffer, Watch
 
 
@@ -34,17 +36,18 @@ class StepWatch:
 
     def __init__(self, watch: Watch) -> None:
         self.buffer = StreamBuffer(live=False)
+        self.run: Run | None = None
         self._nodes: tuple[str, ...] = ()
         watch.add("superstep_started", self._started)
         watch.add("superstep_finished", self._finished)
         watch.buffer = self.buffer
 
     def _started(self, event: Event) -> None:
-        if not event.namespace:
+        if not namespace_within(self.run, event.namespace):
             self._nodes = tuple(task.node for task in event.data)
 
     def _finished(self, event: Event) -> None:
-        if not event.namespace:
+        if not namespace_within(self.run, event.namespace):
             after: Checkpoint = event.data
             due = tuple(task.node for task in after.frontier)
             self.buffer.add(Step(event.step, self._nodes, event.program.output(after.values), due))
@@ -98,5 +101,5 @@ class StepIterator:
         return self.rest.interrupts if self.rest is not None else ()
 
     def _raise_failure(self) -> None:
-        if self.rest is not None and self.rest.error is not None:
-            raise self.rest.error
+        if self.rest is not None:
+            raise_to_caller(self._run, self.rest)

@@ -7,18 +7,19 @@ before the step returns, whatever the durability of the run, and goes when the t
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
 from statewright.checkpoint import Hold, JournalEntry, JournalKey, Pending
-from statewright.errors import InvalidUpdateError, NonDeterminismError, RunCancelled
+from statewright.errors import InvalidUpdateError, NonDeterminismError
 from statewright.events import Log
 from statewright.fingerprint import fingerprint
 from statewright.graph import is_coroutine_function
 from statewright.ids import CheckpointId
 from statewright.promise import comes_later
 from statewright.runtime.scope import Scope
+from statewright.runtime.standing import check_hold, check_hold_async, check_open
 
 
 def journalled(
@@ -31,12 +32,13 @@ def journalled(
         return _given(entry.value) if is_coroutine_function(function) else entry.value
     if is_coroutine_function(function):
         return _awaited(scope, key, given, function, args, kwargs)
+    check_hold(scope, name)
     with told(scope, name, key[2]):
         result = function(*args, **kwargs)
         if not inspect.isawaitable(result):
             wait_for(record(scope, key, JournalEntry(given, result)))
             return result
-    return _awaited(scope, key, given, lambda: result, (), {})
+    return _completed(scope, key, given, result)
 
 
 @contextmanager
@@ -64,8 +66,7 @@ def recall(
     """
     if scope.task is None:
         raise InvalidUpdateError(f"Step {name!r} was called outside a node. Call it in a function that a graph runs.")
-    if scope.abandoned:
-        raise RunCancelled(f"the attempt at node {scope.task.node!r} was given up, so its step {name!r} was not done")
+    check_open(scope, name)
     scope.sign_of_life()
     ordinal = scope.next_of(name)
     key = (scope.task.id, name, ordinal)
@@ -126,8 +127,15 @@ async def wait_for_async(answer: Any) -> None:
 async def _awaited(
     scope: Scope, key: JournalKey, given: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Any
 ) -> Any:
+    check_open(scope, key[1])  # it may be awaited long after it was made
+    await check_hold_async(scope, key[1])
+    return await _completed(scope, key, given, function(*args, **kwargs))
+
+
+async def _completed(scope: Scope, key: JournalKey, given: str, result: Awaitable[Any]) -> Any:
+    """What a step that was begun gives, kept in the journal."""
     with told(scope, key[1], key[2]):
-        value = await function(*args, **kwargs)
+        value = await result
         await wait_for_async(record(scope, key, JournalEntry(given, value)))
     return value
 

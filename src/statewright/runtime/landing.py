@@ -12,10 +12,9 @@ from typing import Final
 
 from statewright.checkpoint import Checkpoint, Line, Pending, TaskResult
 from statewright.clock import Timer
-from statewright.errors import StorageError
 from statewright.ids import CheckpointId
+from statewright.promise import resolved
 from statewright.runtime.run import Run
-from statewright.runtime.saver_calls import resolved
 from statewright.runtime.saving import saved_form_of_result
 from statewright.runtime.worker_threads import workers
 
@@ -60,7 +59,7 @@ class Landing:
     def _write(self) -> None:
         """Write group after group, until nothing has landed meanwhile."""
         while (group := self._next_group()) is not None:
-            with suppress(StorageError):  # the end of the superstep is refused for the same reason, and says so
+            with suppress(Exception):  # the end of the superstep is refused for the same reason, and says so
                 self._save(group)
                 self._run.count_as_finished(result.task.id for result in group)
 

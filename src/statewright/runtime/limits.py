@@ -113,3 +113,8 @@ class Circuit:
             self._failures += 1
             if self._failures >= self._policy.failure_threshold:
                 self._opened_at = now
+
+    def let_go(self) -> None:
+        """Forget an attempt of which nobody can say how it ended: the next one is let through."""
+        with self._lock:
+            self._probing = False

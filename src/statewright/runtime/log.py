@@ -6,6 +6,7 @@ An entry says that something happened, and where. What was written is in the che
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from statewright.checkpoint import Interrupt, TaskResult
 from statewright.events import Entry
@@ -32,7 +33,11 @@ def ended(run: Run, status: RestStatus, error: BaseException | None = None) -> E
     """The last entry of a run."""
     if run.nested:
         return ()
-    told = {"status": status, **({"error": f"{type(error).__name__}: {error}"} if error is not None else {})}
+    told: dict[str, Any] = {"status": status}
+    if error is not None:
+        told["error"] = text_of(error)
+    if run.unfinished_joins and status == "completed":
+        told["unfinished_joins"] = list(run.unfinished_joins)
     return (("run_finished", 0, None, None, told),)
 
 
@@ -40,3 +45,11 @@ def asked_for(run: Run, questions: Sequence[Interrupt]) -> Entries:
     """That tasks wait for something from outside."""
     told = [{"id": one.id, "kind": one.kind} for one in questions]
     return (("interrupted", 0, None, None, told),) if questions and not run.nested else ()
+
+
+def text_of(error: BaseException) -> str:
+    """An error as one line of text: its class, and what it says."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # it is the user's own class
+        return f"{type(error).__name__}, whose text cannot be shown"

@@ -8,15 +8,24 @@ drive it by hand.
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from typing import Any, Final, Literal, TypeGuard
+from typing import Any, Final, Literal, TypeGuard, cast
 
 from statewright.checkpoint import NO_ARG, Checkpoint, Pending, Source, Task, TaskResult
-from statewright.errors import BudgetExceeded, GraphDrained, GraphRecursionError, RunCancelled
-from statewright.events import Log
+from statewright.errors import (
+    BudgetExceeded,
+    GraphDrained,
+    GraphRecursionError,
+    RunCancelled,
+    SerdeError,
+    StorageError,
+)
+from statewright.events import Entry, Log
+from statewright.graph import ParentCommand, ToParent
 from statewright.ids import CheckpointId, TaskId
 from statewright.runtime.apply import apply_results, rewritten_fields, with_report
 from statewright.runtime.budget import overrun
 from statewright.runtime.effects import (
+    CLAIM_REFUSALS,
     Core,
     Effect,
     Emit,
@@ -29,10 +38,14 @@ from statewright.runtime.effects import (
     Save,
     SaveCallers,
 )
-from statewright.runtime.log import asked_for, ended, started
+from statewright.runtime.frontier import half_reached
+from statewright.runtime.log import asked_for, ended, started, text_of
 from statewright.runtime.plan import due_tasks, matches
+from statewright.runtime.program import Program
 from statewright.runtime.run import Run
+from statewright.runtime.run_warnings import describe_unfinished
 from statewright.runtime.saving import saved_form_of_result
+from statewright.runtime.standing import reason_to_stop
 from statewright.runtime.step_commit import StepCommit
 from statewright.runtime.watch import run_event
 
@@ -46,7 +59,9 @@ def supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Gen
     """Advance a run by supersteps until nothing is left to do, or it cannot go on."""
     program, watch, saves, nested = run.program, run.watch, run.saver is not None, run.nested
     breaks_after, near_limit = run.breaks_after, run.stop - LAST_STEPS
-    guarded = run.control is not None or bool(run.breaks_before) or run.budget is not None
+    control = run.control
+    guarded = control is not None or bool(run.breaks_before) or run.budget is not None or nested
+    has_joins = bool(program.graph.joins)
     effect = RunTasks(checkpoint, checkpoint.frontier)
     outcomes: Any  # of tasks; results, once all have landed
     last_steps: list[tuple[Task, ...]] = []
@@ -87,6 +102,13 @@ def supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Gen
             rest = Rest("failed", checkpoint, error=error)
             yield from _land(run, rest, outcomes)
             return rest
+        if control is not None and control.cancel_reason is not None and not following.frontier:
+            # A plain function could not be stopped. The run has not completed all the same: it goes on from its result.
+            rest = Rest("cancelled", checkpoint, error=RunCancelled(control.cancel_reason))
+            yield from _land(run, rest, outcomes)
+            return rest
+        if has_joins and not following.frontier:
+            run.unfinished_joins = _unfinished_joins(program, checkpoint, outcomes)
         if saves:
             yield from _save(run, checkpoint, following, outcomes, pending)
         if run.journal:
@@ -101,6 +123,12 @@ def supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Gen
     return Rest("completed", checkpoint)
 
 
+def _unfinished_joins(program: Program, before: Checkpoint, results: Sequence[TaskResult]) -> tuple[str, ...]:
+    """The joins that the last superstep leaves half reached, as text."""
+    joins = half_reached(program, before.joins, results)
+    return tuple(describe_unfinished(join, joins[join.key]) for join in program.graph.joins if join.key in joins)
+
+
 def _stopped(run: Run, checkpoint: Checkpoint, last_steps: Sequence[tuple[Task, ...]], *, passed: bool) -> Rest | None:
     """The rest at which the run must stop before its next superstep; None if it may go on."""
     if checkpoint.step >= run.stop and not run.program.uncounted.issuperset(task.node for task in checkpoint.frontier):
@@ -108,6 +136,8 @@ def _stopped(run: Run, checkpoint: Checkpoint, last_steps: Sequence[tuple[Task, 
     control = run.control
     if control is not None and control.cancel_reason is not None:
         return Rest("cancelled", checkpoint, error=RunCancelled(control.cancel_reason))
+    if run.parent is not None and (reason := reason_to_stop(run)) is not None:
+        return Rest("cancelled", checkpoint, error=RunCancelled(reason))
     if control is not None and control.drain_reason is not None:
         return Rest("failed", checkpoint, error=GraphDrained(control.drain_reason))
     if run.budget is not None and not run.spending.is_over:
@@ -123,8 +153,13 @@ def _stopped(run: Run, checkpoint: Checkpoint, last_steps: Sequence[tuple[Task, 
 
 def out_of_budget(run: Run, rest: Rest) -> str | None:
     """The node that ends the run in good order, if it came to rest because its budget is used up."""
+    return out_of_budget_by(run, rest.error)
+
+
+def out_of_budget_by(run: Run, error: BaseException | None) -> str | None:
+    """The node that ends the run in good order after an error, if that says that its budget is used up."""
     budget = run.budget
-    if not isinstance(rest.error, BudgetExceeded) or run.nested or budget is None or run.spending.is_over:
+    if not isinstance(error, BudgetExceeded) or run.nested or budget is None or run.spending.is_over:
         return None
     return budget.on_budget
 
@@ -170,12 +205,18 @@ def _save(
 
 def save_commit(run: Run, commit: StepCommit) -> Generator[Effect, Any, None]:
     """Save a commit, and tell those who watch."""
-    yield Save(commit)
+    raise_refusal((yield Save(commit)))
     run.holds(commit.hold)
     if run.untold:
         run.count_as_finished(commit.finished)
     if run.watch is not None and run.watch.wants("committed"):
         yield Emit(run_event("committed", run, commit, commit.checkpoint.step))
+
+
+def raise_refusal(answer: object) -> None:
+    """Raise what a saver refused a claim with."""
+    if isinstance(answer, CLAIM_REFUSALS):
+        raise answer
 
 
 def _going_on(run: Run, checkpoint: Checkpoint) -> set[str]:
@@ -188,7 +229,11 @@ def _going_on(run: Run, checkpoint: Checkpoint) -> set[str]:
 def call_namespaces(run: Run, tasks: Sequence[Task]) -> set[str]:
     """Where the subgraph calls that tasks made in an earlier invocation were saved."""
     path = f"{run.namespace}|" if run.namespace else ""
-    return {f"{path}{task.node}:{task.id}" for task in tasks}
+    namespaces = {f"{path}{task.node}:{task.id}" for task in tasks}
+    if run.program.former_names:  # a call goes on where it was saved, also after its node was renamed
+        former = run.program.former_names
+        namespaces |= {f"{path}{name}:{task.id}" for task in tasks for name in former.get(task.node, ())}
+    return namespaces
 
 
 def commit_of(
@@ -248,7 +293,7 @@ def save_pending(
     if rest is not None:
         entries = (*entries, *asked_for(run, rest.interrupts), *ended(run, rest.status, rest.error))
     at = hold.now if hold is not None else run.clock.now()
-    yield Land(checkpoint.id, pending, hold, Log(run.run_id, at, entries) if entries else None)
+    raise_refusal((yield Land(checkpoint.id, pending, hold, Log(run.run_id, at, entries) if entries else None)))
     run.holds(hold)
     if run.untold:
         run.count_as_finished(pending.landed)
@@ -270,7 +315,10 @@ def _with_landed(
 
 def _landed(task: Task, pending: Pending) -> Outcome:
     result = pending.landed.get(task.id)
-    return result if result is not None else Pause(task, pending.interrupts[task.id])
+    if result is None:
+        return Pause(task, pending.interrupts[task.id])
+    commands = [target.command for target in result.targets if type(target) is ToParent]
+    return Failure(task, ParentCommand(*commands)) if commands else result
 
 
 def _interrupted(run: Run, checkpoint: Checkpoint, results: Sequence[Outcome | None]) -> Generator[Effect, Any, Rest]:
@@ -284,17 +332,48 @@ def _interrupted(run: Run, checkpoint: Checkpoint, results: Sequence[Outcome | N
 
 def _rest_of(run: Run, checkpoint: Checkpoint, results: Sequence[Outcome | None]) -> Rest:
     """How a run rests on a superstep that cannot be completed."""
-    failure = next((result for result in results if type(result) is Failure), None)
+    failure = _first_failure(results)
     if failure is not None:
         status = "cancelled" if isinstance(failure.error, RunCancelled) else "failed"
         return Rest(status, checkpoint, error=failure.error, node=failure.task.node)
-    if run.control is not None and run.control.cancel_reason is not None and None in results:
-        return Rest("cancelled", checkpoint, error=RunCancelled(run.control.cancel_reason))
-    if None in results:  # the driver itself is being cancelled, and says so to its caller
-        return Rest("cancelled", checkpoint)
+    if None in results:
+        reason = reason_to_stop(run)  # none if the driver itself is being cancelled: it says so to its caller
+        return Rest("cancelled", checkpoint, error=RunCancelled(reason) if reason is not None else None)
+    if not any(type(result) is Pause for result in results):
+        return Rest("failed", checkpoint, error=_commands_of(results))
     asked = tuple(question for result in results if type(result) is Pause for question in result.interrupts)
     still_open = tuple(question for question in asked if question.id not in run.answers)
     return Rest("waiting" if still_open else "paused", checkpoint, interrupts=still_open)
+
+
+def _first_failure(results: Sequence[Outcome | None]) -> Failure | None:
+    """The failure that ended a superstep; of several the first in task order that was no consequence of another."""
+    failures = [result for result in results if type(result) is Failure and not result.leaves]
+    return min(failures, key=lambda failure: failure.came_later, default=None)
+
+
+def note_failure(run: Run, checkpoint: Checkpoint, failure: Failure) -> Generator[Effect, Any, None]:
+    """Save that a task failed, before those are waited for that run beside it."""
+    if run.saver is None or run.saves_at_rest:
+        return
+    task, text = failure.task, text_of(failure.error)
+    hold = run.hold()
+    at = hold.now if hold is not None else run.clock.now()
+    entry: Entry = ("task_finished", checkpoint.step + 1, task.node, task.id, {"error": text})
+    pending = Pending(errors={TaskId(task.id): text}, attempts={TaskId(task.id): 0})
+    yield Land(checkpoint.id, pending, hold, Log(run.run_id, at, (entry,)))
+    failure.is_saved = True
+
+
+def _commands_of(results: Sequence[Outcome | None]) -> ParentCommand:
+    """The Commands for the parent graph, of all tasks in their order."""
+    answers = [
+        (command, result.task.node)
+        for result in results
+        if type(result) is Failure
+        for command in cast(ParentCommand, result.error).commands
+    ]
+    return ParentCommand(*(command for command, _ in answers), nodes=[node for _, node in answers])
 
 
 def _land(run: Run, rest: Rest, results: Sequence[Outcome | None]) -> Generator[Effect, Any, None]:
@@ -307,11 +386,41 @@ def _land(run: Run, rest: Rest, results: Sequence[Outcome | None]) -> Generator[
             known.landed[result.task.id] = saved_form_of_result(run.program, result)
         elif type(result) is Pause:
             known.interrupts[result.task.id] = result.interrupts
+            if settled := run.settled_by(result.task.id, result.interrupts):
+                known.settled[result.task.id] = settled
+        elif type(result) is Failure and result.leaves:
+            if not isinstance(rest.error, ParentCommand):  # it has to wait until its siblings are done
+                commands = map(ToParent, cast(ParentCommand, result.error).commands)
+                known.landed[result.task.id] = TaskResult(result.task, {}, tuple(commands), goto=True)
         elif type(result) is Failure:
-            known.errors[TaskId(result.task.id)] = f"{type(result.error).__name__}: {result.error}"
+            if not result.is_saved:
+                known.errors[TaskId(result.task.id)] = text_of(result.error)
             # Who runs it again begins to count anew.
             known.attempts[TaskId(result.task.id)] = 0
-    yield from save_pending(run, rest.checkpoint, known, rest)
+    noted = run.noted
+    try:
+        yield from save_pending(run, rest.checkpoint, known, rest)
+    except SerdeError:
+        if rest.status not in ("failed", "cancelled"):
+            raise
+        run.noted = noted
+        yield from _land_one_by_one(run, rest, known)
+    except StorageError as error:
+        if rest.error is None:
+            raise
+        raise error from rest.error  # nothing of this is saved: that is what the caller has to know first
+
+
+def _land_one_by_one(run: Run, rest: Rest, known: Pending) -> Generator[Effect, Any, None]:
+    """Keep what can be stored. What cannot is a note of the error that ended the run, and does not hide it."""
+    nodes = {task.id: task.node for task in rest.checkpoint.frontier}
+    for identity in [*known.landed, *known.interrupts]:
+        try:
+            yield from save_pending(run, rest.checkpoint, known.of([identity]))
+        except SerdeError as error:
+            if rest.error is not None:
+                rest.error.add_note(f"What node {nodes.get(identity)!r} brought beside it was not kept: {error}")
+    yield from save_pending(run, rest.checkpoint, Pending(errors=known.errors, attempts=known.attempts), rest)
 
 
 def _too_long(run: Run, last_steps: Sequence[tuple[Task, ...]]) -> GraphRecursionError:

@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Final, cast
 
 from statewright.runtime.attempt_async import perform_async
 from statewright.runtime.attempts_async import perform_guarded_async
-from statewright.runtime.effects import Outcome
+from statewright.runtime.effects import Failure, Outcome
 from statewright.runtime.limits import Slots
 from statewright.runtime.scope import Scope
 from statewright.runtime.superstep import Superstep
@@ -24,12 +25,19 @@ DEFAULT_IN_FLIGHT: Final = 1000
 """How many coroutines of one superstep run at once unless the caller says otherwise."""
 
 
+def _leave(step: Superstep, place: int, _ended: object) -> None:
+    step.leave(place)
+
+
 class LoopExecutor:
     """Runs tasks of one superstep on the event loop of the thread that calls it."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._running: set[asyncio.Task[None]] = set()
+        self._running: dict[asyncio.Task[None], int] = {}
+        """The tasks in flight, with their places."""
+        self.is_stopping = False
+        """Whether coroutines are being cancelled by those who run them, rather than by somebody else."""
         self.threads = Slots(DEFAULT_THREADS)
         self._slots: Slots | None = None
         """The limit on the whole tree of calls, if there is one; several are the business of each task."""
@@ -55,8 +63,18 @@ class LoopExecutor:
         for _ in range(min(limit, len(places))):
             self._start_when_free()
 
+    def wind_down(self) -> None:
+        """Cancel the coroutines under way, since a task has failed; plain functions go on. Called on the loop."""
+        self.is_stopping = True
+        for task, place in tuple(self._running.items()):
+            step = self._step
+            task.add_done_callback(partial(_leave, step, place))
+            if not step.nodes[step.tasks[place].node].runs_in_thread:
+                task.cancel()
+
     async def cancel(self) -> None:
         """Cancel what still runs, and wait until it has cleaned up."""
+        self.is_stopping = True
         running = [task for task in self._running if not task.done()]
         for task in running:
             task.cancel()
@@ -90,20 +108,25 @@ class LoopExecutor:
 
     def _start_next(self) -> None:
         step = self._step
-        place = next(self._places, None) if not step.closed else None
-        if place is None:
+        place = next(self._places, None)
+        if place is None or not step.begin(place):
             if self._held:
                 self._give_back()
             return
         self._waiting -= 1
         task = step.tasks[place]
-        node = step.nodes[task.node]
-        performs = perform_async if node.guards is None and not self._guards_all else perform_guarded_async
-        self._running.add(self._loop.create_task(performs(self._scope, node, task, step.checkpoint, place)))
+        try:
+            node = step.nodes[task.node]
+            performs = perform_async if node.guards is None and not self._guards_all else perform_guarded_async
+            running = self._loop.create_task(performs(self._scope, node, task, step.checkpoint, place))
+        except Exception as error:  # of a task factory: without an outcome the superstep would wait for ever
+            step.land(place, Failure(task, error))
+            return
+        self._running[running] = place
 
     def ended(self, scope: Scope, outcome: Outcome) -> None:
         """Called by a task with its last breath: that costs less than a callback, or a coroutine around it."""
-        self._running.discard(cast("asyncio.Task[None]", asyncio.current_task()))
+        self._running.pop(cast("asyncio.Task[None]", asyncio.current_task()), None)
         self._step.land(scope.place, outcome)
         if self._held:
             self._give_back()

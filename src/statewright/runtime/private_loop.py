@@ -17,6 +17,7 @@ from typing import Any
 
 from statewright.errors import RunCancelled
 from statewright.runtime.control import RunControl
+from statewright.runtime.scope import current_scope
 
 _idle: list[asyncio.AbstractEventLoop] = []
 """Loops that run on threads of their own."""
@@ -63,7 +64,7 @@ def run_here(function: Callable[..., Any], *args: Any, control: RunControl | Non
     try:
         if control is None:
             return loop.run_until_complete(task)
-        with control.calling(lambda: loop.call_soon_threadsafe(task.cancel)):
+        with control.calling(lambda: loop.call_soon_threadsafe(task.cancel), _present_run()):
             return loop.run_until_complete(task)
     except asyncio.CancelledError:
         if control is None or control.cancel_reason is None:
@@ -74,6 +75,12 @@ def run_here(function: Callable[..., Any], *args: Any, control: RunControl | Non
             task.cancel()
             loop.run_until_complete(asyncio.wait([task]))
         _resting.append(loop)
+
+
+def _present_run() -> object:
+    """The run to which the present code belongs."""
+    scope = current_scope()
+    return scope.run.root if scope is not None else None
 
 
 def is_on_loop() -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any, Literal, cast
+from typing import Any, ClassVar, Literal, cast
 
 from statewright.channels import (
     MISSING,
@@ -47,6 +47,7 @@ from statewright.runtime.reading import (
     read_mapping,
     reader_for,
     reading_only,
+    reading_sent,
 )
 from statewright.runtime.subgraph import subgraph_calls
 from statewright.state import (
@@ -110,6 +111,7 @@ class NodeProgram:
         "read",
         "routes",
         "routes_await",
+        "runs_in_thread",
         "successors",
         "sync_lane",
         "takes_state",
@@ -146,6 +148,8 @@ class NodeProgram:
         self.async_lane: Lane = "thread" if self.acall is None else "loop"
         self.beside_lane: Lane = self.sync_lane
         """Where it runs under the sync driver when others run beside it."""
+        self.runs_in_thread = self.acall is None
+        """Whether an event loop hands it to a thread, where nothing can stop it."""
         self.guards: Guards | None = None
         """Its policies; None if it has none."""
         self.successors: tuple[str, ...] = ()
@@ -172,6 +176,9 @@ class NodeProgram:
 
 class Program:
     """A compiled graph."""
+
+    calls_tasks: ClassVar[bool] = False
+    """Whether its one node is a function that calls `@task` functions: it is their results that readers wait for."""
 
     def __init__(
         self,
@@ -209,6 +216,10 @@ class Program:
         """Where a node that declares nothing may go."""
         self.lean = not (debug or self.managed or any(node.error_handler for node in graph.nodes.values()))
         """Whether reading its input is all that a task has to do before its node is called."""
+        self.join_keys = frozenset(join.key for join in graph.joins)
+        self._current_names = _current_names(graph)
+        self.former_names = _former_names(self._current_names)
+        """The names that older checkpoints may know nodes by; of those that have any."""
         self.simple = not (graph.joins or self.subscribers or self.waiting_nodes)
         """Whether the next frontier follows from targets alone."""
         self.validate: Validate = validate
@@ -239,6 +250,10 @@ class Program:
         inner = [cast(Any, node.action).program for node in self.graph.nodes.values() if node.is_subgraph]
         nested = (one.stored_types for one in inner if isinstance(one, Program))
         return stored_types(schemas).union(*nested)
+
+    def current_name(self, name: str) -> str:
+        """Return the present name of a node that older checkpoints may know by a former one."""
+        return self._current_names.get(name, name)
 
     def start_values(self) -> dict[str, Any]:
         """The state before the first update: the defaults of fields, and the start values of reducers."""
@@ -307,6 +322,8 @@ class Program:
         program = NodeProgram(node.name, node.action, parameters, read, self.updates)
         program.node, program.kept_updates = node, self._kept_updates
         if node.is_subgraph:
+            if node.input_schema is None:
+                program.read = reading_sent(read)
             program.call, program.acall = subgraph_calls(
                 cast(SubgraphLike, node.action),
                 node.memory,
@@ -420,6 +437,19 @@ def _parameters(action: Any) -> Parameters:
         return read_parameters(action)
     except (TypeError, ValueError):  # a builtin without a signature takes the state
         return Parameters(True, None, (), (), None, frozenset())
+
+
+def _current_names(graph: Graph) -> Mapping[str, str]:
+    """The names of nodes by the former ones, which are not names of other nodes now."""
+    names = {alias: node.name for node in graph.nodes.values() for alias in node.aliases if alias not in graph.nodes}
+    return {**names, **{alias + HANDLER_SUFFIX: name + HANDLER_SUFFIX for alias, name in names.items()}}
+
+
+def _former_names(current_names: Mapping[str, str]) -> Mapping[str, tuple[str, ...]]:
+    names: dict[str, tuple[str, ...]] = {}
+    for former, name in current_names.items():
+        names[name] = (*names.get(name, ()), former)
+    return names
 
 
 def _subscribers(graph: Graph) -> dict[str, tuple[str, ...]]:

@@ -86,6 +86,17 @@ def reading_only(read: Reader, names: tuple[str, ...]) -> Reader:
     return read_declared
 
 
+def reading_sent(read: Reader) -> Reader:
+    """A reader that hands the argument of a Send on as it is: a subgraph reads it by its own input schema."""
+
+    def read_sent(values: Mapping[str, Any], arg: Any, /) -> Any:
+        if arg is NO_ARG:
+            return read(values, arg)
+        return cast(Any, arg).copy() if type(arg) is dict else arg
+
+    return read_sent
+
+
 def _read_root(values: Mapping[str, Any], arg: Any, /) -> Any:
     return copy_container(values.get(ROOT)) if arg is NO_ARG else copy_argument(arg)
 

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from statewright.cache import Cache
-from statewright.checkpoint import Checkpoint, Checkpointer, Hold, Interrupt, JournalEntry, JournalKey, Line
+from statewright.checkpoint import (
+    Checkpoint,
+    Checkpointer,
+    Hold,
+    Interrupt,
+    JournalEntry,
+    JournalKey,
+    Line,
+    Pending,
+    Task,
+)
 from statewright.clock import Clock
 from statewright.events import Entry, Event
 from statewright.graph import Budget, RunStarter
@@ -19,19 +30,41 @@ from statewright.runtime.config import OnBusy, OnUnfinished, Settings
 from statewright.store import Store
 
 if TYPE_CHECKING:
+    from statewright.runtime.claim import Claim
     from statewright.runtime.control import RunControl
     from statewright.runtime.effects import Rest
     from statewright.runtime.limits import Slots
     from statewright.runtime.program import Program
     from statewright.runtime.scope import Scope
-    from statewright.runtime.watch import Watch
+    from statewright.runtime.superstep import Superstep
+    from statewright.runtime.watch import StreamBuffer, Watch
 
 LEASE: Final = timedelta(seconds=60)
 """How long a run holds its thread after each write; renewed at a third of it while nodes run."""
+SIBLING_GRACE: Final = 30.0
+"""Seconds for which plain functions are waited for that run beside a task which failed, unless the caller says
+otherwise."""
+NONE_CLOSED: Final = -2
+"""As the step of the last superstep that is over: lower than every step."""
+ALL_CLOSED: Final = sys.maxsize
 NOT_ASKED: Mapping[str, Interrupt] = {}
 NO_ATTEMPTS: Mapping[TaskId, int] = {}
 NO_RETRIES: Mapping[TaskId, datetime] = {}
 _noting: Final = threading.Lock()
+
+
+class Asked(NamedTuple):
+    """What the tasks that are due had asked before a call."""
+
+    last: Mapping[TaskId, tuple[Interrupt, ...]]
+    """By task, what it had asked when it paused last."""
+    by_task: Mapping[TaskId, tuple[Interrupt, ...]]
+    """By task, all that it had asked, what was answered included."""
+    by_id: Mapping[str, Interrupt]
+    """The same by id."""
+
+
+NOTHING_ASKED: Final = Asked({}, {}, {})
 
 
 class Run:
@@ -46,13 +79,19 @@ class Run:
         "budget",
         "cache",
         "caller",
+        "claim",
         "claimed",
         "clock",
+        "closed_step",
         "config",
         "context",
         "control",
+        "delivered",
+        "former_namespaces",
         "guards_all",
         "held_back",
+        "held_until",
+        "hold_lost",
         "journal",
         "keeps_calls",
         "line",
@@ -68,7 +107,11 @@ class Run:
         "opened",
         "overlaps",
         "owner",
+        "parent",
         "program",
+        "questions",
+        "reader",
+        "refuses_changed",
         "rest",
         "retries",
         "rewritten",
@@ -76,11 +119,14 @@ class Run:
         "saver",
         "saves_at_rest",
         "settings",
+        "sibling_grace",
         "slots",
         "spent",
         "starter",
         "stop",
         "store",
+        "superstep",
+        "unfinished_joins",
         "unsaved",
         "untold",
         "watch",
@@ -104,11 +150,14 @@ class Run:
         on_unfinished: OnUnfinished | None = None,
         on_busy: OnBusy = "reject",
         owner: str | None = None,
+        claim: Claim | None = None,
         answers: dict[str, Any] | None = None,
         run_id: str | None = None,
         namespace: str = "",
         nested: bool = False,
         caller: Scope | None = None,
+        parent: Scope | None = None,
+        sibling_grace: float | None = 0.0,
         live: dict[str, object] | None = None,
         keeps_calls: bool = False,
         saves_at_rest: bool = False,
@@ -118,6 +167,7 @@ class Run:
         slots: tuple[Slots, ...] = (),
         starter: RunStarter | None = None,
         metadata: Mapping[str, Any] | None = None,
+        refuses_changed: bool = False,
     ) -> None:
         self.program = program
         self.settings = settings
@@ -130,6 +180,8 @@ class Run:
         self.cache = cache
         self.watch = watch
         """Tells those who watch; None where nobody does."""
+        self.reader: StreamBuffer | None = watch.buffer if watch is not None and not nested else None
+        """What the reader of this run's stream has not taken yet; None where nobody reads."""
         self.control = control
         self.breaks_before = breaks_before
         self.breaks_after = breaks_after
@@ -137,10 +189,18 @@ class Run:
         self.on_busy: OnBusy = on_busy
         self.owner = owner
         """Under which name the run holds its thread; None where there is nothing to hold."""
+        self.claim = claim
+        """What is known of its right to the thread; None where there is nothing to hold."""
         self.claimed = False
         """Whether it holds it."""
         self.asked: Mapping[str, Interrupt] = NOT_ASKED
         """What its tasks had asked before this call, by id."""
+        self.questions = NOTHING_ASKED
+        """The same with what was answered then, which a question that is asked again is compared with."""
+        self.delivered: set[str] = set()
+        """The questions of this call that were asked as before, and have got their answers."""
+        self.refuses_changed = refuses_changed
+        """Whether a question that is worded anew is an error, and not a warning."""
         self.answers: dict[str, Any] = {} if answers is None else answers
         """What was answered to the questions of tasks that are still due, by interrupt id."""
         self.attempts: Mapping[TaskId, int] = NO_ATTEMPTS
@@ -168,12 +228,16 @@ class Run:
         self.rest: Rest | None = None
         self.namespace = namespace
         """Empty for a run's own graph; the path of tasks that leads to a subgraph."""
+        self.former_namespaces: tuple[str, ...] = ()
+        """Where a call may have been saved before the node that calls was renamed."""
         self.overlaps = overlaps
         """Whether a superstep may begin before the last one is saved: durability `async`."""
         self.untold: dict[TaskId, Event] = {}
         """That tasks have ended, where that counts only once it is saved, and is told only then."""
         self.migrated: Mapping[str, Any] | None = None
         """The state as it was saved, if it was migrated since and that is not saved yet."""
+        self.unfinished_joins: tuple[str, ...] = ()
+        """The join edges that it left half reached, and who did not arrive, once it has ended."""
         self.unsaved: Later[Any] | None = None
         """The commit that is under way while the run goes on."""
         self.saves_at_rest = saves_at_rest
@@ -192,8 +256,50 @@ class Run:
         """Whether a task of another run has called it."""
         self.caller = caller
         """The task that has called it, if both save."""
+        self.parent = parent
+        """The task that has called it, of a subgraph."""
+        self.sibling_grace = sibling_grace
+        """For how many seconds plain functions are waited for when a task beside them fails; None for ever."""
+        self.superstep: Superstep | None = None
+        """The tasks that run beside each other now; None while at most one runs."""
+        self.closed_step = NONE_CLOSED
+        """The step of the last checkpoint whose tasks are over: what they still do has no effect."""
+        self.held_until: datetime | None = None
+        """Until when it holds its thread, as far as it knows."""
+        self.hold_lost = False
+        """Whether it is known that another run has taken over its thread."""
         self.metadata = metadata or {}
         """Kept with each commit."""
+
+    def recall_questions(self, pending: Pending) -> None:
+        """Take up what the tasks that are due have asked before."""
+        by_task = pending.questions()
+        by_id = {one.id: one for asked in by_task.values() for one in asked}
+        self.questions = Asked(pending.interrupts, by_task, {**self.questions.by_id, **by_id})
+        self.asked = {**self.asked, **{one.id: one for asked in pending.interrupts.values() for one in asked}}
+
+    def inherit_questions(self, caller: Run, task: Task) -> None:
+        """Take up what the calls of a task had asked: one that saves nothing does not know it itself."""
+        asked = caller.questions_of(task)
+        self.asked = {question.id: question for question in asked if question.id in caller.asked}
+        self.questions = Asked({}, {}, {question.id: question for question in asked})
+
+    def questions_of(self, task: Task) -> Iterable[Interrupt]:
+        """Return what a task, and the calls that it made, had asked before."""
+        if self.line is None and self.nested:
+            return self.questions.by_id.values()
+        return self.questions.by_task.get(task.planned_id, ())
+
+    def settled_by(self, task: TaskId, asks: Iterable[Interrupt]) -> tuple[Interrupt, ...]:
+        """Return the questions of a task that were answered before it paused again, with what it asks now."""
+        still = {question.id for question in asks}
+        last = self.questions.last.get(task, ())
+        return tuple(one for one in last if one.id in self.answers and one.id not in still)
+
+    @property
+    def root(self) -> Run:
+        """The run that was not called by a task of another one."""
+        return self if self.parent is None else self.parent.run.root
 
     @property
     def tells_when_saved(self) -> bool:
@@ -236,14 +342,46 @@ class Run:
         """
         if self.owner is None:
             return None
-        now = now or self.clock.now()
-        until = None if release and not self.nested else now + LEASE
-        return Hold(self.owner, now, until, claims=may_claim and not (self.claimed or self.nested))
+        now, claim = now or self.clock.now(), self.claim
+        until = None if release and not self.nested else now + self.lease_duration
+        if not may_claim or self.claimed or self.nested:
+            return Hold(self.owner, now, until)
+        if claim is None:
+            return Hold(self.owner, now, until, claims=True)
+        claim.in_doubt = True
+        return Hold(self.owner, now, until, claims=True, expected_epoch=claim.expected_epoch)
+
+    @property
+    def lease_duration(self) -> timedelta:
+        """How long the run holds its thread after each write."""
+        own = self.claim.lease_duration if self.claim is not None else None
+        return LEASE if own is None else own
+
+    def move_to(self, namespace: str) -> None:
+        """Go on in the namespace in which the call was saved under a former name of its node."""
+        assert self.line is not None
+        caller = self.caller
+        if self.namespace in self.live:
+            self.live[namespace] = self.live.pop(self.namespace)
+        if caller is not None and self.namespace in caller.run.opened:
+            caller.run.opened.discard(self.namespace)
+            caller.run.opened.add(namespace)
+        self.namespace, self.line = namespace, self.line._replace(namespace=namespace)
 
     def holds(self, hold: Hold | None) -> None:
         """Note that a write with that hold has happened."""
         if hold is not None:
             self.claimed = hold.until is not None
+            if self.claim is not None:
+                self.claim.in_doubt, self.claim.is_made = False, True
+            self.held_until = hold.until
+
+    def lose_hold(self) -> None:
+        """Note that another run has taken over the thread: nobody waits any more for what could not be saved."""
+        self.hold_lost = True
+        step = self.superstep
+        if step is not None and step.ending:
+            step.close_and_tell()
 
     def commit_id(self, step: int) -> str:
         """An id for the commit of a step: drawn where it is saved, else its number within the run."""

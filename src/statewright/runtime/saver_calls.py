@@ -8,11 +8,12 @@ from typing import Any, TypeVar, cast
 
 from statewright.checkpoint import Checkpoint, Checkpointer, Line
 from statewright.ids import CheckpointId
-from statewright.promise import Later, comes_later
-from statewright.runtime.effects import Effect, Emit, Land, Load, Save, SaveCallers
+from statewright.promise import Later, comes_later, resolved
+from statewright.runtime.effects import CLAIM_REFUSALS, AwaitTurn, Effect, Emit, Land, Load, Save, SaveCallers, is_claim
 from statewright.runtime.loop import save_held_back
 from statewright.runtime.run import Run
 from statewright.runtime.scope import Scope
+from statewright.runtime.thread_queue import await_turn
 
 T = TypeVar("T")
 
@@ -23,11 +24,18 @@ def perform_effect(run: Run, effect: Effect) -> Any:
         return cast(Any, run.watch).emit(effect.event)
     if type(effect) is SaveCallers:
         return save_callers(effect.caller)
+    if type(effect) is AwaitTurn:
+        return await_turn(run, effect.holder)
     if type(effect) is Save and effect.commit.overlaps:
         before = handed_over(run, ask_saver(run, effect))
         return before.result() if before is not None else None
     flush(run)
-    return resolved(ask_saver(run, effect))
+    try:
+        return resolved(ask_saver(run, effect))
+    except CLAIM_REFUSALS as refusal:
+        if not is_claim(effect):
+            raise
+        return refusal
 
 
 def handed_over(run: Run, answer: Any) -> Later[Any] | None:
@@ -63,11 +71,6 @@ def perform_all(run: Run, effects: Generator[Effect, Any, T]) -> T:
         answer = perform_effect(run, effect)
 
 
-def resolved(answer: Any) -> Any:
-    """A saver's answer, waited for if it comes later."""
-    return answer.result() if comes_later(answer) else answer
-
-
 def ask_saver(run: Run, effect: Effect) -> Any:
     """The saver's answer to a storage effect, which may come later."""
     saver, line = cast(Checkpointer, run.saver), cast(Line, run.line)
@@ -77,5 +80,7 @@ def ask_saver(run: Run, effect: Effect) -> Any:
         checkpoint_id = CheckpointId(effect.checkpoint_id)
         return saver.save_results(line, checkpoint_id, effect.pending, hold=effect.hold, log=effect.log)
     load = cast(Load, effect)
+    if run.claim is not None:
+        run.claim.loaded_at = run.clock.now()  # before: a holder that writes after this instant had not lapsed
     wanted = CheckpointId(load.checkpoint_id) if load.checkpoint_id else None
     return saver.load(line.thread_id, namespace=line.namespace, branch=load.branch, checkpoint_id=wanted)

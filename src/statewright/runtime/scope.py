@@ -28,15 +28,28 @@ class Ends(Protocol):
         """How many plain functions may be at work at once."""
         ...
 
+    @property
+    def is_stopping(self) -> bool:
+        """Whether it cancels the coroutines that it has started."""
+        ...
+
     def ended(self, scope: Scope, outcome: Outcome) -> None: ...
 
 
 class Attempt:
     """One try of a task that has a policy: its number, and whether anybody still waits for it."""
 
-    __slots__ = ("_last_beat", "abandoned", "again", "clock", "heartbeat_only", "number")
+    __slots__ = ("_last_beat", "abandoned", "again", "clock", "heartbeat_only", "number", "outer")
 
-    def __init__(self, number: int, clock: Clock, *, again: bool = False, heartbeat_only: bool = False) -> None:
+    def __init__(
+        self,
+        number: int,
+        clock: Clock,
+        *,
+        again: bool = False,
+        heartbeat_only: bool = False,
+        outer: Attempt | None = None,
+    ) -> None:
         self.number = number
         """From 1; 0 if the result comes from a cache."""
         self.again = again
@@ -45,7 +58,14 @@ class Attempt:
         """Whether it was given up: what it still does is ignored."""
         self.clock = clock
         self.heartbeat_only = heartbeat_only
+        self.outer = outer
+        """The attempt at the node that made this call: when that is given up, so is this."""
         self._last_beat: float | None = None
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether nobody waits for it any more, or for the attempt that made this call."""
+        return self.abandoned or (self.outer is not None and self.outer.is_given_up)
 
     def beat(self) -> None:
         """Note a sign of life."""
@@ -149,7 +169,7 @@ class Scope:
     @property
     def abandoned(self) -> bool:
         """Whether nobody waits for the task any more: its attempt was given up."""
-        return self.attempt is not None and self.attempt.abandoned
+        return self.attempt is not None and self.attempt.is_given_up
 
     def sign_of_life(self, value: object = None) -> None:
         """Note that the task does something, unless only its own heartbeats count."""

@@ -27,16 +27,14 @@ from statewright.graph import END, START, Command, Send
 from statewright.ids import CheckpointId, is_interrupt_id
 from statewright.runtime.apply import apply_beside, apply_results, folded_values, rewritten_fields
 from statewright.runtime.attempt import checked_targets, conclude, written
-from statewright.runtime.effects import Core, Effect, Emit, Load, Rest, SaveCallers
+from statewright.runtime.effects import Effect, Emit, Load, Rest, SaveCallers
 from statewright.runtime.fitting import fitted
 from statewright.runtime.interrupt import Paused
 from statewright.runtime.loop import (
     NOTHING_SAVED,
     call_namespaces,
     commit_of,
-    let_go,
     save_commit,
-    save_held_back,
     save_pending,
     supersteps,
 )
@@ -47,42 +45,32 @@ from statewright.state import check_value
 
 Starting = Generator[Effect, Any, tuple[Checkpoint, Pending | None]]
 """Gives the checkpoint to go on from, and what is known of its frontier."""
+Beginning = Generator[Effect, Any, "tuple[Checkpoint, Pending | None] | Rest"]
+"""Gives the same, or the rest at which unfinished work of the thread has stopped."""
 Loaded = tuple[SavedCheckpoint | None, CheckpointId | None]
 """What the run starts from, and the head of its line, which is another one where the run forks."""
 
 
-def run_to_rest(run: Run, given: Any) -> Core:
-    """Take a run from its input to rest. The core of every driver."""
-    if run.watch is not None and run.watch.wants("run_started"):
-        yield Emit(run_event("run_started", run, given))
+def begin_run(run: Run, given: Any) -> Beginning:
+    """Load the thread, work out where to begin, and claim the thread. Nothing of the run itself has run yet.
+
+    Raises what a saver refuses a claim with (`effects.CLAIM_REFUSALS`); then nothing was written.
+    """
     saved, head = (yield from _load(run)) if run.saver is not None else (None, None)
-    rest: Rest | None = None
     if saved is not None and run.on_unfinished == "finish" and given is not None and not isinstance(given, Command):
         rest = yield from _finish_first(run, saved)
-        if rest is None:
-            saved, head = yield from _load(run)
-    if rest is None:
-        checkpoint, pending = yield from _start(run, given, saved, head)
-        if run.owner is not None and not (run.claimed or run.nested):
-            yield from save_pending(run, checkpoint, Pending())  # nothing was written yet: now the thread is ours
-        if pending:
-            _recall(run, pending)
-        if saved is not None and _sends_timed(checkpoint):
-            run.guards_all = True
-        run.stop = checkpoint.step + run.settings.recursion_limit
-        rest = yield from supersteps(run, checkpoint, pending)
-    if run.held_back is not None and not (rest.status == "completed" and _is_dropped(run)):
-        yield from save_held_back(run, rest.checkpoint)
-    if run.claimed:
-        yield from let_go(run, rest)
-    if run.watch is not None and run.watch.wants("run_finished"):
-        yield Emit(run_event("run_finished", run, rest, rest.checkpoint.step))
-    return rest
-
-
-def _is_dropped(run: Run) -> bool:
-    """Whether what a call saves goes with the task that called it."""
-    return run.caller is not None and run.namespace in run.caller.run.opened
+        if rest is not None:
+            return rest
+        saved, head = yield from _load(run)
+    checkpoint, pending = yield from _start(run, given, saved, head)
+    if run.owner is not None and not (run.claimed or run.nested):
+        yield from save_pending(run, checkpoint, Pending())  # nothing was written yet: now the thread is ours
+    if pending:
+        _recall(run, pending)
+    if saved is not None and _sends_timed(checkpoint):
+        run.guards_all = True
+    run.stop = checkpoint.step + run.settings.recursion_limit
+    return checkpoint, pending
 
 
 def _sends_timed(checkpoint: Checkpoint) -> bool:
@@ -93,8 +81,8 @@ def _sends_timed(checkpoint: Checkpoint) -> bool:
 def _recall(run: Run, pending: Pending) -> None:
     """Take up what earlier runs knew of the tasks that are due."""
     run.attempts, run.retries, run.journal = pending.attempts, pending.retries, dict(pending.journal)
-    if pending.interrupts:
-        run.asked = {question.id: question for questions in pending.interrupts.values() for question in questions}
+    if pending.interrupts or pending.settled:
+        run.recall_questions(pending)
 
 
 def _start(run: Run, given: Any, saved: SavedCheckpoint | None, head: CheckpointId | None) -> Starting:
@@ -115,17 +103,42 @@ def _start(run: Run, given: Any, saved: SavedCheckpoint | None, head: Checkpoint
 def _load(run: Run) -> Generator[Effect, Any, Loaded]:
     """The checkpoint to start from, and the head. They differ where the caller names an older checkpoint."""
     branch = run.settings.branch
-    at_head = fit(run, (yield Load(branch)))
+    at_head = yield from load_head(run)
     wanted = run.settings.checkpoint_id if not run.nested else None
     head = at_head.id if at_head is not None else None
     if wanted is None or wanted == head:
-        return at_head, head
+        return fit(run, at_head), head
     named = fit(run, (yield Load(branch, wanted)))
     if named is None:
         raise CheckpointNotFound(
             f"Thread {run.settings.thread_id!r} has no checkpoint {wanted!r}. See get_state_history for those it has."
         )
     return named, head
+
+
+def load_head(run: Run, branch: str | None = None) -> Generator[Effect, Any, SavedCheckpoint | None]:
+    """Load the head of a branch; the next claim of the run must find it unchanged.
+
+    Raises ThreadBusy if another run holds the thread.
+    """
+    saved: SavedCheckpoint | None = yield Load(branch or run.settings.branch)
+    if saved is None and run.former_namespaces:
+        saved = yield from _load_under_former_name(run)
+    if run.claim is not None and not run.nested:
+        run.claim.note_loaded(saved, cast(str, run.owner))
+    return saved
+
+
+def _load_under_former_name(run: Run) -> Generator[Effect, Any, SavedCheckpoint | None]:
+    """Load the head of a call that was saved before the node that makes it was renamed; the call goes on there."""
+    own = run.namespace
+    for namespace in run.former_namespaces:
+        run.move_to(namespace)
+        saved: SavedCheckpoint | None = yield Load(run.settings.branch)
+        if saved is not None:
+            return saved
+    run.move_to(own)
+    return None
 
 
 def fit(run: Run, saved: SavedCheckpoint | None) -> SavedCheckpoint | None:

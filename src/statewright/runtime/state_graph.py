@@ -7,11 +7,14 @@ from typing import Any
 
 from statewright.cache import Cache
 from statewright.checkpoint import Checkpointer
-from statewright.clock import Clock
+from statewright.clock import Clock, Duration
+from statewright.errors import InvalidConfig
 from statewright.graph import Budget, GraphBuilder
 from statewright.runtime.compiled import CompiledGraph, Names
+from statewright.runtime.config import ChangedQuestions, checked_grace
 from statewright.runtime.instrument import Instrument
 from statewright.runtime.program import Validate
+from statewright.runtime.run import SIBLING_GRACE
 from statewright.state import MessagesState, UnknownKeys
 from statewright.store import Store
 
@@ -38,17 +41,23 @@ class StateGraph(GraphBuilder):
         validate: Validate = "input",
         budget: Budget | None = None,
         keep_calls: bool = False,
+        changed_questions: ChangedQuestions = "warn",
+        sibling_grace: Duration | None = SIBLING_GRACE,
         instruments: Sequence[Instrument] = (),
         clock: Clock | None = None,
+        lease: Duration | None = None,
     ) -> CompiledGraph:
         """The graph, ready to run. May be called again; the builder is not changed.
 
         `checkpointer` keeps threads, `cache` the answers of nodes that have a cache policy, `store` is memory across
         threads. `budget` is what each call may spend. `keep_calls` keeps the checkpoints of subgraph calls when their
-        task is over. `debug` finds nodes that change state in place. `unknown_keys` says what becomes of update keys
-        that no schema knows: `warn`, `error` or `drop`. `validate` says what is checked against the types: `input`,
-        `all`, or nothing (`off`). Raises InvalidGraph with every problem; with `strict=False` problems of shape are
-        warnings.
+        task is over. `changed_questions` says what it is when a node that has its answer asks in other words: `warn`
+        or `error`. `sibling_grace` is for how long plain functions are waited for when a task beside them fails:
+        seconds or a timedelta, 0 for not at all, None for ever. `debug` finds nodes that change state in place.
+        `unknown_keys` says what becomes of update keys that no schema knows: `warn`, `error` or `drop`. `validate` says
+        what is checked against the types: `input`, `all`, or nothing (`off`). `lease` is how long a run holds its
+        thread after each write (60 seconds, or what the checkpointer says): then other runs may take the thread of a
+        run that froze. Raises InvalidGraph with every problem; with `strict=False` problems of shape are warnings.
         """
         interrupts = [*_listed(interrupt_before), *_listed(interrupt_after)]
         graph = self.freeze(
@@ -62,7 +71,9 @@ class StateGraph(GraphBuilder):
                 *_wrong_port("store", store, Store),
                 *_wrong_port("cache", cache, Cache),
                 *_wrong_choice("unknown_keys", unknown_keys, ("warn", "error", "drop")),
+                *_wrong_grace(sibling_grace),
                 *_wrong_choice("validate", validate, ("input", "all", "off")),
+                *_wrong_choice("changed_questions", changed_questions, ("warn", "error")),
             ],
         )
         return CompiledGraph(
@@ -77,8 +88,11 @@ class StateGraph(GraphBuilder):
             validate=validate,
             budget=budget,
             keep_calls=keep_calls,
+            changed_questions=changed_questions,
+            sibling_grace=sibling_grace,
             instruments=instruments,
             clock=clock,
+            lease=lease,
         )
 
 
@@ -109,3 +123,11 @@ def _wrong_port(name: str, given: object, port: type) -> list[str]:
 
 def _wrong_choice(name: str, given: object, choices: Sequence[str]) -> list[str]:
     return [] if given in choices else [f"{name}= is {given!r}. Choices: {', '.join(choices)}."]
+
+
+def _wrong_grace(given: object) -> list[str]:
+    try:
+        checked_grace(given)
+    except InvalidConfig as error:
+        return [str(error)]
+    return []

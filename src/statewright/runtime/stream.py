@@ -28,7 +28,9 @@ from statewright.ids import task_id
 from statewright.messages import Message
 from statewright.runtime.effects import Failure, Pause
 from statewright.runtime.fold import pairs_of
+from statewright.runtime.log import text_of
 from statewright.runtime.program import Program, is_handed_over, readable, shown_name
+from statewright.runtime.run import Run
 from statewright.runtime.watch import Listener, StreamBuffer
 
 StreamMode = Literal["values", "updates", "messages", "custom", "tasks", "checkpoints", "debug"]
@@ -74,7 +76,12 @@ class StreamView:
         self._subgraphs = subgraphs
         self._version: StreamVersion = version
         self._output_keys = output_keys
-        self.buffer = buffer or StreamBuffer(live="custom" in modes or "messages" in modes, prompt="tasks" in modes)
+        # What tasks say, and what ends inside of them, reaches the reader while they run.
+        within = "custom" in modes or "messages" in modes or subgraphs or ("updates" in modes and program.calls_tasks)
+        beside = not {"updates", "tasks", "debug"}.isdisjoint(modes)
+        self.buffer = buffer or StreamBuffer(live=within, prompt=beside)
+        self.run: Run | None = None
+        """The run that is read; in its namespace a part counts as that of the graph itself."""
 
     def listeners(self) -> Iterable[tuple[EventKind, Listener]]:
         """What the reader wants to be told, in the order of the modes."""
@@ -96,14 +103,15 @@ class StreamView:
 
     def _listener(self, mode: StreamMode, view: View) -> Listener:
         def listen(event: Event) -> None:
-            if event.namespace and not (self._subgraphs or self._is_shown(mode, event.namespace)):
+            namespace = namespace_within(self.run, event.namespace)
+            if namespace and not (self._subgraphs or self._is_shown(mode, namespace)):
                 return
             part = view(event.program or self._program, event)
             if part is SKIP:
                 return
             is_live = event.kind in ("custom", "message")
             for one in part if type(part) is Several else (part,):
-                self.buffer.add(self._shaped(mode, event.namespace, one), may_drop=is_live)
+                self.buffer.add(self._shaped(mode, namespace, one), may_drop=is_live)
 
         return listen
 
@@ -121,6 +129,12 @@ class StreamView:
         if self._subgraphs:
             return (path, mode, part) if self._several else (path, part)
         return (mode, part) if self._several else part
+
+
+def namespace_within(run: Run | None, namespace: str) -> str:
+    """A namespace as seen from a run, which may be that of a subgraph itself."""
+    own = run.namespace if run is not None else ""
+    return namespace[len(own) :].removeprefix("|") if own and namespace.startswith(own) else namespace
 
 
 def shown_values(program: Program, values: Mapping[str, Any], *, keys: OutputKeys, typed: bool) -> Any:
@@ -224,7 +238,7 @@ def _task_finished(program: Program, event: Event) -> Any:
     outcome = event.data
     part: dict[str, Any] = {"id": outcome.task.id, "name": outcome.task.node, "error": None, "interrupts": []}
     if isinstance(outcome, Failure):
-        return {**part, "result": None, "error": f"{type(outcome.error).__name__}: {outcome.error}"}
+        return {**part, "result": None, "error": text_of(outcome.error)}
     if isinstance(outcome, Pause):
         return {**part, "result": None, "interrupts": [interrupt_dict(one) for one in outcome.interrupts]}
     return {**part, "result": {name: readable(update) for name, update in pairs_of(outcome)}}

@@ -110,6 +110,17 @@ def call_namespace(scope: Scope, memory: Memory, key: str | None = None) -> str:
     return f"{scope.run.namespace}|{segment}" if scope.run.namespace else segment
 
 
+def former_namespaces(scope: Scope, namespace: str) -> tuple[str, ...]:
+    """Return the namespaces that a call would have had under the former names of the node that makes it."""
+    run, task = scope.run, scope.task
+    names = run.program.former_names.get(task.node, ()) if task is not None else ()
+    if task is None or not names:
+        return ()
+    path = f"{run.namespace}|" if run.namespace else ""
+    rest = namespace[len(path) + len(task.node) :]
+    return tuple(f"{path}{name}{rest}" for name in names)
+
+
 def check_free(caller: Run, namespace: str, node: str) -> None:
     """Note that something runs in a namespace with a memory of its own. Raises NamespaceBusy if something does."""
     token = object()

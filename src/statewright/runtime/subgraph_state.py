@@ -9,9 +9,9 @@ from typing import Any, Protocol, cast
 from statewright.checkpoint import Checkpointer, Line, Pending, SavedCheckpoint
 from statewright.errors import InvalidConfig, suggestion
 from statewright.graph import Graph
+from statewright.promise import resolved
 from statewright.runtime.program import Program
 from statewright.runtime.run import Run
-from statewright.runtime.saver_calls import resolved
 from statewright.runtime.snapshot import StateSnapshot, TaskSnapshot, snapshot_of
 
 
@@ -42,13 +42,26 @@ def node_path(namespace: str) -> str:
 
 def graph_at(graph: Graph, namespace: str) -> Any:
     """The compiled graph that runs in a namespace. Raises InvalidConfig if none does."""
-    known = dict(subgraphs_of(graph, recurse=True))
-    path = node_path(namespace)
-    if path not in known:
-        raise InvalidConfig(
-            f"The namespace {namespace!r} leads to no subgraph that is a node. " + suggestion(path, known, noun="Paths")
-        )
-    return known[path]
+    inside: Any = None
+    for name in node_path(namespace).split("|"):
+        node = graph.nodes.get(_current_name(graph, name))
+        if node is None or not node.is_subgraph:
+            known = dict(subgraphs_of(graph, recurse=True))
+            path = node_path(namespace)
+            raise InvalidConfig(
+                f"The namespace {namespace!r} leads to no subgraph that is a node. "
+                + suggestion(path, known, noun="Paths")
+            )
+        inside = node.action
+        graph = inside.graph
+    return inside
+
+
+def _current_name(graph: Graph, name: str) -> str:
+    """The name of a node that a namespace may know by a former one."""
+    if name in graph.nodes:
+        return name
+    return next((node.name for node in graph.nodes.values() if name in node.aliases), name)
 
 
 def callers_run_again(run: Run) -> None:
@@ -74,18 +87,22 @@ def with_subgraphs(run: Run, snapshot: StateSnapshot) -> StateSnapshot:
 
 
 def _with_state(run: Run, graph: Graph, namespace: str, task: TaskSnapshot) -> TaskSnapshot:
-    node = graph.nodes.get(task.name)
+    node = graph.nodes.get(_current_name(graph, task.name))
     if node is None or not node.is_subgraph:
         return task
     inside = cast(HasProgram, node.action)
-    segment = node.name if node.memory == "thread" else f"{node.name}:{task.id}"
-    own = f"{namespace}|{segment}" if namespace else segment
+    for name in (node.name, *node.aliases):
+        segment = name if node.memory == "thread" else f"{name}:{task.id}"
+        own = f"{namespace}|{segment}" if namespace else segment
+        saved = _head_of(run, own)
+        if saved is not None:
+            state = snapshot_of(inside.program, saved)
+            tasks: Sequence[TaskSnapshot] = [_with_state(run, inside.graph, own, one) for one in state.tasks]
+            return replace(task, state=replace(state, tasks=tuple(tasks)))
+    return task
+
+
+def _head_of(run: Run, namespace: str) -> SavedCheckpoint | None:
+    """The head of a namespace on the branch of the run."""
     line = cast(Line, run.line)
-    found: SavedCheckpoint | None = resolved(
-        cast(Checkpointer, run.saver).load(line.thread_id, namespace=own, branch=line.branch)
-    )
-    if found is None:
-        return task
-    state = snapshot_of(inside.program, found)
-    tasks: Sequence[TaskSnapshot] = [_with_state(run, inside.graph, own, one) for one in state.tasks]
-    return replace(task, state=replace(state, tasks=tuple(tasks)))
+    return resolved(cast(Checkpointer, run.saver).load(line.thread_id, namespace=namespace, branch=line.branch))

@@ -10,8 +10,13 @@ from typing import Any
 from statewright.runtime.worker_threads import workers
 
 
-async def call_in_thread(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+async def call_in_thread(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """What the function returns or raises. If the wait is cancelled the function goes on, and nobody hears of it."""
+    return await begin_in_thread(function, *args, **kwargs)
+
+
+def begin_in_thread(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> asyncio.Future[Any]:
+    """Call the function; what it returns or raises comes by the future."""
     loop = asyncio.get_running_loop()
     answered: asyncio.Future[Any] = loop.create_future()
     context = contextvars.copy_context()
@@ -27,7 +32,7 @@ async def call_in_thread(function: Callable[..., Any], *args: Any, **kwargs: Any
             return
 
     workers.submit(call)
-    return await answered
+    return answered
 
 
 def _answer(answered: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:

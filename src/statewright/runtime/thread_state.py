@@ -21,14 +21,15 @@ from statewright.checkpoint import (
 from statewright.errors import CheckpointNotFound, InvalidUpdateError, suggestion
 from statewright.graph import END, START
 from statewright.ids import CheckpointId
+from statewright.promise import resolved
 from statewright.runtime.apply import apply_beside, with_report
 from statewright.runtime.attempt import conclude
 from statewright.runtime.effects import Effect, Load
 from statewright.runtime.loop import call_namespaces, commit_of, save_commit
+from statewright.runtime.program import HANDLER_SUFFIX
 from statewright.runtime.run import Run
-from statewright.runtime.saver_calls import resolved
 from statewright.runtime.scope import Scope
-from statewright.runtime.start import fit, renamed
+from statewright.runtime.start import fit, load_head, renamed
 from statewright.runtime.step_commit import StepCommit
 
 Update = tuple[Any, str | None]
@@ -68,8 +69,8 @@ def updated(
     What the nodes were due for is done; what follows them is due; everything else that was due stays so, unless
     `cancel_pending`.
     """
-    head = fit(run, (yield Load(run.settings.branch)))
-    saved = fit(run, (yield from load_saved(run))) if run.settings.checkpoint_id else head
+    head = yield from load_head(run)
+    saved = fit(run, (yield from load_saved(run)) if run.settings.checkpoint_id else head)
     base = saved.checkpoint if saved is not None else Checkpoint(run.run_id, -1, run.program.start_values(), ())
     results = [_as_answered(run, base, saved, values, as_node, len(updates)) for values, as_node in updates]
     after, pending = _after(run, base, saved.pending if saved else Pending(), results, cancel_pending)
@@ -125,9 +126,15 @@ def _last_node(run: Run, saved: SavedCheckpoint | None) -> str:
     if len(nodes) == 1:
         return nodes[0]
     ran: Sequence[str] = saved.metadata.get("nodes", ()) if saved is not None else (START,)
-    last = sorted({name for name in ran if name in nodes or name == START})
-    if len(last) == 1:
+    last = sorted({name.removesuffix(HANDLER_SUFFIX) for name in ran})
+    if len(last) == 1 and (last[0] in nodes or last[0] == START):
         return last[0]
+    gone = next((name for name in last if name not in nodes and name not in (START, END)), None)
+    if gone is not None:
+        raise InvalidUpdateError(
+            f"The node that ran last is {gone!r}, and the graph has none of that name. Pass as_node=, or give the node "
+            f"its former name as aliases=. " + suggestion(gone, nodes, noun="Nodes")
+        )
     raise InvalidUpdateError(
         f"It is not clear which node the update comes from: {', '.join(last) or 'none'} ran last. Pass as_node=."
     )
@@ -148,11 +155,12 @@ def _after(
 
 def forked(run: Run, branch: str | None) -> Generator[Effect, Any, tuple[Line, CheckpointId]]:
     """Make the checkpoint that the settings name the head of a branch: a new one, or its own again."""
-    saved = yield from load_saved(run)
+    own_head = yield from load_head(run)
+    saved = (yield from load_saved(run)) if run.settings.checkpoint_id else own_head
     if saved is None:
         raise CheckpointNotFound(f"Thread {run.settings.thread_id!r} has no checkpoint to fork.")
     line = saved.line._replace(branch=branch or run.settings.branch)
-    head: SavedCheckpoint | None = yield Load(line.branch)
+    head = own_head if line.branch == run.settings.branch else (yield Load(line.branch))
     if head is not None and branch is not None and branch != saved.line.branch:
         raise InvalidUpdateError(f"Thread {line.thread_id!r} has a branch {branch!r} already. Choose another name.")
     before = saved.checkpoint
@@ -170,6 +178,7 @@ def forked(run: Run, branch: str | None) -> Generator[Effect, Any, tuple[Line, C
     commit = commit_of(
         run, before, after, [], source="fork", expected=expected, pending=pending, metadata=notes, releases=True
     )
+    commit.graph_version = saved.graph_version  # nothing was fitted: what goes on from here will be
     if line.branch != saved.line.branch:
         commit.beside = tuple(_carried(run, call, line) for call in _open_calls(run, saved))
     yield from save_commit(run, commit)
@@ -202,7 +211,7 @@ def rolled_back(run: Run, *, releases: bool = False) -> Generator[Effect, Any, N
 
     With `releases` the thread is let go; else the run goes on with it.
     """
-    head: SavedCheckpoint | None = yield Load(run.settings.branch)
+    head = yield from load_head(run)
     found = head
     while found is not None and found.source != "input" and found.parent_id is not None:
         found = yield Load(run.settings.branch, found.parent_id)
@@ -228,6 +237,8 @@ def rolled_back(run: Run, *, releases: bool = False) -> Generator[Effect, Any, N
         metadata=notes,
         releases=releases,
     )
+    if before is not None:
+        commit.graph_version = before.graph_version
     yield from save_commit(run, commit)
 
 

@@ -30,10 +30,13 @@ class Watch:
     def add(self, kind: EventKind, listener: Listener) -> None:
         self._by_kind.setdefault(kind, []).append(listener)
 
+    def listeners(self) -> list[tuple[Any, Listener]]:
+        """Everything that was added, by kind."""
+        return [(kind, one) for kind, known in self._by_kind.items() for one in known]
+
     def joined(self, listeners: Iterable[tuple[EventKind, Listener]]) -> Watch:
         """A watch that tells these listeners too: those of a subgraph."""
-        own = [(kind, one) for kind, known in self._by_kind.items() for one in known]
-        joined = Watch([*own, *listeners])  # pyright: ignore  # keys are kinds
+        joined = Watch([*self.listeners(), *listeners])
         joined.buffer = self.buffer
         return joined
 
@@ -169,15 +172,28 @@ def _harmless(instrument: Instrument, method: str) -> Listener:
     def listen(event: Event) -> None:
         try:
             call(event)
-        except Exception:
-            import logging  # few runs need it
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException:
+            _log_failure(instrument, method, event)
 
-            name = f"{type(instrument).__name__}.{method}"
-            logging.getLogger("statewright").exception("An instrument failed: %s, told of %r.", name, event)
+    def wants() -> bool:
+        try:
+            return instrument.wants_messages()
+        except Exception:
+            _log_failure(instrument, "wants_messages", None)
+            return False
 
     if method == "on_message":
-        listen.wanted = instrument.wants_messages  # pyright: ignore[reportFunctionMemberAccess]  # see Watch.wants
+        listen.wanted = wants  # pyright: ignore[reportFunctionMemberAccess]  # see Watch.wants
     return listen
+
+
+def _log_failure(instrument: Instrument, method: str, event: Event | None) -> None:
+    import logging  # few runs need it
+
+    name = f"{type(instrument).__name__}.{method}"
+    logging.getLogger("statewright").exception("An instrument failed: %s, told of %r.", name, event)
 
 
 def tell_broken_off(run: Run, error: BaseException) -> None:

@@ -26,6 +26,7 @@ from statewright.server.api import (
 )
 from statewright.server.errors import add_error_handlers
 from statewright.server.limits import Alias, BodyLimit, Frame, Names
+from statewright.server.metrics_port import metrics_served
 from statewright.server.offer import Offer
 from statewright.server.openapi import add_document
 from statewright.server.settings import ServerSettings
@@ -80,7 +81,14 @@ def _middleware(settings: ServerSettings, metrics: Metrics | None) -> list[Middl
                 CORSMiddleware,
                 allow_origins=list(settings.cors_origins),
                 allow_methods=["GET", "POST", "PATCH", "DELETE"],
-                allow_headers=["authorization", "content-type", "last-event-id", "x-api-key", "x-request-id"],
+                allow_headers=[
+                    "authorization",
+                    "content-type",
+                    "idempotency-key",
+                    "last-event-id",
+                    "x-api-key",
+                    "x-request-id",
+                ],
                 expose_headers=list(_EXPOSED),
             )
         )
@@ -93,7 +101,8 @@ async def _lifespan(app: FastAPI) -> AsyncGenerator[None]:
     service = offer.service
     await ensure_default_workspace(service.desk.ledger, service.clock.now())
     async with service if service.worker is None else nullcontext():
-        try:
-            yield
-        finally:
-            offer.closing.begin()
+        with metrics_served(offer.metrics, offer.settings):
+            try:
+                yield
+            finally:
+                offer.closing.begin()

@@ -11,12 +11,13 @@ from datetime import datetime
 from hmac import compare_digest
 from typing import TYPE_CHECKING
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from statewright.errors import Forbidden, TooManyRequests, Unauthorized
 from statewright.runs import DEFAULT_WORKSPACE, ApiKey, Ledger
 from statewright.server.offer import Offer, offer_of
-from statewright.service.keys import check_scope
+from statewright.service.keys import METRICS, check_scope
 
 if TYPE_CHECKING:
     from statewright.service import Service
@@ -50,6 +51,8 @@ async def admit(request: Request, scope: str) -> Caller:
     if scope == ADMIN:
         _check_admin(request, offer)
         return Caller(offer, DEFAULT_WORKSPACE)
+    if scope == METRICS and _may_read_metrics_without_key(request, offer):
+        return Caller(offer, DEFAULT_WORKSPACE)
     if offer.settings.auth == "none":
         return Caller(offer, DEFAULT_WORKSPACE)
     key = await offer.keys.find(_given_key(request), offer.service.clock.now())
@@ -60,6 +63,18 @@ async def admit(request: Request, scope: str) -> Caller:
 
 ADMIN = "admin-token"
 """The scope of what needs the token of the operator."""
+
+
+def _may_read_metrics_without_key(request: Request, offer: Offer) -> bool:
+    """Return True where no key is needed for them, and for the operator. Raises HTTPException where there are none."""
+    access = offer.settings.metrics_access
+    if access == "off":
+        raise HTTPException(404)
+    if access == "open":
+        return True
+    expected = offer.settings.admin_token
+    given = request.headers.get("x-admin-token")
+    return expected is not None and given is not None and compare_digest(given.encode(), expected.encode())
 
 
 def _given_key(request: Request) -> str:

@@ -29,6 +29,8 @@ from statewright.errors import (
     SerdeError,
     ServiceError,
     StatewrightError,
+    StorageFull,
+    StorageLocked,
     StorageUnavailable,
     ThreadBusy,
     TooManyRequests,
@@ -60,6 +62,14 @@ _CODES: Final[Mapping[int, str]] = {
     405: "METHOD_NOT_ALLOWED",
     413: "PAYLOAD_TOO_LARGE",
 }
+_CANNOT_SERVE: Final = "The request cannot be served now."
+_REASONS: Final[Mapping[type[StatewrightError], str]] = {
+    StorageFull: "The database has no room left, and nothing was saved.",
+    StorageLocked: "The database is busy, and nothing was saved.",
+    StorageUnavailable: "The database cannot be used now, and nothing was saved.",
+    GraphDrained: "The server is stopping.",
+}
+"""What a caller is told of faults of the machine: the first that fits."""
 RETRY_AFTER: Final = 1
 """Seconds after which what cannot be served now is worth another try."""
 
@@ -77,6 +87,8 @@ def answer_to(error: BaseException, request_id: str = "") -> Json:
         return refusal(error.status, error.api_code, str(error), error.details, headers=_headers(error))
     for kind, status, code in _MAPPED:
         if isinstance(error, kind):
+            if status >= 500:
+                return _unavailable(error, status, code, request_id)
             return refusal(status, code, str(error), _details(error), headers=_headers(error))
     logger.error("A request failed, and the fault is ours: %s", request_id, exc_info=error)
     return unexpected(request_id)
@@ -90,6 +102,14 @@ def unexpected(request_id: str) -> Json:
         f"The request failed, and the fault is not yours. The log has more under {request_id!r}.",
         {"requestId": request_id},
     )
+
+
+def _unavailable(error: StatewrightError, status: int, code: str, request_id: str) -> Json:
+    """Return the answer to a fault of the machine. The log has the message, which names its files."""
+    logger.warning("A request cannot be served now: %s: %s", request_id, error)
+    message = next((told for kind, told in _REASONS.items() if isinstance(error, kind)), _CANNOT_SERVE)
+    details = {**_details(error), "requestId": request_id}
+    return refusal(status, code, f"{message} Try again later.", details, headers=_headers(error))
 
 
 def _headers(error: StatewrightError) -> dict[str, str] | None:

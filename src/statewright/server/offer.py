@@ -13,6 +13,8 @@ from starlette.requests import Request
 from statewright.server.event_bytes import EventBytes
 from statewright.server.settings import ServerSettings
 from statewright.server.start_limits import StartLimits
+from statewright.server.streams import Streams
+from statewright.server.write_probe import WriteProbe
 from statewright.service.keys import KeyRing
 from statewright.service.rates import RateLimiter
 from statewright.service.webhooks import DEFAULT_SETTINGS, WebhookSettings
@@ -72,10 +74,15 @@ class Offer:
     limits: StartLimits = field(init=False)
     closing: Closing = field(default_factory=Closing)
     event_bytes: EventBytes = field(default_factory=EventBytes)
+    streams: Streams = field(init=False)
+    writes: WriteProbe = field(init=False)
 
     def __post_init__(self) -> None:
         self.keys = KeyRing(self.service.desk.ledger)
-        self.limits = StartLimits(self.service.desk.ledger, self.rates)
+        ledger = self.service.desk.ledger
+        self.limits = StartLimits(ledger, self.rates)
+        self.streams = Streams(ledger, self.service.clock.now, self.settings.max_streams)
+        self.writes = WriteProbe(ledger, self.service.clock.now)
 
 
 def offer_of(request: Request) -> Offer:

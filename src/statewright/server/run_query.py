@@ -10,6 +10,7 @@ from statewright.errors import InvalidRequest, suggestion
 from statewright.runs import RunStatus
 from statewright.server.models.base import Instant
 from statewright.service import RunFilter
+from statewright.service.records import MOST_LABELS
 
 METADATA: Final[list[dict[str, Any]]] = [
     {
@@ -31,7 +32,7 @@ Statuses = Annotated[
         json_schema_extra={"items": {"type": "string", "enum": _STATUSES}},
     ),
 ]
-Tags = Annotated[list[str] | None, Query(description="All of them.", alias="tag")]
+Tags = Annotated[list[str] | None, Query(description="All of them.", alias="tag", max_length=MOST_LABELS)]
 
 
 async def _run_query(

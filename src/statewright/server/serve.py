@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 
+from statewright.server.connections import protocol_for
 from statewright.server.offer import Offer
 from statewright.server.settings import ServerSettings
 
@@ -47,6 +48,8 @@ def server_of(app: FastAPI, settings: ServerSettings | None = None) -> uvicorn.S
         log_config=None,
         access_log=False,
         server_header=False,
+        http=protocol_for(chosen),
+        timeout_keep_alive=chosen.keep_alive,  # pyright: ignore[reportArgumentType]  # it is given to call_later
         timeout_graceful_shutdown=max(1, round(chosen.drain_timeout)),
     )
     return _Server(config, offer)

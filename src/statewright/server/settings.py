@@ -10,6 +10,7 @@ from typing import Final, Literal, get_args
 from statewright.errors import InvalidConfig, suggestion
 
 Auth = Literal["keys", "none"]
+MetricsAccess = Literal["open", "keys", "off"]
 MIB: Final = 1024 * 1024
 """Bytes."""
 
@@ -35,6 +36,24 @@ class ServerSettings:
     """After so many seconds without an event, a stream says that it is alive."""
     drain_timeout: float = 30.0
     """Seconds that requests have to end when the server stops."""
+    metrics: MetricsAccess | None = None
+    """Who may read `/metrics`, which names the graphs of all workspaces: everybody (`open`), keys with the scope
+    `metrics:read` and the operator (`keys`), or nobody (`off`). None is `open` on loopback, and `keys` elsewhere."""
+    metrics_port: int | None = None
+    """A port of its own for `/metrics`, where no key is asked for; none if it is None."""
+    metrics_host: str = "127.0.0.1"
+    """Where that port listens."""
+    keep_alive: float = 75.0
+    """Seconds that an idle connection is kept open for the next request. Clients that keep connections for longer than
+    the server see some of their requests fail: httpx keeps them for 5 seconds, most proxies for 60."""
+    read_timeout: float = 30.0
+    """Seconds that a client has to send the head of a request, and again to send its body."""
+    write_timeout: float = 60.0
+    """Seconds after which a connection is cut whose client takes nothing of what it is sent."""
+    max_connections: int = 5000
+    """Connections that are open at once; more are refused with 503."""
+    max_streams: int = 1000
+    """Event streams that one workspace may read at once; more are refused with 429."""
 
     def __post_init__(self) -> None:
         if self.auth not in get_args(Auth):
@@ -45,10 +64,24 @@ class ServerSettings:
                 f"Bind to 127.0.0.1, or ask for keys: auth='keys'."
             )
         self._check_origins()
+        if self.metrics is not None and self.metrics not in get_args(MetricsAccess):
+            known = get_args(MetricsAccess)
+            raise InvalidConfig(f"metrics={self.metrics!r}: " + suggestion(str(self.metrics), known, noun="Known"))
+        self._check_limits()
         if self.max_body < 1 or self.heartbeat <= 0 or self.drain_timeout < 0:
             raise InvalidConfig("max_body and heartbeat must be above zero, and drain_timeout not below it.")
         if self.admin_token is not None and len(self.admin_token) < 16:
             raise InvalidConfig("admin_token has fewer than 16 signs, and could be guessed. Draw a longer one.")
+
+    @property
+    def metrics_access(self) -> MetricsAccess:
+        """Who may read `/metrics`, as it is set or follows from the host."""
+        return self.metrics or ("open" if is_loopback(self.host) else "keys")
+
+    def _check_limits(self) -> None:
+        for name in ("keep_alive", "read_timeout", "write_timeout", "max_connections", "max_streams"):
+            if getattr(self, name) <= 0:
+                raise InvalidConfig(f"{name} is {getattr(self, name)}. Give a number above zero.")
 
     def _check_origins(self) -> None:
         for origin in self.cors_origins:

@@ -2,7 +2,8 @@
 
 Each event is `event`, one line of `data` and `id`, in this order. What is ready goes out in one piece, and a reader who
 is slower than the run holds back its own stream, not the memory of the server. The stream ends when its source does,
-when the reader goes away, and when the server is about to stop; a reader that comes back says what it saw last.
+when the reader goes away, when its key is revoked, and when the server is about to stop; a reader that comes back says
+what it saw last.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from statewright.runs import RunEvent
-from statewright.server.offer import Offer
+from statewright.server.auth import Caller
 from statewright.service import LiveEvent
 
 _HEADERS: Final = {
@@ -33,12 +34,15 @@ class EventStream(Response):
     """Sends events until their source ends, the reader leaves, or the server stops."""
 
     def __init__(
-        self, source: AsyncIterator[RunEvent | LiveEvent], offer: Offer, headers: Mapping[str, str] = {}
+        self, source: AsyncIterator[RunEvent | LiveEvent], caller: Caller, headers: Mapping[str, str] = {}
     ) -> None:
+        """Raises TooManyRequests for a workspace that reads too many streams."""
+        caller.offer.streams.check_room(caller.workspace_id)
         super().__init__(None, 200, {**_HEADERS, **headers})
         del self.headers["content-length"]
         self._source = source
-        self._offer = offer
+        self._caller = caller
+        self._offer = caller.offer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         outlet = _Outlet(self._offer.settings.heartbeat)
@@ -46,7 +50,8 @@ class EventStream(Response):
         forget = self._offer.closing.tell(outlet.end)
         metrics = self._offer.metrics
         try:
-            with metrics.sse_client() if metrics is not None else nullcontext():
+            reading = self._offer.streams.reading(self._caller.workspace_id, self._caller.key, outlet.end)
+            with reading, metrics.sse_client() if metrics is not None else nullcontext():
                 await self._send(outlet, send)
         finally:
             forget()

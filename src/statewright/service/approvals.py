@@ -7,6 +7,7 @@ from typing import Final
 from statewright.errors import DuplicateRecord, InvalidRequest, InvalidTransition, RecordConflict, suggestion
 from statewright.runs import (
     Advance,
+    ApiKey,
     Approval,
     Condition,
     Insert,
@@ -18,6 +19,7 @@ from statewright.runs import (
     where,
 )
 from statewright.runtime.awaiting import answered
+from statewright.service.deciding import check_decider
 from statewright.service.desk import Desk
 from statewright.service.endings import Ending
 from statewright.service.records import Page
@@ -55,12 +57,14 @@ class Approvals:
         *,
         edited_content: Json = None,
         decided_by: str | None = None,
+        key: ApiKey | None = None,
     ) -> Approval:
-        """Decide, once and for all; the run goes on.
+        """Decide, once and for all; the run goes on. `key` is that of the caller, if callers need one.
 
-        Raises InvalidRequest for a decision there is not, and `edited` without content; InvalidTransition if it was
-        decided, or the run does not wait for it any more.
+        Raises Forbidden for a key that may not decide; InvalidRequest for a decision there is not, and `edited` without
+        content; InvalidTransition if it was decided, or the run does not wait for it any more.
         """
+        check_decider(key)
         self._check(decision, edited_content)
         desk = self._desk
         approval = await self.get(workspace_id, approval_id)
@@ -70,14 +74,16 @@ class Approvals:
         run = await desk.records.run(workspace_id, approval.run_id)
         now = desk.now()
         content = edited_content if decision == "edited" else approval.content
-        answer = {"decision": decision, "content": content, "decidedBy": decided_by}
+        who = {"decidedBy": decided_by, "decidedByKey": key.id if key is not None else None}
+        answer = {"decision": decision, "content": content, **who}
         decided = {
             "decision": decision,
             "decided_by": decided_by,
+            "decided_by_key": who["decidedByKey"],
             "decided_at": now,
             "edited_content": edited_content,
         }
-        told = {"approvalId": approval.id, "decision": decision, "decidedBy": decided_by}
+        told = {"approvalId": approval.id, "decision": decision, **who}
         event = NewEvent("APPROVAL_DECIDED", {"stepName": approval.step_name, **told}, approval.step_id)
         changes = [
             Update(Approval, approval.id, decided, where(decision=None)),

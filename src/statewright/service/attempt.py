@@ -111,6 +111,7 @@ class RunAttempt:
 
     def __init__(self, run: Run, around: Surroundings) -> None:
         self.run_id = run.id
+        self.claim = run.claim
         self._run = run
         self._around = around
         self._control = RunControl()
@@ -161,7 +162,8 @@ class RunAttempt:
             await self._advance()
         except (RecordConflict, Fenced) as error:
             await self._lost(error)
-        except ThreadBusy:
+        except ThreadBusy:  # perhaps by an attempt of this run whose end could not be saved
+            await self._free_thread([self.run_id])
             await self._put_off(self._around.clock.now() + _LATER)
         except StorageUnavailable:
             logger.exception("Run %s cannot be saved now. It will be tried again.", self.run_id)
@@ -190,7 +192,7 @@ class RunAttempt:
             await answered(self._around.ledger.write(changes))
             self._around.published(changes)
         except StatewrightError:
-            logger.exception("Run %s could not be put off. It is taken over when its worker is gone.", self.run_id)
+            logger.exception("Run %s could not be put off. Its worker looks after it with its next beat.", self.run_id)
 
     async def _advance(self) -> None:
         around, run = self._around, self._run
@@ -202,6 +204,8 @@ class RunAttempt:
         except Exception as error:
             await self._fail(Progress(run, NO_GRAPH), error)
             return
+        if around.meter is not None:
+            around.meter.begins_run(run.id, run.workspace_id)
         given, progress = await self._begun(app)
         if progress is None:
             return

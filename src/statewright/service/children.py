@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from statewright.errors import InvalidRequest, NotFound, suggestion
+from statewright.promise import resolved
 from statewright.runs import Ledger, Run
-from statewright.runtime.saver_calls import resolved
 from statewright.service.desk import Desk
 from statewright.service.plain import as_json
 from statewright.service.progress import Progress

@@ -14,6 +14,7 @@ from statewright.service.attempt import RunAttempt
 from statewright.service.catalog import Catalog
 from statewright.service.hub import Hub
 from statewright.service.records import Records
+from statewright.service.run_watch import RunWatch
 from statewright.service.settings import ServiceSettings
 
 
@@ -27,12 +28,17 @@ class Desk:
     clock: Clock
     settings: ServiceSettings
     hub: Hub = field(default_factory=Hub)
+    watch: RunWatch = field(init=False)
+    """Finds what other processes have made of runs that somebody follows."""
     ring: Callable[[], object] = lambda: None
     """Tells the worker of this process that a run is due."""
     ring_background: Callable[[], object] = lambda: None
     """Tells those who tell webhooks, and do what else is to be done beside runs."""
     attempt_at: Callable[[str], RunAttempt | None] = lambda _: None
     """What this process does with a run at this moment."""
+
+    def __post_init__(self) -> None:
+        self.watch = RunWatch(self.ledger)
 
     @property
     def records(self) -> Records:

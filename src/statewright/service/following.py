@@ -12,8 +12,6 @@ from statewright.runtime.awaiting import answered
 from statewright.service.desk import Desk
 from statewright.service.hub import Hub, Listener, LiveEvent, Told
 
-PATIENCE: Final = 1.0
-"""Seconds after which a log is read again of which nobody has told: another process may advance the run."""
 PART: Final = 500
 """How many events are read at once."""
 _ENDS: Final = frozenset({"WORKFLOW_COMPLETED", "WORKFLOW_FAILED", "WORKFLOW_CANCELLED"})
@@ -26,7 +24,7 @@ async def follow(desk: Desk, run_id: str, after: int, *, live: bool = False) -> 
     With `live` what happens meanwhile and is not kept comes between them.
     """
     last = after
-    with desk.hub.listening(run_id) as listener:
+    with desk.hub.listening(run_id) as listener, desk.watch.watching(run_id, listener):
         events: Sequence[Told] = await _read(desk, run_id, last)
         while True:
             for event in events:
@@ -44,15 +42,18 @@ async def follow(desk: Desk, run_id: str, after: int, *, live: bool = False) -> 
 
 
 async def _next(desk: Desk, run_id: str, last: int, listener: Listener) -> Sequence[Told]:
-    """The next events: as they were told, or read where some were missed."""
-    news = desk.hub.news(listener)
-    if not news:
-        await listener.arrival(PATIENCE)
+    """The next events: as they were told, or read where some were missed; none if the run may have ended."""
+    while True:
         news = desk.hub.news(listener)
-    fresh = [event.seq for event in news if isinstance(event, RunEvent) and event.seq > last]
-    if news and fresh == list(range(last + 1, last + 1 + len(fresh))):
-        return news
-    return await _read(desk, run_id, last)
+        if news:
+            fresh = [event.seq for event in news if isinstance(event, RunEvent) and event.seq > last]
+            if fresh == list(range(last + 1, last + 1 + len(fresh))):
+                return news
+            return await _read(desk, run_id, last)
+        noticed = listener.noticed()
+        if any(seq is None or seq > last for seq in noticed):
+            return await _read(desk, run_id, last)
+        await listener.arrival()
 
 
 async def _read(desk: Desk, run_id: str, after: int) -> Sequence[RunEvent]:
@@ -71,13 +72,14 @@ async def settled(desk: Desk, workspace_id: str, run_id: str, seconds: float) ->
     """
     loop = asyncio.get_running_loop()
     until = loop.time() + seconds
-    with desk.hub.listening(run_id) as listener:
+    with desk.hub.listening(run_id) as listener, desk.watch.watching(run_id, listener):
         while True:
+            listener.noticed()
             run = await desk.records.run(workspace_id, run_id)
             left = until - loop.time()
             if _is_at_rest(run, desk.now()) or left <= 0:
                 return run
-            await until_rest(desk.hub, listener, min(left, PATIENCE))
+            await until_rest(desk.hub, listener, left)
 
 
 def _is_at_rest(run: Run, now: datetime) -> bool:
@@ -88,10 +90,10 @@ def _is_at_rest(run: Run, now: datetime) -> bool:
 
 
 async def until_rest(hub: Hub, listener: Listener, seconds: float) -> None:
-    """Wait until it is told that the run rests, for so many seconds at most."""
+    """Wait until it is told that the run rests or another process has changed it, for so many seconds at most."""
     loop = asyncio.get_running_loop()
     until = loop.time() + seconds
     while (left := until - loop.time()) > 0:
         await listener.arrival(left)
-        if any(event.type in _RESTS for event in hub.news(listener)):
+        if any(event.type in _RESTS for event in hub.news(listener)) or listener.noticed():
             return

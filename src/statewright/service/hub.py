@@ -40,6 +40,18 @@ class Listener:
         self._news = asyncio.Event()
         self._events: list[Told] = []
         self._rung = False
+        self._noticed: list[int | None] = []
+        """Numbers of the last events that a poll has seen; None for a run that has ended or is gone."""
+
+    def notice(self, last_event: int | None) -> None:
+        """Say that the run has changed, perhaps by another process. Called on the listener's own loop."""
+        self._noticed.append(last_event)
+        self._news.set()
+
+    def noticed(self) -> list[int | None]:
+        """What a poll has seen since this was asked last."""
+        noticed, self._noticed = self._noticed, []
+        return noticed
 
     def tell(self, events: Sequence[Told]) -> None:
         """Add news. Called from any thread, with the lock of the hub. Who is far behind misses what is not kept."""
@@ -60,8 +72,8 @@ class Listener:
         self._news.clear()
         return taken
 
-    async def arrival(self, seconds: float) -> None:
-        """Wait for news, for so many seconds at most."""
+    async def arrival(self, seconds: float | None = None) -> None:
+        """Wait for news or a change, for so many seconds at most if a number is given."""
         try:
             async with asyncio.timeout(seconds):
                 await self._news.wait()

@@ -8,6 +8,10 @@ from typing import Protocol
 class Meter(Protocol):
     """Counts and times. `statewright.observe.Metrics` is one."""
 
+    def begins_run(self, run_id: str, workspace_id: str) -> None:
+        """A worker begins with a run of a workspace."""
+        ...
+
     def waited_in_queue(self, seconds: float) -> None:
         """A run was begun with, so long after it was to begin."""
         ...

@@ -14,6 +14,8 @@ from statewright.service.request import RunFilter
 
 R = TypeVar("R", bound=Record)
 LARGEST_PAGE: Final = 100
+MOST_LABELS: Final = 50
+"""Tags and metadata that a filter may name, and tags that a run may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,7 @@ class Records:
 
 
 def conditions_of(workspace_id: str, wanted: RunFilter) -> list[Condition]:
-    """The conditions that runs must meet."""
+    """The conditions that runs must meet. Raises InvalidRequest for too many of them."""
     names = ("graph", "definition_id", "thread_id", "idempotency_key", "parent_id")
     given = {name: getattr(wanted, name) for name in names if getattr(wanted, name) is not None}
     conditions = where(workspace_id=workspace_id, **given)
@@ -72,6 +74,8 @@ def conditions_of(workspace_id: str, wanted: RunFilter) -> list[Condition]:
     if wanted.created_to is not None:
         conditions.append(Condition("created_at", "<", wanted.created_to))
     labels = [("", tag) for tag in wanted.tags] + list(entries_as_text(wanted.metadata).items())
+    if len(labels) > MOST_LABELS:  # each is a subquery, and databases take only so many
+        raise InvalidRequest(f"The filter names {len(labels)} tags and metadata. Give at most {MOST_LABELS}.")
     for name, value in labels:
         conditions.append(Condition("id", "in", Among(RunLabel, "run_id", where(name=name, value=value))))
     return conditions

@@ -18,6 +18,7 @@ from statewright.checkpoint import Checkpointer, InMemorySaver
 from statewright.clock import Clock, SystemClock
 from statewright.errors import DuplicateRecord, NotFound, RecordPresent
 from statewright.runs import (
+    ApiKey,
     Approval,
     Change,
     InMemoryLedger,
@@ -253,14 +254,15 @@ class Service:
             return Started(room, created=False)
         run, changes = await self.starter.prepare(workspace_id, room, self.desk.now())
         worker = self._worker
-        if worker is None or not await self._may_begin(run) or not worker.promise():
+        promise = worker.promise() if worker is not None and await self._may_begin(run) else None
+        if worker is None or promise is None:
             return await self._written(workspace_id, wanted, run, [*guards(run), *changes])
         run, taken = claimed(run, worker.id), None
         try:
             started = await self._written(workspace_id, wanted, run, [Insert(run), *changes[1:]])
             taken = run if started.created else None
         finally:
-            worker.take(taken)
+            worker.take(promise, taken)
         return started
 
     async def _written(self, workspace_id: str, wanted: StartRun, run: Run, changes: Sequence[Change]) -> Started:
@@ -285,12 +287,15 @@ class Service:
     async def start_and_wait(self, workspace_id: str, wanted: StartRun, seconds: float) -> Started:
         """Start a run, and wait until it has ended, waits or is paused; for so many seconds at most."""
         identity = wanted.run_id or self.starter.new_id()
-        with self.hub.listening(identity) as listener:
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        with self.hub.listening(identity) as listener, self.desk.watch.watching(identity, listener):
             started = await self.start(workspace_id, replace(wanted, run_id=identity))
             if not started.created:
                 return Started(await self.wait(workspace_id, started.run.id, seconds), created=False)
             await until_rest(self.hub, listener, seconds)
-        return Started(await self.wait(workspace_id, identity, 0), created=True)
+        # It may have been woken by another change, such as the first step of a run that another process advances.
+        return Started(await self.wait(workspace_id, identity, until - loop.time()), created=True)
 
     async def run(self, workspace_id: str, run_id: str) -> Run:
         return await self.desk.records.run(workspace_id, run_id)
@@ -368,9 +373,11 @@ class Service:
         """See `Signals.send`."""
         return await self._signals.send(workspace_id, run_id, type, payload, key=key, must_wait=must_wait)
 
-    async def answer(self, workspace_id: str, run_id: str, answers: Mapping[str, Json]) -> Run:
+    async def answer(
+        self, workspace_id: str, run_id: str, answers: Mapping[str, Json], *, key: ApiKey | None = None
+    ) -> Run:
         """See `Signals.answer`."""
-        return await self._signals.answer(workspace_id, run_id, answers)
+        return await self._signals.answer(workspace_id, run_id, answers, key=key)
 
     async def cancel(self, workspace_id: str, run_id: str, reason: str | None = None) -> Run:
         """See `Control.cancel`."""
@@ -426,10 +433,11 @@ class Service:
         *,
         edited_content: Json = None,
         decided_by: str | None = None,
+        key: ApiKey | None = None,
     ) -> Approval:
         """See `Approvals.decide`."""
         return await self._approvals.decide(
-            workspace_id, approval_id, decision, edited_content=edited_content, decided_by=decided_by
+            workspace_id, approval_id, decision, edited_content=edited_content, decided_by=decided_by, key=key
         )
 
     async def send_event(self, workspace_id: str, name: str, payload: Json, *, key: str | None = None) -> ReceivedEvent:

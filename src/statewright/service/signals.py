@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from statewright.errors import (
     DuplicateRecord,
@@ -16,12 +16,29 @@ from statewright.errors import (
     suggestion,
 )
 from statewright.ids import draw_checkpoint_id
-from statewright.runs import ENDED, Change, Condition, Insert, Json, Run, RunStatus, Signal, UpdateAll, Wait, where
+from statewright.runs import (
+    ENDED,
+    ApiKey,
+    Change,
+    Condition,
+    Insert,
+    Json,
+    Run,
+    RunStatus,
+    Signal,
+    UpdateAll,
+    Wait,
+    where,
+)
 from statewright.runtime.awaiting import answered
+from statewright.service.deciding import check_answers
 from statewright.service.desk import Desk
+from statewright.service.form import LONGEST_NAME
 from statewright.service.questions import approval_of, unfit
 from statewright.service.starting import size_of
 
+_ANSWER: Final = "answer:"
+"""What the ids of answers begin with."""
 Decide = Callable[..., Awaitable[Any]]
 """See `Approvals.decide`."""
 
@@ -51,6 +68,7 @@ class Signals:
         """
         desk = self._desk
         self._check(kind, payload)
+        check_signal_id(key)
         run = await desk.records.run(workspace_id, run_id)
         if key is not None and await answered(desk.ledger.count(Signal, where(run_id=run_id, key=key))):
             return run
@@ -69,11 +87,14 @@ class Signals:
         desk.ring()
         return await desk.records.run(workspace_id, run_id)
 
-    async def answer(self, workspace_id: str, run_id: str, answers: Mapping[str, Json]) -> Run:
+    async def answer(
+        self, workspace_id: str, run_id: str, answers: Mapping[str, Json], *, key: ApiKey | None = None
+    ) -> Run:
         """Answer questions of a run, by the ids of its waits or interrupts; all of them or none.
 
-        Approvals among them are decided first, one after the other: see `Approvals.decide`.
-        Raises NotFound for a question that is not open, InvalidTransition for a run that does not wait.
+        Approvals among them are decided first, one after the other: see `Approvals.decide`. `key` is that of the
+        caller, if callers need one. Raises Forbidden if it may not decide an approval among them, NotFound for a
+        question that is not open, InvalidTransition for a run that does not wait.
         """
         desk = self._desk
         run = await desk.records.run(workspace_id, run_id)
@@ -85,7 +106,9 @@ class Signals:
         if unknown is not None:
             known = [wait.id for wait in waits]
             raise NotFound(f"Run {run.id} has no open question {unknown!r}. " + suggestion(unknown, known, noun="Open"))
-        answers = await self._decided({by_name[name].id: value for name, value in answers.items()}, workspace_id, waits)
+        check_answers(key, (by_name[name] for name in answers))
+        by_wait = {by_name[name].id: value for name, value in answers.items()}
+        answers = await self._decided(by_wait, workspace_id, waits, key)
         if not answers:
             return await desk.records.run(workspace_id, run_id)
         await self._check_answers(run, {by_name[name].interrupt_id: value for name, value in answers.items()}, waits)
@@ -100,7 +123,9 @@ class Signals:
         desk.ring()
         return await desk.records.run(workspace_id, run_id)
 
-    async def _decided(self, answers: Mapping[str, Json], workspace_id: str, waits: Sequence[Wait]) -> dict[str, Json]:
+    async def _decided(
+        self, answers: Mapping[str, Json], workspace_id: str, waits: Sequence[Wait], key: ApiKey | None
+    ) -> dict[str, Json]:
         """The answers that are left when approvals among them were decided, by the ids of waits."""
         approvals = {wait.id for wait in waits if approval_of(wait) is not None}
         for identity in approvals.intersection(answers):
@@ -115,7 +140,8 @@ class Signals:
                 identity,
                 str(decision.get("decision")),
                 edited_content=decision.get("content") if decision.get("decision") == "edited" else None,
-                decided_by=decision.get("decidedBy"),
+                decided_by=_note(decision.get("decidedBy")),
+                key=key,
             )
         return {name: value for name, value in answers.items() if name not in approvals}
 
@@ -158,6 +184,19 @@ def check_payload(payload: Json, largest: int) -> None:
         raise PayloadTooLarge(f"The payload has {size} bytes, and {largest} are taken at most.")
 
 
+def check_signal_id(signal_id: str | None) -> None:
+    """Raise InvalidRequest for an id under which an answer is kept: the signal would stand in the way of the answer."""
+    if signal_id is not None and signal_id.startswith(_ANSWER):
+        raise InvalidRequest(f"The id of the signal begins with {_ANSWER!r}, as those of answers do. Choose another.")
+
+
+def _note(decided_by: Any) -> str | None:
+    """Return the note of who has decided. Raises InvalidRequest for what cannot be one."""
+    if decided_by is None or (isinstance(decided_by, str) and len(decided_by) <= LONGEST_NAME):
+        return decided_by
+    raise InvalidRequest(f"decidedBy is {decided_by!r:.80}. Give a text of at most {LONGEST_NAME} characters.")
+
+
 def answer_to(wait: Wait, value: Json, now: datetime) -> Signal:
     """The answer to a question, as the inbox keeps it; a second one to the same question is refused."""
     return Signal(
@@ -166,7 +205,7 @@ def answer_to(wait: Wait, value: Json, now: datetime) -> Signal:
         type="",
         interrupt_id=wait.interrupt_id,
         payload=value,
-        key=f"answer:{wait.interrupt_id}",
+        key=f"{_ANSWER}{wait.interrupt_id}",
         created_at=now,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -29,6 +29,7 @@ from statewright.runs import (
 from statewright.runtime.awaiting import answered
 from statewright.service.catalog import Catalog
 from statewright.service.plain import entries_as_text, iso
+from statewright.service.records import MOST_LABELS
 from statewright.service.request import StartRun
 from statewright.service.settings import ServiceSettings
 from statewright.service.versions import Versions, asked
@@ -70,7 +71,8 @@ class Starter:
     def made(
         self, workspace_id: str, wanted: StartRun, definition: StoredDefinition, now: datetime
     ) -> tuple[Run, list[Change]]:
-        """A new run of a version, and the changes that begin it."""
+        """A new run of a version, and the changes that begin it. Raises InvalidRequest for input that cannot be its."""
+        check_input(definition, wanted.input)
         identity = wanted.run_id or self.new_id()
         run = Run(
             id=identity,
@@ -173,6 +175,15 @@ def claimed(run: Run, worker_id: str) -> Run:
     return replace(run, claim=draw_run_id(), worker_id=worker_id, due_at=None)
 
 
+def check_input(definition: StoredDefinition, value: Any) -> None:
+    """Raise InvalidRequest for an input that is not an object, where steps in JSON are to read its fields."""
+    if definition.kind == "steps" and value is not None and not isinstance(value, Mapping):
+        raise InvalidRequest(
+            f"The input of {definition.name!r} is of type {type(value).__name__}. Its steps read fields of it: give an "
+            f"object."
+        )
+
+
 def _labels(run: Run) -> list[Insert]:
     """The tags and metadata of a run, to be found by."""
     pairs = [*(("", tag) for tag in run.tags), *entries_as_text(run.metadata).items()]
@@ -197,6 +208,8 @@ def check_start(wanted: StartRun, settings: ServiceSettings) -> None:
     for name, value in (("idempotencyKey", wanted.idempotency_key), ("threadId", wanted.thread_id)):
         if value is not None and not 1 <= len(value) <= _LONGEST_KEY:
             raise InvalidRequest(f"{name} has {len(value)} signs. Give 1 to {_LONGEST_KEY}.")
+    if len(wanted.tags) > MOST_LABELS:
+        raise InvalidRequest(f"The run was given {len(wanted.tags)} tags. Give at most {MOST_LABELS}.")
     for tag in wanted.tags:
         if not 1 <= len(tag) <= _LONGEST_TAG:
             raise InvalidRequest(f"A tag has {len(tag)} signs. Give 1 to {_LONGEST_TAG}.")

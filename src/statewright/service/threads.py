@@ -13,10 +13,11 @@ from statewright.errors import (
     StatewrightError,
     StorageError,
 )
-from statewright.runs import Condition, Order, Run, RunStatus, where
+from statewright.runs import ApiKey, Condition, Order, Run, RunStatus, where
 from statewright.runtime import CompiledGraph, StateSnapshot
 from statewright.runtime.awaiting import answered
 from statewright.runtime.thread_calls import call_in_thread
+from statewright.service.deciding import check_thread_change
 from statewright.service.desk import Desk
 from statewright.service.plain import as_json, iso
 from statewright.service.versions import Versions, asked
@@ -57,9 +58,19 @@ class Threads:
         return {name: {"before": as_json(one), "after": as_json(other)} for name, (one, other) in found.items()}
 
     async def fork(
-        self, workspace_id: str, thread_id: str, checkpoint_id: str, branch: str | None = None
+        self,
+        workspace_id: str,
+        thread_id: str,
+        checkpoint_id: str,
+        branch: str | None = None,
+        *,
+        key: ApiKey | None = None,
     ) -> dict[str, Any]:
-        """Make a checkpoint the head of a new branch, or of its own again; where the thread stands then."""
+        """Make a checkpoint the head of a new branch, or of its own again; where the thread stands then.
+
+        `key` is that of the caller, if callers need one: see `check_thread_change`.
+        """
+        await self._check_change(workspace_id, thread_id, key)
         app = await self._idle(workspace_id, thread_id)
         config = {"configurable": {"thread_id": thread_id, "checkpoint_id": checkpoint_id}}
         head = await self._called(app.fork, config, branch=branch)
@@ -73,16 +84,24 @@ class Threads:
         *,
         as_node: str | None = None,
         checkpoint_id: str | None = None,
+        key: ApiKey | None = None,
     ) -> dict[str, Any]:
         """Change the state as if a node had answered; where the thread stands then.
 
-        Raises RequestConflict while a run is at work on the thread.
+        `key` is that of the caller, if callers need one: see `check_thread_change`. Raises RequestConflict while a run
+        is at work on the thread.
         """
+        await self._check_change(workspace_id, thread_id, key)
         app = await self._idle(workspace_id, thread_id)
         named = {"thread_id": thread_id, "checkpoint_id": checkpoint_id}
         config = {"configurable": {name: value for name, value in named.items() if value is not None}}
         head = await self._called(app.update_state, config, values, as_node)
         return _shown(await self._called(app.get_state, head))
+
+    async def _check_change(self, workspace_id: str, thread_id: str, key: ApiKey | None) -> None:
+        runs = await self.runs(workspace_id, thread_id)
+        definition = await asked(self._versions.stored(workspace_id, runs[0].definition_id or ""))
+        await check_thread_change(key, self._desk.ledger, runs, definition)
 
     async def runs(self, workspace_id: str, thread_id: str) -> list[Run]:
         """The runs on a thread, the newest first. Raises NotFound if the workspace has none."""

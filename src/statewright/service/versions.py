@@ -10,9 +10,9 @@ from collections.abc import Generator, Sequence
 from typing import Any, TypeVar
 
 from statewright.errors import InvalidRequest, NotFound, suggestion
+from statewright.promise import resolved
 from statewright.runs import Ledger, Order, StoredDefinition, where
 from statewright.runtime.awaiting import answered
-from statewright.runtime.saver_calls import resolved
 from statewright.service.catalog import PROJECT, Catalog
 from statewright.service.request import StartRun
 

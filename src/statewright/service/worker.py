@@ -2,6 +2,10 @@
 
 A worker works on one event loop. What it has at work is bounded; what it may write is guarded by the claim that it has
 on each run. It tells the ledger again and again that it lives. The runs of a worker that has gone are anybody's.
+
+A claim may outlive its attempt: the database could not be written when the attempt ended, or a claim was saved and its
+answer was lost. Nobody else would touch such a run while the worker lives, so with each beat the worker releases what
+it holds and does not work on. Claims that are just being made look the same; they are told apart by `_Claiming`.
 """
 
 from __future__ import annotations
@@ -16,8 +20,9 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from statewright.clock import Clock
-from statewright.errors import RecordConflict
+from statewright.errors import DuplicateRecord, RecordConflict, StatewrightError
 from statewright.ids import draw_run_id
+from statewright.process_identity import host_id, is_process_gone, started_at
 from statewright.runs import (
     Advance,
     Condition,
@@ -34,12 +39,15 @@ from statewright.runs import (
 )
 from statewright.runtime.awaiting import answered
 from statewright.service.attempt import RunAttempt
-from statewright.service.places import is_gone, started_of, this_place
 from statewright.service.settings import ServiceSettings
 
 logger = logging.getLogger("statewright.service")
 _AT_WORK: Final = (RunStatus.PENDING, RunStatus.RUNNING, RunStatus.WAITING)
 Attempting = Callable[[Run], RunAttempt]
+
+
+class _Claiming:
+    """A claim on its way from the ledger to this worker. Compared by identity."""
 
 
 class RunWorker:
@@ -58,6 +66,10 @@ class RunWorker:
         self._promised = 0
         """How many places are kept for runs that are being claimed."""
         self._promising = threading.Lock()
+        self._claiming: set[_Claiming] = set()
+        """Claims under way: what the ledger has of them already may not have come here yet."""
+        self._unattended: dict[tuple[str, str | None], frozenset[_Claiming]] = {}
+        """Runs, by id and claim, that had no attempt at the last beat, each with the claims that were under way."""
         self._takes_no_more = asyncio.Event()
         self._is_known = False
         """Whether others know that it is there."""
@@ -78,18 +90,21 @@ class RunWorker:
     def _room(self) -> int:
         return self._settings.capacity - len(self._at_work) - len(self._given) - self._promised
 
-    def promise(self) -> bool:
-        """Keep a place for a run that is about to be claimed for this worker; False if there is none."""
+    def promise(self) -> _Claiming | None:
+        """Keep a place for a run that is about to be claimed for this worker; None if there is none."""
         with self._promising:
             if not self.has_room:
-                return False
+                return None
             self._promised += 1
-            return True
+            promise = _Claiming()
+            self._claiming.add(promise)
+            return promise
 
-    def take(self, run: Run | None) -> None:
-        """Begin with a run for which there was a promise; None gives the place back."""
+    def take(self, promise: _Claiming, run: Run | None) -> None:
+        """Begin with the run for which there was a promise; None gives the place back."""
         with self._promising:
             self._promised -= 1
+            self._claiming.discard(promise)
             if run is not None:
                 self._given.append(run)
         self.ring()
@@ -117,7 +132,7 @@ class RunWorker:
         """Take runs and advance them until `drain` is called."""
         self._loop = asyncio.get_running_loop()
         try:
-            await self._register()
+            await self._become_known()
             beat = asyncio.create_task(self._beat())
             try:
                 await self._take_runs()
@@ -135,20 +150,24 @@ class RunWorker:
             await self._rest()
 
     def _begin_given(self) -> None:
-        given, self._given = self._given, []
+        with self._promising:  # a run that is added while the list is replaced would be lost
+            given, self._given = self._given, []
         for run in given:
             self._begin(run)
 
     async def _take_due(self) -> None:
         while self._room > 0 and not self._draining:
+            claiming = _Claiming()
             with self._promising:  # until they are at work
                 wanted = min(self._room, max(1, self._room // 2), 50)  # runs that are started now find room too
                 self._promised += wanted
+                self._claiming.add(claiming)
             runs = await self._claimed(wanted) if wanted > 0 else ()
             for run in runs:
                 self._begin(run)
             with self._promising:
                 self._promised -= wanted
+                self._claiming.discard(claiming)
             if not runs:
                 return
 
@@ -198,18 +217,33 @@ class RunWorker:
 
     # -- living
 
+    async def _become_known(self) -> None:
+        """Register, as often as it takes: without its record nobody would take over from this worker."""
+        while not self._draining:
+            self._bell.clear()
+            try:
+                await self._register()
+            except Exception:
+                logger.exception("The worker could not say that it is there. It tries again.")
+            else:
+                return
+            timer = self._clock.call_later(self._settings.look_every, self.ring)
+            await self._bell.wait()  # drain() rings it too
+            timer.cancel()
+
     async def _register(self) -> None:
         now, pid = self._clock.now(), os.getpid()
         record = Worker(
             id=self.id,
-            place=this_place(),
+            place=host_id(),
             pid=pid,
-            process_started=started_of(pid) or "",
+            process_started=started_at(pid) or "",
             capacity=self._settings.capacity,
             until=now + timedelta(seconds=self._settings.lease),
             started_at=now,
         )
-        await answered(self._ledger.write([Insert(record)]))
+        with suppress(DuplicateRecord):  # it was written before, and the answer was lost: the next beat prolongs it
+            await answered(self._ledger.write([Insert(record)]))
         self._is_known = True
         await self._inherit(now)
 
@@ -218,15 +252,19 @@ class RunWorker:
         while True:
             await self._pause(self._settings.lease / 3)
             try:
-                now = self._clock.now()
-                until = now + timedelta(seconds=self._settings.lease)
-                await answered(self._ledger.write([Update(Worker, self.id, {"until": until})]))
-                await self._inherit(now)
+                await self._prolong()
+                await self._inherit(self._clock.now())
                 await self._look_after_own()
-            except RecordConflict:  # it was held for gone: its runs have other claims, and it is a new worker now
-                await self._register()
+                await self._release_unattended()
             except Exception:
                 logger.exception("The worker could not say that it lives. It tries again.")
+
+    async def _prolong(self) -> None:
+        until = self._clock.now() + timedelta(seconds=self._settings.lease)
+        try:
+            await answered(self._ledger.write([Update(Worker, self.id, {"until": until})]))
+        except RecordConflict:  # it was held for gone: its runs have other claims, and it is a new worker now
+            await self._register()
 
     async def _pause(self, seconds: float) -> None:
         passed = asyncio.Event()
@@ -244,7 +282,9 @@ class RunWorker:
         # After that: a worker that comes in between is known, and has what it has by right.
         workers = await answered(self._ledger.find(Worker))
         for worker in workers:
-            if worker.id != self.id and (worker.until <= now or is_gone(worker)):
+            if worker.id != self.id and (
+                worker.until <= now or is_process_gone(worker.place, worker.pid, worker.process_started)
+            ):
                 await self._release_all(worker.id, now)
                 await self._forget(worker)
         known = {self.id, *(worker.id for worker in workers)}
@@ -255,16 +295,18 @@ class RunWorker:
     async def _release_all(self, worker_id: str, now: datetime) -> None:
         orphans = await answered(self._ledger.find(Run, _claimed_by(worker_id)))
         for run in orphans:
-            values: dict[str, Any] = {"claim": None, "worker_id": None, "due_at": now}
-            events = [NewEvent("WORKFLOW_RESUMED", {"reason": "worker lost"})] if run.begun else []
-            guard = [Condition("version", "=", run.version)]
-            try:
-                await answered(self._ledger.write([Advance(run.id, now, values, events, guard)]))
-            except RecordConflict:  # it has written meanwhile: then it was not gone, or somebody else was quicker
-                continue
+            await self._release(run, now, "worker lost")
         if orphans:
             logger.warning("Worker %s has gone: %d of its runs go on elsewhere.", worker_id, len(orphans))
             self._bell.set()
+
+    async def _release(self, run: Run, now: datetime, reason: str) -> None:
+        """Let a run go on with whoever claims it next, unless it has moved since it was read."""
+        values: dict[str, Any] = {"claim": None, "worker_id": None, "due_at": now}
+        events = [NewEvent("WORKFLOW_RESUMED", {"reason": reason})] if run.begun else []
+        guard = [Condition("version", "=", run.version), Condition("claim", "=", run.claim)]
+        with suppress(RecordConflict):  # its holder has written meanwhile, or somebody else was quicker
+            await answered(self._ledger.write([Advance(run.id, now, values, events, guard)]))
 
     async def _forget(self, worker: Worker) -> None:
         if not await answered(self._ledger.count(Run, _claimed_by(worker.id))):
@@ -279,6 +321,28 @@ class RunWorker:
             found = {run.id: run for run in await answered(self._ledger.find(Run, [Condition("id", "in", ids)]))}
             for one in attempts[start : start + 200]:
                 one.compare(found.get(one.run_id))
+
+    async def _release_unattended(self) -> None:
+        """Release the runs that this worker has claimed and does not work on.
+
+        A claim that was under way when such a run was seen may be the run's own: then it is looked at once more.
+        """
+        claimed = await answered(self._ledger.find(Run, _claimed_by(self.id)))
+        with self._promising:
+            attended = {run.claim for run in self._given}
+            attended |= {attempt.claim for attempt in self._at_work.values()}
+            claiming = frozenset(self._claiming)
+        seen, self._unattended = self._unattended, {}
+        for run in claimed:
+            if run.claim in attended:
+                continue
+            pending = seen.get((run.id, run.claim), claiming) & claiming
+            if pending:
+                self._unattended[run.id, run.claim] = pending
+            else:
+                logger.warning("Run %s was claimed by this worker, which does not work on it: released.", run.id)
+                await self._release(run, self._clock.now(), "storage failure")
+                self._bell.set()
 
     # -- ending
 
@@ -296,7 +360,10 @@ class RunWorker:
                 self._at_work[task].abandon()
             if late:
                 await asyncio.wait(late, timeout=5)
-        await answered(self._ledger.write([Delete(Worker, where(id=self.id))]))
+        try:
+            await answered(self._ledger.write([Delete(Worker, where(id=self.id))]))
+        except StatewrightError:  # then it counts as gone when its lease is over, and everything else ends in order
+            logger.exception("The worker could not say that it leaves.")
 
 
 def _claimed_by(worker_id: str) -> list[Condition]:

@@ -12,6 +12,7 @@ from statewright.state.update import IdSource, UnknownKeys, UpdateReader, Writes
 from statewright.state.validate import (
     FieldCheck,
     SchemaChecks,
+    check_schema,
     check_value,
     constrained_annotations,
     modern_typeddict,
@@ -35,6 +36,7 @@ __all__ = [
     "UpdateReader",
     "Writes",
     "add_messages",
+    "check_schema",
     "check_value",
     "constrained_annotations",
     "context_json_schema",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from statewright.channels import Messages
 from statewright.state.fields import Field
@@ -53,7 +53,9 @@ def _hint(field: Field) -> Any:
 
 
 def hint_json_schema(hint: Any) -> dict[str, Any]:
-    """The JSON Schema of a type; classes that have none are shown as anything."""
+    """The JSON Schema of a type, or of what is one already; classes that have none are shown as anything."""
+    if isinstance(hint, Mapping):
+        return dict(cast("Mapping[str, Any]", hint))
     return type_adapter(hint).json_schema(schema_generator=_tolerant())
 
 

@@ -16,6 +16,7 @@ from typing import Any, Literal, cast
 from statewright.channels import AnyValue, Append, LastValue, Overwrite
 from statewright.errors import InvalidUpdateError
 from statewright.state.fields import Field
+from statewright.state.json_document import check_json_value, json_schema_validator
 from statewright.state.schema import SchemaKind, StateSchema
 
 Glance = Callable[[Any], bool]
@@ -53,8 +54,27 @@ class FieldCheck:
 
 
 def check_value(what: str, hint: Any, value: Any) -> Any:
-    """The value, converted to `hint` where needed. Raises InvalidUpdateError, which calls it `what`."""
+    """The value, converted to `hint` where needed. Raises InvalidUpdateError, which calls it `what`.
+
+    `hint` is a type, or a JSON Schema as a mapping.
+    """
+    if isinstance(hint, Mapping):
+        return check_json_value(what, cast("Mapping[str, Any]", hint), value)
     return FieldCheck(Field(what, hint, LastValue(), None))(value)
+
+
+def check_schema(what: str, schema: Any) -> None:
+    """Raise InvalidUpdateError if nothing can be checked against `schema`; `what` names who gave it."""
+    if isinstance(schema, Mapping):
+        json_schema_validator(what, cast("Mapping[str, Any]", schema))
+    elif schema is not None and glance_for(schema) is None:
+        try:
+            type_adapter(schema)
+        except Exception as error:
+            raise InvalidUpdateError(
+                f"{what} was given schema={schema!r}, which is not a type that values can be checked against. "
+                f"Give a type, or a JSON Schema as a dict."
+            ) from error
 
 
 class SchemaChecks:

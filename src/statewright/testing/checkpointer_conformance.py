@@ -26,8 +26,11 @@ from statewright.checkpoint import (
     SavedCheckpoint,
     Task,
     TaskResult,
+    add_holder,
+    discard_holder,
+    new_owner,
 )
-from statewright.errors import CheckpointConflict, CheckpointNotFound, Fenced, ThreadBusy
+from statewright.errors import CheckpointConflict, CheckpointNotFound, Fenced, JournalConflict, ThreadBusy
 from statewright.events import Log
 from statewright.ids import CheckpointId, InterruptId, draw_checkpoint_id
 from statewright.promise import Answered, comes_later
@@ -210,6 +213,76 @@ class CheckpointerConformance:
         _raises(Fenced, lambda: answer(saver.save_results(LINE, head, Pending(), hold=_hold("first", after=62))))
         _raises(Fenced, lambda: answer(saver.renew("thread", _hold("first", after=62))))
 
+    def test_a_claim_is_refused_if_anything_was_written_after_its_load(self) -> None:
+        """Whatever lies between a load and a claim, the epoch tells of it, though the head may be the same."""
+        for write in (_claim_and_release, _answer_from_outside, _commit_and_release, _revive):
+            self._check_that_a_claim_notices(write)
+
+    def _check_that_a_claim_notices(self, write: Callable[[Checkpointer, CheckpointId], None]) -> None:
+        saver = self.make_saver()
+        head = answer(saver.commit(replace(commit_after(None), hold=_hold("first", claims=True))))
+        answer(saver.renew("thread", _hold("first", seconds=1)))
+        loaded = _loaded(saver)
+        assert loaded.epoch is not None
+        assert loaded.lease is not None
+        assert loaded.lease.owner == "first"
+        write(saver, head)
+
+        claim = _hold("second", after=3600, claims=True)._replace(expected_epoch=loaded.epoch)
+        current = _loaded(saver)
+        _raises(CheckpointConflict, lambda: answer(saver.commit(replace(commit_after(head), hold=claim))))
+        _raises(CheckpointConflict, lambda: answer(saver.save_results(LINE, head, Pending(paused=True), hold=claim)))
+        _raises(CheckpointConflict, lambda: answer(saver.renew("thread", claim)))
+        assert (_loaded(saver), _loaded(saver).epoch) == (current, current.epoch), write
+
+        answer(saver.renew("thread", claim._replace(expected_epoch=current.epoch)))
+        lease = _loaded(saver).lease
+        assert lease is not None
+        assert lease.owner == "second"
+
+    def test_writes_of_the_holder_leave_the_epoch_until_it_lets_go(self) -> None:
+        saver = self.make_saver()
+        head = answer(saver.commit(replace(commit_after(None), hold=_hold("first", claims=True))))
+        epochs = [_loaded(saver).epoch]
+        head = answer(saver.commit(replace(commit_after(head), hold=_hold("first", after=1))))
+        epochs.append(_loaded(saver).epoch)
+        answer(saver.save_results(LINE, head, Pending(paused=True), hold=_hold("first", after=50)))
+        answer(saver.renew("thread", _hold("first", after=100)))
+        epochs.append(_loaded(saver).epoch)
+        assert len(set(epochs)) == 1
+        answer(saver.renew("thread", _hold("first", after=100, seconds=None)))
+        assert _loaded(saver).epoch not in epochs
+
+    def test_the_first_record_of_a_step_stays(self) -> None:
+        saver = self.make_saver()
+        commit = commit_after(None)
+        head, (task,) = answer(saver.commit(commit)), commit.checkpoint.frontier
+        key = (task.id, "charge", 0)
+        first = Pending(journal={key: JournalEntry("args", "receipt 1")})
+        answer(saver.save_results(LINE, head, first))
+        again = Pending(journal={key: JournalEntry("args", "receipt 2")}, paused=True)
+        refused = _raises(JournalConflict, lambda: answer(saver.save_results(LINE, head, again)))
+        assert (refused.name, refused.ordinal) == ("charge", 0)
+        assert _loaded(saver).pending.journal == first.journal
+        assert not _loaded(saver).pending.paused
+        answer(saver.save_results(LINE, head, Pending(journal={(task.id, "charge", 1): JournalEntry("args", "more")})))
+        assert len(_loaded(saver).pending.journal) == 2
+
+    def test_the_lease_of_a_process_that_is_gone_is_not_waited_for(self) -> None:
+        saver = self.make_saver()
+        gone, alive = new_owner("gone"), new_owner("alive")
+        add_holder(gone)
+        add_holder(alive)
+        try:
+            head = answer(saver.commit(replace(commit_after(None), hold=_hold(gone, claims=True))))
+            _raises(ThreadBusy, lambda: answer(saver.renew("thread", _hold(alive, claims=True))))
+            discard_holder(gone)
+            answer(saver.save_results(LINE, head, Pending(paused=True), hold=_hold(alive, claims=True)))
+            _raises(Fenced, lambda: answer(saver.renew("thread", _hold(gone))))
+        finally:
+            discard_holder(gone)
+            discard_holder(alive)
+
     def test_a_holder_can_be_told_what_is_wanted_of_it(self) -> None:
         saver = self.make_saver()
         assert answer(saver.want("thread", "interrupt")) is None
@@ -322,6 +395,25 @@ class CheckpointerConformance:
 
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def _claim_and_release(saver: Checkpointer, head: CheckpointId) -> None:
+    answer(saver.renew("thread", _hold("other", after=10, claims=True)))
+    answer(saver.renew("thread", _hold("other", after=10, seconds=None)))
+
+
+def _answer_from_outside(saver: Checkpointer, head: CheckpointId) -> None:
+    answer(saver.save_results(LINE, head, Pending(paused=True)))
+
+
+def _commit_and_release(saver: Checkpointer, head: CheckpointId) -> None:
+    hold = _hold("other", after=10, seconds=None, claims=True)
+    answer(saver.save_results(LINE, head, Pending(paused=True), hold=hold))
+
+
+def _revive(saver: Checkpointer, head: CheckpointId) -> None:
+    """The holder was frozen past its lease, and writes again before anybody has taken the thread."""
+    answer(saver.save_results(LINE, head, Pending(paused=True), hold=_hold("first", after=10)))
 
 
 def _hold(owner: str, *, after: float = 0.0, seconds: float | None = 60.0, claims: bool = False) -> Hold:

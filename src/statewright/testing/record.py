@@ -33,10 +33,10 @@ from statewright.errors import InternalError, InvalidConfig
 from statewright.events import Event, EventKind
 from statewright.graph import START, ParentCommand
 from statewright.ids import CheckpointId
+from statewright.promise import resolved
 from statewright.runtime import CompiledGraph
 from statewright.runtime.effects import Failure, Outcome, Pause, Rest
 from statewright.runtime.run import Run
-from statewright.runtime.saver_calls import resolved
 from statewright.runtime.saving import saved_form, saved_form_of_result
 from statewright.runtime.scope import current_scope
 from statewright.testing.replay_file import (
@@ -309,7 +309,9 @@ class Recorder:
                 self._names.add_interrupt(question.id, outcome.task.id)
             return Asked(list(outcome.interrupts))
         error = outcome.error
-        return ForParent(error.command) if isinstance(error, ParentCommand) else Failed(error)
+        if isinstance(error, ParentCommand):
+            return ForParent(error.commands[0], list(error.commands[1:]))
+        return Failed(error)
 
     def _journal(self, run: Run, task: Task) -> list[list[Any]]:
         """The steps that a task, and the functions that it called as tasks, have done so far."""
@@ -397,7 +399,8 @@ def _counted(opened: _Open, rest: Rest, saved: SavedCheckpoint | None) -> set[st
     saved. What still ran then may have been told of, but nobody waited for it."""
     told = opened.told
     failed = {one for one, outcome in told.items() if isinstance(outcome, Failure) and outcome.error is rest.error}
-    if not any(isinstance(outcome, Failure) for outcome in told.values()) and rest.status != "cancelled":
+    failures = (outcome for outcome in told.values() if isinstance(outcome, Failure) and not outcome.leaves)
+    if next(failures, None) is None and rest.status != "cancelled":
         return set(told)
     known = saved.pending if saved is not None else Pending()
     return failed | (told.keys() & (known.landed.keys() | known.interrupts.keys()))

@@ -52,19 +52,28 @@ from statewright.clock import as_seconds
 from statewright.errors import BudgetExceeded, UnknownTarget, suggestion
 from statewright.events import Event
 from statewright.fingerprint import fingerprint
-from statewright.graph import Command, Memory, NodeError, ParentCommand, Send
+from statewright.graph import Memory, NodeError, ParentCommand, Send
 from statewright.runtime import CompiledGraph, RunControl
-from statewright.runtime.attempt import ask, begin, checked_targets, routing_view, settle, take_choices, written
+from statewright.runtime.attempt import (
+    answer_of_child,
+    ask,
+    begin,
+    checked_targets,
+    routing_view,
+    settle,
+    take_choices,
+    written,
+)
 from statewright.runtime.config import OnUnfinished, Settings
 from statewright.runtime.effects import Effect, Failure, Outcome, Pause, Rest, RunTasks
 from statewright.runtime.interrupt import ChildCommand, Paused
+from statewright.runtime.lifecycle import run_to_rest
 from statewright.runtime.private_loop import run_privately
 from statewright.runtime.program import HANDLER_SUFFIX, NodeProgram, Program, is_handed_over
 from statewright.runtime.run import Run
 from statewright.runtime.saver_calls import perform_effect
 from statewright.runtime.saving import saved_form
 from statewright.runtime.scope import Scope, enter_scope, leave_scope
-from statewright.runtime.start import run_to_rest
 from statewright.runtime.subgraph import Pairs, call_line, call_namespace, shared, subgraph_calls
 from statewright.runtime.subgraph_state import subgraphs_of
 from statewright.runtime.watch import Watch
@@ -484,7 +493,7 @@ class _Line:
         if isinstance(recorded, Failed):
             return Failure(task, recorded.error)
         if isinstance(recorded, ForParent):
-            return Failure(task, ParentCommand(recorded.command))
+            return Failure(task, ParentCommand(recorded.command, *recorded.more))
         self._check_fields(where, recorded)
         plain: Any = recorded.writes
         writes: Any = cast(Any, plain) if isinstance(plain, dict) else [tuple(pair) for pair in plain]
@@ -567,7 +576,7 @@ class _Line:
             try:
                 answer: Any = play(begin(scope, node, task, checkpoint))
             except ChildCommand as signal:
-                answer = Command[Any](update=signal.command.update, goto=signal.command.goto)
+                answer = answer_of_child(scope, node, task, signal)
             result = written(scope, node, task, answer)
             if not result.goto:
                 self._route(where, scope, node, result, [])
@@ -696,7 +705,9 @@ class _Callee:
         if rest is None:
             raise _Abandoned
         if rest.error is not None:
-            raise ChildCommand(rest.error.command) if isinstance(rest.error, ParentCommand) else rest.error
+            if isinstance(rest.error, ParentCommand):
+                raise ChildCommand(*rest.error.commands, nodes=rest.error.nodes)
+            raise rest.error
         if rest.status in ("waiting", "paused"):
             raise Paused(*rest.interrupts)
         return graph.program.output(rest.checkpoint.values), rest.checkpoint.reported
@@ -738,7 +749,9 @@ def _as_recorded(outcome: Outcome) -> Landed | Asked | Failed | ForParent:
     if isinstance(outcome, Pause):
         return Asked(list(outcome.interrupts))
     error = outcome.error
-    return ForParent(error.command) if isinstance(error, ParentCommand) else Failed(error)
+    if isinstance(error, ParentCommand):
+        return ForParent(error.commands[0], list(error.commands[1:]))
+    return Failed(error)
 
 
 def _told(recorded: Any) -> Any:
@@ -748,7 +761,8 @@ def _told(recorded: Any) -> Any:
     if isinstance(recorded, Failed):
         return ["raised", *told_error(recorded.error)]
     if isinstance(recorded, ForParent):
-        return ["Command for the parent", recorded.command.update, list(recorded.command.targets)]
+        commands = [recorded.command, *recorded.more]
+        return ["Command for the parent", *([one.update, list(one.targets)] for one in commands)]
     return ["answered", dict(_pairs(recorded.writes))] if isinstance(recorded, Landed) else ["stopped"]
 
 

@@ -85,6 +85,8 @@ class ForParent:
     """The task answered a Command for the graph that called its own."""
 
     command: Command[Any]
+    more: list[Command[Any]] = field(default_factory=list["Command[Any]"])
+    """Those that it answered besides."""
 
 
 Recorded = Landed | Asked | Failed | ForParent | None

@@ -13,7 +13,7 @@ from statewright.testing.clock import FakeClock
 
 HOUSEKEEPING: Final = frozenset(
     {
-        "statewright.runtime.turns",
+        "statewright.runtime.thread_queue",
         "statewright.service.background",
         "statewright.service.worker",
         "statewright.storage.sqlite.store",

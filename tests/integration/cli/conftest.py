@@ -16,7 +16,7 @@ import pytest
 from tests.provider_server import ProviderServer
 
 COMMAND = [sys.executable, "-m", "statewright"]
-PATIENCE = 30.0
+PATIENCE = 60.0
 """Seconds for what takes a moment."""
 
 

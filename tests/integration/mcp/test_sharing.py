@@ -6,7 +6,6 @@ import asyncio
 import gc
 import os
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypedDict
@@ -46,14 +45,12 @@ def test_fifty_that_race_to_be_first_connect_once(tmp_path: Path) -> None:
 
 
 def test_fifty_calls_at_a_time_run_side_by_side() -> None:
-    async def run(tools: McpTools) -> float:
-        nap = {tool.remote_name: tool for tool in await tools.tools()}["nap"]
-        began = time.monotonic()
-        await asyncio.gather(*(nap.call({"seconds": 0.5}, context=NOTHING) for _ in range(50)))
-        return time.monotonic() - began
+    async def run(tools: McpTools) -> list[object]:
+        meet = {tool.remote_name: tool for tool in await tools.tools()}["meet"]
+        return await asyncio.gather(*(meet.call({"count": 50}, context=NOTHING) for _ in range(50)))
 
     with McpTools([everything()]) as tools:
-        assert asyncio.run(run(tools)) < 5
+        assert asyncio.run(run(tools)) == [{"result": 50}] * 50
 
 
 def test_three_event_loops_share_a_connection(tmp_path: Path) -> None:
@@ -108,17 +105,21 @@ def test_a_call_that_is_cancelled_is_cancelled_at_the_server(tmp_path: Path) -> 
         assert call(by_name(tools)["add"], a=1, b=1) == {"result": 2}
 
 
-def test_one_that_is_cancelled_while_connecting_leaves_the_others_waiting() -> None:
+def test_one_that_is_cancelled_while_connecting_leaves_the_others_waiting(tmp_path: Path) -> None:
+    log, go = tmp_path / "starts", tmp_path / "go"
+
     async def run(tools: McpTools) -> int:
         first = asyncio.create_task(tools.tools())
         second = asyncio.create_task(tools.tools())
-        await asyncio.sleep(0.1)
+        while not log.exists():
+            await asyncio.sleep(0.01)
         first.cancel()
         with pytest.raises(asyncio.CancelledError):
             await first
+        go.touch()
         return len(await second)
 
-    with McpTools([everything("--sleep", "0.5")]) as tools:
+    with McpTools([everything("--wait", str(go), env={"STARTS": str(log)})]) as tools:
         assert asyncio.run(run(tools)) > 10
 
 
@@ -177,19 +178,21 @@ def test_what_is_closed_says_so() -> None:
         tools.load()
 
 
-def test_closing_while_it_connects_ends_the_program() -> None:
+def test_closing_while_it_connects_ends_the_program(tmp_path: Path) -> None:
+    log = tmp_path / "starts"
+
     async def run() -> None:
-        tools = McpTools([everything("--sleep", "5")])
+        tools = McpTools([everything("--wait", str(tmp_path / "never"), env={"STARTS": str(log)})])
         listing = asyncio.create_task(tools.tools())
-        await asyncio.sleep(0.3)
+        while not log.exists():
+            await asyncio.sleep(0.01)
         async with tools:
             pass
         with pytest.raises(ToolError, match=r"was closed before it was connected"):
             await listing
 
-    began = time.monotonic()
     asyncio.run(run())
-    assert time.monotonic() - began < 5
+    assert eventually(lambda: not is_alive(int(log.read_text(encoding="utf-8"))))
 
 
 def test_servers_that_cannot_be_used_are_all_told_of() -> None:

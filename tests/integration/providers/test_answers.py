@@ -254,8 +254,8 @@ def test_a_first_piece_is_there_before_the_last(streaming: Asking) -> None:
             if isinstance(event, TextDelta):
                 await asyncio.sleep(0.02)  # some libraries close nothing between two pieces
                 await stream.aclose()  # type: ignore[attr-defined]
-                return await asyncio.to_thread(streaming.server.requests[0].left.wait, 5)
+                return await asyncio.to_thread(streaming.server.requests[0].left.wait, 60)
         return False
 
-    streaming.server.script([Answer("one two three", calls=[Call("add", {"a": 1})], pause=0.2)])
+    streaming.server.script([Answer("word " * 300, calls=[Call("add", {"a": 1})], pause=0.2)])
     assert streaming.run(first())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import time
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any
@@ -132,34 +131,30 @@ def test_an_error_with_a_page(ask: Asking) -> None:
 def test_answers_that_take_too_long(ask: Asking, by: str) -> None:
     if by == "connection":
         ask.model = ask.connect(timeout=0.1)
-    started = time.monotonic()
-    error = failed(ask, Answer("late", delay=5), **({"timeout": 0.1} if by == "request" else {}))
+    error = failed(ask, Answer("late", delay=60), **({"timeout": 0.1} if by == "request" else {}))
     assert type(error) is ModelUnavailable
     assert "0.1 seconds" in str(error)
-    assert time.monotonic() - started < 3
 
 
 def test_streams_that_take_too_long(streaming: Asking) -> None:
     error = failed(streaming, Answer("one two three", calls=[], reasoning="hm", pause=0.2), timeout=0.3)
     assert "0.3 seconds" in str(error)
-    assert streaming.server.requests[0].left.wait(5)
+    assert all(request.left.wait(60) for request in streaming.server.requests)
 
 
-@pytest.mark.parametrize("reply", [Answer("late", delay=5), Answer("late and later", reasoning="hm", pause=0.3)])
+@pytest.mark.parametrize("reply", [Answer("late", delay=60), Answer("late " * 300, reasoning="hm", pause=0.3)])
 def test_a_cancelled_call_gives_up_its_connection(ask: Asking, reply: Reply) -> None:
-    async def cancelled() -> float:
+    async def cancelled() -> None:
         call = asyncio.create_task(ask.answer(ModelRequest([Message("hi")])))
         while not ask.server.requests:
             await asyncio.sleep(0.005)
         await asyncio.sleep(0.05)
-        started = time.monotonic()
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
-        assert await asyncio.to_thread(ask.server.requests[0].left.wait, 5)
-        return time.monotonic() - started
+        assert await asyncio.to_thread(ask.server.requests[0].left.wait, 60)
 
     if isinstance(reply, Answer) and reply.pause and ask.way == "whole":
-        reply = Answer("late", delay=5)
+        reply = Answer("late", delay=60)
     ask.server.script([reply])
-    assert ask.run(cancelled()) < 1
+    ask.run(cancelled())

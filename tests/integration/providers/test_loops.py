@@ -40,7 +40,7 @@ def streaming(server: ProviderServer, provider: str) -> Asking:
 
 def closed(server: ProviderServer) -> bool:
     """Whether no connection is open, after a moment at most."""
-    for _ in range(200):
+    for _ in range(6000):
         if server.connections == 0:
             return True
         time.sleep(0.01)
@@ -119,9 +119,9 @@ def test_a_reader_that_leaves_a_stream_leaves_nothing_behind(streaming: Asking) 
         return heard
 
     kept: list[AsyncIterator[ModelEvent]] = []
-    streaming.server.script([Answer("one two three", reasoning="hm", pause=0.05)])
+    streaming.server.script([Answer("word " * 300, reasoning="hm", pause=0.2)])
     assert asyncio.run(leaving()) == []
-    assert streaming.server.requests[0].left.wait(5)
+    assert streaming.server.requests[0].left.wait(60)
     assert closed(streaming.server)
 
 

@@ -24,7 +24,7 @@ from statewright.storage.sqlite import SqliteSaver
 from statewright.workflow.states import load_workflow
 
 statewright.runtime.run.LEASE = timedelta(milliseconds=300)
-slow = 5.0 if sys.argv[1] == "begin" else 0.0
+slow = 60.0 if sys.argv[1] == "begin" else 0.0
 
 def note(line):
     with Path("notes.txt").open("a", encoding="utf-8") as file:
@@ -67,7 +67,7 @@ def test_tool_calls_that_have_answered_are_not_made_again(tmp_path: Path) -> Non
     (tmp_path / "flow.yaml").write_text(FLOW, encoding="utf-8")
     (tmp_path / "child.py").write_text(CHILD, encoding="utf-8")
     with child(tmp_path, "begin") as first:
-        until = time.monotonic() + 30
+        until = time.monotonic() + 60
         while "begin 5" not in noted(tmp_path) and time.monotonic() < until:
             time.sleep(0.02)
         first.send_signal(signal.SIGKILL)

@@ -49,18 +49,19 @@ def test_calls_that_change_nothing_run_side_by_side(driver: str) -> None:
 
 def test_coroutines_run_side_by_side_on_one_loop() -> None:
     running: list[int] = []
-    most: list[int] = []
+    together = asyncio.Event()
 
     async def work() -> None:
         """Work."""
         running.append(1)
-        await asyncio.sleep(0.02)
-        most.append(len(running))
-        running.pop()
+        if len(running) == 20:
+            together.set()
+        await asyncio.wait_for(together.wait(), 60)
 
     agent = Agent("a", model=ScriptedModel([calls(*["work"] * 20)]), tools=[work])
-    asyncio.run(agent.arun("go"))
-    assert max(most) == 20
+    result = asyncio.run(agent.arun("go"))
+    assert (len(running), len(result.tool_calls)) == (20, 20)
+    assert not any(one.metadata for one in result.tool_calls), "none was given up"
 
 
 @pytest.mark.parametrize("parameter", ["network", "state"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
+import threading
 from typing import Any
 
 import pytest
@@ -184,10 +184,12 @@ def test_arguments_that_do_not_fit(arguments: dict[str, Any]) -> None:
 
 
 def test_a_tool_that_takes_too_long_is_given_up() -> None:
+    over = threading.Event()
+
     @tool(timeout=0.05)
     def plain() -> None:
         """Wait."""
-        time.sleep(0.4)
+        over.wait(60)
 
     @tool(timeout=0.05)
     async def coroutine() -> None:
@@ -198,6 +200,7 @@ def test_a_tool_that_takes_too_long_is_given_up() -> None:
         message = answered(one)
         assert is_error(message)
         assert message.text.endswith("took longer than 0.05 seconds and was given up.")
+    over.set()
 
 
 def test_a_timeout_of_the_tool_itself_is_told_as_it_is() -> None:

@@ -2,7 +2,7 @@
 
 import copy
 import pickle
-from dataclasses import FrozenInstanceError, fields
+from dataclasses import FrozenInstanceError, fields, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -181,6 +181,7 @@ FULL: dict[str, Any] = {
     "retries": {A: SOON},
     "journal": {(A, "step", 0): JournalEntry("given", 1)},
     "paused": True,
+    "settled": {A: (THREE,)},
 }
 
 
@@ -230,6 +231,7 @@ def test_what_is_known_later_is_added_and_counts_more() -> None:
         {A: 2},
         {A: SOON},
         {(A, "step", 1): JournalEntry("g", 2)},
+        settled={A: (TWO,), B: (ONE,)},
     )
     merged = Pending(**{**FULL, "paused": False}).merged(later)
 
@@ -240,6 +242,18 @@ def test_what_is_known_later_is_added_and_counts_more() -> None:
     assert merged.attempts == {A: 2}
     assert merged.retries == {A: SOON}
     assert set(merged.journal) == {(A, "step", 0), (A, "step", 1)}
+    assert merged.settled == {A: (THREE, TWO), B: (ONE,)}
+
+
+def test_of_the_questions_of_a_subgraph_one_answer_is_enough() -> None:
+    first, second = (replace(one, namespace="child:1") for one in (ONE, TWO))
+    assert Pending(interrupts={A: (first, second)}).waits(A)
+    assert not Pending(interrupts={A: (first, second)}, answers={first.id: 1}).waits(A)
+    assert Pending(interrupts={A: (second,)}, answers={first.id: 1}, settled={A: (first,)}).waits(A)
+
+
+def test_the_questions_of_a_task_are_all_that_it_has_asked() -> None:
+    assert Pending(interrupts={A: (ONE,)}, settled={A: (TWO,), B: (THREE,)}).questions() == {A: (TWO, ONE), B: (THREE,)}
 
 
 @pytest.mark.parametrize(("one", "other", "both"), [(0, 0, False), (1, 0, True), (0, 1, True), (1, 1, True)])

@@ -18,7 +18,7 @@ from statewright.cli import transfer
 from statewright.cli.transfer import carry, changed_fields
 from statewright.errors import CheckpointConflict
 from statewright.ids import CheckpointId, draw_checkpoint_id
-from statewright.runtime.saver_calls import resolved
+from statewright.promise import resolved
 from statewright.storage.sqlite import SqliteSaver
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)

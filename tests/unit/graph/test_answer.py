@@ -71,7 +71,7 @@ def test_a_command_for_the_parent_leaves_the_graph() -> None:
 
     with pytest.raises(ParentCommand) as caught:
         read(command)
-    assert caught.value.command is command
+    assert caught.value.commands == (command,)
     assert not isinstance(caught.value, Exception)
 
 

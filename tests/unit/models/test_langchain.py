@@ -434,11 +434,9 @@ def test_a_model_that_takes_too_long_is_given_up() -> None:
 def test_the_time_of_the_reader_does_not_count() -> None:
     async def read() -> int:
         count = 0
-        async for _ in model(Streamer(answers=[[AIMessageChunk("a"), AIMessageChunk("b")]])).stream(
-            request(timeout=0.2)
-        ):
+        async for _ in model(Streamer(answers=[[AIMessageChunk("a"), AIMessageChunk("b")]])).stream(request(timeout=1)):
             count += 1
-            await asyncio.sleep(0.15)
+            await asyncio.sleep(0.4)
         return count
 
     assert asyncio.run(read()) == 4

@@ -13,12 +13,12 @@ from statewright.checkpoint import NO_ARG, Checkpoint, Held, Line, Pending, Save
 from statewright.events import EventKind
 from statewright.runtime.config import Settings
 from statewright.runtime.effects import Effect, Outcome, Rest, RunTasks
+from statewright.runtime.lifecycle import run_to_rest
 from statewright.runtime.loop import supersteps
 from statewright.runtime.program import Program
 from statewright.runtime.run import Run
 from statewright.runtime.saver_calls import perform_effect
 from statewright.runtime.scope import Scope
-from statewright.runtime.start import run_to_rest
 from statewright.runtime.watch import Watch
 from statewright.testing import FakeClock
 

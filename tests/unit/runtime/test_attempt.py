@@ -393,7 +393,7 @@ def test_a_command_for_the_parent_needs_a_parent(bench: Bench, nested: bool) -> 
 
     assert type(outcome) is Failure
     if nested:
-        assert outcome.error.command is command
+        assert outcome.error.commands == (command,)
     else:
         assert isinstance(outcome.error, InvalidUpdateError)
 

@@ -15,12 +15,12 @@ from statewright import START, InMemorySaver, RunControl, StateGraph, append
 from statewright.errors import RunCancelled
 from statewright.runtime.drive_sync import drive_sync, lanes_of
 from statewright.runtime.effects import RunTasks
+from statewright.runtime.lifecycle import run_to_rest
 from statewright.runtime.program import Lane
 from statewright.runtime.scope import current_scope
-from statewright.runtime.start import run_to_rest
 from statewright.runtime.superstep import Superstep
 
-LONG = 20.0
+LONG = 60.0
 SCHEMA = {"log": append, "x": int}
 WHO: contextvars.ContextVar[str] = contextvars.ContextVar("who", default="nobody")
 Place = tuple[threading.Thread, "asyncio.AbstractEventLoop | None"]

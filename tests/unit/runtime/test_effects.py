@@ -7,7 +7,19 @@ import pytest
 from statewright import START, InMemorySaver
 from statewright.checkpoint import Interrupt
 from statewright.ids import InterruptId
-from statewright.runtime.effects import Effect, Emit, Failure, Land, Load, Pause, Rest, RunTasks, Save, SaveCallers
+from statewright.runtime.effects import (
+    AwaitTurn,
+    Effect,
+    Emit,
+    Failure,
+    Land,
+    Load,
+    Pause,
+    Rest,
+    RunTasks,
+    Save,
+    SaveCallers,
+)
 
 
 @pytest.fixture
@@ -24,7 +36,7 @@ def test_a_saved_and_watched_run_needs_every_effect_and_no_other(make: Any, prog
     hand.finish(lambda task: asks(task) if task.node == "b" else hand.along_edges(task))
 
     assert {type(effect) for effect in hand.effects} == {Load, RunTasks, Save, Land, Emit}
-    assert set(get_args(Effect)) == {Load, RunTasks, Save, SaveCallers, Land, Emit}
+    assert set(get_args(Effect)) == {Load, AwaitTurn, RunTasks, Save, SaveCallers, Land, Emit}
 
 
 def test_one_effect_is_renewed_for_each_superstep(make: Any, program: Any) -> None:
@@ -35,6 +47,7 @@ def test_one_effect_is_renewed_for_each_superstep(make: Any, program: Any) -> No
     assert hand.nodes == [["a"], ["b"]]
 
 
+@pytest.mark.filterwarnings("ignore::statewright.errors.NoCheckpointerWarning")
 @pytest.mark.parametrize(
     ("answer", "status", "node", "asked"),
     [

@@ -16,7 +16,7 @@ import pytest
 from statewright.runtime import worker_threads
 from statewright.runtime.worker_threads import DEFAULT_THREADS, WorkerThreads
 
-LONG = 20.0
+LONG = 60.0
 """Seconds after which a test is given up. No test waits that long if it passes."""
 
 
@@ -144,7 +144,7 @@ from statewright.runtime.worker_threads import workers
 def works():
     done = threading.Event()
     workers.submit(done.set)
-    return done.wait(10)
+    return done.wait(60)
 
 assert works()
 child = os.fork()

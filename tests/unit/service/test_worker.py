@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from statewright.clock import Alarm
+from statewright.errors import StorageUnavailable
 from statewright.runs import Advance, Condition, Delete, Insert, Ledger, Run, RunStatus, Worker, where
 from statewright.runtime.awaiting import answered
 from statewright.service.settings import ServiceSettings
@@ -30,7 +31,7 @@ class Attempt:
     """Ends its run when it is let, or gives it back when it is told to."""
 
     def __init__(self, run: Run, ledger: Ledger, go: asyncio.Event) -> None:
-        self.run_id, self.run, self._ledger, self._go = run.id, run, ledger, go
+        self.run_id, self.claim, self.run, self._ledger, self._go = run.id, run.claim, run, ledger, go
         self.compared: list[Any] = []
         self.released = False
 
@@ -148,9 +149,10 @@ async def test_a_run_that_is_due_later_is_taken_then(ledger: Ledger, new_run: Ca
 async def test_what_is_given_is_begun_with_at_once(ledger: Ledger, new_run: Callable[..., Run]) -> None:
     async with working(ledger, Asked(), look_every=60) as shop:
         run = claimed(new_run(), shop.worker.id)
-        assert shop.worker.promise()
+        promise = shop.worker.promise()
+        assert promise is not None
         await answered(ledger.write([Insert(run)]))
-        shop.worker.take(run)
+        shop.worker.take(promise, run)
         await shop.begun_with(1)
         assert [one.run.claim for one in shop.attempts] == [run.claim]
         shop.go.set()
@@ -161,18 +163,20 @@ async def test_a_place_that_is_promised_is_kept_until_it_is_taken_or_given_back(
 ) -> None:
     clock = Asked()
     async with working(ledger, clock, capacity=2, look_every=1) as shop:
-        assert [shop.worker.promise() for _ in range(3)] == [True, True, False]
+        first, second, third = [shop.worker.promise() for _ in range(3)]
+        assert (first is not None, second is not None, third) == (True, True, None)
+        assert first is not None and second is not None
         due = [new_run(id=f"run_{n}", due_at=clock.now()) for n in range(3)]
         await answered(ledger.write([Insert(one) for one in due]))
         await looks(shop, clock)
         assert shop.attempts == []
-        shop.worker.take(None)
+        shop.worker.take(first, None)
         await shop.begun_with(1)
         await looks(shop, clock)
-        assert ([one.run_id for one in shop.attempts], shop.worker.promise()) == (["run_0"], False)
+        assert ([one.run_id for one in shop.attempts], shop.worker.promise()) == (["run_0"], None)
         mine = claimed(new_run(id="run_9"), shop.worker.id)
         await answered(ledger.write([Insert(mine)]))
-        shop.worker.take(mine)
+        shop.worker.take(second, mine)
         await shop.begun_with(2)
         await looks(shop, clock)
         assert [one.run_id for one in shop.attempts] == ["run_0", "run_9"]
@@ -365,3 +369,124 @@ class Sick:
         if not self.well:
             raise ConnectionError("sick")
         return self._ledger.claim(*args)
+
+
+async def test_a_claim_without_an_attempt_is_released_and_taken_up_with_the_next_beat(
+    ledger: Ledger, new_run: Callable[..., Run]
+) -> None:
+    clock = Asked()
+    async with working(ledger, clock, lease=30, look_every=60) as shop:
+        lost = claimed(new_run(status=RunStatus.RUNNING, begun=True), shop.worker.id)
+        await answered(ledger.write([Insert(lost)]))
+        await clock.beat()
+        await shop.begun_with(1)
+        assert [one.run_id for one in shop.attempts] == [lost.id]
+        assert shop.attempts[0].claim != lost.claim
+        assert [event.type for event in await answered(ledger.events(lost.id))] == ["WORKFLOW_RESUMED"]
+        shop.go.set()
+
+
+async def test_a_run_that_is_just_being_given_to_a_worker_is_not_released(
+    ledger: Ledger, new_run: Callable[..., Run]
+) -> None:
+    clock = Asked()
+    async with working(ledger, clock, lease=30, look_every=60) as shop:
+        promise = shop.worker.promise()
+        assert promise is not None
+        run = claimed(new_run(), shop.worker.id)
+        await answered(ledger.write([Insert(run)]))
+        await clock.beat()
+        await clock.beat()
+        assert [(one.claim, one.version) for one in await shop.find(Run)] == [(run.claim, run.version)]
+        shop.worker.take(promise, run)
+        await shop.begun_with(1)
+        await clock.beat()
+        assert [one.claim for one in shop.attempts] == [run.claim]
+        shop.go.set()
+
+
+async def test_a_claim_is_released_though_others_are_always_under_way(
+    ledger: Ledger, new_run: Callable[..., Run]
+) -> None:
+    clock = Asked()
+    async with working(ledger, clock, lease=30, look_every=60) as shop:
+        before = shop.worker.promise()
+        lost = claimed(new_run(id="run_lost"), shop.worker.id)
+        await answered(ledger.write([Insert(lost)]))
+        await clock.beat()
+        after = shop.worker.promise()
+        assert before is not None and after is not None
+        shop.worker.take(before, None)
+        await clock.beat()
+        await shop.begun_with(1)
+        assert [one.run_id for one in shop.attempts] == ["run_lost"]
+        shop.worker.take(after, None)
+        shop.go.set()
+
+
+class Failing:
+    """A ledger whose calls fail by their numbers, before or after they have done their work."""
+
+    def __init__(self, ledger: Any, fails: Callable[[str, int], str | None]) -> None:
+        self._ledger, self._fails, self.calls = ledger, fails, 0
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._ledger, name)
+        if name not in ("write", "find", "groups", "count", "claim", "get"):
+            return method
+
+        def called(*args: Any, **options: Any) -> Any:
+            self.calls += 1
+            when = self._fails(name, self.calls)
+            if when == "before":
+                raise StorageUnavailable("injected")
+            answer = method(*args, **options)
+            if when == "after":
+                if hasattr(answer, "result"):
+                    answer.result()
+                raise StorageUnavailable("injected")
+            return answer
+
+        return called
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_a_worker_that_cannot_say_that_it_is_there_says_it_later(
+    ledger: Ledger, new_run: Callable[..., Run], when: str
+) -> None:
+    clock = Asked()
+    failing: Any = Failing(ledger, lambda name, number: when if number <= 3 else None)
+    await answered(ledger.write([Insert(new_run(due_at=clock.now()))]))
+    shop = Shop(failing, clock, look_every=1)
+    work = asyncio.create_task(shop.worker.work())
+    while not shop.attempts:
+        before = len(clock.waits)
+        clock.advance(1)
+        await until(lambda before=before: bool(shop.attempts) or len(clock.waits) > before)
+    assert len(await shop.find(Worker)) == 1
+    shop.go.set()
+    await shop.worker.drain(1)
+    await work
+
+
+async def test_a_heart_beats_again_whatever_failed_in_it(ledger: Ledger, new_run: Callable[..., Run]) -> None:
+    clock = Asked()
+    sick = False
+    failing: Any = Failing(ledger, lambda name, number: "before" if sick else None)
+    async with working(failing, clock, lease=30, look_every=60) as shop:
+        await answered(ledger.write([Delete(Worker, where(id=shop.worker.id))]))
+        sick = True
+        await clock.beat()
+        await clock.beat()
+        sick = False
+        await clock.beat()
+        assert [one.id for one in await shop.find(Worker)] == [shop.worker.id]
+
+
+async def test_a_worker_that_cannot_say_that_it_leaves_leaves(ledger: Ledger) -> None:
+    clock = Asked()
+    sick = False
+    failing: Any = Failing(ledger, lambda name, number: "before" if sick and name == "write" else None)
+    async with working(failing, clock, lease=30, look_every=60) as shop:
+        sick = True
+    assert [one.id for one in await shop.find(Worker)] == [shop.worker.id]

@@ -307,7 +307,7 @@ def test_siblings_that_had_landed_do_not_run_again(nodes: Nodes, file: Path, pla
         return {"log": ["quick"]}
 
     def fail(state: Any) -> Any:
-        landed.wait(5)
+        landed.wait(60)
         time.sleep(0.05)
         if times["left"]:
             times["left"] -= 1
@@ -460,8 +460,11 @@ def test_a_run_that_was_stopped_before_it_began_is_played_again(nodes: Nodes, fi
 
 
 def test_a_cancelled_driver_is_played_again(nodes: Nodes, file: Path, play: Play) -> None:
+    begun = asyncio.Event()
+
     async def slow(state: Any) -> Any:
         assert not nodes.playing
+        begun.set()
         if state["x"]:
             await asyncio.sleep(60)
         return {"log": ["slow"]}
@@ -473,7 +476,7 @@ def test_a_cancelled_driver_is_played_again(nodes: Nodes, file: Path, play: Play
     async def run() -> None:
         with record(app(), file) as recorded:
             running = asyncio.ensure_future(recorded.ainvoke({"x": 1}, thread_id="1"))
-            await asyncio.sleep(0.05)
+            await begun.wait()
             running.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await running

@@ -41,6 +41,9 @@ class Approval(Shown):
     """`approved`, `rejected`, `edited`, `expired` or `cancelled`; None as long as nobody has decided."""
     edited_content: Any
     decided_by: str | None
+    """The note of the caller about who has decided."""
+    decided_by_key: str | None
+    """The id of the key that has decided."""
     decided_at: datetime | None
     expires_at: datetime | None
     created_at: datetime

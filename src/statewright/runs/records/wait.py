@@ -68,6 +68,9 @@ class Approval(Record):
     """`approved`, `rejected`, `edited`; `expired` or `cancelled` if nobody decided."""
     edited_content: Json = None
     decided_by: str | None = None
+    """A note of the caller."""
+    decided_by_key: str | None = None
+    """The id of the key with which it was decided; None where no keys are asked for."""
     decided_at: datetime | None = None
     expires_at: datetime | None = None
     created_at: datetime

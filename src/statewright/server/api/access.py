@@ -104,8 +104,10 @@ async def list_keys(caller: Signed, page: PageNumber = 1, page_size: PageSize = 
 @router.delete(
     "/api-keys/{id}",
     tags=["api-keys"],
-    **described("Revoke a key.", KeyShown, scope="keys:manage", errors=(404,)),
+    **described("Revoke a key.", KeyShown, scope="keys:manage", errors=(404, 409)),
 )
 async def revoke_key(caller: Signed, identity: Identity) -> Response:
+    """Streams that are read with it end. The last key with the scope `admin` cannot be revoked."""
     revoked = await caller.offer.keys.revoke(caller.workspace_id, identity, caller.now)
+    caller.offer.streams.end_of_key(identity)
     return answer(shown(KeyShown, revoked))

@@ -1,4 +1,4 @@
-"""Whether the service works, for those who watch it: nobody is asked for a key."""
+"""Whether the service works, for those who watch it; only numbers need a key."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from statewright.server.encode import Json
 from statewright.server.models.health import Health, Readiness
 from statewright.server.offer import Offer, offer_of
 from statewright.server.route import StrictRoute, described
+from statewright.service.keys import METRICS
 
 router = APIRouter(route_class=StrictRoute, tags=["health"])
 _WELL = {"model": Health, "description": "It works."}
@@ -29,6 +30,7 @@ async def health(request: Request) -> Response:
     offer = offer_of(request)
     checks = {
         "database": await _database_check(offer),
+        "writes": "ok" if await offer.writes.succeeds() else "failing",
         "queue": "ok" if offer.service.worker is not None else "failing",
     }
     well = all(one == "ok" for one in checks.values())
@@ -54,8 +56,15 @@ async def ready(request: Request) -> Response:
 _NUMBERS = {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "In the text format."}
 
 
-@router.get("/metrics", **_plainly("Numbers for Prometheus.", {200: _NUMBERS}))  # pyright: ignore[reportArgumentType]
+def _metrics_described() -> dict[str, object]:
+    told = described("Numbers for Prometheus.", scope=METRICS, errors=(404,))
+    return {**told, "responses": {**told["responses"], 200: _NUMBERS}}
+
+
+@router.get("/metrics", **_metrics_described())  # pyright: ignore[reportArgumentType]
 async def metrics(request: Request) -> Response:
+    """They name the graphs and steps of all workspaces. Unless the server is set to show them to everybody, a key needs
+    the scope `metrics:read`, which `admin` does not include; the operator's token will do too."""
     render: Callable[[], bytes] | None = getattr(offer_of(request).metrics, "render", None)
     content = render() if render is not None else b""
     return PlainTextResponse(content, media_type="text/plain; version=0.0.4; charset=utf-8")

@@ -11,6 +11,7 @@ from pydantic.alias_generators import to_snake
 from statewright.runs import Order
 from statewright.server.auth import Caller
 from statewright.server.encode import answer
+from statewright.server.idempotency import IdempotencyKey, one_key
 from statewright.server.models.base import all_shown, shown
 from statewright.server.models.run_bodies import CancelBody, FilterBody, ResumeBody, SignalBody, StartRunBody
 from statewright.server.models.runs import RunIds, RunShown, RunWithSteps, StartedShown, StepShown
@@ -38,14 +39,17 @@ _SUFFICES = "It exists: a request with the same idempotency key made it."
         errors=(404, 409),
     ),
 )
-async def start_run(caller: Signed, body: StartRunBody, wait: Wait = None) -> Response:
+async def start_run(
+    caller: Signed, body: StartRunBody, wait: Wait = None, idempotency_key: IdempotencyKey = None
+) -> Response:
     """Starts a run of a stored definition or of a graph that is served. With `wait`, the answer comes when the run has
     ended, waits for something from outside, or is paused; and after so many seconds in any case."""
+    wanted = replace(body.request(), idempotency_key=one_key(idempotency_key, body.idempotency_key, "idempotencyKey"))
     await caller.offer.limits.check(caller.workspace_id, caller.now)
     if wait:
-        started = await _start_and_wait(caller, body.request(), wait)
+        started = await _start_and_wait(caller, wanted, wait)
     else:
-        started = await caller.service.start(caller.workspace_id, body.request())
+        started = await caller.service.start(caller.workspace_id, wanted)
     shown_run = shown(RunShown, started.run)
     return answer({**shown_run, "created": started.created}, status=201 if started.created else 200)
 
@@ -103,24 +107,30 @@ _CHANGES: dict[str, Any] = {"scope": "runs:write", "errors": (404, 409)}
 
 
 @router.post("/{id}/resume", **described("Let a run go on.", RunShown, **_CHANGES))
-async def resume_run(caller: Signed, identity: Identity, body: ResumeBody | None = None) -> Response:
-    """With a signal that the run waits for, with answers to its questions, or without a body if it is paused."""
+async def resume_run(
+    caller: Signed, identity: Identity, body: ResumeBody | None = None, idempotency_key: IdempotencyKey = None
+) -> Response:
+    """With a signal that the run waits for, with answers to its questions, or without a body if it is paused. To answer
+    an approval, the key needs the scope `approvals:decide` too."""
     service, workspace = caller.service, caller.workspace_id
     if body is not None and body.answers is not None:
-        run = await service.answer(workspace, identity, body.answers)
+        run = await service.answer(workspace, identity, body.answers, key=caller.key)
     elif body is not None and body.signal_type is not None:
         payload = body.payload or {}
-        run = await service.signal(workspace, identity, body.signal_type, payload, key=body.signal_id, must_wait=True)
+        key = one_key(idempotency_key, body.signal_id, "signalId")
+        run = await service.signal(workspace, identity, body.signal_type, payload, key=key, must_wait=True)
     else:
         run = await service.resume(workspace, identity)
     return answer(shown(RunShown, run))
 
 
 @router.post("/{id}/signals", **described("Send a signal to a run.", RunShown, **_CHANGES))
-async def signal_run(caller: Signed, identity: Identity, body: SignalBody) -> Response:
+async def signal_run(
+    caller: Signed, identity: Identity, body: SignalBody, idempotency_key: IdempotencyKey = None
+) -> Response:
     """The signal may come before the run waits for it: it is kept until then."""
-    workspace = caller.workspace_id
-    run = await caller.service.signal(workspace, identity, body.signal_type, body.payload, key=body.signal_id)
+    key = one_key(idempotency_key, body.signal_id, "signalId")
+    run = await caller.service.signal(caller.workspace_id, identity, body.signal_type, body.payload, key=key)
     return answer(shown(RunShown, run))
 
 

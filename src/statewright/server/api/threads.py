@@ -39,14 +39,23 @@ async def read_diff(caller: Signed, identity: Identity, before: Checkpoint, afte
     **described("Begin a branch at a checkpoint.", ThreadShown, scope="threads:write", status=201, errors=(404, 409)),
 )
 async def fork(caller: Signed, identity: Identity, body: ForkBody) -> Response:
-    forked = await caller.service.threads.fork(caller.workspace_id, identity, body.checkpoint_id, body.branch)
+    """If its runs ask for approvals, the scope `approvals:decide` is needed too."""
+    forked = await caller.service.threads.fork(
+        caller.workspace_id, identity, body.checkpoint_id, body.branch, key=caller.key
+    )
     return answer(forked, status=201)
 
 
 @router.post("/state", **described("Change the state.", ThreadShown, scope="threads:write", errors=(404, 409)))
 async def update_state(caller: Signed, identity: Identity, body: UpdateThreadBody) -> Response:
-    """As if the node `asNode` had answered `values`; what was there before stays in the history."""
+    """As if the node `asNode` had answered `values`; what was there before stays in the history. If its runs ask for
+    approvals, the scope `approvals:decide` is needed too."""
     update = caller.service.threads.update(
-        caller.workspace_id, identity, body.values, as_node=body.as_node, checkpoint_id=body.checkpoint_id
+        caller.workspace_id,
+        identity,
+        body.values,
+        as_node=body.as_node,
+        checkpoint_id=body.checkpoint_id,
+        key=caller.key,
     )
     return answer(await update)

@@ -107,7 +107,7 @@ async def stream_events(
     after = _number(header if header is not None else last_event_id)
     await caller.service.run(caller.workspace_id, identity)
     source = caller.service.follow(caller.workspace_id, identity, after=after, live=live)
-    return EventStream(source, caller.offer, {"content-location": f"/api/v1/workflow-runs/{identity}"})
+    return EventStream(source, caller, {"content-location": f"/api/v1/workflow-runs/{identity}"})
 
 
 def _number(given: str | None) -> int:

@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 
 from statewright.server.encode import answer
+from statewright.server.idempotency import IdempotencyKey, one_key
 from statewright.server.models.base import shown
 from statewright.server.models.waiting import (
     ApprovalShown,
@@ -74,6 +75,7 @@ async def decide(caller: Signed, identity: Identity, body: DecideBody) -> Respon
         body.decision,
         edited_content=body.edited_content,
         decided_by=body.decided_by,
+        key=caller.key,
     )
     return answer(shown(ApprovalShown, decided))
 
@@ -83,7 +85,8 @@ async def decide(caller: Signed, identity: Identity, body: DecideBody) -> Respon
     tags=["events"],
     **described("Send an event.", ReceivedEventShown, scope="events:send", errors=(409,)),
 )
-async def send_event(caller: Signed, body: SendEventBody) -> Response:
+async def send_event(caller: Signed, body: SendEventBody, idempotency_key: IdempotencyKey = None) -> Response:
     """It wakes the runs that wait for it, and starts those whose triggers it fits."""
-    sent = await caller.service.send_event(caller.workspace_id, body.name, body.payload, key=body.key)
+    key = one_key(idempotency_key, body.key, "key")
+    sent = await caller.service.send_event(caller.workspace_id, body.name, body.payload, key=key)
     return answer(shown(ReceivedEventShown, sent))

@@ -13,6 +13,9 @@ class Checks(BaseModel):
     """The parts that were looked at."""
 
     database: Check
+    """Whether it can be read."""
+    writes: Check
+    """Whether it took a write in the last seconds."""
     queue: Check
 
 

@@ -52,6 +52,9 @@ class ApprovalShown(Shown):
     """None as long as nobody has decided."""
     edited_content: Any
     decided_by: str | None
+    """The note of the caller about who has decided."""
+    decided_by_key: str | None
+    """The id of the key that has decided; None where no keys are asked for."""
     decided_at: datetime | None
     expires_at: datetime | None
     created_at: datetime
@@ -64,6 +67,7 @@ class DecideBody(Body):
     edited_content: Any = None
     """What takes the place of the content; required if the decision is `edited`."""
     decided_by: Annotated[str, Field(max_length=200)] | None = None
+    """A note about who has decided, kept beside the key with which the request came."""
 
     @model_validator(mode="after")
     def _edited_has_content(self) -> DecideBody:

@@ -1,17 +1,19 @@
 """Keys to workspaces: what they allow, how they are made and found again."""
 
-from statewright.service.keys.book import count_keys, create_key, find_key, list_keys, revoke_key
+from statewright.service.keys.book import count_keys, create_key, find_key, is_open, list_keys, revoke_key
 from statewright.service.keys.ring import KeyRing
-from statewright.service.keys.scope import ADMIN, SCOPES, check_scope
+from statewright.service.keys.scope import ADMIN, METRICS, SCOPES, check_scope
 
 __all__ = [
     "ADMIN",
+    "METRICS",
     "SCOPES",
     "KeyRing",
     "check_scope",
     "count_keys",
     "create_key",
     "find_key",
+    "is_open",
     "list_keys",
     "revoke_key",
 ]

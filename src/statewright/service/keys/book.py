@@ -10,12 +10,12 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
-from statewright.errors import InvalidRequest, NotFound, RecordConflict, Unauthorized
+from statewright.errors import InvalidRequest, NotFound, RecordConflict, RequestConflict, Unauthorized
 from statewright.ids import draw_checkpoint_id
 from statewright.runs import ApiKey, Insert, Ledger, Order, Update, where
 from statewright.runtime.awaiting import answered
 from statewright.service.form import instant, number, text
-from statewright.service.keys.scope import read_scopes
+from statewright.service.keys.scope import ADMIN, read_scopes
 
 BEGIN: Final = "stw_"
 """What every key begins with, so that programs which look for secrets know it."""
@@ -71,18 +71,46 @@ async def count_keys(ledger: Ledger, workspace_id: str) -> int:
 
 
 async def revoke_key(ledger: Ledger, workspace_id: str, key_id: str, now: datetime) -> ApiKey:
-    """The key, which opens nothing any more; the first time counts. Raises NotFound.
+    """Revoke a key; the first time counts. Raises NotFound, and RequestConflict for the last key that may do all.
 
     A `KeyRing` may know it for some seconds: let it forget the key where it is in the same process.
     """
-    found: ApiKey | None = await answered(ledger.get(ApiKey, key_id))
-    if found is None or found.workspace_id != workspace_id:
-        raise NotFound(f"There is no key {key_id!r} in this workspace. List them to see their ids.")
-    try:
-        await answered(ledger.write([Update(ApiKey, key_id, {"revoked_at": now}, where(revoked_at=None))]))
-    except RecordConflict:
-        return await answered(ledger.get(ApiKey, key_id)) or found
-    return replace(found, revoked_at=now)
+    while True:
+        found: ApiKey | None = await answered(ledger.get(ApiKey, key_id))
+        if found is None or found.workspace_id != workspace_id:
+            raise NotFound(f"There is no key {key_id!r} in this workspace. List them to see their ids.")
+        if found.revoked_at is not None:
+            return found
+        another = await _another_admin(ledger, found, now)
+        try:
+            await answered(
+                ledger.write([*another, Update(ApiKey, key_id, {"revoked_at": now}, where(revoked_at=None))])
+            )
+        except RecordConflict:  # one of the two was revoked meanwhile
+            continue
+        return replace(found, revoked_at=now)
+
+
+async def _another_admin(ledger: Ledger, key: ApiKey, now: datetime) -> list[Update]:
+    """Return the change that fails unless another admin key stays. Raises RequestConflict if there is none.
+
+    It changes nothing: it keeps two requests from revoking the last two keys, each relying on the other's.
+    """
+    if ADMIN not in key.scopes or not is_open(key, now):
+        return []
+    keys: Sequence[ApiKey] = await answered(ledger.find(ApiKey, where(workspace_id=key.workspace_id, revoked_at=None)))
+    other = next((one for one in keys if one.id != key.id and ADMIN in one.scopes and is_open(one, now)), None)
+    if other is None:
+        raise RequestConflict(
+            f"The key {key.prefix}... is the last one with the scope {ADMIN!r} in its workspace: without it no key "
+            f"could be made any more. Make another one first."
+        )
+    return [Update(ApiKey, other.id, {"revoked_at": None}, where(revoked_at=None))]
+
+
+def is_open(key: ApiKey, now: datetime) -> bool:
+    """Return True if a key opens its workspace at that instant."""
+    return key.revoked_at is None and (key.expires_at is None or key.expires_at > now)
 
 
 async def find_key(ledger: Ledger, key: str, now: datetime) -> ApiKey:

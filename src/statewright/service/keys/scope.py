@@ -9,7 +9,7 @@ from statewright.runs import ApiKey
 from statewright.service.form import texts
 
 ADMIN: Final = "admin"
-"""Everything in its workspace."""
+"""Everything in its workspace, and nothing beyond it."""
 SCOPES: Final = (
     "runs:read",
     "runs:write",
@@ -22,13 +22,17 @@ SCOPES: Final = (
     "schedules:manage",
     "keys:manage",
     "events:send",
+    "metrics:read",
     ADMIN,
 )
+METRICS: Final = "metrics:read"
+_OF_THE_OPERATOR: Final = (METRICS,)
+"""What reaches beyond a workspace, so that `admin` does not include it."""
 
 
 def check_scope(key: ApiKey, scope: str) -> None:
     """Refuse what a key does not allow. Raises Forbidden."""
-    if scope not in key.scopes and ADMIN not in key.scopes:
+    if scope not in key.scopes and (ADMIN not in key.scopes or scope in _OF_THE_OPERATOR):
         raise Forbidden(
             f"The key {key.name!r} ({key.prefix}...) may not do this: it lacks the scope {scope!r}, and has "
             f"{', '.join(key.scopes)}. Use a key that has it."

@@ -10,13 +10,15 @@ import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from statewright.checkpoint import Commit, Hold, Line, Pending
+from statewright.checkpoint import Commit, Hold, JournalKey, Line, Pending
 from statewright.checkpoint.forms import (
     ATTEMPTS,
     INTERRUPTS,
     JOURNAL,
     LANDED,
     REPORTED,
+    SETTLED,
+    journal_text,
     key_of,
     microseconds,
     plain_control,
@@ -25,7 +27,7 @@ from statewright.checkpoint.forms import (
     plain_pending,
 )
 from statewright.checkpoint.serde import Serde
-from statewright.errors import CheckpointConflict, CheckpointNotFound, Fenced, ThreadBusy
+from statewright.errors import CheckpointConflict, CheckpointNotFound, Fenced, JournalConflict, ThreadBusy
 from statewright.events import Log
 from statewright.ids import CheckpointId
 from statewright.storage.seal import Seal
@@ -79,7 +81,13 @@ class Encoder:
         return self.seal.close(self.serde.encode(value, where))
 
 
-_WHAT: Final = {LANDED: "result of task", INTERRUPTS: "question of task", JOURNAL: "step", ATTEMPTS: "attempts"}
+_WHAT: Final = {
+    LANDED: "result of task",
+    INTERRUPTS: "question of task",
+    JOURNAL: "step",
+    ATTEMPTS: "attempts",
+    SETTLED: "question",
+}
 
 
 class Writer:
@@ -106,8 +114,8 @@ class Writer:
             thread = self.thread(connection, commit.line.thread_id)
             check_hold(thread, commit.line.thread_id, commit.hold)
             head = self._head(connection, thread, commit.line)
-            if (head.key if head is not None else None) != expected:
-                raise self._conflict(connection, commit, head)
+            if (head.key if head is not None else None) != expected or has_moved(thread, commit.hold):
+                raise self._conflict(connection, commit.line.thread_id, commit.expected, head)
             parent = self._parent(connection, thread, commit, head)
             thread = self._taken(connection, thread, commit)
             run, number = self._run(connection, thread, commit.run_id)
@@ -116,7 +124,7 @@ class Writer:
             if parent != (head.place if head is not None else None):
                 connection.execute(_INSERT_JUMP, (place, parent))
             if parent is not None and commit.source != "fork" and _may_have_entries(head, parent):
-                connection.execute(_CONSUME, (parent, commit.source == "loop", parent))
+                connection.execute(_CONSUME, (parent, commit.source == "loop"))
             if entries:
                 _store_entries(connection, place, entries)
             if log is not None and events is not None:
@@ -171,7 +179,11 @@ class Writer:
                 raise CheckpointNotFound(
                     f"Thread {line.thread_id!r} has no checkpoint {checkpoint_id!r} to which results could be added."
                 )
+            if has_moved(thread, hold):
+                raise self._conflict(connection, line.thread_id, checkpoint_id, head)
             self.take(connection, thread, line.thread_id, hold)
+            for journal_key in pending.journal:
+                _check_journal(connection, place, journal_key)
             if entries:
                 _store_entries(connection, place, entries)
                 head.has_entries = True
@@ -206,8 +218,10 @@ class Writer:
 
         A hold that is good for long still is not written again: that would make each commit dearer.
         """
-        if hold is None:
-            return thread
+        if hold is None:  # a write from outside: whoever has loaded the thread must load it again
+            connection.execute(_RAISE_EPOCH, (thread.id,))
+            raised = self._known.threads[thread_id] = thread._replace(epoch=thread.epoch + 1)
+            return raised
         if thread.owner == hold.owner and hold.until is not None and thread.until is not None:
             enough = hold.now + (hold.until - hold.now) / 2
             if thread.until >= microseconds(enough):
@@ -217,7 +231,8 @@ class Writer:
     def write_hold(self, connection: sqlite3.Connection, thread: Thread, thread_id: str, hold: Hold) -> Thread:
         """Write who holds a thread from now on; the thread."""
         keeps = thread.owner == hold.owner
-        epoch = thread.epoch if keeps else thread.epoch + 1
+        has_lapsed = thread.until is not None and thread.until <= microseconds(hold.now)
+        epoch = thread.epoch if keeps and hold.until is not None and not has_lapsed else thread.epoch + 1
         until = microseconds(hold.until) if hold.until is not None else None
         owner = hold.owner if until is not None else None
         wanted = thread.wanted if keeps and owner is not None else None
@@ -254,10 +269,12 @@ class Writer:
         self._known.lines[named] = number
         return place_of(number, 0)
 
-    def _conflict(self, connection: sqlite3.Connection, commit: Commit, head: Head | None) -> CheckpointConflict:
+    def _conflict(
+        self, connection: sqlite3.Connection, thread_id: str, expected: str | None, head: Head | None
+    ) -> CheckpointConflict:
         reader = HistoryReader(connection, self._encoder.serde, self._encoder.seal)
-        found = reader.id_at(head.place) if head is not None else None
-        return CheckpointConflict(commit.line.thread_id, commit.expected, found)
+        current = reader.id_at(head.place) if head is not None else None
+        return CheckpointConflict(thread_id, expected, current)
 
     def _parent(
         self, connection: sqlite3.Connection, thread: Thread | None, commit: Commit, head: Head | None
@@ -303,8 +320,21 @@ def check_hold(thread: Thread | None, thread_id: str, hold: Hold | None) -> None
     lease = thread.lease if thread is not None else None
     if not hold.claims:
         raise Fenced(thread_id, hold.owner, lease.owner if lease is not None else None)
-    if lease is not None and lease.until > hold.now:
+    if lease is not None and not lease.has_lapsed(hold.now):
         raise ThreadBusy(thread_id, lease.owner, lease.until)
+
+
+def has_moved(thread: Thread | None, hold: Hold | None) -> bool:
+    """Return whether a claim was decided on something that has changed since."""
+    if hold is None or not hold.claims or hold.expected_epoch is None:
+        return False
+    return thread is None or thread.epoch != hold.expected_epoch
+
+
+def _check_journal(connection: sqlite3.Connection, place: int, key: JournalKey) -> None:
+    """Raise JournalConflict for a step that is recorded already: its first record is what others have seen."""
+    if connection.execute(_PENDING, (place, JOURNAL, journal_text(key))).fetchone() is not None:
+        raise JournalConflict(*key)
 
 
 def _may_have_entries(head: Head | None, parent: int) -> bool:
@@ -339,4 +369,6 @@ _INSERT_RECORD: Final = _SQL["insert_record"]
 _INSERT_JUMP: Final = _SQL["insert_jump"]
 _CONSUME: Final = _SQL["consume"]
 _UPSERT: Final = _SQL["upsert"]
+_PENDING: Final = _SQL["pending"]
+_RAISE_EPOCH: Final = _SQL["raise_epoch"]
 _INSERT_EVENTS: Final = _SQL["insert_events"]

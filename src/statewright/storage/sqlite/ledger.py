@@ -25,12 +25,20 @@ from statewright.storage.sqlite.statements import statements
 from statewright.storage.sqlite.view import Given, View, on_event_loop
 
 T = TypeVar("T")
-FORMAT: Final = 1
+FORMAT: Final = 2
 """The form of the tables that this version writes."""
 _SQL: Final = statements("ledger")
 _FORMAT: Final = _SQL["format"]
+_TO_2: Final = (_SQL["decided_by_key"], _SQL["format_is_2"])
 _NUMBER: Final = _SQL["number"]
 _EVENTS: Final = _SQL["events"]
+
+
+def _migrate(connection: sqlite3.Connection) -> None:
+    """Bring the tables of an older form to today's, unless another process has been quicker."""
+    if connection.execute(_FORMAT).fetchone()[0] < FORMAT:
+        for statement in _TO_2:
+            connection.execute(statement)
 
 
 class SqliteLedger(View):
@@ -44,11 +52,16 @@ class SqliteLedger(View):
         super().__init__(database, **options)
         self._make_tables("ledger")
         self._tables = Tables(self.database.seal)
-        with self.database.read() as connection:
-            (found,) = connection.execute(_FORMAT).fetchone()
+        found = self._format()
         if found > FORMAT:
             self.close()
             raise NewerFormat(str(self.database.path), found, FORMAT)
+        if found < FORMAT:
+            self.database.write(_migrate)
+
+    def _format(self) -> int:
+        with self.database.read() as connection:
+            return connection.execute(_FORMAT).fetchone()[0]
 
     # -- writing
 

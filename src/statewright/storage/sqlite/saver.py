@@ -19,14 +19,16 @@ from statewright.checkpoint import (
     PrunePolicy,
     SavedCheckpoint,
     ThreadEntry,
+    checked_lease,
 )
 from statewright.checkpoint.forms import instant_of, made_log
 from statewright.checkpoint.serde import Serde
+from statewright.clock import Duration
 from statewright.errors import CheckpointConflict, CheckpointNotFound, DamagedDatabase
 from statewright.events import Event, Log
 from statewright.ids import CheckpointId
 from statewright.promise import Answered, Promise
-from statewright.storage.sqlite.commits import Encoder, Job, Writer, check_hold
+from statewright.storage.sqlite.commits import Encoder, Job, Writer, check_hold, has_moved
 from statewright.storage.sqlite.history import HistoryReader
 from statewright.storage.sqlite.known import Thread
 from statewright.storage.sqlite.places import (
@@ -50,11 +52,13 @@ T = TypeVar("T")
 class SqliteSaver(View):
     """Keeps the checkpoints of threads in a database; give it to `compile(checkpointer=...)`.
 
-    Takes a path, or a `SqliteDatabase` that others use too; closes only what it has opened.
+    Takes a path, or a `SqliteDatabase` that others use too; closes only what it has opened. `lease` is how long runs
+    hold their threads after each write; 60 seconds if not given.
     """
 
-    def __init__(self, database: Given, **options: Any) -> None:
+    def __init__(self, database: Given, *, lease: Duration | None = None, **options: Any) -> None:
         super().__init__(database, **options)
+        self.lease_duration = checked_lease(lease)
         self._writer = Writer(Encoder(self.database.serde, self.database.seal), self.database.known)
         self._ahead: dict[str, Promise[Any]] = {}
         """By thread, the last commit that a run has not waited for: who reads the thread does."""
@@ -96,6 +100,8 @@ class SqliteSaver(View):
         def job(connection: sqlite3.Connection) -> Lease | None:
             thread = self._writer.thread(connection, thread_id)
             check_hold(thread, thread_id, hold)
+            if has_moved(thread, hold):
+                raise CheckpointConflict(thread_id, None, self._head_id(connection, thread_id))
             return None if thread is None else self._writer.write_hold(connection, thread, thread_id, hold).lease
 
         return self._written(job)
@@ -161,15 +167,21 @@ class SqliteSaver(View):
     def _loaded(
         self, connection: sqlite3.Connection, line: Line, checkpoint_id: CheckpointId | None
     ) -> SavedCheckpoint | None:
+        place: int | None = None
         if checkpoint_id is not None:
             for number, branch in lines_of(connection, line.thread_id, line.namespace):
                 place = find_place(connection, number, checkpoint_id)
                 if place is not None:
-                    return self._reader(connection).checkpoint_at(place, line._replace(branch=branch))
+                    line = line._replace(branch=branch)
+                    break
+        elif (number := find_line(connection, line)) is not None:
+            head = head_of(connection, number)
+            place = head[0] if head is not None else None
+        if place is None:
             return None
-        number = find_line(connection, line)
-        head = head_of(connection, number) if number is not None else None
-        return self._reader(connection).checkpoint_at(head[0], line) if head is not None else None
+        saved = self._reader(connection).checkpoint_at(place, line)
+        thread = Thread(*connection.execute(_THREAD, (line.thread_id,)).fetchone())
+        return replace(saved, epoch=thread.epoch, lease=thread.lease)
 
     def history(
         self,

@@ -239,15 +239,14 @@ def _close(written: Written, content: list[Written] | dict[str, Written], childr
     written.height = 1 + max((child.height for child in children), default=0)
 
 
-def _mark(event: events.Event) -> Mark:
-    at = cast(Any, event).start_mark
+def _mark(event: Any) -> Mark:
+    at = event.start_mark
     return Mark(at.line + 1, at.column + 1)
 
 
-def _is_plain(event: events.Event) -> bool:
+def _is_plain(event: Any) -> bool:
     """Whether a word stands there without quotes and without a tag."""
-    told = cast(Any, event)
-    return isinstance(event, events.ScalarEvent) and not told.style and told.tag is None
+    return isinstance(event, events.ScalarEvent) and not cast(Any, event).style and cast(Any, event).tag is None
 
 
 def _is_braces(outer: events.Event, inner: events.Event) -> bool:

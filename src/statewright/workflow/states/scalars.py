@@ -6,6 +6,7 @@ Only values that JSON has come out of here. A date stays the text that it is; a 
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any, Final, cast
 
 from yaml.constructor import ConstructorError, SafeConstructor
@@ -31,8 +32,12 @@ _READERS: Final = {
 
 def read_plain(word: str) -> Scalar:
     """The value of a word without quotes. Raises ValueError for a number that is not finite."""
-    if len(word) > _LONGEST:
-        return word
+    return _read_short(word) if len(word) <= _LONGEST else word
+
+
+@lru_cache(maxsize=1024)
+def _read_short(word: str) -> Scalar:
+    # Files repeat a few words: keys, ids, numbers.
     kind = cast(str, _RESOLVER.resolve(ScalarNode, word, (True, False))).removeprefix(TAG_PREFIX)
     if kind not in _READERS:
         return word

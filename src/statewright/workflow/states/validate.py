@@ -31,7 +31,8 @@ def _check_endless(
 ) -> None:
     """Warn once of all states that run and never come to an end."""
     ending = reachable(_turned(ways), [END_STATE])
-    endless = [(place, state) for place, state in enumerate(definition.states) if state.id in reached - ending]
+    stuck = reached - ending
+    endless = [(place, state) for place, state in enumerate(definition.states) if state.id in stuck]
     if not endless:
         return
     place, first = endless[0]

@@ -50,6 +50,12 @@ class Retry(_Part):
     max_backoff_ms: Whole = Field(default=300_000, ge=100)
 
 
+class WaitRetry(Retry):
+    """How often a step that waits for somebody is tried: its time is not to be waited for again and again."""
+
+    max_attempts: Whole = Field(default=1, ge=1, le=20)
+
+
 class _Step(_Part):
     """What all steps have in common."""
 
@@ -136,6 +142,7 @@ class ExternalEventStep(_Step):
     """Waits for a signal from outside, whose payload becomes part of the state."""
 
     type: Literal["external_event"]
+    retry: WaitRetry = WaitRetry()
     signal_type: str = Field(min_length=1)
     timeout_ms: Milliseconds | None = None
 
@@ -144,7 +151,7 @@ class ApprovalStep(_Step):
     """Asks somebody to agree to what stands in a field of the state."""
 
     type: Literal["approval"]
-    retry: Retry = Retry(max_attempts=1)
+    retry: WaitRetry = WaitRetry()
     content_key: str = Field(min_length=1)
     prompt: str = ""
     timeout_ms: Milliseconds | None = None

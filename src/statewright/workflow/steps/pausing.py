@@ -54,7 +54,7 @@ def answer_to(question: Question, key: str, runtime: Runtime[Any], refusal: Refu
     delay, until, number = question.delay, question.until, 0
     while True:
         known = runtime.asked(f"{key}.{number}")
-        answer = wait_for("a step", f"{key}.{number}", delay, question.described, until)
+        answer = wait_for("a step", f"{key}.{number}", delay, question.described, until, repeats=True)
         if answer is None or question.is_timer:
             return answer
         reason = refusal(answer)

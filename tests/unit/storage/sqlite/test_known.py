@@ -112,7 +112,7 @@ def test_no_more_is_remembered_than_a_number_of_lines(
 def test_commits_that_follow_each_other_are_remembered(scribe: Any) -> None:
     ids = scribe.count(2, logs=2)
     known = scribe.database.known
-    assert known.threads == {"thread": Thread(1, 0, None, None, None)}
+    assert known.threads == {"thread": Thread(1, 2, None, None, None)}
     assert (known.lines, known.runs) == ({(1, "", "main"): 1}, {(1, "run"): (1, 5)})
     (head,) = known.heads.values()
     assert (head.place, head.key, head.count) == (scribe.place(ids[1]), bytes.fromhex(ids[1]), 2)
@@ -130,11 +130,12 @@ def test_what_is_remembered_is_what_would_be_looked_up(scribe: Any, limit: Any) 
     limit(RECENT=5, LONGEST=3)
     for n in range(12):
         line = LINE if n % 3 else Line("thread", "in")
-        scribe.count(1, line, hold=Hold("run", NOW, NOW + timedelta(seconds=n + 1), claims=True))
+        held = Hold("run", NOW, NOW + timedelta(seconds=n + 1), claims=True)
+        scribe.count(1, line, hold=held)
         by_heart = remembered()
         scribe.database.known.forget()
         for one in scribe.heads:
-            scribe.note(scribe.heads[one], Pending(), line=one)
+            scribe.note(scribe.heads[one], Pending(), hold=held, line=one)
         assert remembered() == by_heart
 
 

@@ -116,7 +116,7 @@ def test_a_new_file_waits_for_who_writes_to_it(path: Path) -> None:
 
 
 def _open(path: Path, together: Any, answers: Any) -> None:
-    together.wait(20)
+    together.wait(60)
     try:
         SqliteDatabase(path).close()
     except BaseException as error:
@@ -135,7 +135,7 @@ def test_several_processes_may_make_one_file_at_once(tmp_path: Path) -> None:
             maker.start()
         assert [answers.get() for _ in makers] == ["opened"] * 8
         for maker in makers:
-            maker.join(20)
+            maker.join(60)
 
 
 # -- keys
@@ -549,5 +549,5 @@ def test_several_processes_may_carry_one_file_over_at_once(old: Path) -> None:
         carrier.start()
     assert [answers.get() for _ in carriers] == ["opened"] * 4
     for carrier in carriers:
-        carrier.join(20)
+        carrier.join(60)
     assert values(old) == [{"n": 1}]

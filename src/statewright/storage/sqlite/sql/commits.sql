@@ -51,17 +51,27 @@ INSERT INTO jumps (place, parent)
 VALUES (?, ?);
 
 -- consume
--- Attempts (4), journal (5) and retries (7) of tasks that are done; results (0) too, where nothing was asked (1).
+-- Attempts (4) and retries (7). Of tasks that are done (the first flag) and not given up, the journal (5) too, and
+-- results (0) where nothing was asked (1).
 DELETE FROM pending
-WHERE place = ? AND (
-    kind IN (4, 5, 7)
-    OR (kind = 0 AND ? AND NOT EXISTS (SELECT 1 FROM pending AS asked WHERE asked.place = ? AND asked.kind = 1))
+WHERE place = ?1 AND (
+    kind IN (4, 7)
+    OR (kind = 5 AND ?2)
+    OR (kind = 0 AND ?2 AND NOT EXISTS (SELECT 1 FROM pending AS asked WHERE asked.place = ?1 AND asked.kind = 1))
 );
 
 -- upsert
 INSERT INTO pending (place, kind, key, body)
 VALUES (?, ?, ?, ?)
 ON CONFLICT (place, kind, key) DO UPDATE SET body = excluded.body;
+
+-- pending
+SELECT 1 FROM pending
+WHERE place = ? AND kind = ? AND key = ?;
+
+-- raise_epoch
+UPDATE threads SET epoch = epoch + 1
+WHERE id = ?;
 
 -- insert_events
 INSERT INTO events (place, body)

@@ -3,6 +3,12 @@
 -- format
 SELECT max(format) FROM ledger;
 
+-- decided_by_key
+ALTER TABLE approval_requests ADD COLUMN decided_by_key TEXT;
+
+-- format_is_2
+INSERT INTO ledger (format) VALUES (2);
+
 -- number
 SELECT number FROM workflow_runs
 WHERE id = ?;

@@ -6,7 +6,7 @@
 CREATE TABLE IF NOT EXISTS ledger (
     format INTEGER PRIMARY KEY
 );
-INSERT OR IGNORE INTO ledger (format) VALUES (1);
+INSERT OR IGNORE INTO ledger (format) VALUES (2);
 
 CREATE TABLE IF NOT EXISTS workflow_runs (
     number            INTEGER PRIMARY KEY,  -- what its events are found by
@@ -173,6 +173,7 @@ CREATE TABLE IF NOT EXISTS approval_requests (
     prompt         TEXT NOT NULL,
     decision       TEXT,
     decided_by     TEXT,
+    decided_by_key TEXT,
     decided_at     INTEGER,
     expires_at     INTEGER,
     created_at     INTEGER NOT NULL,

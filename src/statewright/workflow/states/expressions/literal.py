@@ -175,7 +175,8 @@ def _number(text: str, at: int) -> tuple[int | float, int]:
         value = int(digits, 0) if _is_whole(digits) else float(digits)
     except ValueError:
         raise NoLiteral(at) from None
-    if not isfinite(value):
+    # Whole numbers have no limit here, and one of 400 digits is too large to be asked.
+    if isinstance(value, float) and not isfinite(value):
         raise NoLiteral(at)
     return value, found.end()
 

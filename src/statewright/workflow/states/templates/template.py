@@ -162,10 +162,15 @@ def _compile_blocks(text: str) -> Blocks | None:
 
 def _split(text: str) -> list[str | Placeholder]:
     parts: list[str | Placeholder] = []
+    # A long text repeats its placeholders: each is read once.
+    read: dict[str, Placeholder] = {}
     done = at = 0
     while (opened := text.find("{{", at)) >= 0 and (closed := text.find("}}", opened + 2)) >= 0:
         # The innermost braces count: `{{{a}}` is a brace before `{{a}}`.
         start = text.rfind("{{", opened, closed)
-        parts += [text[done:start], read_placeholder(text[start : closed + 2])]
+        source = text[start : closed + 2]
+        if source not in read:
+            read[source] = read_placeholder(source)
+        parts += [text[done:start], read[source]]
         done = at = closed + 2
     return [part for part in (*parts, text[done:]) if part != ""]

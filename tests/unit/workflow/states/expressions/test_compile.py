@@ -1,9 +1,9 @@
 """What each part of the language means, what is no part of it, and that no value leads out of it."""
 
-import time
 from typing import Any
 
 import pytest
+from tests.work import spend_at_most
 
 from statewright.errors import ExpressionError
 from statewright.workflow.states.expressions import parse_expression
@@ -342,11 +342,9 @@ def test_4_1_no_expression_makes_much_or_takes_long(text: str, names: dict[str, 
     for _ in range(100_000):
         deep, deeper = [deep], [deeper]
     scope = {"big": "a" * 60_000, "huge": ["a" * 1000] * 1000, "deep": deep, "deeper": deeper}
-    began = time.perf_counter()
 
-    with pytest.raises(ExpressionError):
+    with spend_at_most(), pytest.raises(ExpressionError):
         parse_expression(text).evaluate(scope)
-    assert time.perf_counter() - began < 1
 
 
 def test_4_1_the_work_of_one_evaluation_is_bounded():

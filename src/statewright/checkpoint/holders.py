@@ -1,0 +1,73 @@
+"""Names of lease holders, and whether a holder still exists.
+
+Each run holds its thread under an owner name that nothing else has. The name ends with the process that drew it
+(`name@host.pid.start.nonce`), so a lease whose holder was killed need not be waited for: on the same host the process
+is seen to be gone, and within one process the set of live holders says which runs have ended without a last write
+(the disk was full, the stream was dropped). A name without a process is trusted until its lease lapses.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+from typing import Final
+
+from statewright.clock import Duration, as_seconds
+from statewright.errors import InvalidConfig
+from statewright.process_identity import host_key, is_process_gone, started_at
+
+_live: Final[set[str]] = set()
+"""The owners of this process whose runs have not ended. `add` and `discard` are atomic, so finalisers may call them."""
+_process: tuple[int, str] = (0, "")
+"""The process id, and the part of owner names that says it: both change in a forked child."""
+
+
+def new_owner(name: str) -> str:
+    """Return an owner name for a run of this process; `name` must be unique."""
+    return f"{name}@{_process_key()}"
+
+
+def short_owner(owner: str) -> str:
+    """Return an owner without its process, for messages."""
+    return owner.partition("@")[0]
+
+
+def add_holder(owner: str) -> None:
+    """Note that a run of this process may hold a thread from now on."""
+    _live.add(owner)
+
+
+def discard_holder(owner: str) -> None:
+    """Note that a run of this process has ended: whatever lease it left is void. May be called by a finaliser."""
+    _live.discard(owner)
+
+
+def is_holder_gone(owner: str) -> bool:
+    """Return whether a holder certainly exists no more, so that its lease need not be waited for."""
+    name, _, process = owner.rpartition("@")
+    if not name:
+        return False
+    if process == _process_key():
+        return owner not in _live
+    host, pid, started, _ = process.split(".")
+    return is_process_gone(host, int(pid), started)
+
+
+def _process_key() -> str:
+    global _process
+    pid = os.getpid()
+    if _process[0] != pid:
+        _live.clear()  # in a forked child: the runs of the parent are not its own
+        # The nonce tells this process from one of the same id where the kernel does not say when a process began.
+        _process = pid, f"{host_key()}.{pid}.{started_at(pid) or ''}.{os.urandom(4).hex()}"
+    return _process[1]
+
+
+def checked_lease(lease: Duration | None) -> timedelta | None:
+    """Return the duration of a lease. Raises InvalidConfig for one that is not positive."""
+    if lease is None:
+        return None
+    seconds = as_seconds(lease)
+    if not seconds > 0:
+        raise InvalidConfig(f"lease= is {lease!r}. Give a time greater than zero, in seconds or as a timedelta.")
+    return timedelta(seconds=seconds)

@@ -1,0 +1,113 @@
+"""The life of a run: take its turn on the thread, advance until nothing is due, let go.
+
+A run decides where to begin from what it has loaded, and claims its thread with its first write. If the claim is
+refused nothing has run, so the whole beginning is done again: at once if the thread has moved since it was loaded,
+and if another run holds it, when that one has let go (`on_busy`). A caller is told of a conflict only where starting
+over would change what it asked for: it named the checkpoint to go on from, or its run had begun.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any, TypeVar
+
+from statewright.checkpoint import Checkpoint
+from statewright.errors import CheckpointConflict, GraphDrained, RunCancelled
+from statewright.runtime.effects import CLAIM_REFUSALS, AwaitTurn, Core, Effect, Emit, Rest
+from statewright.runtime.loop import NOTHING_SAVED, let_go, save_held_back, supersteps
+from statewright.runtime.run import Run
+from statewright.runtime.run_warnings import warn_unfinished, warn_unresumable
+from statewright.runtime.start import begin_run
+from statewright.runtime.thread_state import rolled_back
+from statewright.runtime.watch import run_event
+
+T = TypeVar("T")
+
+
+def run_to_rest(run: Run, given: Any) -> Core:
+    """Take a run from its input to rest. The core of every driver."""
+    if run.watch is not None and run.watch.wants("run_started"):
+        yield Emit(run_event("run_started", run, given))
+    if run.owner is None or run.nested:
+        beginning = yield from begin_run(run, given)
+    else:
+        beginning = yield from take_turn(
+            run, lambda: begin_run(run, given), may_reload=run.settings.checkpoint_id is None
+        )
+    rest = beginning if type(beginning) is Rest else (yield from supersteps(run, *beginning))  # pyright: ignore
+    if run.held_back is not None and not (rest.status == "completed" and _is_dropped(run)):
+        yield from save_held_back(run, rest.checkpoint)
+    if run.claimed:
+        yield from let_go(run, rest)
+    if run.watch is not None and run.watch.wants("run_finished"):
+        yield Emit(run_event("run_finished", run, rest, rest.checkpoint.step))
+    if run.unfinished_joins and rest.status == "completed":
+        warn_unfinished(run.program, run.unfinished_joins)
+    if rest.status == "waiting" and run.saver is None and not run.nested:
+        warn_unresumable(run.program)
+    return rest
+
+
+def _is_dropped(run: Run) -> bool:
+    """Whether what a call saves goes with the task that called it."""
+    return run.caller is not None and run.namespace in run.caller.run.opened
+
+
+def take_turn(
+    run: Run, begin: Callable[[], Generator[Effect, Any, T]], *, may_reload: bool = True
+) -> Generator[Effect, Any, T | Rest]:
+    """Perform `begin`, which loads the thread and claims it, as often as its claim is refused for a passing reason.
+
+    The result is that of `begin`, or a rest if the run was stopped while it waited. Without `may_reload` a thread
+    that has moved is a CheckpointConflict.
+    """
+    rolls_back = False
+    while True:
+        try:
+            if rolls_back:
+                yield from rolled_back(run)
+            return (yield from begin())
+        except CLAIM_REFUSALS as error:
+            refusal = error
+        _forget_beginning(run)
+        if isinstance(refusal, CheckpointConflict):
+            if not may_reload or not _can_start_over(run):
+                raise refusal
+            continue
+        if run.on_busy == "reject" or run.claimed:
+            raise refusal
+        if not (yield AwaitTurn(refusal.owner)):
+            return _stopped_waiting(run)
+        rolls_back = run.on_busy == "rollback"
+
+
+def _can_start_over(run: Run) -> bool:
+    """Return whether another attempt can succeed: nothing of the run is saved, and its last load was not refused."""
+    claim = run.claim
+    if run.claimed or claim is None:
+        return False
+    if claim.refused_key is not None and claim.refused_key == claim.loaded_key:
+        return False  # the same state was refused twice: whatever the saver means, loading it again cannot help
+    claim.refused_key = claim.loaded_key
+    return True
+
+
+def _forget_beginning(run: Run) -> None:
+    """Put back what a beginning that came to nothing has noted."""
+    if run.claimed:
+        return
+    run.opened, run.held_back = set(), None
+    run.answers.clear()
+    if run.claim is not None:
+        run.claim.in_doubt = False
+
+
+def _stopped_waiting(run: Run) -> Rest:
+    """Return the rest of a run that was asked to stop before its turn came; nothing of it was saved."""
+    nothing: Checkpoint = NOTHING_SAVED
+    control = run.control
+    if control is not None and control.cancel_reason is not None:
+        return Rest("cancelled", nothing, error=RunCancelled(control.cancel_reason))
+    if control is not None and control.drain_reason is not None:
+        return Rest("failed", nothing, error=GraphDrained(control.drain_reason))
+    return Rest("cancelled", nothing)  # the driver itself is being cancelled, and says so to its caller

@@ -1,0 +1,158 @@
+"""Whether a task may still act, and whether a run is to go on.
+
+A task may outlive its superstep: a plain function cannot be stopped, and a node may leave threads of its own running.
+What it still does must have no effect. The check looks at what this process knows; only a hold on the thread that has
+lapsed by the clock is renewed before it counts, since another run may have taken the thread over meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from statewright.checkpoint import Checkpointer, Hold, Line
+from statewright.errors import Fenced, RunCancelled
+from statewright.promise import comes_later
+from statewright.runtime.run import Run
+from statewright.runtime.scope import Scope
+
+if TYPE_CHECKING:
+    from statewright.runtime.superstep import Superstep
+
+SIBLING_FAILED: Final = "a task that ran beside it failed"
+
+
+def end_of(scope: Scope, *, between_attempts: bool = False) -> str | None:
+    """Why a task must not act any more; None while it may. Between two attempts it does not count how one ended."""
+    inner: Scope | None = scope
+    while inner is not None:
+        run, attempt = inner.run, inner.attempt
+        if between_attempts and inner is scope and attempt is not None:
+            attempt = attempt.outer
+        if attempt is not None and attempt.is_given_up:
+            return f"the attempt at node {_node(inner)!r} was given up"
+        if inner.checkpoint is not None and inner.checkpoint.step <= run.closed_step:
+            return f"the superstep of node {_node(inner)!r} is over"
+        if run.control is not None and run.control.cancel_reason is not None:
+            return run.control.cancel_reason
+        if run.hold_lost:
+            return "another run has taken over its thread"
+        inner = run.parent
+    return None
+
+
+def reason_to_stop(run: Run) -> str | None:
+    """Why a run must not begin another superstep; None if it may."""
+    if run.control is not None and run.control.cancel_reason is not None:
+        return run.control.cancel_reason
+    if run.parent is None:
+        return None
+    above = superstep_above(run)
+    return SIBLING_FAILED if above is not None and above.ending else end_of(run.parent)
+
+
+def reason_to_wait_no_more(scope: Scope) -> str | None:
+    """Why a task must not wait any longer for what it needs to begin; None if it may."""
+    step = superstep_of(scope)
+    if step is not None and step.ending:
+        return SIBLING_FAILED
+    return end_of(scope, between_attempts=True)
+
+
+def superstep_of(scope: Scope) -> Superstep | None:
+    """The innermost superstep of several tasks to which a task belongs, through whatever subgraphs."""
+    inner: Scope | None = scope
+    while inner is not None:
+        step = inner.run.superstep
+        if step is not None and step.checkpoint is inner.checkpoint:
+            return step
+        inner = inner.run.parent
+    return None
+
+
+def superstep_above(run: Run) -> Superstep | None:
+    """The superstep of several tasks in which a subgraph was called."""
+    return superstep_of(run.parent) if run.parent is not None else None
+
+
+def is_waited_for(run: Run) -> bool:
+    """Whether a graph that was cancelled, since a task beside its caller failed, may finish what cannot be stopped."""
+    above = superstep_above(run)
+    return above is not None and above.ending and run.parent is not None and end_of(run.parent) is None
+
+
+@contextmanager
+def woken_by_the_end(scope: Scope, wake: Callable[[], object]) -> Generator[None]:
+    """While the block runs, call `wake` when the task must not wait any longer; at once if that is so already."""
+    control, step = scope.run.control, superstep_of(scope)
+    if step is None and control is None:
+        yield
+    elif control is None:
+        with cast("Superstep", step).telling(wake):
+            yield
+    elif step is None:
+        with control.calling(wake, scope.run.root):
+            yield
+    else:
+        with control.calling(wake, scope.run.root), step.telling(wake):
+            yield
+
+
+# -- before a side effect
+
+
+def check_open(scope: Scope, name: str) -> None:
+    """Raise RunCancelled if the task must not begin the step `name` any more."""
+    reason = end_of(scope)
+    if reason is not None:
+        raise RunCancelled(f"{reason}, so the step {name!r} of node {_node(scope)!r} was not begun")
+
+
+def check_hold(scope: Scope, name: str) -> None:
+    """Raise RunCancelled if the hold on the thread had lapsed, and cannot be renewed."""
+    root = scope.run.root
+    if _has_lapsed(root):
+        hold = cast(Hold, root.hold())
+        try:
+            answer = _renewal(root, hold)
+            if comes_later(answer):
+                answer.result()
+        except Fenced as error:
+            raise _lost(scope, name) from error
+        root.held_until = hold.until
+
+
+async def check_hold_async(scope: Scope, name: str) -> None:
+    """`check_hold`, on the running event loop."""
+    root = scope.run.root
+    if _has_lapsed(root):
+        from statewright.runtime.awaiting import answered  # loads asyncio
+
+        hold = cast(Hold, root.hold())
+        try:
+            await answered(_renewal(root, hold))
+        except Fenced as error:
+            raise _lost(scope, name) from error
+        root.held_until = hold.until
+
+
+def _has_lapsed(root: Run) -> bool:
+    """Whether the hold has lapsed by the clock: a process that was stopped for longer does not know when it wakes."""
+    return root.owner is not None and root.held_until is not None and root.clock.now() >= root.held_until
+
+
+def _renewal(root: Run, hold: Hold) -> Any:
+    return cast(Checkpointer, root.saver).renew(cast(Line, root.line).thread_id, hold)
+
+
+def _lost(scope: Scope, name: str) -> RunCancelled:
+    scope.run.root.hold_lost = True
+    return RunCancelled(
+        f"its hold on its thread had lapsed and another run has taken the thread over, so the step {name!r} of node "
+        f"{_node(scope)!r} was not begun"
+    )
+
+
+def _node(scope: Scope) -> str:
+    return scope.task.node if scope.task is not None else ""

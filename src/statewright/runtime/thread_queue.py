@@ -1,0 +1,211 @@
+"""Runs that want one thread at the same time: who holds it, who waits, and how the holder is asked to stop.
+
+A run marks its thread with its first write, and lets go with its last. Meanwhile another run is refused, waits its
+turn, or has the holder stopped. Within one process those who wait keep their order, and a holder hears at once; in
+another process it hears when it renews its lease.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextlib import nullcontext, suppress
+from typing import Final, cast
+from weakref import WeakValueDictionary
+
+from statewright.checkpoint import Checkpointer, Hold, Lease, Line, add_holder, discard_holder
+from statewright.clock import SystemClock, Timer
+from statewright.errors import Fenced, StorageError
+from statewright.promise import Answered, resolved
+from statewright.runtime.claim import Claim
+from statewright.runtime.control import RunControl
+from statewright.runtime.run import Run
+from statewright.runtime.worker_threads import workers
+
+FIRST_LOOK: Final = 0.005
+LONGEST_LOOK: Final = 0.5
+"""Seconds between two looks at a thread that is held: they double from the first to the longest."""
+
+_holders: WeakValueDictionary[str, RunControl] = WeakValueDictionary()
+"""The controls of the runs of this process that hold a thread, by owner."""
+_queues: dict[tuple[int, str], deque[Ticket]] = {}
+"""Those of this process who wait for a thread, in the order in which they came."""
+_lock = threading.Lock()
+
+
+class Ticket:
+    """A place in the line of those who wait for a thread."""
+
+    __slots__ = ("called", "on_call")
+
+    def __init__(self) -> None:
+        self.called = threading.Event()
+        """Set when it is worth a look: the one before has left the line, or the holder has let go."""
+        self.on_call: Callable[[], object] | None = None
+        """Called then, too; from any thread."""
+
+    def call(self) -> None:
+        self.called.set()
+        if self.on_call is not None:
+            self.on_call()
+
+
+class LeaseRenewer:
+    """Renews the lease of a run on its thread while its nodes run, and releases it if the run ends without a last
+    write."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._ended = False
+        assert run.owner is not None
+        assert run.control is not None
+        add_holder(run.owner)
+        _holders[run.owner] = run.control
+        self._timer: Timer = run.clock.call_later(self._interval, self._due)
+
+    @property
+    def _interval(self) -> float:
+        return self._run.lease_duration.total_seconds() / 3
+
+    def _due(self) -> None:
+        """Renew the lease; not on the thread of the system clock, which must not wait for a disk."""
+        if type(self._run.clock) is SystemClock:
+            workers.submit(self._renew)
+        else:
+            self._renew()
+
+    def _renew(self) -> None:
+        run = self._run
+        if self._ended:
+            return
+        if run.claimed:
+            try:
+                hold = cast(Hold, run.hold())
+                lease: Lease | None = resolved(_saver(run).renew(_thread(run), hold))
+                run.held_until = hold.until
+                if lease is not None and lease.wanted is not None:
+                    cast(RunControl, run.control).request_cancel(_wanted(lease.wanted))
+            except Fenced:
+                run.lose_hold()  # its next write is refused, and says why
+            except StorageError:
+                pass  # its next write is refused, and says why
+        self._timer = run.clock.call_later(self._interval, self._due)
+
+    def end(self) -> None:
+        """The run has ended. Never waits: it may be called in a finaliser."""
+        self._ended = True
+        self._timer.cancel()
+        run = self._run
+        if (run.claimed or cast(Claim, run.claim).in_doubt) and not run.nested:
+            with suppress(StorageError):  # another run has taken it over, or nothing can be written: it lapses
+                _saver(run).renew(_thread(run), cast(Hold, run.hold(release=True)))
+        discard_holder(cast(str, run.owner))
+        leave_queue(run)
+        call_first(run)
+
+
+def _wanted(what: str) -> str:
+    return f"another run took over its thread with on_busy={what!r}"
+
+
+def _saver(run: Run) -> Checkpointer:
+    return cast(Checkpointer, run.saver)
+
+
+def _thread(run: Run) -> str:
+    return cast(Line, run.line).thread_id
+
+
+# -- waiting for a thread
+
+
+def request_thread(run: Run, holder: str) -> Answered[object]:
+    """Ask the holder of a thread to stop, if the run says so (`on_busy`); the saver's answer."""
+    if run.on_busy not in ("interrupt", "rollback"):
+        return None
+    control = _holders.get(holder)
+    if control is not None:
+        control.request_cancel(_wanted(run.on_busy))
+    return _saver(run).want(_thread(run), run.on_busy)
+
+
+def enter_queue(run: Run) -> Ticket:
+    """Return the place of a run among those that wait for its thread; it keeps it until `leave_queue`."""
+    claim = cast(Claim, run.claim)
+    if claim.ticket is None:
+        claim.ticket = Ticket()
+        with _lock:
+            _queues.setdefault(_queue_key(run), deque()).append(claim.ticket)
+    return claim.ticket
+
+
+def leave_queue(run: Run) -> None:
+    """Give up the place of a run, if it has one, and let the next one look at the thread."""
+    claim = cast(Claim, run.claim)
+    if claim.ticket is None:
+        return
+    with _lock:
+        queue = _queues[_queue_key(run)]
+        queue.remove(claim.ticket)
+        if not queue:
+            del _queues[_queue_key(run)]
+    claim.ticket = None
+    call_first(run)
+
+
+def call_first(run: Run) -> None:
+    """Let the run that is first in the queue for the thread look at it now."""
+    with _lock:
+        queue = _queues.get(_queue_key(run))
+        ticket = queue[0] if queue else None
+    if ticket is not None:
+        ticket.call()
+
+
+def _queue_key(run: Run) -> tuple[int, str]:
+    return id(run.saver), _thread(run)
+
+
+def is_first(run: Run, ticket: Ticket) -> bool:
+    """Whether it is the turn of the one with the ticket."""
+    with _lock:
+        return _queues[_queue_key(run)][0] is ticket
+
+
+def lease_of(run: Run) -> Answered[Lease | None]:
+    """Who holds the thread now."""
+    return _saver(run).lease(_thread(run))
+
+
+def is_over(run: Run, lease: Lease | None) -> bool:
+    """Whether a lease does not keep the run from its thread."""
+    return lease is None or lease.has_lapsed(run.clock.now())
+
+
+def is_stopped(run: Run) -> bool:
+    """Return whether a waiting run was asked to stop."""
+    control = run.control
+    return control is not None and (control.cancel_requested or control.drain_requested)
+
+
+def await_turn(run: Run, holder: str) -> bool:
+    """Wait, on this thread, until it is the run's turn and its thread is free; False if the run was stopped."""
+    ticket = enter_queue(run)
+    resolved(request_thread(run, holder))
+    seconds = FIRST_LOOK
+    with run.control.calling(ticket.call) if run.control is not None else nullcontext():
+        while True:
+            ticket.called.clear()
+            if is_stopped(run):
+                return False
+            first = is_first(run, ticket)
+            if first and is_over(run, resolved(lease_of(run))):
+                return True
+            run.clock.wait(ticket.called, seconds if first else LONGEST_LOOK)
+            seconds = next_look(seconds, first=first)
+
+
+def next_look(seconds: float, *, first: bool) -> float:
+    """How long to wait before the next look, after a wait; who is not first is called when that changes."""
+    return min(seconds * 2, LONGEST_LOOK) if first else FIRST_LOOK

@@ -1,0 +1,55 @@
+"""Permission to decide approvals: each way that leads to a decision asks here.
+
+An approval is decided by `decide`, by an answer to its question, and, in effect, by changing the state of its thread so
+that the run goes on behind it. A key needs the scope `approvals:decide` for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, cast
+
+from statewright.runs import ApiKey, Approval, Condition, Ledger, Run, StoredDefinition, Wait
+from statewright.runtime.awaiting import answered
+from statewright.service.keys import check_scope
+from statewright.service.questions import APPROVAL, approval_of
+
+SCOPE: Final = "approvals:decide"
+
+
+def check_decider(key: ApiKey | None) -> None:
+    """Raise Forbidden for a key without the scope. None is a caller that needs no key, and may decide everything."""
+    if key is not None:
+        check_scope(key, SCOPE)
+
+
+def check_answers(key: ApiKey | None, waits: Iterable[Wait]) -> None:
+    """Raise Forbidden for a key without the scope, if an approval is among what is to be answered."""
+    if any(approval_of(wait) is not None or _is_tool_approval(wait.value) for wait in waits):
+        check_decider(key)
+
+
+async def check_thread_change(
+    key: ApiKey | None, ledger: Ledger, runs: Sequence[Run], definition: StoredDefinition
+) -> None:
+    """Raise Forbidden for a key without the scope, if the runs of a thread have asked for approvals, or can ask."""
+    if key is None:
+        return
+    asked = Condition("run_id", "in", [run.id for run in runs])
+    if _has_approval_step(definition.body) or await answered(ledger.count(Approval, [asked])):
+        check_decider(key)
+
+
+def _is_tool_approval(question: Any) -> bool:
+    """Return True for the question whether a model may call a tool; see `agents/tool_call.py`."""
+    if not isinstance(question, Mapping):
+        return False
+    fields = cast("Mapping[str, Any]", question)
+    return fields.get("kind") == APPROVAL and "tool" in fields
+
+
+def _has_approval_step(body: Any) -> bool:
+    if isinstance(body, Mapping):
+        fields = cast("Mapping[str, Any]", body)
+        return fields.get("type") == APPROVAL or any(map(_has_approval_step, fields.values()))
+    return isinstance(body, list) and any(map(_has_approval_step, cast("list[Any]", body)))

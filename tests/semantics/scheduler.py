@@ -1,0 +1,127 @@
+"""A scheduler that decides which of several callers goes on, at every call that they make to storage or the clock.
+
+Each caller runs in a thread of its own and stops at a gate before and after each call of its saver, and wherever it
+would wait for time. The scheduler opens one gate at a time, so that an order is a list of choices: the same seed
+gives the same interleaving on every machine.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
+
+from statewright.clock import SystemClock
+
+GUARD = 120.0
+"""Seconds after which a caller counts as hanging; never reached otherwise."""
+
+
+class Caller(threading.Thread):
+    """One caller: what it does, and what came of it."""
+
+    def __init__(self, scheduler: Scheduler, name: str, act: Callable[[], Any]) -> None:
+        super().__init__(name=name, daemon=True)
+        self.result: Any = None
+        self.error: BaseException | None = None
+        self.open = threading.Event()
+        self._scheduler = scheduler
+        self._act = act
+
+    def run(self) -> None:
+        self._scheduler.stop_here()
+        try:
+            self.result = self._act()
+        except BaseException as error:
+            self.error = error
+        self._scheduler.leave(self)
+
+
+class Scheduler:
+    """Lets one caller go on at a time, chosen by a seeded generator."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+        self._callers: list[Caller] = []
+        self._parked: dict[Caller, None] = {}
+        self._changed = threading.Condition()
+
+    def add(self, name: str, act: Callable[[], Any]) -> Caller:
+        caller = Caller(self, name, act)
+        self._callers.append(caller)
+        return caller
+
+    def stop_here(self) -> None:
+        """Called in a caller: wait until it is chosen. Threads that are not callers pass."""
+        caller = threading.current_thread()
+        if not isinstance(caller, Caller):
+            return
+        caller.open.clear()
+        with self._changed:
+            self._parked[caller] = None
+            self._changed.notify_all()
+        assert caller.open.wait(GUARD), f"{caller.name} was never chosen"
+
+    def leave(self, caller: Caller) -> None:
+        with self._changed:
+            self._callers.remove(caller)
+            self._changed.notify_all()
+
+    def run(self) -> None:
+        """Run all callers to their ends."""
+        everyone = list(self._callers)
+        for caller in everyone:
+            caller.start()
+        while True:
+            with self._changed:
+                stands = self._changed.wait_for(lambda: len(self._parked) == len(self._callers), GUARD)
+                assert stands, f"hanging outside a gate: {[c.name for c in self._callers if c not in self._parked]}"
+                if not self._callers:
+                    break
+                chosen = self._random.choice(sorted(self._parked, key=lambda caller: caller.name))
+                del self._parked[chosen]
+            chosen.open.set()
+        for caller in everyone:
+            caller.join(GUARD)
+            assert not caller.is_alive()
+
+
+class GatedSaver:
+    """A saver whose callers stop before and after each call."""
+
+    CALLS: Sequence[str] = ("load", "commit", "save_results", "renew", "lease", "want")
+
+    def __init__(self, saver: Any, scheduler: Scheduler) -> None:
+        self._saver = saver
+        self._scheduler = scheduler
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._saver, name)
+        if name not in self.CALLS:
+            return method
+
+        def call(*args: Any, **options: Any) -> Any:
+            self._scheduler.stop_here()
+            try:
+                return method(*args, **options)
+            finally:
+                self._scheduler.stop_here()
+
+        return call
+
+
+class GatedClock(SystemClock):
+    """A clock at which nobody waits for time: who would, stops at a gate and looks again."""
+
+    def __init__(self, scheduler: Scheduler, now: Callable[[], datetime] | None = None) -> None:
+        super().__init__()
+        self._scheduler = scheduler
+        self._now = now
+
+    def now(self) -> datetime:
+        return self._now() if self._now is not None else super().now()
+
+    def wait(self, woken: threading.Event, seconds: float) -> None:
+        self._scheduler.stop_here()

@@ -1,0 +1,543 @@
+"""An answer is never given to another question: what a task asks is compared with what was answered."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, TypedDict
+
+import pytest
+from pydantic import BaseModel, Field
+
+from statewright import (
+    END,
+    START,
+    Command,
+    InMemorySaver,
+    RetryPolicy,
+    StateGraph,
+    append,
+    entrypoint,
+    interrupt,
+    request_approval,
+    sleep,
+    task,
+    wait_for_event,
+)
+from statewright.checkpoint import schema_form
+from statewright.errors import InvalidGraph, InvalidResume, InvalidUpdateError, QuestionChanged, QuestionMismatch
+from statewright.runtime.changed_question import is_equal
+from statewright.storage.sqlite import SqliteSaver
+
+
+class State(TypedDict, total=False):
+    log: Annotated[list[Any], append]
+
+
+THREAD = {"configurable": {"thread_id": "1"}}
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def saver(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
+    if request.param == "memory":
+        yield InMemorySaver()
+        return
+    with SqliteSaver(tmp_path / "threads.db") as opened:
+        yield opened
+
+
+def asking_graph(ask: Callable[[], Any], saver: Any, **options: Any) -> Any:
+    """A graph of one node that logs what `ask` returns."""
+
+    def node(state: State) -> dict[str, Any]:
+        return {"log": [ask()]}
+
+    return StateGraph(State).add_node("node", node).add_edge(START, "node").compile(saver, **options)
+
+
+@dataclass
+class Node:
+    """What the node asks; tests replace it between asking and answering."""
+
+    ask: Callable[[], Any]
+
+    def __call__(self) -> Any:
+        return self.ask()
+
+
+def answered(driver: Any, app: Any, resume: Any = "yes") -> Any:
+    return driver.invoke(app, Command(resume=resume), THREAD)
+
+
+# -- what has changed
+
+
+class Answer(BaseModel):
+    text: str
+
+
+CHANGED: dict[str, tuple[Callable[[], Any], Callable[[], Any], Any]] = {
+    "kind": (lambda: interrupt("Ship?"), lambda: wait_for_event("Ship?"), "yes"),
+    "schema": (lambda: interrupt("Ship?", schema=str), lambda: interrupt("Ship?", schema=bool), "yes"),
+    "no schema any more": (lambda: interrupt("Ship?", schema=str), lambda: interrupt("Ship?"), "yes"),
+    "a schema now": (lambda: interrupt("Ship?"), lambda: interrupt("Ship?", schema=str), "yes"),
+    "constraint": (
+        lambda: interrupt("How many?", schema=Annotated[int, Field(gt=0)]),
+        lambda: interrupt("How many?", schema=Annotated[int, Field(gt=10)]),
+        5,
+    ),
+    "JSON Schema": (
+        lambda: interrupt("Ship?", schema={"type": "string"}),
+        lambda: interrupt("Ship?", schema={"type": ["string", "null"]}),
+        "yes",
+    ),
+    "key": (lambda: interrupt("Ship?", key="a"), lambda: interrupt("Ship?", key="b"), "yes"),
+    "a key now": (lambda: interrupt("Ship?"), lambda: interrupt("Ship?", key="b"), "yes"),
+    "no key any more": (lambda: interrupt("Ship?", key="a"), lambda: interrupt("Ship?"), "yes"),
+}
+
+
+@pytest.mark.parametrize(("before", "now", "answer"), CHANGED.values(), ids=CHANGED)
+def test_an_answer_is_refused_if_the_question_is_another_one(
+    driver: Any, saver: Any, before: Any, now: Any, answer: Any
+) -> None:
+    node = Node(before)
+    app = asking_graph(node, saver)
+    (asked,) = driver.invoke(app, {}, THREAD)["__interrupt__"]
+    node.ask = now
+    with pytest.raises(QuestionMismatch, match="'node'") as caught:
+        answered(driver, app, answer)
+    assert caught.value.before.id == asked.id
+    assert (caught.value.now.key, caught.value.now.kind) != (asked.key, asked.kind) or "schema" in str(caught.value)
+    node.ask = before
+    assert driver.invoke(app, None, THREAD) == {"log": [answer]}  # the answer was kept
+
+
+def test_an_event_of_another_name_is_another_question(driver: Any, saver: Any) -> None:
+    node = Node(lambda: wait_for_event("paid"))
+    app = asking_graph(node, saver)
+    driver.invoke(app, {}, THREAD)
+    node.ask = lambda: wait_for_event("refunded")
+    (wait,) = app.get_state(THREAD).interrupts
+    with pytest.raises(QuestionMismatch, match=r"\(event\).*'paid'.*'refunded'"):
+        answered(driver, app, {wait.id: 1})
+
+
+def test_questions_that_changed_places_are_told_apart_though_only_one_was_answered(driver: Any, saver: Any) -> None:
+    order = ["Name?", "Age?"]
+    node = Node(lambda: [interrupt(one) for one in order])
+    app = asking_graph(node, saver)
+    driver.invoke(app, {}, THREAD)
+    answered(driver, app, "Ada")
+    order.reverse()
+    with pytest.raises(QuestionMismatch, match=r"\(place\).*'Name\?'.*'Age\?'"):
+        answered(driver, app, 36)
+    order.reverse()
+    assert driver.invoke(app, None, THREAD) == {"log": [["Ada", 36]]}
+
+
+def test_a_question_that_a_new_one_has_pushed_on_does_not_go_by_unseen(driver: Any, saver: Any) -> None:
+    questions = ["Ship?"]
+    node = Node(lambda: [interrupt(one) for one in questions])
+    app = asking_graph(node, saver)
+    driver.invoke(app, {}, THREAD)
+    questions.insert(0, "Bill?")
+    with pytest.warns(QuestionChanged), pytest.raises(QuestionMismatch, match=r"\(place\)"):
+        answered(driver, app, "yes")
+
+
+def test_keys_tell_questions_apart_whatever_their_order(driver: Any, saver: Any) -> None:
+    order = ["name", "age"]
+    node = Node(lambda: {key: interrupt(f"{key}?", key=key) for key in order})
+    app = asking_graph(node, saver)
+    driver.invoke(app, {}, THREAD)
+    answered(driver, app, "Ada")
+    order[:] = ["city", "age", "name"]
+    (city,) = answered(driver, app, 36)["__interrupt__"]
+    assert (city.value, city.key) == ("city?", "city")
+    assert answered(driver, app, "London") == {"log": [{"city": "London", "age": 36, "name": "Ada"}]}
+
+
+# -- another value
+
+
+def test_a_question_in_other_words_gets_the_answer_with_a_warning_and_an_event(driver: Any, saver: Any) -> None:
+    drafts = iter(["Dear Ada", "Hello Ada", "Hi Ada"])
+    app = asking_graph(lambda: interrupt(next(drafts)), saver)
+    driver.invoke(app, {}, THREAD)
+    with pytest.warns(QuestionChanged, match="'Hello Ada' now, 'Dear Ada' when") as caught:
+        assert answered(driver, app) == {"log": ["yes"]}
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    assert [part in str(caught[0].message) for part in ("runtime.step", "earlier node")] == [True, True]
+    (event,) = [event for event in app.get_events(THREAD) if event.kind == "question_changed"]
+    assert (event.data["before"], event.data["now"], event.node) == ("Dear Ada", "Hello Ada", "node")
+
+
+def test_a_question_in_other_words_can_be_an_error(driver: Any, saver: Any) -> None:
+    drafts = iter(["Dear Ada", "Hello Ada"])
+    app = asking_graph(lambda: interrupt(next(drafts)), saver, changed_questions="error")
+    driver.invoke(app, {}, THREAD)
+    with pytest.raises(QuestionMismatch, match=r"\(value\).*'Dear Ada'.*'Hello Ada'"):
+        answered(driver, app)
+
+
+def test_a_wrong_choice_is_a_problem_of_the_graph() -> None:
+    with pytest.raises(InvalidGraph, match="changed_questions= is 'never'"):
+        asking_graph(lambda: 1, None, changed_questions="never")
+
+
+class Odd:
+    """Equal to nothing, and not to be asked."""
+
+    def __init__(self, name: str = "odd") -> None:
+        self.name = name
+
+    def __eq__(self, other: object) -> bool:
+        raise ArithmeticError("no")
+
+    __hash__ = None  # pyright: ignore
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError("no")
+
+
+def test_values_are_compared_without_ever_failing() -> None:
+    import numpy
+
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+    own: list[Any] = []
+    own.append(own)
+    nan = float("nan")
+    assert is_equal({"a": [nan, 1]}, {"a": [float("nan"), 1]}) is True
+    assert is_equal({"a": nan}, {"a": 1.0}) is False
+    assert is_equal(numpy.array([1, 2]), numpy.array([1, 2])) is True
+    assert is_equal(numpy.array([1, 2]), numpy.array([1, 3])) is False
+    assert is_equal(Odd(), Odd("other")) is None
+    assert is_equal(own, [1]) is None
+    assert is_equal(deep, [deep]) is None
+    with contextlib.suppress(RecursionError):
+        deep.clear()
+
+
+@pytest.mark.parametrize("value", [float("nan"), {"parts": [float("nan")]}, (1, 2), {3, 4}, b"x", None, 10**30])
+def test_the_same_value_is_the_same_after_it_was_stored(driver: Any, saver: Any, value: Any) -> None:
+    app = asking_graph(lambda: interrupt(value), saver, changed_questions="error")
+    driver.invoke(app, {}, THREAD)
+    assert answered(driver, app) == {"log": ["yes"]}
+
+
+def test_values_that_cannot_be_compared_are_no_change(driver: Any) -> None:
+    app = asking_graph(lambda: interrupt(Odd()), InMemorySaver(), changed_questions="error")
+    driver.invoke(app, {}, THREAD)
+    assert answered(driver, app) == {"log": ["yes"]}
+
+
+def test_what_is_asked_now_need_not_be_storable(driver: Any, saver: Any) -> None:
+    values = iter(["a draft", object()])
+    app = asking_graph(lambda: interrupt(next(values)), saver)
+    driver.invoke(app, {}, THREAD)
+    with pytest.warns(QuestionChanged):
+        assert answered(driver, app) == {"log": ["yes"]}
+
+
+# -- time
+
+
+def test_a_sleep_whose_end_is_worked_out_anew_is_the_same(driver: Any, saver: Any) -> None:
+    delays = iter([60, 120, 180])
+    app = asking_graph(lambda: sleep(next(delays)), saver, changed_questions="error")
+    (timer,) = driver.invoke(app, {}, THREAD)["__interrupt__"]
+    assert app.resume_due(THREAD, now=timer.due_at) == {"log": [None]}
+
+
+def test_an_instant_and_a_limit_may_move(driver: Any, saver: Any) -> None:
+    instants = iter(datetime(2030, 1, day, tzinfo=UTC) for day in (1, 2, 3, 4))
+    limits = iter([60, 120, 180, 240])
+
+    def ask() -> Any:
+        sleep(until=next(instants))
+        return interrupt("?", timeout=timedelta(seconds=next(limits)))
+
+    app = asking_graph(ask, saver, changed_questions="error")
+    driver.invoke(app, {}, THREAD)
+    app.resume_due(THREAD, now=datetime(2030, 1, 1, tzinfo=UTC))
+    assert answered(driver, app) == {"log": ["yes"]}
+
+
+# -- types
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        (Answer, Answer, True),
+        (int | None, Literal[1] | None, False),
+        (Annotated[int, Field(gt=0)], Annotated[int, Field(gt=0)], True),
+        (Annotated[int, Field(gt=0)], Annotated[int, Field(gt=1)], False),
+        (Annotated[int, Field(gt=0)], int, False),
+        ({"type": "object", "title": "a"}, {"title": "a", "type": "object"}, True),
+        ({"type": "object", "title": "a"}, {"type": "object"}, False),
+        (list[Answer], list[Answer], True),
+        (list[Answer], list[str], False),
+        (None, None, True),
+        (None, type(None), False),
+    ],
+)
+def test_types_are_compared_by_a_text_that_is_the_same_everywhere(one: Any, other: Any, same: bool) -> None:
+    assert (schema_form(one) == schema_form(other)) is same
+
+
+def test_a_local_class_is_the_same_type_each_time(driver: Any, saver: Any) -> None:
+    def ask() -> Any:
+        class Local(BaseModel):
+            text: str
+
+        return interrupt("?", schema=Local | None).text
+
+    app = asking_graph(ask, saver, changed_questions="error")
+    driver.invoke(app, {}, THREAD)
+    assert answered(driver, app, {"text": "x"}) == {"log": ["x"]}
+
+
+def test_a_constraint_counts_though_the_type_alone_was_stored(driver: Any, saver: Any) -> None:
+    app = asking_graph(lambda: interrupt("?", schema=Annotated[int, Field(gt=0)]), saver)
+    driver.invoke(app, {}, THREAD)
+    with pytest.raises((InvalidResume, InvalidUpdateError)):
+        answered(driver, app, -1)
+
+
+@pytest.mark.parametrize("schema", [5, {"type": 5}, {"$ref": "http://localhost/x"}, {"$ref": "file:///x.json"}])
+def test_what_is_no_schema_is_refused_when_it_is_asked(driver: Any, saver: Any, schema: Any) -> None:
+    app = asking_graph(lambda: interrupt("?", schema=schema), saver)
+    with pytest.raises(InvalidUpdateError, match="schema"):
+        driver.invoke(app, {}, THREAD)
+
+
+def test_an_answer_is_checked_against_a_json_schema(driver: Any, saver: Any) -> None:
+    schema = {"$defs": {"n": {"type": "integer", "minimum": 1}}, "properties": {"n": {"$ref": "#/$defs/n"}}}
+    app = asking_graph(lambda: interrupt("?", schema=schema), saver, changed_questions="error")
+    driver.invoke(app, {}, THREAD)
+    assert app.get_state(THREAD).interrupts[0].schema == schema
+    for wrong in ({"n": 0}, {"n": "one"}, {"n": object()}):
+        with pytest.raises(InvalidResume):
+            answered(driver, app, wrong)
+    assert answered(driver, app, {"n": 2}) == {"log": [{"n": 2}]}
+
+
+# -- wherever a task asks
+
+
+def test_called_tasks_compare_their_questions(driver: Any, saver: Any) -> None:
+    names = ["Ada", "Bob"]
+
+    @task
+    def ask(name: str) -> Any:
+        return interrupt(f"{name}?")
+
+    @entrypoint(saver, name="flow")
+    def flow(_: Any) -> Any:
+        return [ask(name).result() for name in names]
+
+    driver.invoke(flow, 1, THREAD)
+    answered(driver, flow, "A")
+    names[1] = "Bert"
+    with pytest.warns(QuestionChanged):
+        assert answered(driver, flow, "B") == ["A", "B"]
+
+
+def test_an_entrypoint_can_refuse_other_words(driver: Any, saver: Any) -> None:
+    drafts = iter("ab")
+
+    @entrypoint(saver, changed_questions="error")
+    def flow(_: Any) -> Any:
+        return interrupt(next(drafts))
+
+    driver.invoke(flow, 1, THREAD)
+    with pytest.raises(QuestionMismatch):
+        answered(driver, flow)
+
+
+@pytest.mark.parametrize("memory", ["call", "thread", "none"])
+@pytest.mark.parametrize("depth", [1, 2])
+def test_questions_in_subgraphs_are_compared(driver: Any, saver: Any, memory: Any, depth: int) -> None:
+    node = Node(lambda: [interrupt("Name?"), interrupt("Age?")])
+    app: Any = asking_graph(node, None)
+    for level in range(depth):
+        outer = StateGraph(State).add_node("inner", app, memory=memory).add_edge(START, "inner")
+        app = outer.compile(saver if level == depth - 1 else None)
+    driver.invoke(app, {}, THREAD)
+    node.ask = lambda: [interrupt("Name?"), interrupt("Age?", schema=int)]
+    (age,) = answered(driver, app, "Ada")["__interrupt__"]
+    node.ask = lambda: [interrupt("Age?"), interrupt("Name?")]
+    with pytest.raises(QuestionMismatch, match=r"'Name\?'.*'Age\?'"):
+        answered(driver, app, {age.id: 36})
+    node.ask = lambda: [interrupt("Name?"), interrupt("Age?", schema=int)]
+    assert driver.invoke(app, None, THREAD) == {"log": [["Ada", 36]]}
+
+
+def test_a_graph_that_refuses_other_words_refuses_them_of_its_subgraphs(driver: Any, saver: Any) -> None:
+    drafts = iter("ab")
+    inner = asking_graph(lambda: interrupt(next(drafts)), None)
+    app = StateGraph(State).add_node("inner", inner).add_edge(START, "inner").compile(saver, changed_questions="error")
+    driver.invoke(app, {}, THREAD)
+    with pytest.raises(QuestionMismatch):
+        answered(driver, app)
+
+
+def test_a_task_that_fails_may_ask_the_same_under_another_key(driver: Any, saver: Any) -> None:
+    tries: list[int] = []
+
+    def node(state: State, runtime: Any) -> dict[str, Any]:
+        answer = interrupt("Code?", key=f"try {runtime.execution_info.attempt}")
+        tries.append(answer)
+        if answer == 1:
+            raise ConnectionError("wrong code")
+        return {"log": [answer]}
+
+    graph = StateGraph(State).add_node("node", node, retry_policy=RetryPolicy(max_attempts=3, initial_interval=0))
+    app = graph.add_edge(START, "node").compile(saver)
+    driver.invoke(app, {}, THREAD)
+    (second,) = answered(driver, app, 1)["__interrupt__"]
+    assert second.key == "try 2"
+    assert answered(driver, app, {second.id: 2})["log"] == [2]
+
+
+def test_an_approval_that_is_asked_again_is_a_new_question(driver: Any, saver: Any) -> None:
+    app = asking_graph(lambda: request_approval("text").verdict, saver, changed_questions="error")
+    driver.invoke(app, {}, THREAD)
+    (again,) = answered(driver, app, "no decision")["__interrupt__"]
+    assert again.value["content"] == "text"
+    assert answered(driver, app, {"decision": "approved"}) == {"log": ["approved"]}
+
+
+# -- random sequences
+
+
+class Asks(NamedTuple):
+    """One question of a script."""
+
+    value: str
+    key: str | None = None
+    kind: str = "question"
+
+
+def ask_all(script: list[Asks], seen: dict[str, Any]) -> None:
+    """Ask what a script says, and keep the answer that each question got by its value."""
+    for asks in script:
+        if asks.kind == "event":
+            seen[asks.value] = wait_for_event(asks.value, key=asks.key)
+        else:
+            seen[asks.value] = interrupt(asks.value, key=asks.key)
+
+
+CHANGES = ["same", "value", "swap", "key", "kind", "remove", "add before"]
+
+
+def changed_script(script: list[Asks], change: str, rng: random.Random, fresh: Iterator[str]) -> list[Asks]:
+    new, at = list(script), rng.randrange(len(script))
+    if change == "value":
+        new[at] = new[at]._replace(value=next(fresh))
+    elif change == "swap":
+        other = rng.randrange(len(script))
+        new[at], new[other] = new[other], new[at]
+    elif change == "key":
+        new[at] = new[at]._replace(key=None if new[at].key else next(fresh))
+    elif change == "kind":
+        new[at] = new[at]._replace(kind="event" if new[at].kind == "question" else "question")
+    elif change == "remove":
+        del new[at]
+    elif change == "add before":
+        new.insert(at, Asks(next(fresh), next(fresh) if rng.random() < 0.5 else None))
+    return new
+
+
+def place_of(script: list[Asks], index: int) -> Any:
+    """What a question is told by: its key, or its number among those that have none."""
+    key = script[index].key
+    return key if key is not None else sum(1 for asks in script[:index] if asks.key is None)
+
+
+class Model:
+    """The rule, written without the engine: which answer each question of a script gets."""
+
+    def __init__(self, answered: dict[Any, tuple[Asks, Any]]) -> None:
+        self.answered = answered
+
+    def outcome(self, script: list[Asks]) -> tuple[str, dict[str, Any], int]:
+        """`done`, `asks` or `mismatch`; the answers that were given; and how many warnings there are."""
+        seen: dict[str, Any] = {}
+        taken: set[Any] = set()
+        warned = 0
+        for index, asks in enumerate(script):
+            place = place_of(script, index)
+            known = self.answered.get(place)
+            others = [(where, one) for where, (one, _) in self.answered.items() if where != place]
+            if known is None:
+                if any(self._same(one, asks) and where not in taken for where, one in others):
+                    return "mismatch", seen, warned
+                return "asks", seen, warned
+            before, answer = known
+            if before.kind != asks.kind or (asks.kind == "event" and before.value != asks.value):
+                return "mismatch", seen, warned
+            if before.value == asks.value:
+                taken.add(place)
+            elif any(self._same(one, asks) for _, one in others):
+                return "mismatch", seen, warned
+            else:
+                warned += 1
+            seen[asks.value] = answer
+        return "done", seen, warned
+
+    @staticmethod
+    def _same(one: Asks, other: Asks) -> bool:
+        return (one.value, one.kind) == (other.value, other.kind)
+
+
+ROUNDS = 400 if os.environ.get("STATEWRIGHT_FULL") else 12
+
+
+@pytest.mark.parametrize("seed", range(ROUNDS))
+def test_random_questions_never_get_the_answer_of_another_one(driver: Any, saver: Any, seed: int) -> None:
+    rng = random.Random(seed)
+    fresh = (f"f{number}" for number in range(1000))
+    script = [
+        Asks(f"q{n}", f"k{n}" if rng.random() < 0.4 else None, "event" if rng.random() < 0.2 else "question")
+        for n in range(rng.randint(1, 4))
+    ]
+    seen: dict[str, Any] = {}
+
+    def node(state: State) -> dict[str, Any]:
+        seen.clear()
+        ask_all(script, seen)
+        return {"log": [dict(seen)]}
+
+    inner = StateGraph(State).add_node("node", node).add_edge(START, "node").add_edge("node", END)
+    app: Any = inner.compile(saver)
+    if rng.random() < 0.5:
+        app = StateGraph(State).add_node("inner", inner.compile()).add_edge(START, "inner").compile(saver)
+    given: dict[Any, tuple[Asks, Any]] = {}
+    result = driver.invoke(app, {}, THREAD)
+    for _ in range(12):
+        (asked,) = result["__interrupt__"]
+        answer = f"to {asked.value}"
+        place = next(place_of(script, n) for n, one in enumerate(script) if place_of(script, n) not in given)
+        given[place] = (next(one for n, one in enumerate(script) if place_of(script, n) == place), answer)
+        script = changed_script(script, rng.choice(CHANGES), rng, fresh) if len(script) else script
+        expected, answers, warned = Model(given).outcome(script)
+        refused = pytest.raises(QuestionMismatch) if expected == "mismatch" else contextlib.nullcontext()
+        with warnings.catch_warnings(record=True) as caught, refused:
+            warnings.simplefilter("always")
+            result = driver.invoke(app, Command(resume={asked.id: answer}), THREAD)
+        assert (seen, len(caught)) == (answers, warned)
+        if expected != "asks":
+            assert expected == "mismatch" or "__interrupt__" not in result
+            return

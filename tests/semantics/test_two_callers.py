@@ -1,0 +1,199 @@
+"""Several callers on one thread, stopped between any two calls of its saver: one order of them explains every answer.
+
+Part I sections 6.2, 6.5 and 7.2. The oracle is the engine itself: the calls that were accepted, one after another in
+the order in which they held the thread and with nothing beside them, must give the same answers and the same state; a
+call that was refused must have been refusable at some point of that order. Effects are counted outside.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
+
+import pytest
+from tests.semantics.scheduler import GatedClock, GatedSaver, Scheduler
+
+from statewright import START, Command, InMemorySaver, Runtime, StateGraph, append, interrupt
+from statewright.errors import EmptyInputError, InvalidResume, ThreadBusy, UnansweredInterrupts
+from statewright.storage.sqlite import SqliteSaver
+
+THREAD = {"thread_id": "t"}
+SEEDS = range(400 if os.environ.get("STATEWRIGHT_FULL") else 25)
+REFUSALS = (EmptyInputError, InvalidResume, UnansweredInterrupts)
+"""What a call may be refused with, whatever the timing; a busy thread is refused with ThreadBusy besides."""
+
+
+class State(TypedDict, total=False):
+    x: int
+    log: Annotated[list[Any], append]
+
+
+@dataclass(frozen=True)
+class Call:
+    """One thing that a caller does to the thread."""
+
+    name: str
+    kind: str
+    value: int
+    on_busy: str
+
+    def perform(self, app: Any) -> Any:
+        if self.kind == "update":
+            app.update_state(THREAD, {"log": [self.name]}, as_node="note", on_busy=self.on_busy, run_id=self.name)
+            return None
+        given = {"input": {"x": self.value}, "answer": Command(resume=self.value), "continue": None}[self.kind]
+        result = app.invoke(given, THREAD, on_busy=self.on_busy, run_id=self.name, durability="sync")
+        return {key: value for key, value in result.items() if key != "__interrupt__"}
+
+
+def graph_of(effects: list[str]) -> Any:
+    """A run of three supersteps: it notes its input, asks, pays once, and fails after the payment if it is told to."""
+
+    def note(state: State) -> dict[str, Any]:
+        return {"log": [f"in {state['x']}"]}
+
+    def pay(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
+        answer = interrupt("pay?") if state["x"] % 2 else None
+        task = runtime.execution_info.task_id
+        runtime.step("pay", lambda: effects.append(task))
+        if state["x"] % 3 == 0 and effects.count(task) < 2 and runtime.idempotency_key not in failed:
+            failed.add(runtime.idempotency_key)
+            raise OSError("after the payment")
+        return {"log": [f"paid {state['x']} on {answer}"]}
+
+    failed: set[str] = set()
+    graph = StateGraph(State).add_node("note", note).add_node("pay", pay)
+    graph.add_node("end", lambda state: {"log": ["end"]})
+    return graph.add_edge(START, "note").add_edge("note", "pay").add_edge("pay", "end")
+
+
+def calls_of(seed: int, ways: tuple[str, ...] = ("reject", "enqueue")) -> list[Call]:
+    """What the callers do: all of it at once, after the first input."""
+    chance = random.Random(seed)
+    kinds = chance.choices(["input", "answer", "continue", "update"], [3, 4, 3, 1], k=chance.choice([2, 2, 3, 4]))
+    return [Call(f"call{n}", kind, chance.randrange(6), chance.choice(ways)) for n, kind in enumerate(kinds)]
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def savers(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], Callable[[], Any]]]:
+    """For each history, a function that gives each caller a saver: of SQLite one of its own, like a process."""
+    opened: list[SqliteSaver] = []
+    numbers = itertools.count()
+
+    def make() -> Callable[[], Any]:
+        if request.param == "memory":
+            shared = InMemorySaver()
+            return lambda: shared
+        path = tmp_path / f"{next(numbers)}.db"
+
+        def open_file() -> SqliteSaver:
+            opened.append(SqliteSaver(path))
+            return opened[-1]
+
+        return open_file
+
+    yield make
+    for saver in opened:
+        saver.close()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_one_order_of_the_calls_explains_every_answer(seed: int, savers: Any) -> None:
+    saver_of, effects = savers(), list[str]()
+    graph, first = graph_of(effects), Call("first", "input", seed % 6, "reject")
+    calls = calls_of(seed)
+    begin = outcome_of(first, graph.compile(saver_of()))
+    scheduler = Scheduler(seed)
+    callers = [scheduler.add(call.name, acting(call, graph, saver_of(), scheduler)) for call in calls]
+    scheduler.run()
+
+    app = graph.compile(saver_of())
+    outcomes = {call: (caller.error, caller.result) for call, caller in zip(calls, callers, strict=True)}
+    order = order_of(app, {call.name: call for call in calls})
+    assert not [task for task, count in Counter(effects).items() if count > 1], "an effect was done twice"
+    assert app.checkpointer.lease("t") is None, "a caller that has ended holds the thread"
+    expected = replayed([first, *order])
+    assert (begin, {call: shown(outcomes[call]) for call in order}) == (
+        expected.outcomes[first],
+        {call: expected.outcomes[call] for call in order},
+    )
+    assert app.get_state(THREAD).values == expected.values
+    for call in calls:
+        error, result = outcomes[call]
+        if call not in order and not isinstance(error, ThreadBusy):
+            assert isinstance(error, REFUSALS) or error is None, f"{call} met {error!r}"
+            assert is_possible(call, shown((error, result)), [first, *order]), f"{call} cannot have met {error!r}"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_callers_that_take_the_thread_from_each_other_do_nothing_twice(seed: int, savers: Any) -> None:
+    saver_of, effects = savers(), list[str]()
+    graph = graph_of(effects)
+    outcome_of(Call("first", "input", seed % 6, "reject"), graph.compile(saver_of()))
+    calls = calls_of(seed, ("reject", "enqueue", "interrupt", "rollback"))
+    scheduler = Scheduler(seed)
+    for call in calls:
+        scheduler.add(call.name, acting(call, graph, saver_of(), scheduler))
+    scheduler.run()
+
+    app = graph.compile(saver_of())
+    assert not [task for task, count in Counter(effects).items() if count > 1]
+    assert app.checkpointer.lease("t") is None
+    check_rows(app)
+    log = app.get_state(THREAD).values["log"]
+    assert all(log.count(entry) <= 1 or not str(entry).startswith("call") for entry in log)
+
+
+def acting(call: Call, graph: Any, saver: Any, scheduler: Scheduler) -> Callable[[], Any]:
+    app = graph.compile(GatedSaver(saver, scheduler), clock=GatedClock(scheduler))
+    return lambda: call.perform(app)
+
+
+def outcome_of(call: Call, app: Any) -> Any:
+    try:
+        return shown((None, call.perform(app)))
+    except Exception as error:
+        return shown((error, None))
+
+
+def shown(outcome: tuple[BaseException | None, Any]) -> Any:
+    error, result = outcome
+    return type(error).__name__ if error is not None else result
+
+
+def order_of(app: Any, calls: dict[str, Call]) -> list[Call]:
+    """The calls that have held the thread, in that order; the commits of each lie in a row."""
+    check_rows(app)
+    names = dict.fromkeys(event.run_id for event in app.get_events(THREAD))
+    return [calls[name] for name in names if name in calls]
+
+
+def check_rows(app: Any) -> None:
+    runs = [one.metadata["run_id"] for one in app.get_state_history(THREAD)][::-1]
+    rows = [name for name, _ in itertools.groupby(runs)]
+    assert len(rows) == len(set(rows)), f"commits of two runs lie between each other: {runs}"
+
+
+@dataclass
+class Replayed:
+    outcomes: dict[Call, Any]
+    values: Any
+
+
+def replayed(calls: list[Call]) -> Replayed:
+    """The calls done one after another, with nobody beside them."""
+    app = graph_of([]).compile(InMemorySaver())
+    outcomes = {call: outcome_of(call, app) for call in calls}
+    return Replayed(outcomes, app.get_state(THREAD).values)
+
+
+def is_possible(call: Call, outcome: Any, order: list[Call]) -> bool:
+    """Return whether the call would have had that outcome at some point of the order."""
+    points = range(1, len(order) + 1)
+    return any(replayed([*order[:point], call]).outcomes[call] == outcome for point in points)
