@@ -12,14 +12,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.semantics.nested import FORMS, PARTIAL_ANSWERS_TAKE_EFFECT, STREAM_IS_PART_OF_ITS_TASK
+from tests.semantics.nested import FORMS
 
 ROOT = Path(__file__).parents[2]
 FULL = os.environ.get("STATEWRIGHT_FULL") == "1"
 MODULES = ["test_rules"]
 if FULL:
     MODULES += ["test_state", "test_control_flow", "test_superstep", "test_interrupts", "test_asking_and_errors"]
-NESTED = [form for form in FORMS if form != "stream" or STREAM_IS_PART_OF_ITS_TASK]
 ABOUT_ONE_GRAPH = (
     # commits, events, ids, what is due: a parent has its own
     "test_7_1_durability",
@@ -56,18 +55,12 @@ ABOUT_ONE_GRAPH = (
     "test_an_unchanged_field_is_not_validated_again",
     "test_with_all_results_are_instances",
 )
-PARTIAL_ANSWERS = (
-    "test_6_2_answers_go_by_id",
-    "test_siblings_finish_and_everything_open",
-    "test_answers_are_kept_and_a_task_is_not_run_again",
-)
 
 
-@pytest.mark.parametrize(("module", "form"), list(itertools.product(MODULES, NESTED)))
+@pytest.mark.parametrize(("module", "form"), list(itertools.product(MODULES, FORMS)))
 def test_the_rules_hold_in_every_form_of_nesting(module: str, form: str) -> None:
-    left_out = ABOUT_ONE_GRAPH if PARTIAL_ANSWERS_TAKE_EFFECT else (*ABOUT_ONE_GRAPH, *PARTIAL_ANSWERS)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.semantics.on_nested", "-p", "no:cacheprovider"]
-    chosen = " and ".join(f"not {name}" for name in left_out)
+    chosen = " and ".join(f"not {name}" for name in ABOUT_ONE_GRAPH)
     done = subprocess.run(
         [*command, f"tests/semantics/{module}.py", "-k", chosen],
         cwd=ROOT,

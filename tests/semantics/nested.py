@@ -12,10 +12,6 @@ from typing import Any
 from statewright import START, Overwrite, StateGraph
 
 FORMS = ("node", "call", "stream")
-STREAM_IS_PART_OF_ITS_TASK = False
-"""Whether a stream inside a node asks and saves as a part of its task, as `invoke` does there."""
-PARTIAL_ANSWERS_TAKE_EFFECT = False
-"""Whether an answer to one of several questions of a subgraph takes effect at once, as at the root."""
 
 ROOT = "__root__"
 Node = Callable[..., Any]

@@ -15,7 +15,7 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 from pydantic import BaseModel
-from tests.semantics.nested import FORMS, STREAM_IS_PART_OF_ITS_TASK, nest
+from tests.semantics.nested import FORMS, nest
 
 from statewright import (
     START,
@@ -39,8 +39,7 @@ from statewright.errors import MutatedState
 from statewright.storage.sqlite import SqliteSaver
 
 FULL = os.environ.get("STATEWRIGHT_FULL") == "1"
-NESTED = [form for form in FORMS if form != "stream" or STREAM_IS_PART_OF_ITS_TASK]
-PLACES = [("root", 0), *itertools.product(NESTED, (1, 2) if FULL else (2,))]
+PLACES = [("root", 0), *itertools.product(FORMS, (1, 2) if FULL else (2,))]
 SAVINGS = list(itertools.product(("memory", "sqlite"), ("sync", "async", "exit")))
 THREAD = {"thread_id": "1"}
 
