@@ -388,6 +388,18 @@ def test_what_runtime_shows_of_the_state_is_apart(driver: Any, placed: Any) -> N
     assert driver.invoke(app, {"plain": ["in"], "log": []})["log"][0] == "in"
 
 
+def test_what_a_step_gave_is_the_same_whenever_the_node_runs_again(driver: Any, placed: Any) -> None:
+    def node(state: Any, runtime: Runtime[Any]) -> Any:
+        rows = runtime.step("rows", lambda: ["row"])
+        rows.append("of the node")
+        return {"log": [*rows, interrupt("?")]}
+
+    app = placed(StateGraph(Shared).add_node("node", node).add_edge(START, "node").compile(InMemorySaver()))
+
+    driver.invoke(app, {"log": []}, THREAD)
+    assert driver.invoke(app, Command(resume=1), THREAD)["log"] == ["row", "of the node", 1]
+
+
 def test_what_an_entrypoint_remembers_is_apart(driver: Any) -> None:
     @entrypoint(InMemorySaver())
     def remember(value: list[int], *, previous: list[int] | None = None) -> entrypoint.final[list[int], list[int]]:
