@@ -75,6 +75,6 @@ FIGURES = (
         name="20 000 messages, one a step",
         unit="µs/append",
         ours=per_call(partial(growing, statewright, 20_000), 20_000),
-        limit=AtMost(30),
+        limit=AtMost(60),
     ),
 )

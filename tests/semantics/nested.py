@@ -12,8 +12,6 @@ from typing import Any
 from statewright import START, Overwrite, StateGraph
 
 FORMS = ("node", "call", "stream")
-STREAM_IS_PART_OF_ITS_TASK = False
-"""Whether a stream inside a node asks and saves as a part of its task, as `invoke` does there."""
 
 ROOT = "__root__"
 Node = Callable[..., Any]

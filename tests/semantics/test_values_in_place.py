@@ -15,7 +15,7 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 from pydantic import BaseModel
-from tests.semantics.nested import FORMS, STREAM_IS_PART_OF_ITS_TASK, nest
+from tests.semantics.nested import FORMS, nest
 
 from statewright import (
     START,
@@ -39,8 +39,7 @@ from statewright.errors import MutatedState
 from statewright.storage.sqlite import SqliteSaver
 
 FULL = os.environ.get("STATEWRIGHT_FULL") == "1"
-NESTED = [form for form in FORMS if form != "stream" or STREAM_IS_PART_OF_ITS_TASK]
-PLACES = [("root", 0), *itertools.product(NESTED, (1, 2) if FULL else (2,))]
+PLACES = [("root", 0), *itertools.product(FORMS, (1, 2) if FULL else (2,))]
 SAVINGS = list(itertools.product(("memory", "sqlite"), ("sync", "async", "exit")))
 THREAD = {"thread_id": "1"}
 
@@ -387,6 +386,18 @@ def test_what_runtime_shows_of_the_state_is_apart(driver: Any, placed: Any) -> N
     app = placed(StateGraph(Shared).add_node("look", look).add_edge(START, "look").compile())
 
     assert driver.invoke(app, {"plain": ["in"], "log": []})["log"][0] == "in"
+
+
+def test_what_a_step_gave_is_the_same_whenever_the_node_runs_again(driver: Any, placed: Any) -> None:
+    def node(state: Any, runtime: Runtime[Any]) -> Any:
+        rows = runtime.step("rows", lambda: ["row"])
+        rows.append("of the node")
+        return {"log": [*rows, interrupt("?")]}
+
+    app = placed(StateGraph(Shared).add_node("node", node).add_edge(START, "node").compile(InMemorySaver()))
+
+    driver.invoke(app, {"log": []}, THREAD)
+    assert driver.invoke(app, Command(resume=1), THREAD)["log"] == ["row", "of the node", 1]
 
 
 def test_what_an_entrypoint_remembers_is_apart(driver: Any) -> None:

@@ -18,7 +18,7 @@ from statewright.channels.copies import (
 from statewright.channels.ephemeral import Ephemeral
 from statewright.channels.last_value import LastValue
 from statewright.channels.messages import MessageBatch, Messages, add_messages, without_own_ids
-from statewright.channels.overwrite import Overwrite
+from statewright.channels.overwrite import Overwrite, is_overwrite
 from statewright.channels.reduced import Reduced, Reducer
 from statewright.channels.reducers import (
     AppendReducer,
@@ -67,6 +67,7 @@ __all__ = [
     "copy_update",
     "copy_writes",
     "difference",
+    "is_overwrite",
     "is_reducer",
     "overwrite",
     "without_own_ids",

@@ -45,6 +45,12 @@ def overwritten(updates: Sequence[Any]) -> Any:
     return found
 
 
+def is_overwrite(update: Any) -> bool:
+    """Return whether an update is an Overwrite, or one in its JSON form."""
+    kind: type = type(update)  # pyright: ignore[reportUnknownVariableType]
+    return kind is Overwrite or (kind is dict and _from_json(update) is not MISSING)
+
+
 def _from_json(update: dict[str, Any]) -> Any:
     if len(update) == 1:
         return update.get("__overwrite__", MISSING)

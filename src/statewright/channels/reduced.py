@@ -16,7 +16,12 @@ from statewright.channels.overwrite import overwritten
 
 Reducer = Callable[[Any, Any], Any]
 """`(current, update) -> value`."""
-_PURE: Final = (operator.add, operator.or_, operator.and_, operator.sub, operator.xor, max, min)
+_OPERATORS: Final[Any] = operator  # whose functions are typed in part only
+_PURE: Final[tuple[Any, ...]] = (
+    *(getattr(_OPERATORS, name) for name in ("add", "or_", "and_", "sub", "xor")),
+    max,
+    min,
+)
 """Reducers that are known to leave what they are given alone."""
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import takewhile
 from typing import Any, Final
 
-from statewright.channels import MISSING, Added, difference
+from statewright.channels import MISSING, Added, Overwrite, difference, is_overwrite
 from statewright.checkpoint import NO_ARG, Checkpoint, Held, Task, TaskResult, Values
 from statewright.graph import STOP
 from statewright.runtime.fold import fold_results, fold_writes, pairs_of, without_transients
@@ -52,17 +53,25 @@ def apply_beside(
 def with_report(program: Program, before: Checkpoint, after: Checkpoint, results: Sequence[TaskResult]) -> Checkpoint:
     """Return the checkpoint `after` results, with what a subgraph's caller will want to know of them.
 
-    That is each update to a field that merges; and of another field, whose value says the rest, once that it was
-    written: the pair of its name and None.
+    That is each update to a field that merges; of one that was replaced by an Overwrite, which would win over what is
+    written later if the caller folded both, the value as it is now; and of any other field once that it was written,
+    the pair of its name and None.
     """
     merging = program.reported
     reported = list(before.reported)
+    # They stand in front, so that a long report need not be searched for them.
+    replaced = {name for name, _ in takewhile(lambda pair: type(pair[1]) is Overwrite, reported)}
     for result in results:
         for name, update in pairs_of(result):
             if name in merging:
                 reported.append((name, update))
+                if is_overwrite(update):
+                    replaced.add(name)
             elif program.shows(name) and (name, None) not in reported:
                 reported.append((name, None))
+    if replaced:
+        values = [(name, Overwrite(after.values[name])) for name in sorted(replaced) if name in after.values]
+        reported = [*values, *(pair for pair in reported if pair[0] not in replaced)]
     after.reported = tuple(reported)
     return after
 

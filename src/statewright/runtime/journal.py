@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
+from statewright.channels import copy_container
 from statewright.checkpoint import Hold, JournalEntry, JournalKey, Pending
 from statewright.errors import InvalidUpdateError, NonDeterminismError
 from statewright.events import Log
@@ -29,14 +30,15 @@ def journalled(
     found = recall(scope, name, args, kwargs)
     key, given, entry = found
     if entry is not None:
-        return _given(entry.value) if is_coroutine_function(function) else entry.value
+        value = copy_container(entry.value)  # the node may change what it was given
+        return _given(value) if is_coroutine_function(function) else value
     if is_coroutine_function(function):
         return _awaited(scope, key, given, function, args, kwargs)
     check_hold(scope, name)
     with told(scope, name, key[2]):
         result = function(*args, **kwargs)
         if not inspect.isawaitable(result):
-            wait_for(record(scope, key, JournalEntry(given, result)))
+            wait_for(record(scope, key, JournalEntry(given, copy_container(result))))
             return result
     return _completed(scope, key, given, result)
 
@@ -136,7 +138,7 @@ async def _completed(scope: Scope, key: JournalKey, given: str, result: Awaitabl
     """What a step that was begun gives, kept in the journal."""
     with told(scope, key[1], key[2]):
         value = await result
-        await wait_for_async(record(scope, key, JournalEntry(given, value)))
+        await wait_for_async(record(scope, key, JournalEntry(given, copy_container(value))))
     return value
 
 

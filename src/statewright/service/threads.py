@@ -72,8 +72,9 @@ class Threads:
     ) -> dict[str, Any]:
         """Make a checkpoint the head of a new branch, or of its own again; where the thread stands then.
 
-        `key` is that of the caller, if callers need one: see `check_thread_change`. A run that waits on the branch waits for what is asked there, or goes on. Raises RequestConflict while a run is
-        at work on the thread, or about to go on with an answer.
+        `key` is that of the caller, if callers need one: see `check_thread_change`. A run that waits on the branch
+        waits for what is asked there, or goes on. Raises RequestConflict while a run is at work on the thread, or about
+        to go on with an answer.
         """
         await self._check_change(workspace_id, thread_id, key)
         config = {"configurable": {"thread_id": thread_id, "checkpoint_id": checkpoint_id}}
@@ -91,8 +92,9 @@ class Threads:
     ) -> dict[str, Any]:
         """Change the state as if a node had answered; where the thread stands then.
 
-        `key` is that of the caller, if callers need one: see `check_thread_change`. A run that waits for what is done with that goes on. Raises RequestConflict while a run is at work on the
-        thread, or about to go on with an answer.
+        `key` is that of the caller, if callers need one: see `check_thread_change`. A run that waits for what is done
+        with that goes on. Raises RequestConflict while a run is at work on the thread, or about to go on with an
+        answer.
         """
         await self._check_change(workspace_id, thread_id, key)
         named = {"thread_id": thread_id, "checkpoint_id": checkpoint_id}

@@ -193,7 +193,7 @@ def known_keys(source: Any) -> frozenset[str] | None:
         return frozenset((*source.model_fields, *filter(None, aliases)))
     if isinstance(source, type) and dataclasses.is_dataclass(source):
         return frozenset(inspect.signature(source).parameters)
-    if typing.is_typeddict(source) or _is_foreign_typeddict(source):
+    if typing.is_typeddict(cast(Any, source)) or _is_foreign_typeddict(source):
         return frozenset(_hints(source))
     return None
 

@@ -189,9 +189,26 @@ def test_reports_hold_what_was_written_to_fields_that_merge_in_order(make: Any, 
     assert with_report(program, before, after, results).reported == (
         ("log", ["earlier"]),
         ("log", [1]),
+        ("x", None),
         ("log", [3]),
         ("total", 4),
     )
+
+
+def test_a_field_that_holds_one_value_is_reported_once(make: Any, program: Any) -> None:
+    before = make.checkpoint({}, make.tasks("a"), reported=(("x", None),))
+
+    assert with_report(program, before, make.checkpoint(), [make.result("a", {"x": 3})]).reported == (("x", None),)
+
+
+@pytest.mark.parametrize("update", [Overwrite([1]), {"__overwrite__": [1]}])
+def test_a_field_that_was_replaced_is_reported_by_its_value_and_stays_so(make: Any, program: Any, update: Any) -> None:
+    before = make.checkpoint({}, make.tasks("a"), reported=(("log", ["lost"]), ("total", 4)))
+
+    first = with_report(program, before, make.checkpoint({"log": [1]}), [make.result("a", {"log": update})])
+    assert first.reported == (("log", Overwrite([1])), ("total", 4))
+    second = with_report(program, first, make.checkpoint({"log": [1, 2]}), [make.result("a", {"log": [2]})])
+    assert second.reported == (("log", Overwrite([1, 2])), ("total", 4))
 
 
 # -- what has to be stored

@@ -1,0 +1,110 @@
+"""Objects with `invoke` and `ainvoke` as nodes."""
+
+from __future__ import annotations
+
+import asyncio
+import operator
+from typing import Annotated, Any, TypedDict
+
+import pytest
+
+from statewright import START, InMemorySaver, StateGraph
+from statewright.graph.runnable import PlainRunnable, RunnableNode, as_action, as_path
+
+
+class State(TypedDict, total=False):
+    log: Annotated[list[Any], operator.add]
+
+
+class Both:
+    """The form of a Runnable of LangChain."""
+
+    name: str | None = None
+
+    def invoke(self, input: Any, config: Any = None, **more: Any) -> Any:  # noqa: A002
+        return {"log": ["invoke", config["configurable"]["thread_id"]]}
+
+    async def ainvoke(self, input: Any, config: Any = None, **more: Any) -> Any:  # noqa: A002
+        return {"log": ["ainvoke", config["configurable"]["thread_id"]]}
+
+
+class Named(Both):
+    def get_name(self) -> str:
+        return "named"
+
+
+class InvokeOnly:
+    name = "only"
+
+    def invoke(self, state: Any) -> Any:
+        return {"log": ["invoke"]}
+
+
+class Callable(InvokeOnly):
+    def __call__(self, state: Any) -> Any:
+        return {"log": ["call"]}
+
+
+class Decides:
+    def invoke(self, state: Any, config: Any = None) -> str:
+        return "named"
+
+
+def test_a_runnable_is_awaited_or_called_as_the_driver_does_and_gets_the_config() -> None:
+    graph = StateGraph(State).add_node(Named()).add_node("other", InvokeOnly())
+    app = graph.add_edge(START, "named").add_edge("named", "other").compile(InMemorySaver())
+
+    assert app.invoke({}, thread_id="1")["log"] == ["invoke", "1", "invoke"]
+    assert asyncio.run(app.ainvoke({}, thread_id="2"))["log"] == ["ainvoke", "2", "invoke"]
+
+
+@pytest.mark.parametrize(("runnable", "name"), [(Both(), "Both"), (Named(), "named"), (InvokeOnly(), "only")])
+def test_a_runnable_without_a_name_for_its_node_names_it_itself(runnable: Any, name: str) -> None:
+    assert list(StateGraph(State).add_node(runnable).nodes) == [name]
+
+
+def test_what_can_be_called_is_called_unless_it_has_both_forms() -> None:
+    function = Callable()
+
+    assert as_action(function) is function
+    assert as_action(Both) is Both
+    assert isinstance(as_action(Both()), RunnableNode)
+    assert isinstance(as_action(InvokeOnly()), PlainRunnable)
+    assert as_action("text") == "text"
+
+
+def test_a_compiled_graph_is_a_subgraph_and_no_runnable() -> None:
+    graph = StateGraph(State).add_node("a", lambda s: None).add_edge(START, "a").compile()
+
+    assert as_action(graph) is graph
+
+
+def test_a_runnable_may_decide_where_to_go_and_one_name_may_be_the_path_map() -> None:
+    graph = StateGraph(State).add_node("a", lambda s: None).add_node(Named()).add_edge(START, "a")
+    graph.add_conditional_edges("a", Decides(), "named")
+
+    assert graph.branches["a"][0].targets == {"named": "named"}
+    assert graph.compile(InMemorySaver()).invoke({}, thread_id="1")["log"] == ["invoke", "1"]
+
+
+def test_any_other_path_is_left_as_it_is() -> None:
+    assert as_path(len) is len
+    assert as_path(Decides) is Decides
+    assert as_path(3) == 3
+
+
+def test_a_map_may_run_a_runnable_for_each_item() -> None:
+    class Doubles:
+        async def ainvoke(self, item: int) -> int:
+            return item * 2
+
+        def invoke(self, item: int) -> int:
+            return item * 2
+
+    class Items(TypedDict, total=False):
+        items: list[int]
+        doubled: list[int]
+
+    graph = StateGraph(Items).add_map("double", Doubles(), over="items", into="doubled").add_edge(START, "double")
+
+    assert graph.compile().invoke({"items": [1, 2]})["doubled"] == [2, 4]
