@@ -1,6 +1,7 @@
 """Part I sections 5.2, 5.5 and 8.3: what goes on beside a task that failed, and what a run that is over still does."""
 
 import asyncio
+import contextlib
 import logging
 import threading
 from datetime import timedelta
@@ -202,7 +203,9 @@ def test_5_5_a_sibling_that_waits_for_its_next_attempt_is_not_waited_for(driver:
         raise ValueError("no luck")
 
     graph = StateGraph(State).add_node("flaky", flaky, retry_policy=RetryPolicy(initial_interval=1000))
-    app = graph.add_node("bad", bad).add_edge(START, "flaky").add_edge(START, "bad").compile(InMemorySaver(), clock=clock)
+    app = (
+        graph.add_node("bad", bad).add_edge(START, "flaky").add_edge(START, "bad").compile(InMemorySaver(), clock=clock)
+    )
     with pytest.raises((ValueError, ConnectionError)):
         within(lambda: driver.invoke(app, {}, THREAD, sibling_grace=None), LONG)
 
@@ -320,10 +323,8 @@ def test_5_2_nothing_is_begun_by_a_run_that_is_over(driver: Any, within: Any, ho
 
 
 def _quiet(call: Any) -> None:
-    try:
+    with contextlib.suppress(RunCancelled):
         call()
-    except RunCancelled:
-        pass
 
 
 def test_5_2_a_task_with_policies_of_its_own_ends_with_the_attempt_that_made_it(driver: Any, within: Any) -> None:
@@ -541,9 +542,7 @@ def test_5_3_a_node_that_cancels_its_own_asyncio_task_fails_and_hangs_nobody(dri
         within(lambda: driver.invoke(app, {}), LONG)
 
 
-def test_8_6_whatever_an_instrument_raises_is_logged_and_the_run_goes_on(
-    driver: Any, within: Any, caplog: Any
-) -> None:
+def test_8_6_whatever_an_instrument_raises_is_logged_and_the_run_goes_on(driver: Any, within: Any, caplog: Any) -> None:
     class Odd(Instrument):
         def on_run_started(self, event: Any) -> None:
             raise asyncio.CancelledError

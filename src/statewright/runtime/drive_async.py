@@ -247,7 +247,12 @@ async def _perform_effect(run: Run, effect: Effect) -> tuple[Any, asyncio.Cancel
     if type(effect) is SaveCallers:
         return await call_in_thread(save_callers, effect.caller), None
     if type(effect) is Save and effect.commit.overlaps:
-        before = handed_over(run, ask_saver(run, effect))
+        try:
+            answer = ask_saver(run, effect)
+        except Exception:
+            await _flush(run)  # if the commit before has failed, this one was refused for that: that error comes first
+            raise
+        before = handed_over(run, answer)
         return await awaited_in_any_case(before) if before is not None else (None, None)
     signal = await _flush(run) if run.unsaved is not None else None
     answer = ask_saver(run, effect)

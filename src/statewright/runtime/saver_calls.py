@@ -24,7 +24,12 @@ def perform_effect(run: Run, effect: Effect) -> Any:
     if type(effect) is SaveCallers:
         return save_callers(effect.caller)
     if type(effect) is Save and effect.commit.overlaps:
-        before = handed_over(run, ask_saver(run, effect))
+        try:
+            answer = ask_saver(run, effect)
+        except Exception:
+            flush(run)  # if the commit before has failed, this one was refused for that: that error comes first
+            raise
+        before = handed_over(run, answer)
         return before.result() if before is not None else None
     flush(run)
     return resolved(ask_saver(run, effect))
