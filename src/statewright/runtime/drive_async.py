@@ -265,7 +265,13 @@ async def _perform_effect(run: Run, effect: Effect) -> tuple[Any, asyncio.Cancel
 async def _flush(run: Run) -> asyncio.CancelledError | None:
     """Wait until everything is saved; the cancellation that came meanwhile."""
     unsaved, run.unsaved = run.unsaved, None
-    return (await awaited_in_any_case(unsaved))[1] if unsaved is not None else None
+    if unsaved is None:
+        return None
+    try:
+        return (await awaited_in_any_case(unsaved))[1]
+    except BaseException:
+        run.commit_failed()
+        raise
 
 
 async def _run_many(run: Run, effect: RunTasks) -> list[Outcome | None]:

@@ -54,7 +54,11 @@ def flush(run: Run) -> None:
     """Wait until everything is saved."""
     unsaved, run.unsaved = run.unsaved, None
     if unsaved is not None:
-        unsaved.result()
+        try:
+            unsaved.result()
+        except BaseException:
+            run.commit_failed()
+            raise
 
 
 def perform_all(run: Run, effects: Generator[Effect, Any, T]) -> T:
@@ -65,7 +69,11 @@ def perform_all(run: Run, effects: Generator[Effect, Any, T]) -> T:
             effect = effects.send(answer)
         except StopIteration as stopped:
             return stopped.value
-        answer = perform_effect(run, effect)
+        try:
+            answer = perform_effect(run, effect)
+        except BaseException:
+            effects.close()  # what it began to change is put back before anybody hears of the error
+            raise
 
 
 def resolved(answer: Any) -> Any:
