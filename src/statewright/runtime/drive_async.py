@@ -40,7 +40,7 @@ from statewright.runtime.loop import note_failure
 from statewright.runtime.loop_executor import DEFAULT_IN_FLIGHT, LoopExecutor
 from statewright.runtime.program import NodeProgram
 from statewright.runtime.run import ALL_CLOSED, NONE_CLOSED, Run
-from statewright.runtime.saver_calls import ask_saver, handed_over, save_callers
+from statewright.runtime.saver_calls import ask_saver, check_saved, handed_over, save_callers
 from statewright.runtime.scope import Scope, current_scope, enter_scope
 from statewright.runtime.standing import is_waited_for, superstep_above
 from statewright.runtime.superstep import Superstep
@@ -246,12 +246,19 @@ async def _perform_effect(run: Run, effect: Effect) -> tuple[Any, Exception | No
             came, signal = await _await_turn(run, effect.holder)
             return came, None, signal
         if type(effect) is Save and effect.commit.overlaps:
-            answer = handed_over(run, ask_saver(run, effect))
+            before = run.unsaved
+            try:
+                answer = handed_over(run, ask_saver(run, effect))
+            except Exception:
+                if before is not None:  # if it has failed, this one was refused for that: that error comes first
+                    signal = await wait_in_any_case(before)
+                    check_saved(run, before)
+                raise
         else:
-            unsaved, run.unsaved = run.unsaved, None
-            if unsaved is not None:
-                signal = await wait_in_any_case(unsaved)
-                unsaved.result()
+            before, run.unsaved = run.unsaved, None
+            if before is not None:
+                signal = await wait_in_any_case(before)
+                check_saved(run, before)
             answer = ask_saver(run, effect)
         if comes_later(answer):
             signal = await wait_in_any_case(answer) or signal
@@ -267,7 +274,7 @@ async def _flush(run: Run) -> asyncio.CancelledError | None:
     if unsaved is None:
         return None
     signal = await wait_in_any_case(unsaved)
-    unsaved.result()
+    check_saved(run, unsaved)
     return signal
 
 

@@ -31,6 +31,8 @@ class Landing:
         self._lock = threading.Lock()
         self._waiting: list[TaskResult] = []
         self._timer: Timer | None = None
+        self._timed = False
+        """Whether a group is due."""
         self._writing = False
         self._closed = False
 
@@ -38,15 +40,22 @@ class Landing:
         """Take a result that has landed. Called from any thread."""
         with self._lock:
             self._waiting.append(result)
-            if self._timer is None and not self._writing and not self._closed:
-                self._timer = self._run.clock.call_later(GROUP_EVERY, self._due)
+            if self._timed or self._writing or self._closed:
+                return
+            self._timed = True
+        timer = self._run.clock.call_later(GROUP_EVERY, self._due)  # without the lock: nobody knows what a clock does
+        with self._lock:
+            self._timer = timer
+            is_late = self._closed
+        if is_late:
+            timer.cancel()
 
     def close(self) -> None:
         """The superstep is over: what waits is saved with its end."""
         with self._lock:
-            self._closed = True
-            if self._timer is not None:
-                self._timer.cancel()
+            self._closed, timer = True, self._timer
+        if timer is not None:
+            timer.cancel()
 
     def abandon(self) -> None:
         """Like `close`, from anywhere: it takes no lock, so a group may be written that is under way."""
@@ -54,7 +63,7 @@ class Landing:
 
     def _due(self) -> None:
         with self._lock:
-            self._timer = None
+            self._timer, self._timed = None, False
             if self._closed or self._writing:
                 return
             self._writing = True

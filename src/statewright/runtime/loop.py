@@ -265,10 +265,14 @@ def save_held_back(run: Run, checkpoint: Checkpoint) -> Generator[Effect, Any, N
     if run.caller is not None:
         yield SaveCallers(run.caller)
     before, run.held_back = run.held_back, None
-    commit = commit_of(run, before if before is not NOTHING_SAVED else None, checkpoint, [])
-    commit.spans_supersteps, commit.rewritten = True, frozenset(run.rewritten)
+    try:
+        commit = commit_of(run, before if before is not NOTHING_SAVED else None, checkpoint, [])
+        commit.spans_supersteps, commit.rewritten = True, frozenset(run.rewritten)
+        yield from save_commit(run, commit)
+    except BaseException:
+        run.held_back = before  # what a task could not save is saved when the run comes to rest
+        raise
     run.rewritten.clear()
-    yield from save_commit(run, commit)
 
 
 def let_go(run: Run, rest: Rest) -> Generator[Effect, Any, None]:

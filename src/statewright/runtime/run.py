@@ -382,6 +382,10 @@ class Run:
                 self.claim.in_doubt, self.claim.is_made = False, True
             self.held_until = hold.until
 
+    def commit_failed(self) -> None:
+        """Note that a commit failed after the run had gone on: if it was to let go of the thread, it did not."""
+        self.claimed = self.owner is not None
+
     def lose_hold(self) -> None:
         """Note that another run has taken over the thread: nobody waits any more for what could not be saved."""
         self.hold_lost = True

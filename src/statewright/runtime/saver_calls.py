@@ -27,7 +27,12 @@ def perform_effect(run: Run, effect: Effect) -> Any:
     if type(effect) is AwaitTurn:
         return await_turn(run, effect.holder)
     if type(effect) is Save and effect.commit.overlaps:
-        before = handed_over(run, ask_saver(run, effect))
+        try:
+            answer = ask_saver(run, effect)
+        except Exception:
+            flush(run)  # if the commit before has failed, this one was refused for that: that error comes first
+            raise
+        before = handed_over(run, answer)
         return before.result() if before is not None else None
     flush(run)
     return resolved(ask_saver(run, effect))
@@ -52,7 +57,16 @@ def flush(run: Run) -> None:
     """Wait until everything is saved."""
     unsaved, run.unsaved = run.unsaved, None
     if unsaved is not None:
+        check_saved(run, unsaved)
+
+
+def check_saved(run: Run, unsaved: Later[Any]) -> None:
+    """Wait for a commit that was under way while the run went on. Raises what it failed with."""
+    try:
         unsaved.result()
+    except BaseException:
+        run.commit_failed()
+        raise
 
 
 def perform_all(run: Run, effects: Generator[Effect, Any, T]) -> T:
@@ -69,6 +83,9 @@ def perform_all(run: Run, effects: Generator[Effect, Any, T]) -> T:
             answer = perform_effect(run, effect)
         except Exception as error:
             failed = error
+        except BaseException:
+            effects.close()  # what it began to change is put back before the interruption goes on
+            raise
 
 
 def ask_saver(run: Run, effect: Effect) -> Any:
