@@ -29,7 +29,7 @@ def test_everything_works():
         async with serving(auth="keys") as api:
             for path in ("/health", "/api/v1/health", "/v1/health"):
                 told = (await api.call("GET", path)).json()
-                assert told == {"status": "ok", "checks": {"database": "ok", "queue": "ok"}}
+                assert told == {"status": "ok", "checks": {"database": "ok", "writes": "ok", "queue": "ok"}}
             assert (await api.call("GET", "/ready")).json() == {"status": "ready"}
 
     asyncio.run(run())
