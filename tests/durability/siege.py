@@ -41,6 +41,8 @@ from tests.durability.served import EXPECTED
 
 CLIENTS: Final = 6
 KINDS: Final = ("steps", "timer", "signal", "parent", "wide", "json", "asks", "pays", "pays")
+MOST_BETWEEN: Final = 30
+"""Runs that are started between two kills, however long these take."""
 PATIENCE: Final = 300.0
 """Seconds without any progress after which the last server counts as stuck. What was being sent to a webhook when its
 sender was killed is sent again after one of them."""
@@ -102,6 +104,8 @@ class Siege:
         self.effects = EffectsLog(folder / "effects.log")
         self.ending = asyncio.Event()
         self.stops = 0
+        self.quota = MOST_BETWEEN
+        """How many runs the clients start until the next kill."""
         self.planned = 0
         """Runs that were to be accepted between kills."""
 
@@ -131,6 +135,7 @@ class Siege:
         """Wait until so many more runs were accepted: then there is something to lose, however slow the machine."""
         self.planned += more
         wanted = len(self.books.accepted) + more
+        self.quota = len(self.books.accepted) + MOST_BETWEEN
         until = time.monotonic() + PATIENCE
         while len(self.books.accepted) < wanted:
             assert time.monotonic() < until, "No run is accepted any more."
@@ -179,7 +184,9 @@ class Siege:
             while not self.ending.is_set():
                 number += 1
                 await self.start(client, f"{place}-{number}", mine.choice(KINDS), number)
-                await asyncio.sleep(mine.uniform(0, 0.1))
+                await asyncio.sleep(mine.uniform(0, 0.4))
+                while len(self.books.accepted) >= self.quota and not self.ending.is_set():
+                    await asyncio.sleep(0.05)  # more would only have to be checked at the end
 
     async def start(self, client: httpx.AsyncClient, key: str, kind: str, number: int) -> None:
         body = {"graph": kind, "input": {"n": number}, "idempotencyKey": key}
