@@ -19,7 +19,7 @@ from statewright.server.serve import server_of
 from statewright.server.settings import ServerSettings
 from statewright.service import Service
 
-GUARD = 60
+GUARD = 120
 """Seconds after which a test gives up."""
 HEAD = b"POST /echo HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 10\r\n\r\n"
 

@@ -69,7 +69,7 @@ async def by_another_process(ledger: Any, run: Run, *events: str, **values: Any)
 
 
 async def until(true: Callable[[], Any]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         while not true():
             await asyncio.sleep(0.001)
 
@@ -77,7 +77,8 @@ async def until(true: Callable[[], Any]) -> None:
 async def test_idle_readers_ask_nothing_one_by_one(ledger: Counting, desk: Desk, new_run: Callable[..., Run]) -> None:
     runs = [new_run(id=f"run_{number}") for number in range(50)]
     await answered(ledger.write([Insert(run) for run in runs]))
-    readers = [asyncio.create_task(anext(follow(desk, run.id, 0))) for run in runs]
+    streams: list[Any] = [follow(desk, run.id, 0) for run in runs]
+    readers = [asyncio.create_task(anext(stream)) for stream in streams]
     await until(lambda: desk.hub.listeners == 50 and ledger.asked["groups"] >= 3)
     before = ledger.asked.copy()
     await until(lambda: ledger.asked["groups"] >= before["groups"] + 20)
@@ -89,7 +90,8 @@ async def test_idle_readers_ask_nothing_one_by_one(ledger: Counting, desk: Desk,
     for reader in readers:
         reader.cancel()
     await asyncio.gather(*readers, return_exceptions=True)
-    await until(lambda: len(asyncio.all_tasks()) == 1)
+    await asyncio.gather(*(stream.aclose() for stream in streams))
+    await until(lambda: not any("_keep_looking" in repr(task) for task in asyncio.all_tasks()))
 
 
 @pytest.mark.parametrize("after", [0, 1, 99])
