@@ -1,19 +1,26 @@
-"""The server that `siege.py` kills: a few graphs and definitions on one file, until somebody ends it."""
+"""The servers that `siege.py` kills: a few graphs and definitions on one file, until somebody ends them."""
 
 from __future__ import annotations
 
 import operator
+import random
 import sys
+import time
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, Final, TypedDict
 
-from statewright import END, START, Runtime, StateGraph, sleep, wait_for_event
+from tests.durability.effects_log import EffectsLog
+
+from statewright import END, START, Runtime, StateGraph, interrupt, sleep, wait_for_event
 from statewright.server import ServerSettings, create_app, serve
 from statewright.service import Catalog, Service, ServiceSettings
 from statewright.service.webhooks import WebhookSettings
 from statewright.storage.sqlite import SqliteDatabase, SqliteLedger, SqliteSaver
 from statewright.workflow.steps import StepContext, StepResult, task_handler
+
+LEASE: Final = 4.0
+"""Seconds after which a server that is stopped counts as gone."""
 
 
 class State(TypedDict, total=False):
@@ -62,7 +69,25 @@ async def fans(state: State) -> dict[str, Any]:
     return {}
 
 
-def graphs() -> list[StateGraph]:
+def asks(state: State) -> State:
+    return {"log": [interrupt("Which?")]}
+
+
+def paying(log: EffectsLog) -> Any:
+    """A node that does two effects, and takes a while for each."""
+
+    def pays(state: State, runtime: Runtime[Any]) -> State:
+        run = runtime.execution_info.run_id
+
+        def dawdle() -> None:
+            time.sleep(random.random() * 0.03)
+
+        return {"log": [log.performed(runtime, f"{run} {name}", dawdle) for name in ("pay", "ship")]}
+
+    return pays
+
+
+def graphs(effects: EffectsLog) -> list[StateGraph]:
     """All but the definitions in JSON."""
     wide = StateGraph(State, name="wide")
     wide.add_node("fans", fans)
@@ -76,6 +101,8 @@ def graphs() -> list[StateGraph]:
         chain("timer", one, naps, three),
         chain("signal", one, listens, three),
         chain("parent", one, starts),
+        chain("asks", one, asks, three),
+        chain("pays", one, paying(effects), three),
         wide,
     ]
 
@@ -103,12 +130,12 @@ EXPECTED: dict[str, list[Any]] = {
     "wide": ["one", "two", "three"],
     "json": ["one", "three"],
 }
-"""The logs of completed runs; that of `signal` has what it was told between the first and the last."""
+"""The logs of completed runs; those of others have what they were told, or did, between the first and the last."""
 
 
-def main(path: str, port: int) -> None:
+def main(path: str, port: int, effects: str) -> None:
     catalog = Catalog()
-    for graph in graphs():
+    for graph in graphs(EffectsLog(Path(effects))):
         catalog.serve(graph.name or "", graph)
     catalog.serve_steps(DEFINITION)
     database = SqliteDatabase(Path(path))
@@ -116,12 +143,12 @@ def main(path: str, port: int) -> None:
         catalog,
         ledger=SqliteLedger(database),
         saver=SqliteSaver(database),
-        settings=ServiceSettings(capacity=20, look_every=0.2),
-        webhooks=WebhookSettings(allow_hosts=("127.0.0.1",), allow_http=True, retry_after=(0.2,) * 20, timeout=2),
+        settings=ServiceSettings(capacity=20, look_every=0.2, lease=LEASE),
+        webhooks=WebhookSettings(allow_hosts=("127.0.0.1",), allow_http=True, retry_after=(0.2,) * 500, timeout=30),
     )
     settings = ServerSettings(port=port, auth="none")
     serve(create_app(service, settings=settings))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    main(sys.argv[1], int(sys.argv[2]), sys.argv[3])

@@ -1,101 +1,176 @@
-"""A server under load, killed with SIGKILL again and again.
+"""Two servers on one file under load, killed with SIGKILL again and again, and stopped past their lease.
 
     python -m tests.durability.siege --kills 300 --seed 1
 
 Clients start runs with idempotency keys, send signals with ids, and ask again whenever no answer comes; a webhook
-hears of every end. When the last server has come to rest, this must hold of each run that was accepted, and of no
+hears of every end. Questions are answered through both servers at once, with different answers. Steps write what they
+do to a log outside: see `effects_log`. Now and then a server is stopped with SIGSTOP until the other one has taken its
+runs over, and continued. When the last server has come to rest, this must hold of each run that was accepted, and of no
 others: it completed exactly once, with the output that it would have without any kill; its log has no gaps, begins
 with its start, ends with its end, and tells each step exactly once; the webhook was told at least once. Nothing waits
-any more: no timer and no signal was lost. The kills are drawn by a seeded generator; what they hit depends on the
-machine.
+any more: no timer and no signal was lost. A question has at most one answer that was accepted, and that is the one that
+the run has. No effect was done twice without a crash between the effect and its record. The kills are drawn by a seeded
+generator; what they hit depends on the machine.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import json
 import os
 import random
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
-from contextlib import suppress
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import httpx
+from tests.durability.effects_log import EffectsLog, read_lines, tokens, violations
 from tests.durability.served import EXPECTED
 
 CLIENTS: Final = 6
-KINDS: Final = ("steps", "timer", "signal", "parent", "wide", "json")
-PATIENCE: Final = 120.0
+KINDS: Final = ("steps", "timer", "signal", "parent", "wide", "json", "asks", "pays", "pays")
+MOST_BETWEEN: Final = 30
+"""Runs that are started between two kills, however long these take."""
+PATIENCE: Final = 300.0
 """Seconds without any progress after which the last server counts as stuck. What was being sent to a webhook when its
 sender was killed is sent again after one of them."""
 
 
-class Siege:
-    """One file, many servers, and the books of what was asked of them."""
+class Server:
+    """One of the processes that serve the file."""
 
-    def __init__(self, folder: Path, kills: int, seed: int) -> None:
-        self.path = folder / "runs.db"
-        self.kills = kills
-        self.random = random.Random(seed)
-        self.port = free_port()
-        self.url = f"http://127.0.0.1:{self.port}"
-        self.books = Books()
-        self.ending = asyncio.Event()
-        self.server: subprocess.Popen[bytes] | None = None
-        self.log = folder / "server.log"
+    def __init__(self, folder: Path, name: str) -> None:
+        self._folder = folder
+        self._port = free_port()
+        self.url = f"http://127.0.0.1:{self._port}"
+        self.log = folder / f"server-{name}.log"
+        self.process: subprocess.Popen[bytes] | None = None
 
-    # -- the server
+    @property
+    def pid(self) -> int:
+        assert self.process is not None
+        return self.process.pid
 
-    def start_server(self) -> None:
-        command = [sys.executable, "-m", "tests.durability.served", str(self.path), str(self.port)]
+    def start(self) -> None:
+        folder = self._folder
+        words = [str(folder / "runs.db"), str(self._port), str(folder / "effects.log")]
         with self.log.open("ab") as log:
-            self.server = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+            command = [sys.executable, "-m", "tests.durability.served", *words]
+            self.process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
 
     async def until_ready(self) -> None:
+        until = time.monotonic() + PATIENCE
         async with httpx.AsyncClient() as client:
-            for _ in range(600):
+            while time.monotonic() < until:
                 with suppress(httpx.TransportError):
                     if (await client.get(f"{self.url}/ready")).status_code == 200:
                         return
-                assert self.server is not None
-                assert self.server.poll() is None, f"The server did not start: {self.log.read_text()[-2000:]}"
+                assert self.process is not None
+                assert self.process.poll() is None, f"The server did not start: {self.log.read_text()[-2000:]}"
                 await asyncio.sleep(0.05)
-        raise AssertionError("The server is not ready after 30 seconds.")
+        raise AssertionError("The server is not ready.")
 
     def kill(self) -> None:
-        assert self.server is not None
-        os.kill(self.server.pid, signal.SIGKILL)
-        self.server.wait()
+        assert self.process is not None
+        os.kill(self.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def end(self) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.kill()
+
+
+class Siege:
+    """One file, two servers at a time, and the books of what was asked of them."""
+
+    def __init__(self, folder: Path, kills: int, seed: int) -> None:
+        self.folder = folder
+        self.kills = kills
+        self.random = random.Random(seed)
+        self.servers = [Server(folder, name) for name in "ab"]
+        self.books = Books()
+        self.effects = EffectsLog(folder / "effects.log")
+        self.ending = asyncio.Event()
+        self.stops = 0
+        self.quota = MOST_BETWEEN
+        """How many runs the clients start until the next kill."""
+        self.planned = 0
+        """Runs that were to be accepted between kills."""
 
     # -- the siege
 
     async def play(self) -> None:
-        self.start_server()
-        await self.until_ready()
+        for server in self.servers:
+            server.start()
+            await server.until_ready()
         async with Receiver(self.books) as receiver:
             await self.subscribe(receiver.url)
             clients = [asyncio.create_task(self.client(place)) for place in range(CLIENTS)]
-            for _ in range(self.kills):
-                await asyncio.sleep(self.random.uniform(0.02, 0.5))
-                self.kill()
-                self.start_server()
-                await self.until_ready()
+            for number in range(self.kills):
+                await self.until_accepted(self.random.randint(0, 6), clients)
+                await asyncio.sleep(self.random.uniform(0, 0.3))
+                await self.halt(number, self.random.choice(self.servers))
             self.ending.set()
             await asyncio.gather(*clients)
             await self.until_rest()
             await self.check()
-        assert self.server is not None
-        self.server.terminate()
-        assert self.server.wait(30) == 0, "The server did not end in good order on SIGTERM."
+        for server in self.servers:
+            assert server.process is not None
+            server.process.terminate()
+            assert server.process.wait(PATIENCE) == 0, "The server did not end in good order on SIGTERM."
+
+    async def until_accepted(self, more: int, clients: list[asyncio.Task[None]]) -> None:
+        """Wait until so many more runs were accepted: then there is something to lose, however slow the machine."""
+        self.planned += more
+        wanted = len(self.books.accepted) + more
+        self.quota = len(self.books.accepted) + MOST_BETWEEN
+        until = time.monotonic() + PATIENCE
+        while len(self.books.accepted) < wanted:
+            assert time.monotonic() < until, "No run is accepted any more."
+            for client in clients:
+                if client.done():
+                    client.result()
+            await asyncio.sleep(0.01)
+
+    async def halt(self, number: int, server: Server) -> None:
+        """Kill a server and start another in its place; now and then, stop one for a while before."""
+        if number % max(6, self.kills // 25) == 3:
+            await self.stop(server)
+        self.effects.write("killed", pid=server.pid)
+        server.kill()
+        server.start()
+        await server.until_ready()
+
+    async def stop(self, server: Server) -> None:
+        """Stop a server until the other one has taken its runs over, and let both go on beside each other."""
+        self.stops += 1
+        self.effects.write("stopped", pid=server.pid)
+        os.kill(server.pid, signal.SIGSTOP)
+        try:
+            until = time.monotonic() + PATIENCE
+            while self.is_known(server.pid):
+                assert time.monotonic() < until, "Nobody takes over from a server that is stopped."
+                await asyncio.sleep(0.05)
+        finally:
+            os.kill(server.pid, signal.SIGCONT)
+        await self.until_accepted(self.random.randint(0, 6), [])
+
+    def is_known(self, pid: int) -> bool:
+        """Whether the ledger has a worker in a process."""
+        with closing(sqlite3.connect(self.folder / "runs.db", timeout=PATIENCE)) as ledger:
+            return bool(ledger.execute("SELECT count(*) FROM workers WHERE pid = ?", (pid,)).fetchone()[0])
 
     async def subscribe(self, url: str) -> None:
         async with httpx.AsyncClient() as client:
@@ -109,7 +184,9 @@ class Siege:
             while not self.ending.is_set():
                 number += 1
                 await self.start(client, f"{place}-{number}", mine.choice(KINDS), number)
-                await asyncio.sleep(mine.uniform(0, 0.1))
+                await asyncio.sleep(mine.uniform(0, 0.4))
+                while len(self.books.accepted) >= self.quota and not self.ending.is_set():
+                    await asyncio.sleep(0.05)  # more would only have to be checked at the end
 
     async def start(self, client: httpx.AsyncClient, key: str, kind: str, number: int) -> None:
         body = {"graph": kind, "input": {"n": number}, "idempotencyKey": key}
@@ -119,17 +196,45 @@ class Siege:
         if kind in ("signal", "json"):
             payload = {"signalType": "go", "payload": {"n": number}, "signalId": key}
             await self.asked(client, "POST", f"/api/v1/workflow-runs/{run_id}/signals", payload)
+        elif kind == "asks":
+            await self.answer(client, run_id)
+
+    async def answer(self, client: httpx.AsyncClient, run_id: str) -> None:
+        """Answer the question of a run through both servers at once, until the run has an answer."""
+        path = f"/api/v1/interrupts?runId={run_id}"
+        for round_ in itertools.count():
+            while not (waits := (await self.asked(client, "GET", path))["data"]):
+                run = (await self.asked(client, "GET", f"/api/v1/workflow-runs/{run_id}"))["data"]
+                if run["status"] == "completed":
+                    return
+                await asyncio.sleep(0.05)
+            given = [f"{name}{round_}" for name in "ab"]
+            told = zip(self.servers, given, strict=True)
+            await asyncio.gather(*(self.answer_by(client, one, run_id, waits[0]["id"], text) for one, text in told))
+            if self.books.answers[run_id]:
+                return
+
+    async def answer_by(self, client: httpx.AsyncClient, server: Server, run_id: str, wait: str, text: str) -> None:
+        path = f"{server.url}/api/v1/workflow-runs/{run_id}/resume"
+        with suppress(httpx.TransportError):  # whether it was taken, the end will show
+            answer = await client.post(path, json={"answers": {wait: text}})
+            if answer.status_code < 400:
+                self.books.answers[run_id].append(text)
+            else:
+                assert answer.status_code in (404, 409, 503), f"{answer.status_code} {answer.text}"
 
     async def asked(self, client: httpx.AsyncClient, method: str, path: str, body: Any = None) -> Any:
-        """The answer to a request, which is made again until there is one."""
-        for _ in range(2000):
+        """The answer to a request, which is made again until there is one, of one server or the other."""
+        until = time.monotonic() + PATIENCE
+        for server in itertools.cycle(self.random.sample(self.servers, len(self.servers))):
             with suppress(httpx.TransportError):
-                answer = await client.request(method, f"{self.url}{path}", json=body)
+                answer = await client.request(method, f"{server.url}{path}", json=body)
                 if answer.status_code < 400:
                     return answer.json()
                 assert answer.status_code == 503, f"{method} {path}: {answer.status_code} {answer.text}"
+            assert time.monotonic() < until, f"{method} {path} got no answer."
             await asyncio.sleep(0.02)
-        raise AssertionError(f"{method} {path} got no answer.")
+        raise AssertionError  # there is always another server to ask
 
     # -- afterwards
 
@@ -155,11 +260,22 @@ class Siege:
     async def check(self) -> None:
         async with httpx.AsyncClient(timeout=30) as client:
             await self.check_no_others(client)
+            lines = read_lines(self.folder / "effects.log")
+            assert not (broken := violations(lines)), broken
+            done = tokens(lines)
             for run_id, (kind, number) in self.books.accepted.items():
                 run = (await self.asked(client, "GET", f"/api/v1/workflow-runs/{run_id}"))["data"]
                 self.books.check_run(run, kind, number)
+                self.check_effects(run, kind, done)
                 events = await self.events(client, run_id)
                 self.books.check_events(run, events)
+
+    def check_effects(self, run: Any, kind: str, done: Mapping[str, set[str]]) -> None:
+        """The run has the effects that were done."""
+        if kind == "pays":
+            _, paid, shipped, _ = run["output"]["log"]
+            assert paid in done[f"{run['id']} pay"], run
+            assert shipped in done[f"{run['id']} ship"], run
 
     async def check_no_others(self, client: httpx.AsyncClient) -> None:
         """There are the runs that were accepted, and one child for each that has one."""
@@ -178,11 +294,20 @@ class Books:
 
     accepted: dict[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
     heard: Counter[str] = field(default_factory=Counter[str])
+    answers: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict[str, list[str]](list))
+    """By run, the answers that were accepted."""
 
     def check_run(self, run: Any, kind: str, number: int) -> None:
         assert run["status"] == "completed", f"{run['id']} of {kind} is {run['status']}: {run['error']}"
-        wanted = EXPECTED.get(kind) or ["one", number, "three"]
-        assert run["output"]["log"] == wanted, f"{run['id']} of {kind} has {run['output']}"
+        log = run["output"]["log"]
+        if kind == "asks":
+            accepted = self.answers[run["id"]]
+            assert len(accepted) <= 1, f"{run['id']} has accepted {accepted}"
+            assert len(log) == 3, log
+            assert not accepted or log[1] == accepted[0], f"{run['id']} has accepted {accepted}, and has {log}"
+        elif kind != "pays":
+            wanted = EXPECTED.get(kind) or ["one", number, "three"]
+            assert log == wanted, f"{run['id']} of {kind} has {run['output']}"
         steps = [step["stepName"] for step in run["stepRuns"]]
         assert len(steps) == len(set(steps)), f"{run['id']} has steps twice: {steps}"
         assert {step["status"] for step in run["stepRuns"]} == {"completed"}, run["stepRuns"]
@@ -239,11 +364,12 @@ async def besiege(kills: int, seed: int) -> Siege:
         try:
             await siege.play()
         except BaseException:
-            print(siege.log.read_text()[-3000:], file=sys.stderr)
+            for server in siege.servers:
+                print(server.log.read_text()[-3000:], file=sys.stderr)
             raise
         finally:
-            if siege.server is not None and siege.server.poll() is None:
-                siege.kill()
+            for server in siege.servers:
+                server.end()
         return siege
 
 
@@ -255,7 +381,7 @@ def main() -> None:
     began = time.monotonic()
     siege = asyncio.run(besiege(given.kills, given.seed))
     print(
-        f"{given.kills} kills, {len(siege.books.accepted)} runs accepted, each completed once; "
+        f"{given.kills} kills and {siege.stops} stops, {len(siege.books.accepted)} runs accepted, each completed once; "
         f"{siege.books.heard.total()} messages heard; {time.monotonic() - began:.0f} s."
     )
 

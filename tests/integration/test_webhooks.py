@@ -106,7 +106,8 @@ class Receiver:
             await reply(writer)
 
 
-SETTINGS = WebhookSettings(allow_hosts=["127.0.0.1"], timeout=5)
+SETTINGS = WebhookSettings(allow_hosts=["127.0.0.1"], timeout=600)
+"""No answer is late, however slow the machine: a message that is sent again arrives twice."""
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -278,17 +279,15 @@ def test_many_messages_by_several_processes_arrive_once_each(ledger: Ledger) -> 
 # -- single messages
 
 
-def answer_to(reply: Reply, *, timeout: float = 5.0, url: str | None = None) -> tuple[Answer, Receiver, float]:
-    """How a message was answered, by whom, and in how many seconds."""
+def answer_to(reply: Reply, *, timeout: float = 600.0, url: str | None = None) -> tuple[Answer, Receiver]:
+    """How a message was answered, and by whom."""
 
-    async def run() -> tuple[Answer, Receiver, float]:
+    async def run() -> tuple[Answer, Receiver]:
         async with Receiver([reply]).listening() as receiver:
             sender = HttpPost(WebhookSettings(allow_hosts=["127.0.0.1"], timeout=timeout))
-            began = asyncio.get_running_loop().time()
             found = await sender(url or receiver.url, b"{}", {"content-type": "application/json"})
-            seconds = asyncio.get_running_loop().time() - began
             await sender.close()
-            return found, receiver, seconds
+            return found, receiver
 
     return asyncio.run(run())
 
@@ -308,7 +307,7 @@ def test_redirects_are_not_followed(code: int) -> None:
 
 
 async def dawdle(writer: asyncio.StreamWriter) -> None:
-    await asyncio.sleep(30)
+    await asyncio.Event().wait()
 
 
 async def trickle(writer: asyncio.StreamWriter) -> None:
@@ -321,9 +320,8 @@ async def trickle(writer: asyncio.StreamWriter) -> None:
 
 @pytest.mark.parametrize("reply", [dawdle, trickle])
 def test_a_slow_receiver_has_its_time_and_no_more(reply: Reply) -> None:
-    found, _, seconds = answer_to(reply, timeout=0.2)
+    found, _ = answer_to(reply, timeout=0.2)
     assert found == Answer(None, "There was no answer within 0.2 s.")
-    assert seconds < 5
 
 
 def test_a_long_answer_is_not_read_to_its_end() -> None:
@@ -337,21 +335,19 @@ def test_a_long_answer_is_not_read_to_its_end() -> None:
             await writer.drain()
             sent += 65536
 
-    found, _, seconds = answer_to(flood)
+    found, _ = answer_to(flood)
     assert found == Answer(200)
     assert sent < 50_000_000  # what the buffers of the system have taken
-    assert seconds < 10
 
 
 def test_an_answer_whose_text_never_comes_has_a_status_all_the_same() -> None:
     async def half(writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 201 Created\r\ncontent-length: 10\r\n\r\nhalf")
         await writer.drain()
-        await asyncio.sleep(30)
+        await asyncio.Event().wait()
 
-    found, _, seconds = answer_to(half)
+    found, _ = answer_to(half, timeout=5)
     assert found == Answer(201)
-    assert seconds < 10
 
 
 @pytest.mark.parametrize(
@@ -361,13 +357,13 @@ def test_an_answer_whose_text_never_comes_has_a_status_all_the_same() -> None:
     ids=["nothing", "ssh", "cut", "status", "zeros", "long head", "length"],
 )  # fmt: skip
 def test_what_is_no_http_is_a_failure_that_is_told(reply: bytes) -> None:
-    found, receiver, _ = answer_to(reply)
+    found, receiver = answer_to(reply)
     assert found.status is None
     assert str(found.error).startswith(f"127.0.0.1:{receiver.port} could not be reached: ")
 
 
 def test_nobody_there_is_a_failure_that_is_told() -> None:
-    found, receiver, _ = answer_to(OK, url="http://127.0.0.1:9/")
+    found, receiver = answer_to(OK, url="http://127.0.0.1:9/")
     assert str(found.error).startswith("127.0.0.1:9 could not be reached: ConnectError")
     assert receiver.requests == []
 
@@ -380,7 +376,7 @@ def test_each_message_has_a_connection_of_its_own() -> None:
             peers.add(writer.get_extra_info("peername"))
             writer.write(OK)
             await writer.drain()
-            await asyncio.sleep(0.2)  # the receiver would keep it open
+            await asyncio.Event().wait()  # the receiver would keep it open
 
         async with Receiver([note]).listening() as receiver:
             sender = HttpPost(SETTINGS)

@@ -896,19 +896,19 @@ async def test_secrets_are_taken_out_of_what_is_told_and_not_of_the_work(place: 
 
 
 async def test_a_service_that_stops_does_not_wait_for_runs_that_back_off(place: Places) -> None:
-    healthy = threading.Event()
+    healthy, calls = threading.Event(), list[int]()
 
     def flaky(state: State) -> State:
+        calls.append(1)
         if not healthy.is_set():
             raise ConnectionError("again")
         return {"log": ["through"]}
 
-    policy = RetryPolicy(max_attempts=3, initial_interval=2.0, jitter=False)
+    policy = RetryPolicy(max_attempts=3, initial_interval=4.0, jitter=False)
     async with serving(place, chain("flaky", flaky, retry_policy=policy)) as service:
         started = await service.start(WS, StartRun(graph="flaky"))
         await until(lambda: events_of(service, started.run, "STEP_RETRY_SCHEDULED"))
-        began = asyncio.get_running_loop().time()
-    assert asyncio.get_running_loop().time() - began < 1.5
+    assert len(calls) == 1  # it was not waited for until it had tried again
     healthy.set()
     async with serving(place, chain("flaky", flaky, retry_policy=policy)) as service:
         done = await until(lambda: _ended(service, started.run.id))

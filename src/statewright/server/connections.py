@@ -38,8 +38,6 @@ class LimitedProtocol(HttpToolsProtocol):
         super().__init__(*args, **options)
         self._reading: TimerHandle | None = None
         self._writing: TimerHandle | None = None
-        self._is_sending_head = True
-        """Whether the client is to send the head of a request, or has begun to."""
 
     # -- the life of a connection
 
@@ -57,17 +55,21 @@ class LimitedProtocol(HttpToolsProtocol):
     # -- what the client sends
 
     def data_received(self, data: bytes) -> None:
-        if self._reading is None and self._is_sending_head:  # the next request begins
-            self._await_client()
         super().data_received(data)
+        cycle: Any = self.cycle
+        is_idle = self.timeout_keep_alive_task is None and (cycle is None or cycle.response_complete)
+        if is_idle and self._reading is None and not self.transport.is_closing():
+            self._await_client()  # what came ended the idle time and began no request, such as an empty line
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._await_client()
 
     def on_headers_complete(self) -> None:
-        self._is_sending_head = False
         self._await_client()  # the body has as long again
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
-        self._is_sending_head = True
         self._has_sent()
         super().on_message_complete()
 

@@ -35,9 +35,10 @@ async def check_thread_change(
     """Raise Forbidden for a key without the scope, if the runs of a thread have asked for approvals, or can ask."""
     if key is None:
         return
-    asked = Condition("run_id", "in", [run.id for run in runs])
-    if _has_approval_step(definition.body) or await answered(ledger.count(Approval, [asked])):
+    asked = [Condition("run_id", "in", [run.id for run in runs])]
+    if _has_approval_step(definition.body) or await answered(ledger.count(Approval, asked)):
         check_decider(key)
+    check_answers(key, await answered(ledger.find(Wait, asked)))  # whether tools may be called has no record but these
 
 
 def _is_tool_approval(question: Any) -> bool:

@@ -35,8 +35,12 @@ def test_a_key_has_scopes_an_end_and_a_rate(folder: Path, statewright: Command) 
 
 def test_a_revoked_key_is_told_as_such(folder: Path, statewright: Command) -> None:
     made = json.loads(statewright("keys", "create", "me", "--json").out)
+    refused = statewright("keys", "revoke", made["id"])
+    assert (refused.code != 0, "is the last one" in refused.err) == (True, True)
+    statewright("keys", "create", "another")
     assert statewright("keys", "revoke", made["id"]).out == f"Revoked {made['id']}.\n"
-    assert json.loads(statewright("keys", "ls", "--json").out)[0]["status"] == "revoked"
+    listed = json.loads(statewright("keys", "ls", "--json").out)
+    assert {one["name"]: one["status"] for one in listed} == {"me": "revoked", "another": "active"}
 
 
 @pytest.mark.parametrize(

@@ -27,3 +27,11 @@ def test_there_are_never_more_than_allowed(given_values: list[tuple[str, str]]) 
 
 def test_long_values_are_cut_and_others_are_text() -> None:
     assert LabelValues(9)("x" * 1000, 7, None) == ("x" * LONGEST, "7", "None")
+
+
+def test_each_owner_has_a_share_and_none_uses_up_that_of_others() -> None:
+    values = LabelValues(3, of_an_owner=2)
+    assert [values(name, owner="greedy") for name in "abcd"] == [("a",), ("b",), ("other",), ("other",)]
+    assert [values(name, owner="modest") for name in "xa"] == [("x",), ("a",)]
+    assert [values(name) for name in "pqrs"] == [("p",), ("q",), ("r",), ("other",)]
+    assert values("y", owner="modest") == ("y",)

@@ -61,7 +61,7 @@ class Case:
 
     def bodies(self) -> dict[tuple[str, str], list[Any]]:
         """What may be sent to each route that changes something, in the hope to decide."""
-        wait, run, thread = self.waits[0]["id"], self.run["id"], self.run["threadId"]
+        wait, thread = self.waits[0]["id"], self.run["threadId"]
         answers: list[Any] = [{wait: YES}, {wait: True}, {wait: {"approved": True}}]
         start = {"graph": self.run["graph"], "threadId": thread, "input": {}}
         signal = {"signalType": "approval", "payload": YES}

@@ -18,6 +18,7 @@ from statewright.errors import (
     InvalidRequest,
     InvalidTransition,
     InvalidUpdateError,
+    NewerFormat,
     NotFound,
     PayloadTooLarge,
     Problem,
@@ -27,6 +28,7 @@ from statewright.errors import (
     StatewrightError,
     StorageFull,
     StorageLocked,
+    StorageUnavailable,
     ThreadBusy,
     TooManyRequests,
     Unauthorized,
@@ -48,12 +50,33 @@ TABLE: list[tuple[StatewrightError, int, str]] = [
     (CheckpointConflict("t", None, "c"), 409, "CONFLICT"),
     (ThreadBusy("t", "r", "soon"), 409, "CONFLICT"),
     (RecordConflict("runs", "r"), 409, "CONFLICT"),
-    (StorageFull("x"), 503, "UNAVAILABLE"),
-    (StorageLocked("x"), 503, "UNAVAILABLE"),
     (InvalidGraph(["a"]), 400, "VALIDATION_ERROR"),
     (WorkflowError([Problem("steps[0]", 0, 0, "wrong")]), 400, "VALIDATION_ERROR"),
     (InvalidUpdateError("x"), 400, "VALIDATION_ERROR"),
 ]
+
+
+PATH = "/var/lib/statewright/runs.db"
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (StorageFull(f"no room for {PATH}"), "no room left"),
+        (StorageLocked(f"{PATH} is locked"), "is busy"),
+        (StorageUnavailable(f"{PATH} was removed"), "cannot be used"),
+        (NewerFormat(PATH, 9, 1), "not yours"),
+        (DamagedDatabase("torn", where=PATH), "not yours"),
+        (RuntimeError(PATH), "not yours"),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_faults_of_the_machine_name_none_of_its_files(error: Exception, told: str):
+    answer = answer_to(error, "req_1")
+    assert answer.status_code >= 500
+    assert told in str(json.loads(answer.body)["error"]["message"])
+    assert PATH.encode() not in answer.body
+    assert b"req_1" in answer.body
 
 
 @pytest.mark.parametrize(("error", "status", "code"), TABLE, ids=lambda one: type(one).__name__)

@@ -39,3 +39,20 @@ def test_a_status_that_there_is_not_is_told():
             assert "Did you mean 'completed'" in error["message"]
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "&".join(f"tag=t{number}" for number in range(2000)),
+        "&".join(f"metadata.n{number}=1" for number in range(2000)),
+        "&".join([*(f"tag=t{number}" for number in range(30)), *(f"metadata.n{number}=1" for number in range(30))]),
+    ],
+    ids=["tags", "metadata", "both"],
+)
+def test_too_many_labels_are_refused(query: str):
+    async def run() -> None:
+        async with serving() as api:
+            assert (await api.get(f"/workflow-runs?{query}", 400))["code"] == "VALIDATION_ERROR"
+
+    asyncio.run(run())

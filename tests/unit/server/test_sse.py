@@ -12,6 +12,7 @@ import pytest
 from tests.unit.server.serving import LEAD, PAYMENT, serving, two_workspaces
 
 from statewright.runs import RunEvent
+from statewright.server.auth import Caller
 from statewright.server.offer import Offer
 from statewright.server.settings import ServerSettings
 from statewright.server.sse import EventStream
@@ -69,7 +70,7 @@ async def read(stream: EventStream, reader: Reader) -> None:
 def test_an_event_is_its_type_one_line_of_data_and_its_number():
     async def run() -> None:
         reader = Reader()
-        await read(EventStream(source_of(event(1, text="two\nlines\r\n", n=1)), offer()), reader)
+        await read(EventStream(source_of(event(1, text="two\nlines\r\n", n=1)), Caller(offer(), "default")), reader)
         lines = b"".join(reader.pieces).decode().split("\n")
         assert [line.partition(":")[0] for line in lines] == ["event", "data", "id", "", ""]
         assert (lines[0], lines[2]) == ("event: STEP_STARTED", "id: 1")
@@ -90,7 +91,7 @@ def test_an_event_is_its_type_one_line_of_data_and_its_number():
 def test_the_headers_keep_proxies_from_holding_it_back():
     async def run() -> None:
         reader = Reader()
-        await read(EventStream(source_of(), offer(), {"content-location": "/x"}), reader)
+        await read(EventStream(source_of(), Caller(offer(), "default"), {"content-location": "/x"}), reader)
         assert reader.status == 200
         assert reader.headers == {
             "content-type": "text/event-stream; charset=utf-8",
@@ -106,7 +107,7 @@ def test_the_headers_keep_proxies_from_holding_it_back():
 def test_what_is_ready_goes_out_in_one_piece():
     async def run() -> None:
         reader = Reader()
-        await read(EventStream(source_of(*(event(n) for n in range(1, 101))), offer()), reader)
+        await read(EventStream(source_of(*(event(n) for n in range(1, 101))), Caller(offer(), "default")), reader)
         assert len(reader.pieces) == 1
         assert reader.pieces[0].count(b"\nid: ") == 100
 
@@ -124,7 +125,7 @@ def test_a_slow_reader_holds_its_source_back():
 
     async def run() -> None:
         reader = Reader(slow=True)
-        stream = asyncio.ensure_future(read(EventStream(endless(), offer()), reader))
+        stream = asyncio.ensure_future(read(EventStream(endless(), Caller(offer(), "default")), reader))
         await asyncio.sleep(0.1)
         assert taken < 100
         reader.ready.set()
@@ -139,7 +140,7 @@ def test_a_slow_reader_holds_its_source_back():
 def test_a_quiet_stream_says_that_it_is_alive():
     async def run() -> None:
         reader = Reader()
-        stream = asyncio.ensure_future(read(EventStream(never(), offer(heartbeat=0.01)), reader))
+        stream = asyncio.ensure_future(read(EventStream(never(), Caller(offer(heartbeat=0.01), "default")), reader))
         await asyncio.sleep(0.2)
         reader.left.set()
         await stream
@@ -167,7 +168,7 @@ def test_a_reader_that_leaves_closes_the_source():
     async def run() -> None:
         reader = Reader()
         served = offer()
-        stream = asyncio.ensure_future(read(EventStream(watched(), served), reader))
+        stream = asyncio.ensure_future(read(EventStream(watched(), Caller(served, "default")), reader))
         await asyncio.sleep(0.01)
         reader.left.set()
         await stream
@@ -180,13 +181,13 @@ def test_a_reader_that_leaves_closes_the_source():
 def test_streams_end_when_the_server_is_about_to_stop():
     async def run() -> None:
         served, reader = offer(), Reader()
-        stream = asyncio.ensure_future(read(EventStream(never(), served), reader))
+        stream = asyncio.ensure_future(read(EventStream(never(), Caller(served, "default")), reader))
         await asyncio.sleep(0.01)
         served.closing.begin()
         await stream
         assert reader.ended
         late = Reader()
-        await read(EventStream(never(), served), late)
+        await read(EventStream(never(), Caller(served, "default")), late)
         assert late.ended
 
     asyncio.run(run())
@@ -200,7 +201,7 @@ def test_a_source_that_fails_breaks_the_stream_off():
     async def run() -> None:
         reader = Reader()
         with pytest.raises(OSError, match="the disk is gone"):
-            await read(EventStream(failing(), offer()), reader)
+            await read(EventStream(failing(), Caller(offer(), "default")), reader)
         assert b"id: 1" in b"".join(reader.pieces)
         assert not reader.ended
 

@@ -60,12 +60,13 @@ async def test_a_decision_is_the_answer_to_its_question(
     assert (decided.decision, decided.decided_by, decided.decided_at) == (decision, "ann", desk.now())
     assert (decided.edited_content, decided.content) == (given, {"text": "dear"})
     [kept] = await answered(desk.ledger.find(Signal))
-    assert kept.payload == {"decision": decision, "content": content, "decidedBy": "ann"}
+    assert kept.payload == {"decision": decision, "content": content, "decidedBy": "ann", "decidedByKey": None}
     found = await desk.records.run("default", run.id)
     assert found.due_at == desk.now()
     [event] = await answered(desk.ledger.events(run.id))
     assert (event.type, event.step_id) == ("APPROVAL_DECIDED", "s")
-    assert event.payload == {"stepName": "agree", "approvalId": "w", "decision": decision, "decidedBy": "ann"}
+    who = {"decidedBy": "ann", "decidedByKey": None}
+    assert event.payload == {"stepName": "agree", "approvalId": "w", "decision": decision, **who}
     with pytest.raises(InvalidTransition):
         await Approvals(desk).decide("default", "w", "approved")
 

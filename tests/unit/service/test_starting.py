@@ -44,6 +44,7 @@ async def starter(ledger: Ledger) -> Starter:
         ({"idempotency_key": "k" * 256}, "256"),
         ({"thread_id": "t" * 256}, "threadId has 256"),
         ({"tags": ["fine", ""]}, "tag has 0"),
+        ({"tags": [str(number) for number in range(51)]}, "51 tags"),
         ({"tags": ["t" * 201]}, "201"),
         ({"timeout": 0}, "more than 0"),
         ({"timeout": -1}, "more than 0"),

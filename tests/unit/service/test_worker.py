@@ -165,7 +165,8 @@ async def test_a_place_that_is_promised_is_kept_until_it_is_taken_or_given_back(
     async with working(ledger, clock, capacity=2, look_every=1) as shop:
         first, second, third = [shop.worker.promise() for _ in range(3)]
         assert (first is not None, second is not None, third) == (True, True, None)
-        assert first is not None and second is not None
+        assert first is not None
+        assert second is not None
         due = [new_run(id=f"run_{n}", due_at=clock.now()) for n in range(3)]
         await answered(ledger.write([Insert(one) for one in due]))
         await looks(shop, clock)
@@ -415,7 +416,8 @@ async def test_a_claim_is_released_though_others_are_always_under_way(
         await answered(ledger.write([Insert(lost)]))
         await clock.beat()
         after = shop.worker.promise()
-        assert before is not None and after is not None
+        assert before is not None
+        assert after is not None
         shop.worker.take(before, None)
         await clock.beat()
         await shop.begun_with(1)

@@ -30,7 +30,7 @@ FORMAT: Final = 2
 """The form of the tables that this version writes."""
 _SQL: Final = statements("ledger")
 _FORMAT: Final = _SQL["format"]
-_TO_2: Final = (_SQL["decided_by_key"], _SQL["format_is_2"])
+_TO_2: Final = (_SQL["decided_by_key"], _SQL["format_two"])
 _NUMBER: Final = _SQL["number"]
 _EVENTS: Final = _SQL["events"]
 

@@ -7,7 +7,7 @@ import asyncio
 from tests.unit.server.serving import LEAD, catalog, serving
 
 from statewright.checkpoint import InMemorySaver
-from statewright.errors import StorageUnavailable
+from statewright.errors import StorageFull, StorageUnavailable
 from statewright.observe import Metrics
 from statewright.runs import InMemoryLedger
 from statewright.service import Service
@@ -29,7 +29,7 @@ def test_everything_works():
         async with serving(auth="keys") as api:
             for path in ("/health", "/api/v1/health", "/v1/health"):
                 told = (await api.call("GET", path)).json()
-                assert told == {"status": "ok", "checks": {"database": "ok", "queue": "ok"}}
+                assert told == {"status": "ok", "checks": {"database": "ok", "writes": "ok", "queue": "ok"}}
             assert (await api.call("GET", "/ready")).json() == {"status": "ready"}
 
     asyncio.run(run())
@@ -84,5 +84,32 @@ def test_numbers_for_prometheus():
             )
             assert expected in told.text
             assert "statewright_sse_clients 0.0" in told.text
+
+    asyncio.run(run())
+
+
+class Full(InMemoryLedger):
+    """A ledger that can be read, and takes no writes any more."""
+
+    full = False
+
+    def write(self, changes):
+        if self.full:
+            raise StorageFull("There is no room left for /var/lib/runs.db.")
+        return super().write(changes)
+
+
+def test_a_database_that_takes_no_writes_is_told_though_it_can_be_read():
+    async def run() -> None:
+        ledger = Full()
+        async with serving(service=Service(catalog(), ledger=ledger, saver=InMemorySaver())) as api:
+            ledger.full = True
+            told = await api.call("GET", "/health")
+            assert told.status_code == 503
+            assert told.json()["checks"] == {"database": "ok", "writes": "failing", "queue": "ok"}
+            refused = await api.post("/workflow-runs", {"graph": "greeter", "input": {}}, 503)
+            assert "no room left" in refused["message"]
+            assert "/var/lib" not in str(refused)
+            ledger.full = False
 
     asyncio.run(run())

@@ -428,3 +428,14 @@ async def _ended(api: Any, path: str) -> dict[str, Any]:
             return run
         await asyncio.sleep(0.01)
     raise AssertionError(f"It did not end: {run}")
+
+
+@pytest.mark.parametrize("value", [[1, 2], "text", 7, True])
+def test_the_input_of_steps_is_an_object(value: Any):
+    async def run() -> None:
+        async with serving() as api:
+            body = {"definitionId": await api.define(LEAD), "input": value}
+            assert "give an object" in (await api.post("/workflow-runs", body, 400))["message"]
+            assert await api.get("/workflow-runs") == []
+
+    asyncio.run(run())

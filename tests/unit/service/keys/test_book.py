@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from statewright.errors import InvalidRequest, NotFound, Unauthorized
+from statewright.errors import InvalidRequest, NotFound, RequestConflict, Unauthorized
 from statewright.runs import ApiKey, Ledger
 from statewright.service.keys import count_keys, create_key, find_key, list_keys, revoke_key
 
@@ -125,3 +125,31 @@ def test_what_no_key_can_be(ledger: Ledger, now: datetime, values: dict[str, Any
 def test_a_key_that_has_expired_already_is_not_made(ledger: Ledger, now: datetime) -> None:
     with pytest.raises(InvalidRequest, match="is past"):
         create(ledger, now, expires_at=now)
+
+
+def test_the_last_key_that_may_do_all_cannot_be_revoked(ledger: Ledger, now: datetime) -> None:
+    async def run() -> None:
+        first, _ = await create_key(ledger, "a", "first", ["admin"], now=now)
+        await create_key(ledger, "a", "reader", ["runs:read"], now=now)
+        await create_key(ledger, "b", "elsewhere", ["admin"], now=now)
+        soon = now + timedelta(seconds=1)
+        await create_key(ledger, "a", "short", ["admin"], now=now, expires_at=soon)
+        with pytest.raises(RequestConflict, match="is the last one with the scope 'admin'"):
+            await revoke_key(ledger, "a", first.id, soon)
+        second, _ = await create_key(ledger, "a", "second", ["admin", "runs:read"], now=now)
+        assert (await revoke_key(ledger, "a", first.id, soon)).revoked_at == soon
+        assert (await revoke_key(ledger, "a", first.id, soon)).revoked_at == soon
+        with pytest.raises(RequestConflict):
+            await revoke_key(ledger, "a", second.id, soon)
+
+    asyncio.run(run())
+
+
+def test_two_who_revoke_the_last_two_keys_at_once_leave_one(ledger: Ledger, now: datetime) -> None:
+    async def run() -> None:
+        keys = [(await create_key(ledger, "a", name, ["admin"], now=now))[0] for name in ("one", "two")]
+        done = await asyncio.gather(*(revoke_key(ledger, "a", key.id, now) for key in keys), return_exceptions=True)
+        assert sorted(type(one).__name__ for one in done) == ["ApiKey", "RequestConflict"]
+        assert len([key for key in await list_keys(ledger, "a") if key.revoked_at is None]) == 1
+
+    asyncio.run(run())

@@ -36,7 +36,7 @@ def seconds(count: float) -> timedelta:
 
 
 def create(ledger: Ledger, now: datetime, **values: Any) -> tuple[ApiKey, str]:
-    return asyncio.run(create_key(ledger, "default", "ci", ["admin"], now=now, **values))
+    return asyncio.run(create_key(ledger, "default", "ci", ["runs:read"], now=now, **values))
 
 
 def find(ring: KeyRing, key: str, now: datetime) -> ApiKey:

@@ -9,7 +9,7 @@ import pytest
 
 from statewright.errors import Forbidden, InvalidRequest
 from statewright.runs import ApiKey
-from statewright.service.keys.scope import ADMIN, SCOPES, check_scope, read_scopes
+from statewright.service.keys.scope import ADMIN, METRICS, SCOPES, check_scope, read_scopes
 
 
 def key(*scopes: str) -> ApiKey:
@@ -28,7 +28,13 @@ def key(*scopes: str) -> ApiKey:
 @pytest.mark.parametrize("scope", SCOPES)
 def test_a_key_allows_its_scopes_and_admin_allows_all(scope: str) -> None:
     check_scope(key(scope), scope)
-    check_scope(key(ADMIN), scope)
+    if scope != METRICS:
+        check_scope(key(ADMIN), scope)
+
+
+def test_admin_does_not_allow_what_shows_other_workspaces() -> None:
+    with pytest.raises(Forbidden, match="lacks the scope 'metrics:read'"):
+        check_scope(key(ADMIN), METRICS)
 
 
 @pytest.mark.parametrize("scope", [one for one in SCOPES if one != "runs:read"])

@@ -22,6 +22,7 @@ from statewright.runs import (
     Advance,
     Among,
     Announce,
+    Approval,
     Change,
     Condition,
     Delete,
@@ -234,9 +235,22 @@ def test_a_file_of_threads_becomes_one_of_runs_too(tmp_path: Path) -> None:
 def test_a_file_with_tables_of_a_newer_form_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
     SqliteLedger(path).close()
-    change_file(path, "INSERT INTO ledger (format) VALUES (2)")
-    with pytest.raises(NewerFormat, match="has format 2, and this version of Statewright reads up to 1"):
+    change_file(path, "INSERT INTO ledger (format) VALUES (3)")
+    with pytest.raises(NewerFormat, match="has format 3, and this version of Statewright reads up to 2"):
         SqliteLedger(path)
+
+
+def test_tables_of_form_1_become_those_of_form_2_and_keep_what_they_hold(tmp_path: Path) -> None:
+    path, at = tmp_path / "runs.db", datetime(2026, 1, 2, tzinfo=UTC)
+    kept = Approval(id="old", run_id="r", workspace_id="w", step_id="s", step_name="agree", created_at=at)
+    with SqliteLedger(path) as ledger:
+        write(ledger, Insert(kept))
+    change_file(path, "ALTER TABLE approval_requests DROP COLUMN decided_by_key")
+    change_file(path, "UPDATE ledger SET format = 1")
+    for _ in range(2):
+        with SqliteLedger(path) as ledger:
+            assert ledger.get(Approval, "old") == kept
+            write(ledger, Update(Approval, "old", {"decided_by_key": None}))
 
 
 def test_the_ledger_is_loaded_when_it_is_met() -> None:

@@ -6,7 +6,7 @@ SELECT max(format) FROM ledger;
 -- decided_by_key
 ALTER TABLE approval_requests ADD COLUMN decided_by_key TEXT;
 
--- format_is_2
+-- format_two
 INSERT INTO ledger (format) VALUES (2);
 
 -- number
