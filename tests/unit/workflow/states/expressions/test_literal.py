@@ -8,7 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.work import check_linear, spend_at_most
 
-from statewright.workflow.states.expressions.literal import DEPTH_LIMIT, DIGIT_LIMIT, NoLiteral, read_literal, read_literal_at
+from statewright.workflow.states.expressions.literal import (
+    DEPTH_LIMIT,
+    DIGIT_LIMIT,
+    NoLiteral,
+    read_literal,
+    read_literal_at,
+)
 
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
