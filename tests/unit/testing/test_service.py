@@ -146,7 +146,8 @@ def test_nobody_waits_at_the_end_for_what_waits_for_the_clock(path: Path | None)
     def fail(state: State) -> State:
         raise ConnectionError("again")
 
-    with TestService({"fail": graph(fail, retry_policy=RetryPolicy(initial_interval=60))}, path=path) as service:
+    policy, settings = RetryPolicy(initial_interval=60), ServiceSettings(drain=86_400)
+    with TestService({"fail": graph(fail, retry_policy=policy)}, path=path, settings=settings) as service:
         assert service.start("fail").status is RunStatus.RUNNING
 
 
