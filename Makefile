@@ -3,10 +3,10 @@ SHELL := /bin/sh
 .DEFAULT_GOAL := help
 PYTHON := .venv/bin/python
 
-.PHONY: help setup demo test check bench chaos fuzz lock
+.PHONY: help setup demo test test-full check bench chaos fuzz lock
 
 help: ## list the verbs
-	@grep -E '^[a-z]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 10
 
 setup: ## make .venv with everything that development needs
 	@sh scripts/setup dev
@@ -21,9 +21,14 @@ demo: ## measure a source tree (make demo path=FOLDER), let two agents repair a 
 	@echo
 	@$(PYTHON) examples/lead_outreach/lead_outreach.py --form json --decide approved
 
-test: ## run all tests
+# A file is run by one process from its top to its end; the small files of tests/unit come last.
+test: ## run all tests, in two processes
 	@sh scripts/setup dev
-	@$(PYTHON) -m pytest
+	@$(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+test-full: ## the same with all that is drawn and killed at full length; takes long
+	@sh scripts/setup dev
+	@STATEWRIGHT_FULL=1 $(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 check: ## format, lint and types, as CI wants them
 	@sh scripts/setup dev

@@ -1,4 +1,4 @@
-"""Counting work instead of seconds: what a test can say about cost and mean it on any machine.
+"""How much a test does: work that is counted instead of seconds, and the full length of tests that cost much.
 
 Lines of Python and calls are counted. What happens inside one call of C, such as a match of a regular expression, is
 not: there `spend_at_most` bounds the processor time, far above what is needed and far below what an explosion takes.
@@ -6,6 +6,7 @@ not: there `spend_at_most` bounds the processor time, far above what is needed a
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -13,6 +14,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
+FULL = os.environ.get("STATEWRIGHT_FULL") == "1"
+"""Whether tests that draw, kill or try every combination do all that they can: `make test-full`."""
 GROWTH = 2.25
 """At most so many times the work for twice the size: linear, with some room for what grows in steps."""
 SECONDS = 60.0

@@ -113,7 +113,7 @@ def test_4_6_an_entrypoint_asks_for_more_by_parameter(driver: Any) -> None:
 
 
 def test_4_6_tasks_of_plain_functions_run_beside_each_other(driver: Any) -> None:
-    together = threading.Barrier(3, timeout=5)
+    together = threading.Barrier(3, timeout=60)
 
     @task
     def meet(n: int) -> int:

@@ -15,6 +15,7 @@ from typing import Annotated, Any, TypedDict
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.work import FULL
 
 from statewright import (
     END,
@@ -282,7 +283,7 @@ def without_coroutines(plan: GraphPlan) -> GraphPlan:
     return replace(plan, nodes=tuple(replace(node, coroutine=False) for node in plan.nodes))
 
 
-SCALE = 4
+SCALE = 4 if FULL else 1
 
 
 def checked(examples: int) -> Any:

@@ -15,14 +15,14 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
-from tests.work import check_linear, spend_at_most
+from tests.work import FULL, check_linear, spend_at_most
 
 from statewright.errors import Problem
 from statewright.workflow.states import reader
 from statewright.workflow.states.language import language_schema
 from statewright.workflow.states.parse import Parsed, parse_workflow
 
-EXAMPLES = int(os.environ.get("STATEWRIGHT_FUZZ_EXAMPLES", "1000"))
+EXAMPLES = int(os.environ.get("STATEWRIGHT_FUZZ_EXAMPLES", "1000" if FULL else "300"))
 SEED = os.environ.get("STATEWRIGHT_FUZZ_SEED")
 
 VALIDATOR = jsonschema_rs.Draft202012Validator(language_schema())

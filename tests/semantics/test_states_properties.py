@@ -15,6 +15,7 @@ from zlib import crc32
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.work import FULL
 
 from statewright import InMemorySaver
 from statewright.models import ScriptedModel
@@ -356,7 +357,11 @@ def layered(visits: list[Any], lengths: list[int]) -> list[list[Any]]:
 
 
 QUICK = settings(
-    max_examples=150, deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=150 if FULL else 50,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 
 

@@ -36,6 +36,8 @@ class FakeClock:
         self._lock = threading.RLock()
         self._jumper: threading.Thread | None = None
         self._asked = 0
+        self._wakers: dict[int, threading.Event] = {}
+        """What ends a wait before its alarm rings, by the alarm."""
 
     def now(self) -> datetime:
         return self._start + timedelta(seconds=self._passed)
@@ -66,10 +68,13 @@ class FakeClock:
 
     def wait(self, woken: threading.Event, seconds: float) -> None:
         over = threading.Event()
-        alarm = self.call_later(seconds, over.set)
+        with self._lock:
+            alarm = self.call_later(seconds, over.set)
+            self._wakers[id(alarm)] = woken
         while not (over.is_set() or woken.wait(0.001)):
             pass  # somebody else lets time pass
         alarm.cancel()
+        del self._wakers[id(alarm)]
 
     def advance(self, by: Duration) -> None:
         """Let time pass, in seconds if a number is given, and make the calls that fall due, in their order.
@@ -106,8 +111,13 @@ class FakeClock:
 
     def _pop(self, until: float | None) -> Alarm | None:
         with self._lock:
-            while self._alarms and self._alarms[0].callback is None:
+            while self._alarms and self._is_over(self._alarms[0]):
                 heapq.heappop(self._alarms)
             if not self._alarms or (until is not None and self._alarms[0].due > until):
                 return None
             return heapq.heappop(self._alarms)
+
+    def _is_over(self, alarm: Alarm) -> bool:
+        """Whether nobody waits for it any more. A thread that was woken may not have had the time to cancel it."""
+        woken = self._wakers.get(id(alarm))
+        return alarm.callback is None or (woken is not None and woken.is_set())

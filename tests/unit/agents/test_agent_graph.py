@@ -35,7 +35,7 @@ def test_it_does_not_run_by_itself() -> None:
 
 @pytest.mark.parametrize("driver", ["run", "arun"])
 def test_calls_that_change_nothing_run_side_by_side(driver: str) -> None:
-    barrier = threading.Barrier(3, timeout=5)
+    barrier = threading.Barrier(3, timeout=60)
 
     def meet() -> str:
         """Wait for the others."""
