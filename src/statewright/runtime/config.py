@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final, Literal, cast
+from uuid import UUID
 
 from statewright.errors import InvalidConfig, suggestion
 
@@ -106,11 +107,17 @@ def _checked(name: str, value: Any) -> Any:
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise InvalidConfig(f"{name} is {value!r}. Give a whole number of at least 1.")
         return value
-    if name == "thread_id" and isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
+    if name == "thread_id":
+        value = thread_name(value)
     if not isinstance(value, str) or not value:
         raise InvalidConfig(f"{name} is {value!r} of type {type(value).__name__}. Give a text that is not empty.")
     return value
+
+
+def thread_name(value: Any) -> Any:
+    """The id of a thread as text, if it was given as a number or a UUID; everything else as it is."""
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    return str(value) if is_number or isinstance(value, UUID) else value
 
 
 def checked_choice(name: str, value: Any, choices: tuple[str, ...]) -> Any:

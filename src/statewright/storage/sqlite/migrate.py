@@ -13,13 +13,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from statewright.errors import DamagedDatabase, NewerFormat, StorageUnavailable, WrongKey
+from statewright.errors import DamagedDatabase, StorageUnavailable, WrongKey
 from statewright.storage.seal import Seal
 from statewright.storage.sqlite.from_format_0 import carry_over, has_format_0
+from statewright.storage.sqlite.known import FORMAT, check_format
 from statewright.storage.sqlite.statements import run_script
 
-FORMAT: Final = 1
-"""The format that this version writes."""
 PAGE: Final = 2048
 """Bytes of a page of a new file. A commit writes whole pages, and small threads leave less of them empty."""
 _APPLICATION: Final = 0x53_57_72_74
@@ -41,8 +40,7 @@ def prepare(connection: sqlite3.Connection, path: Path, seal: Seal) -> None:
     """
     found = _found(connection)
     _check_is_ours(found, path)
-    if found.format > FORMAT:
-        raise NewerFormat(str(path), found.format, FORMAT)
+    check_format(connection, path)
     if found.format < FORMAT:
         connection.execute(f"PRAGMA page_size={PAGE}")
         _write_ahead(connection)

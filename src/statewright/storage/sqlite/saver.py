@@ -44,7 +44,7 @@ from statewright.storage.sqlite.places import (
 from statewright.storage.sqlite.prune import Pruner
 from statewright.storage.sqlite.removal import delete_thread
 from statewright.storage.sqlite.statements import statements
-from statewright.storage.sqlite.view import Given, View, on_event_loop
+from statewright.storage.sqlite.view import Given, View, call_beside, on_event_loop
 
 T = TypeVar("T")
 
@@ -124,15 +124,30 @@ class SqliteSaver(View):
         return self._written(job)
 
     def prune(self, policy: PrunePolicy, *, thread_id: str | None = None, dry_run: bool = False) -> Answered[Pruned]:
-        def job(connection: sqlite3.Connection) -> Pruned:
-            pruner = Pruner(connection, self.database.serde, self.database.seal)
-            counts = [
-                pruner.prune(thread, policy, dry_run=dry_run) for thread in _thread_numbers(connection, thread_id)
-            ]
-            self.database.known.forget()
-            return Pruned(sum(1 for count in counts if count), sum(counts))
+        if on_event_loop():
+            return call_beside(lambda: self._pruned(policy, thread_id, dry_run))
+        return self._pruned(policy, thread_id, dry_run)
 
-        return self._written(job)
+    def _pruned(self, policy: PrunePolicy, thread_id: str | None, dry_run: bool) -> Pruned:
+        """Prune thread by thread, each in a transaction of its own: others write in between."""
+        with self.database.read() as connection:
+            threads = _thread_numbers(connection, thread_id)
+        counts = [self._pruned_thread(thread, policy, dry_run) for thread in threads]
+        return Pruned(sum(1 for count in counts if count), sum(counts))
+
+    def _pruned_thread(self, thread: int, policy: PrunePolicy, dry_run: bool) -> int:
+        def pruner(connection: sqlite3.Connection) -> Pruner:
+            return Pruner(connection, self.database.serde, self.database.seal)
+
+        def job(connection: sqlite3.Connection) -> int:
+            count = pruner(connection).prune(thread, policy)
+            self.database.known.forget()
+            return count
+
+        # What would go is looked up without the writer: most threads have nothing to lose, and nobody waits for those.
+        with self.database.read() as connection:
+            count = pruner(connection).prune(thread, policy, dry_run=True)
+        return self.database.write(job) if count and not dry_run else count
 
     def copy_thread(self, thread_id: str, to: str) -> Answered[None]:
         def job(connection: sqlite3.Connection) -> None:
