@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any, Final, Literal, cast
-from uuid import UUID
 
 from statewright.errors import InvalidConfig, suggestion
 
@@ -116,8 +116,11 @@ def _checked(name: str, value: Any) -> Any:
 
 def thread_name(value: Any) -> Any:
     """The id of a thread as text, if it was given as a number or a UUID; everything else as it is."""
+    if isinstance(value, str):
+        return value
+    uuid = sys.modules.get("uuid")  # who has a UUID has loaded it
     is_number = isinstance(value, int) and not isinstance(value, bool)
-    return str(value) if is_number or isinstance(value, UUID) else value
+    return str(value) if is_number or (uuid is not None and isinstance(value, uuid.UUID)) else value
 
 
 def checked_choice(name: str, value: Any, choices: tuple[str, ...]) -> Any:

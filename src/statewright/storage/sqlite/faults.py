@@ -36,8 +36,8 @@ def _translated(error: BaseException, path: Path) -> StorageError | None:
             return StorageFull(f"There is no room left for {path}: {error}. Nothing of this write was kept. Make room.")
         if code in _NOT_WRITTEN:
             return StorageUnavailable(
-                f"The disk did not take what was written to {path}: {error}. Nothing of this write was kept. The system "
-                f"does not say whether the disk has failed or a quota is used up: look into its log, and at the quota."
+                f"The disk did not take what was written to {path}: {error}. Nothing of this write was kept. SQLite does "
+                f"not say whether the disk has failed or a quota is used up: look into the log of the system, and at quotas."
             )
         if primary in _LOCKED:
             return StorageLocked(
@@ -64,9 +64,8 @@ def _is_short_of_room(path: Path) -> bool:
         room = os.statvfs(folder)
         if room.f_bavail * room.f_frsize < _LITTLE or (room.f_files and not room.f_favail):
             return True
-        sizes = [
-            os.stat(f"{path}{suffix}").st_size for suffix in ("", "-wal", "-shm") if os.path.exists(f"{path}{suffix}")
-        ]
+        files = [f"{path}{suffix}" for suffix in ("", "-wal", "-shm")]
+        sizes = [os.path.getsize(file) for file in files if os.path.exists(file)]
     except (OSError, AttributeError):  # the folder is gone, or a system without statvfs
         return False
     limit = _largest_file()

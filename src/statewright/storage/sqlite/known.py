@@ -66,7 +66,7 @@ class Known:
 
     __slots__ = ("_path", "_version", "heads", "lines", "runs", "threads")
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path = Path()) -> None:
         self._path = path
         self._version = -1
         self.threads: dict[str, Thread] = {}
