@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +16,8 @@ _NOT_WRITTEN = (sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE)
 disk that fails."""
 _LITTLE: Final = 1 << 20
 """Bytes left below which it is taken that a write failed for want of room."""
+UNREADABLE: Final = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError)
+"""What decoding raises for bytes that were changed."""
 _LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT)
 _PRIMARY = 0xFF
@@ -36,8 +40,9 @@ def _translated(error: BaseException, path: Path) -> StorageError | None:
             return StorageFull(f"There is no room left for {path}: {error}. Nothing of this write was kept. Make room.")
         if code in _NOT_WRITTEN:
             return StorageUnavailable(
-                f"The disk did not take what was written to {path}: {error}. Nothing of this write was kept. SQLite does "
-                f"not say whether the disk has failed or a quota is used up: look into the log of the system, and at quotas."
+                f"The disk did not take what was written to {path}: {error}. Nothing of this write was kept. SQLite "
+                f"does not say whether the disk has failed or a quota is used up: look into the log of the system, "
+                f"and at quotas."
             )
         if primary in _LOCKED:
             return StorageLocked(
@@ -80,6 +85,15 @@ def _largest_file() -> int | None:
         return None
     limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
     return None if limit == resource.RLIM_INFINITY else limit
+
+
+@contextmanager
+def reading(what: str) -> Generator[None]:
+    """Raise what decoding raises as DamagedDatabase: what can be decoded but has another form was not written by us."""
+    try:
+        yield
+    except UNREADABLE as error:
+        raise DamagedDatabase(f"what is stored of {what} is not what was written: {error}") from error
 
 
 FileIdentity = tuple[int, int] | None

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 from statewright.errors import DamagedDatabase, StorageUnavailable, WrongKey
 from statewright.storage.seal import Seal
+from statewright.storage.sqlite.faults import reading
 from statewright.storage.sqlite.from_format_0 import carry_over, has_format_0
 from statewright.storage.sqlite.known import FORMAT, check_format
 from statewright.storage.sqlite.statements import run_script
@@ -45,7 +46,8 @@ def prepare(connection: sqlite3.Connection, path: Path, seal: Seal) -> None:
         connection.execute(f"PRAGMA page_size={PAGE}")
         _write_ahead(connection)
         _migrate(connection, seal)
-    _check_key(connection, path, seal)
+    with reading("its key"):
+        _check_key(connection, path, seal)
 
 
 class _Found(NamedTuple):

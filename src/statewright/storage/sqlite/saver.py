@@ -24,12 +24,13 @@ from statewright.checkpoint import (
 )
 from statewright.checkpoint.forms import instant_of, made_log
 from statewright.checkpoint.serde import Serde
-from statewright.errors import CheckpointConflict, CheckpointNotFound, DamagedDatabase
+from statewright.errors import CheckpointConflict, CheckpointNotFound
 from statewright.events import Event, Log
 from statewright.ids import CheckpointId
 from statewright.promise import Answered, Promise
 from statewright.storage.sqlite.commits import Encoder, Job, Writer, check_hold
-from statewright.storage.sqlite.history import UNREADABLE, HistoryReader, State
+from statewright.storage.sqlite.faults import reading
+from statewright.storage.sqlite.history import HistoryReader, State
 from statewright.storage.sqlite.known import Thread
 from statewright.storage.sqlite.places import (
     LAST_NUMBER,
@@ -327,11 +328,8 @@ def _looking_for_damage(
     """What a function reads. What can be decoded but has another form than what is written there was damaged."""
 
     def careful(connection: sqlite3.Connection) -> T:
-        try:
+        with reading("a thread" if thread_id is None else f"thread {thread_id!r}"):
             return read(connection)
-        except UNREADABLE as error:
-            whose = "a thread" if thread_id is None else f"thread {thread_id!r}"
-            raise DamagedDatabase(f"what is stored of {whose} is not what was written: {error}") from error
 
     return careful
 
