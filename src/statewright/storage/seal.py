@@ -57,7 +57,8 @@ class Seal:
         except zlib.error as error:
             raise DamagedDatabase(f"compressed bytes cannot be read: {error}") from error
         if not decompressor.eof:
-            raise DamagedDatabase(f"compressed bytes are cut off, or hold more than {LARGEST} bytes")
+            reason = f"they hold more than {LARGEST} bytes" if len(opened) >= LARGEST else "they are cut off"
+            raise DamagedDatabase(f"compressed bytes cannot be read: {reason}")
         return opened
 
     def _decrypted(self, stored: bytes) -> bytes:
