@@ -87,7 +87,7 @@ stored_as(4, frozenset, list, frozenset)
 
 
 def _zone(zone: tzinfo | None) -> Any:
-    """A time zone: None, the seconds that it is ahead, or its name."""
+    """A time zone: None, the seconds that it is ahead, those with a name of its own, or its key."""
     if zone is None:
         return None
     name = getattr(zone, "key", None)
@@ -96,7 +96,8 @@ def _zone(zone: tzinfo | None) -> Any:
     ahead = zone.utcoffset(None)
     if ahead is None:
         raise ValueError(f"the time zone {zone!r} has no name to be stored by. Use zoneinfo.ZoneInfo")
-    return ahead.total_seconds()
+    seconds, own_name = ahead.total_seconds(), zone.tzname(None)
+    return seconds if own_name is None or own_name == timezone(ahead).tzname(None) else [seconds, own_name]
 
 
 def _made_zone(stored: Any) -> tzinfo | None:
@@ -107,6 +108,9 @@ def _made_zone(stored: Any) -> tzinfo | None:
             return ZoneInfo(stored)
         except ZoneInfoNotFoundError:
             raise SerdeError(f"the time zone {stored!r}", "nobody knows it here. Install tzdata") from None
+    if isinstance(stored, list):
+        seconds, name = cast("list[Any]", stored)
+        return timezone(timedelta(seconds=seconds), name)
     return None if stored is None else timezone(timedelta(seconds=stored))
 
 
@@ -166,6 +170,7 @@ stored_as(
 )
 stored_as(22, "collections.OrderedDict", lambda value: list(value.items()), _in("collections", "OrderedDict"))
 stored_as(23, "collections.Counter", dict, _in("collections", "Counter"))
+stored_as(27, bytearray, bytes, bytearray)
 
 # -- numpy, where it is installed
 

@@ -35,8 +35,9 @@ _OPTIONS = (
 )
 # Only where all keys are known to be native: dates, members of enums and parts of tuples would come back as text.
 _CAREFUL_OPTIONS = _OPTIONS | ormsgpack.OPT_NON_STR_KEYS
-_NATIVE = (bool, float, bytes, list, bytearray, memoryview, type(None))
+_NATIVE = (bool, float, bytes, list, memoryview, type(None))
 """What MessagePack knows itself, beside the types of which only uncommon values need a codec."""
+_NO_BYTEARRAY = frozenset({str, int, float, bool, bytes, type(None)})
 _NATIVE_KEYS = (str, int, float, bool, bytes, type(None))
 
 Plain = Callable[[Any], Any]
@@ -113,9 +114,14 @@ class Serde:
     def encode(self, value: Any, where: str = "value") -> bytes:
         """The value as bytes. Raises SerdeError for what cannot be stored, with the path to it from `where`."""
         try:
-            return ormsgpack.packb(value, self._extended[0], _OPTIONS)
+            packed = ormsgpack.packb(value, self._extended[0], _OPTIONS)
         except Exception:  # slowly now: find out where it is, or write what only needs more care
             return ormsgpack.packb(self._with_care(value, where, 0), None, _CAREFUL_OPTIONS)
+        # A bytearray is packed as if it were bytes, and nobody is asked: look for one where something was.
+        may_hold_bytes = b"\xc4" in packed or b"\xc5" in packed or b"\xc6" in packed  # what stands before bytes
+        if may_hold_bytes and self._holds_bytearray(value):
+            return ormsgpack.packb(self._with_care(value, where, 0), None, _CAREFUL_OPTIONS)
+        return packed
 
     def decode(self, data: bytes) -> Any:
         """The value again. Raises SerdeError for types that are not known, DamagedDatabase for what is no value."""
@@ -142,6 +148,20 @@ class Serde:
             tag, plain = codec.tag, codec.plain(value)
         return ormsgpack.Ext(tag, ormsgpack.packb(plain, self._extended[depth + 1], _OPTIONS))
 
+    def _holds_bytearray(self, value: Any) -> bool:
+        kind = cast("type[Any]", type(value))
+        if kind in _NO_BYTEARRAY:
+            return False
+        if kind is bytearray:
+            return True
+        if kind is dict:
+            return any(map(self._holds_bytearray, value.values()))
+        if kind is list or kind is tuple:
+            return any(map(self._holds_bytearray, value))
+        registered = self._by_type.get(kind)
+        convert = registered or self._codec(kind)
+        return convert is not None and self._holds_bytearray(convert.plain(value))
+
     def _codec(self, kind: type) -> Codec | None:
         try:
             return self._codecs[kind]
@@ -160,7 +180,7 @@ class Serde:
             return value if -(2**63) <= value < 2**64 else self._packed(CODECS["builtins.int"], value, path, depth)
         if value is None or kind in (bool, float, bytes):
             return value
-        if kind is bytearray or kind is memoryview:
+        if kind is memoryview:
             return bytes(value)
         if kind is list:
             return [self._with_care(one, f"{path}[{place}]", depth + 1) for place, one in enumerate(value)]

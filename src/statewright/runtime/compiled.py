@@ -44,6 +44,7 @@ from statewright.runtime.config import (
     checked_grace,
     joined_configs,
     read_settings,
+    thread_name,
 )
 from statewright.runtime.control import RunControl
 from statewright.runtime.drive_sync import drive_sync, parts_of
@@ -584,15 +585,15 @@ class CompiledGraph:
 
     def copy_thread(self, thread_id: str, to: str) -> None:
         """Give a new thread all that a thread has. Raises CheckpointConflict if there is a thread `to`."""
-        resolved(self._needed_saver().copy_thread(thread_id, to))
+        resolved(self._needed_saver().copy_thread(thread_name(thread_id), thread_name(to)))
 
     def delete_thread(self, thread_id: str) -> None:
         """Forget a thread, with its history and its logs."""
-        resolved(self._needed_saver().delete_thread(thread_id))
+        resolved(self._needed_saver().delete_thread(thread_name(thread_id)))
 
     def prune(self, policy: PrunePolicy, *, thread_id: str | None = None, dry_run: bool = False) -> Pruned:
         """Forget old checkpoints of a thread, or of all threads; what that was, or would be with `dry_run`."""
-        return resolved(self._needed_saver().prune(policy, thread_id=thread_id, dry_run=dry_run))
+        return resolved(self._needed_saver().prune(policy, thread_id=thread_name(thread_id), dry_run=dry_run))
 
     def _needed_saver(self) -> Checkpointer:
         if self.checkpointer is None:

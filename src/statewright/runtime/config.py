@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Final, Literal, cast
@@ -110,11 +111,20 @@ def _checked(name: str, value: Any) -> Any:
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise InvalidConfig(f"{name} is {value!r}. Give a whole number of at least 1.")
         return value
-    if name == "thread_id" and isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
+    if name == "thread_id":
+        value = thread_name(value)
     if not isinstance(value, str) or not value:
         raise InvalidConfig(f"{name} is {value!r} of type {type(value).__name__}. Give a text that is not empty.")
     return value
+
+
+def thread_name(value: Any) -> Any:
+    """The id of a thread as text, if it was given as a number or a UUID; everything else as it is."""
+    if isinstance(value, str):
+        return value
+    uuid = sys.modules.get("uuid")  # who has a UUID has loaded it
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    return str(value) if is_number or (uuid is not None and isinstance(value, uuid.UUID)) else value
 
 
 def checked_choice(name: str, value: Any, choices: tuple[str, ...]) -> Any:

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
+import sys
 import typing
 from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any, cast, get_args
 
+from statewright.channels import Untracked
 from statewright.state.schema import StateSchema
 
 
 def stored_types(schemas: Iterable[StateSchema]) -> frozenset[type]:
-    """Every dataclass, pydantic model, Enum and NamedTuple that the fields of schemas name, at any depth."""
+    """Every class of a user that the fields of schemas name, at any depth.
+
+    Beside dataclasses, pydantic models, Enums and NamedTuples also those that can be stored only if they were
+    registered: a saver that stores says so. Not those of which there are no values: protocols, abstract classes, and
+    those from which others derive.
+    """
     found: dict[type[Any], None] = {}
     for schema in schemas:
         for field in schema.fields.values():
-            _collect(field.hint, found, set())
+            if type(field.channel) is not Untracked:  # never saved
+                _collect(field.hint, found, set())
     return frozenset(found)
 
 
@@ -29,10 +38,19 @@ def _collect(hint: Any, found: dict[type[Any], None], seen: set[int]) -> None:
         _collect(part, found, seen)
     if isinstance(hint, type) and hint.__module__ != "builtins":
         kind = cast("type[Any]", hint)
-        if _is_stored(kind):
+        if _is_stored(kind) or _is_of_user(kind):
             found[kind] = None
         for part in () if issubclass(kind, Enum) else _hints(kind).values():
             _collect(part, found, seen)
+
+
+def _is_of_user(kind: type[Any]) -> bool:
+    """Whether values of a class may stand in a state, though nothing says how they could be stored."""
+    module = kind.__module__.partition(".")[0]
+    if module == "statewright" or (module in sys.stdlib_module_names and module != "__main__"):
+        return False
+    has_no_values = inspect.isabstract(kind) or getattr(kind, "_is_protocol", False) or bool(kind.__subclasses__())
+    return not (has_no_values or hasattr(kind, "__required_keys__"))
 
 
 def _is_stored(kind: type[Any]) -> bool:

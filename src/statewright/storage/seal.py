@@ -19,6 +19,8 @@ _NONCE: Final = 12
 """Bytes of a nonce of AES-GCM, drawn for each value."""
 _WORTHWHILE: Final = 256
 """Bytes below which nothing is compressed."""
+LARGEST: Final = 256 << 20
+"""Bytes above which nothing is compressed, so that what expands to more was never written by us."""
 
 
 class Seal:
@@ -34,7 +36,7 @@ class Seal:
 
     def close(self, data: bytes, *, compress: bool = False) -> bytes:
         """The bytes as they are stored. Those of older checkpoints are compressed if the database is told to."""
-        if compress and self._compress and len(data) >= _WORTHWHILE:
+        if compress and self._compress and _WORTHWHILE <= len(data) <= LARGEST:
             data = _COMPRESSED + zlib.compress(data, 6)
         if self._cipher is None:
             return data
@@ -49,10 +51,15 @@ class Seal:
             stored = self._decrypted(stored[2:])
         if stored[:2] != _COMPRESSED:
             return stored
+        decompressor = zlib.decompressobj()
         try:
-            return zlib.decompress(stored[2:])
+            opened = decompressor.decompress(stored[2:], LARGEST)
         except zlib.error as error:
             raise DamagedDatabase(f"compressed bytes cannot be read: {error}") from error
+        if not decompressor.eof:
+            reason = f"they hold more than {LARGEST} bytes" if len(opened) >= LARGEST else "they are cut off"
+            raise DamagedDatabase(f"compressed bytes cannot be read: {reason}")
+        return opened
 
     def _decrypted(self, stored: bytes) -> bytes:
         if self._cipher is None:

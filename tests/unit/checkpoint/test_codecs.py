@@ -70,6 +70,7 @@ TAGS = {
     24: "numpy.ndarray",
     25: "numpy.generic",
     26: "builtins.BaseException",
+    27: "builtins.bytearray",
     40: "statewright.messages.Message",
     41: "statewright.messages.ToolCall",
     42: "statewright.messages.ToolResult",
@@ -157,6 +158,7 @@ VALUES: list[tuple[int, Any]] = [
     (7, time(1, 2, 3, 4)),
     (7, time(1, tzinfo=UTC)),
     (7, time(1, tzinfo=BERLIN)),
+    (27, bytearray(b"ab")),
     (8, timedelta()),
     (8, timedelta(days=-1, microseconds=1)),
     (8, timedelta.max),
@@ -336,9 +338,23 @@ def test_the_order_of_keys_is_kept() -> None:
     assert list(again({(2,): 1, "a": 2, (1,): 3})) == [(2,), "a", (1,)]
 
 
-@pytest.mark.parametrize("value", [bytearray(b"ab"), memoryview(b"ab"), memoryview(b"a-b-")[::2]])
+@pytest.mark.parametrize("beside", ["", "\ud800", "ł", {"deep": (1, [bytearray(b"c")])}])
+def test_a_bytearray_comes_back_as_one_wherever_it_is(beside: Any) -> None:
+    for value in (bytearray(b"ab"), {"a": [bytearray(b"ab")]}, (bytearray(), b"ab"), {b"key": bytearray(b"ab")}):
+        assert repr(again([value, beside])) == repr([value, beside])
+
+
+@pytest.mark.parametrize("name", ["CEST", "UTC", "", "Mitteleuropäische Sommerzeit"])
+def test_the_name_of_a_time_zone_is_kept(name: str) -> None:
+    for zone in (timezone(timedelta(hours=2), name), timezone(timedelta(0), name)):
+        for value in (datetime(2026, 7, 1, 12, tzinfo=zone), time(12, tzinfo=zone)):
+            read = again(value)
+            assert (read, read.tzname()) == (value, name)
+
+
+@pytest.mark.parametrize("value", [memoryview(b"ab"), memoryview(b"a-b-")[::2]])
 @pytest.mark.parametrize("beside", ["", "\ud800"])
-def test_all_kinds_of_bytes_come_back_as_bytes(value: Any, beside: str) -> None:
+def test_views_of_bytes_come_back_as_bytes(value: Any, beside: str) -> None:
     read, _ = again([value, beside])
     assert read == b"ab"
     assert type(read) is bytes

@@ -14,6 +14,7 @@ from statewright.checkpoint.forms import microseconds
 from statewright.clock import Clock, SystemClock
 from statewright.errors import SerdeError
 from statewright.promise import Promise
+from statewright.storage.sqlite.faults import reading
 from statewright.storage.sqlite.statements import statements
 from statewright.storage.sqlite.view import Given, View
 
@@ -49,7 +50,8 @@ class SqliteCache(View):
         if row is None:
             return None
         try:
-            return self.database.serde.decode(self.database.seal.open(row[0]))
+            with reading("a cached result"):
+                return self.database.serde.decode(self.database.seal.open(row[0]))
         except SerdeError:  # the node is called instead, and what it answers replaces this
             return None
 

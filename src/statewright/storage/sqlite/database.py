@@ -27,7 +27,7 @@ from statewright.runtime.worker_threads import workers
 from statewright.storage.locations import path_of
 from statewright.storage.seal import Seal
 from statewright.storage.sqlite.faults import check_in_place, identity_of, translated
-from statewright.storage.sqlite.known import Known
+from statewright.storage.sqlite.known import Known, check_format
 from statewright.storage.sqlite.migrate import prepare
 
 T = TypeVar("T")
@@ -90,7 +90,7 @@ class SqliteDatabase:
         self._location = os.path.abspath(self.path)  # wherever the process will work later
         self.serde = serde or Serde()
         self.seal = Seal(key, compress=compress)
-        self.known = Known()
+        self.known = Known(self.path)
         """What was written lately; used under the lock of the writer alone."""
         self.ahead: dict[tuple[str, str], Promise[Any]] = {}
         """By workspace and id of a thread, the last commit that a run has not waited for: who reads the thread does."""
@@ -163,6 +163,7 @@ class SqliteDatabase:
             connection = self._reader()
             try:
                 connection.execute("BEGIN")
+                check_format(connection, self.path)
                 yield connection
             except BaseException as error:
                 # A cursor in what failed would keep the connection at this state, as long as somebody keeps the error.
@@ -219,6 +220,25 @@ class SqliteDatabase:
             while not promise.done():  # whoever held the lock may have done it already
                 self._drain()
         return promise.result()
+
+    def vacuum(self) -> int:
+        """Write the file anew without what is empty in it; how many bytes it became smaller.
+
+        Others can read meanwhile and cannot write, and the disk needs room for a second copy. Raises StorageLocked if
+        another process writes.
+        """
+        self._check_process()
+        with self._lock, self._faults():
+            if self._closed:
+                raise sqlite3.ProgrammingError(_CLOSED)
+            check_in_place(self._location, self._identity)
+            self.known.refresh(self._connection)
+            before = os.path.getsize(self._location)
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            self._connection.execute("VACUUM")
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            self.known.forget()
+            return before - os.path.getsize(self._location)
 
     def hand_over(self, job: Job[T]) -> Promise[T]:
         """Let a job be done in a transaction on the writer thread; jobs keep their order.

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from statewright.errors import DamagedDatabase, StorageError, StorageFull, StorageLocked, StorageUnavailable
 
-_NO_ROOM = (sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE)
-"""What SQLite calls an error of the disk, though it is nearly always a quota, or a limit to the size of files."""
+_NOT_WRITTEN = (sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE)
+"""The disk did not take what was written. SQLite does not say why: a quota and a limit to the size of files look like a
+disk that fails."""
+_LITTLE: Final = 1 << 20
+"""Bytes left below which it is taken that a write failed for want of room."""
+UNREADABLE: Final = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError)
+"""What decoding raises for bytes that were changed."""
 _LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT)
 _PRIMARY = 0xFF
@@ -28,8 +36,14 @@ def _translated(error: BaseException, path: Path) -> StorageError | None:
     if isinstance(error, sqlite3.Error):
         code = getattr(error, "sqlite_errorcode", None)
         primary = code & _PRIMARY if isinstance(code, int) else None
-        if primary == sqlite3.SQLITE_FULL or code in _NO_ROOM:
+        if primary == sqlite3.SQLITE_FULL or (code in _NOT_WRITTEN and _is_short_of_room(path)):
             return StorageFull(f"There is no room left for {path}: {error}. Nothing of this write was kept. Make room.")
+        if code in _NOT_WRITTEN:
+            return StorageUnavailable(
+                f"The disk did not take what was written to {path}: {error}. Nothing of this write was kept. SQLite "
+                f"does not say whether the disk has failed or a quota is used up: look into the log of the system, "
+                f"and at quotas."
+            )
         if primary in _LOCKED:
             return StorageLocked(
                 f"Another process has {path} locked: {error}. Nothing of this write was kept. Try again, or end that "
@@ -46,6 +60,40 @@ def _translated(error: BaseException, path: Path) -> StorageError | None:
     if isinstance(error, OSError):
         return StorageUnavailable(f"The database {path} cannot be used: {error}.")
     return None
+
+
+def _is_short_of_room(path: Path) -> bool:
+    """Whether the disk is full, or the file has the size that this process may give it."""
+    folder = Path(os.path.abspath(path)).parent
+    try:
+        room = os.statvfs(folder)
+        if room.f_bavail * room.f_frsize < _LITTLE or (room.f_files and not room.f_favail):
+            return True
+        files = [f"{path}{suffix}" for suffix in ("", "-wal", "-shm")]
+        sizes = [os.path.getsize(file) for file in files if os.path.exists(file)]
+    except (OSError, AttributeError):  # the folder is gone, or a system without statvfs
+        return False
+    limit = _largest_file()
+    return limit is not None and max(sizes, default=0) + _LITTLE > limit
+
+
+def _largest_file() -> int | None:
+    """How many bytes this process may give a file; None where there is no limit."""
+    try:
+        import resource
+    except ImportError:  # not a Unix system
+        return None
+    limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+    return None if limit == resource.RLIM_INFINITY else limit
+
+
+@contextmanager
+def reading(what: str) -> Generator[None]:
+    """Raise what decoding raises as DamagedDatabase: what can be decoded but has another form was not written by us."""
+    try:
+        yield
+    except UNREADABLE as error:
+        raise DamagedDatabase(f"what is stored of {what} is not what was written: {error}") from error
 
 
 FileIdentity = tuple[int, int] | None

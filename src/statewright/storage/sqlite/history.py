@@ -24,8 +24,6 @@ from statewright.storage.sqlite.places import LAST_NUMBER, Interval, head_of, li
 from statewright.storage.sqlite.statements import statements
 
 Changes = Mapping[str, Any]
-UNREADABLE: Final = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError)
-"""What decoding raises for what was changed."""
 ADD, MERGE, SET, GONE = range(4)
 """What an entry of a growing field says."""
 Growth = tuple[int, int, Any]

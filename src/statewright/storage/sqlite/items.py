@@ -15,6 +15,7 @@ from typing import Any, Final, cast
 from statewright.checkpoint.forms import instant_of
 from statewright.errors import InvalidConfig
 from statewright.storage.sqlite.database import SqliteDatabase
+from statewright.storage.sqlite.faults import reading
 from statewright.storage.sqlite.nearness import Vector, packed, scored
 from statewright.storage.sqlite.statements import statements
 from statewright.store import Item, Namespace, SearchItem
@@ -137,20 +138,22 @@ class Items:
         number, path, key, created_at, updated_at, ttl, _ = row
         if refresh and ttl is not None:
             self.read.append(number)
-        return kind(
-            namespace=_namespace_of(path),
-            key=key,
-            value=self._value(row),
-            created_at=instant_of(created_at),
-            updated_at=instant_of(updated_at),
-            **more,
-        )
+        with reading("an item"):
+            return kind(
+                namespace=_namespace_of(path),
+                key=key,
+                value=self._value(row),
+                created_at=instant_of(created_at),
+                updated_at=instant_of(updated_at),
+                **more,
+            )
 
     def _value(self, row: Sequence[Any]) -> dict[str, Any]:
         return cast("dict[str, Any]", self._opened(row[-1]))
 
     def _opened(self, stored: bytes) -> Any:
-        return self._database.serde.decode(self._database.seal.open(stored))
+        with reading("an item"):
+            return self._database.serde.decode(self._database.seal.open(stored))
 
 
 def begin_anew(connection: sqlite3.Connection, numbers: Iterable[int], now: int) -> None:

@@ -7,11 +7,15 @@ other only the first has to look where its thread stands. Used under the lock of
 from __future__ import annotations
 
 import sqlite3
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from statewright.checkpoint import Lease
 from statewright.checkpoint.forms import instant_of
+from statewright.errors import NewerFormat
 
+FORMAT: Final = 2
+"""The format that this version writes."""
 _MOST: Final = 10_000
 """How many lines are remembered."""
 
@@ -50,12 +54,20 @@ class Head:
         """Whether anything may be stored about its frontier."""
 
 
+def check_format(connection: sqlite3.Connection, path: Path) -> None:
+    """Raise NewerFormat if the file has a format that this version does not know."""
+    (found,) = connection.execute("PRAGMA user_version").fetchone()
+    if found > FORMAT:
+        raise NewerFormat(str(path), found, FORMAT)
+
+
 class Known:
     """Threads, lines and runs that were written to lately."""
 
-    __slots__ = ("_version", "heads", "lines", "runs", "threads")
+    __slots__ = ("_path", "_version", "heads", "lines", "runs", "threads")
 
-    def __init__(self) -> None:
+    def __init__(self, path: Path = Path()) -> None:
+        self._path = path
         self._version = -1
         self.threads: dict[tuple[str, str], Thread] = {}
         """By workspace and id."""
@@ -65,9 +77,13 @@ class Known:
         """The number of a run, and of the next event in its log."""
 
     def refresh(self, connection: sqlite3.Connection) -> None:
-        """Forget everything if another connection has written since; called when a transaction begins."""
+        """Forget everything if another connection has written since; called when a transaction begins.
+
+        Raises NewerFormat if a newer version has migrated the file meanwhile.
+        """
         version: int = connection.execute("PRAGMA data_version").fetchone()[0]
         if version != self._version or len(self.heads) > _MOST:
+            check_format(connection, self._path)
             self.forget()
             self._version = version
 

@@ -17,7 +17,7 @@ from statewright.errors import NewerFormat, SerdeError
 from statewright.promise import Answered
 from statewright.runs import Change, Group, Order, Run, RunEvent, Where, where
 from statewright.runs.records.record import R
-from statewright.storage.sqlite.history import UNREADABLE
+from statewright.storage.sqlite.faults import UNREADABLE
 from statewright.storage.sqlite.ledger_changes import Job, job_of
 from statewright.storage.sqlite.ledger_claim import claim_runs
 from statewright.storage.sqlite.ledger_tables import Table, Tables, damaged, opened_json

@@ -18,7 +18,7 @@ from statewright.errors import DamagedDatabase, InvalidConfig, SerdeError, sugge
 from statewright.runs import Column, Record, Run, columns_of
 from statewright.runs.records.record import R
 from statewright.storage.seal import Seal
-from statewright.storage.sqlite.history import UNREADABLE
+from statewright.storage.sqlite.faults import UNREADABLE
 
 Convert = Callable[[Any], Any]
 _AS_THEY_ARE: Final = ("text", "integer", "real")

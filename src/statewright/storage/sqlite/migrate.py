@@ -13,14 +13,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from statewright.errors import DamagedDatabase, NewerFormat, StorageUnavailable, WrongKey
+from statewright.errors import DamagedDatabase, StorageUnavailable, WrongKey
 from statewright.storage.seal import Seal
+from statewright.storage.sqlite.faults import reading
 from statewright.storage.sqlite.from_format_0 import carry_over, has_format_0
 from statewright.storage.sqlite.from_format_1 import give_threads_to_workspaces
+from statewright.storage.sqlite.known import FORMAT, check_format
 from statewright.storage.sqlite.statements import run_script
 
-FORMAT: Final = 2
-"""The format that this version writes."""
 PAGE: Final = 2048
 """Bytes of a page of a new file. A commit writes whole pages, and small threads leave less of them empty."""
 _APPLICATION: Final = 0x53_57_72_74
@@ -42,13 +42,13 @@ def prepare(connection: sqlite3.Connection, path: Path, seal: Seal) -> None:
     """
     found = _found(connection)
     _check_is_ours(found, path)
-    if found.format > FORMAT:
-        raise NewerFormat(str(path), found.format, FORMAT)
+    check_format(connection, path)
     if found.format < FORMAT:
         connection.execute(f"PRAGMA page_size={PAGE}")
         _write_ahead(connection)
         _migrate(connection, seal)
-    _check_key(connection, path, seal)
+    with reading("its key"):
+        _check_key(connection, path, seal)
 
 
 class _Found(NamedTuple):

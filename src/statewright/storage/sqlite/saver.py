@@ -28,12 +28,13 @@ from statewright.checkpoint import (
 from statewright.checkpoint.forms import instant_of, made_log
 from statewright.checkpoint.serde import Serde
 from statewright.clock import Duration
-from statewright.errors import CheckpointConflict, CheckpointNotFound, DamagedDatabase
+from statewright.errors import CheckpointConflict, CheckpointNotFound
 from statewright.events import Event, Log
 from statewright.ids import CheckpointId
 from statewright.promise import Answered
 from statewright.storage.sqlite.commits import Encoder, Job, Writer, check_hold, has_moved
-from statewright.storage.sqlite.history import UNREADABLE, HistoryReader, State
+from statewright.storage.sqlite.faults import reading
+from statewright.storage.sqlite.history import HistoryReader, State
 from statewright.storage.sqlite.known import Thread
 from statewright.storage.sqlite.places import (
     LAST_NUMBER,
@@ -48,7 +49,7 @@ from statewright.storage.sqlite.places import (
 from statewright.storage.sqlite.prune import Pruner
 from statewright.storage.sqlite.removal import delete_thread
 from statewright.storage.sqlite.statements import statements
-from statewright.storage.sqlite.view import Given, View, on_event_loop
+from statewright.storage.sqlite.view import Given, View, call_beside, on_event_loop
 
 T = TypeVar("T")
 
@@ -159,13 +160,30 @@ class SqliteSaver(View):
         return self._written(job)
 
     def prune(self, policy: PrunePolicy, *, thread_id: str | None = None, dry_run: bool = False) -> Answered[Pruned]:
-        def job(connection: sqlite3.Connection) -> Pruned:
-            pruner = Pruner(connection, self.database.serde, self.database.seal)
-            counts = [pruner.prune(thread, policy, dry_run=dry_run) for thread in self._numbers(connection, thread_id)]
-            self.database.known.forget()
-            return Pruned(sum(1 for count in counts if count), sum(counts))
+        if on_event_loop():
+            return call_beside(lambda: self._pruned(policy, thread_id, dry_run))
+        return self._pruned(policy, thread_id, dry_run)
 
-        return self._written(job)
+    def _pruned(self, policy: PrunePolicy, thread_id: str | None, dry_run: bool) -> Pruned:
+        """Prune thread by thread, each in a transaction of its own: others write in between."""
+        with self.database.read() as connection:
+            threads = self._numbers(connection, thread_id)
+        counts = [self._pruned_thread(thread, policy, dry_run) for thread in threads]
+        return Pruned(sum(1 for count in counts if count), sum(counts))
+
+    def _pruned_thread(self, thread: int, policy: PrunePolicy, dry_run: bool) -> int:
+        def pruner(connection: sqlite3.Connection) -> Pruner:
+            return Pruner(connection, self.database.serde, self.database.seal)
+
+        def job(connection: sqlite3.Connection) -> int:
+            count = pruner(connection).prune(thread, policy)
+            self.database.known.forget()
+            return count
+
+        # What would go is looked up without the writer: most threads have nothing to lose, and nobody waits for those.
+        with self.database.read() as connection:
+            count = pruner(connection).prune(thread, policy, dry_run=True)
+        return self.database.write(job) if count and not dry_run else count
 
     def _numbers(self, connection: sqlite3.Connection, thread_id: str | None) -> list[int]:
         """The numbers of one thread, or of all."""
@@ -389,11 +407,8 @@ def _looking_for_damage(
     """What a function reads. What can be decoded but has another form than what is written there was damaged."""
 
     def careful(connection: sqlite3.Connection) -> T:
-        try:
+        with reading("a thread" if thread_id is None else f"thread {thread_id!r}"):
             return read(connection)
-        except UNREADABLE as error:
-            whose = "a thread" if thread_id is None else f"thread {thread_id!r}"
-            raise DamagedDatabase(f"what is stored of {whose} is not what was written: {error}") from error
 
     return careful
 
