@@ -675,8 +675,9 @@ class _Claims(_Suite):
             *(self.due(f"r{n}", thread_id="t") for n in (1, 2, 3)),
             self.due("r0", thread_id="t", status=RunStatus.COMPLETED, due_at=None),
             self.due("r4"),
+            self.due("r5", thread_id="t", workspace_id="w2"),
         )
-        assert self.claimed(ledger) == ["r1", "r4"]
+        assert self.claimed(ledger) == ["r1", "r4", "r5"]
         self._check_that_r2_follows_r1(ledger)
 
     def test_runs_of_a_queue_follow_each_other(self) -> None:

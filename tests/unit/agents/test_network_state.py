@@ -6,13 +6,17 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 from statewright import Message
 from statewright.agents import Agent, AgentResult, Network
-from statewright.agents.network_state import called_with, said_since, spent, view_of
+from statewright.agents.network_state import called_with, crew_of, said_since, spent, view_of
+from statewright.errors import RoutingError
 from statewright.models import ScriptedModel, Usage
 
 AT = datetime(2026, 1, 2, tzinfo=UTC)
-RUNTIME = cast(Any, SimpleNamespace(execution_info=SimpleNamespace(thread_id="t", run_id="r", namespace="")))
+INFO = SimpleNamespace(workspace="default", thread_id="t", run_id="r", namespace="")
+RUNTIME = cast(Any, SimpleNamespace(execution_info=INFO))
 
 
 def result(name: str, tokens: int = 0) -> AgentResult:
@@ -65,3 +69,12 @@ def test_a_view_is_of_the_run() -> None:
     view.state.data.n = 2
     assert (view.network.input, view.network.call_count) == ("hi", 2)
     assert view.update() == {"data.n": 2}
+
+
+def test_agents_that_a_router_made_are_not_found_in_another_workspace() -> None:
+    made = network()
+    other = cast(Any, SimpleNamespace(execution_info=SimpleNamespace(**{**vars(INFO), "workspace": "other"})))
+    crew_of(made, RUNTIME).admit(Agent("guest"))
+    assert crew_of(made, RUNTIME).find("guest").name == "guest"
+    with pytest.raises(RoutingError):
+        crew_of(made, other).find("guest")
