@@ -135,8 +135,8 @@ def test_what_a_folder_offers_is_there(package: str) -> None:
 def test_the_builder_and_the_face_of_the_runtime_keep_their_signatures() -> None:
     assert list(inspect.signature(StateGraph.compile).parameters)[1:] == [
         "checkpointer", "cache", "store", "interrupt_before", "interrupt_after", "debug", "name", "strict",
-        "unknown_keys", "validate", "budget", "keep_calls", "changed_questions", "sibling_grace", "instruments", "clock",
-        "lease",
+        "unknown_keys", "validate", "budget", "keep_calls", "changed_questions", "sibling_grace", "instruments",
+        "clock", "lease",
     ]  # fmt: skip
     for method in (CompiledGraph.invoke, CompiledGraph.ainvoke):
         named = ["input", "config", "stream_mode", "version", "options"]

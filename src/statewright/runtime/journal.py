@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from statewright.channels import copy_container
 from statewright.checkpoint import Hold, JournalEntry, JournalKey, Pending
-from statewright.errors import InvalidUpdateError, NonDeterminismError
+from statewright.errors import InvalidUpdateError, JournalConflict, NonDeterminismError
 from statewright.events import Log
 from statewright.fingerprint import fingerprint
 from statewright.graph import is_coroutine_function
 from statewright.ids import CheckpointId
 from statewright.promise import comes_later
+from statewright.runtime.run import Run
 from statewright.runtime.scope import Scope
 from statewright.runtime.standing import check_hold, check_hold_async, check_open
 
@@ -31,7 +32,11 @@ def journalled(
     key, given, entry = found
     if entry is not None:
         value = copy_container(entry.value)  # the node may change what it was given
-        return _given(value) if is_coroutine_function(function) else value
+        if is_coroutine_function(function):
+            return _given(scope, key, entry, value)
+        if type(entry) is _Unsaved:
+            wait_for(_save(scope, key, entry))
+        return value
     if is_coroutine_function(function):
         return _awaited(scope, key, given, function, args, kwargs)
     check_hold(scope, name)
@@ -81,16 +86,40 @@ def recall(
 
 def record(scope: Scope, key: JournalKey, entry: JournalEntry) -> Any:
     """Keep a result, and what was noted for the log until it was there; the saver's answer, which may come later."""
+    unsaved = _Unsaved(*entry)
+    if scope.run.journal.setdefault(key, unsaved) is not unsaved:
+        raise JournalConflict(*key)  # by an attempt that was given up while its function ran: the first record stays
+    return _save(scope, key, entry)
+
+
+class _Unsaved(JournalEntry):
+    """An entry of a step that was done and could not be saved yet: another attempt saves it, and does nothing."""
+
+    __slots__ = ()
+
+
+def _save(scope: Scope, key: JournalKey, entry: JournalEntry) -> Any:
     run = scope.run
-    run.journal[key] = entry
     if run.saver is None or run.line is None or scope.checkpoint is None:
+        run.journal[key] = JournalEntry(*entry)
         return None
     if run.saves_at_rest:
         _save_checkpoint(scope)
-    known, hold = Pending(journal={key: entry}), run.hold()
-    return run.saver.save_results(
+    known, hold = Pending(journal={key: JournalEntry(*entry)}), run.hold()
+    answer = run.saver.save_results(
         run.line, CheckpointId(scope.checkpoint.id), known, hold=hold, log=_noted(scope, hold)
     )
+    if not comes_later(answer):
+        run.journal[key] = JournalEntry(*entry)
+    else:
+        answer.add_done_callback(lambda saved: _note_saved(run, key, entry, saved))
+    return answer
+
+
+def _note_saved(run: Run, key: JournalKey, entry: JournalEntry, saved: Any) -> None:
+    with suppress(Exception):
+        saved.result()
+        run.journal[key] = JournalEntry(*entry)
 
 
 def _noted(scope: Scope, hold: Hold | None) -> Log | None:
@@ -142,5 +171,7 @@ async def _completed(scope: Scope, key: JournalKey, given: str, result: Awaitabl
     return value
 
 
-async def _given(value: Any) -> Any:
+async def _given(scope: Scope, key: JournalKey, entry: JournalEntry, value: Any) -> Any:
+    if type(entry) is _Unsaved:
+        await wait_for_async(_save(scope, key, entry))
     return value

@@ -11,7 +11,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Hashable
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from types import TracebackType
 from typing import Final, Self, cast
 from weakref import WeakMethod, WeakValueDictionary
@@ -107,6 +107,8 @@ class LeaseRenewer:
                 run.lose_hold()  # its next write is refused, and says why
             except StorageError:
                 pass  # its next write is refused, and says why
+            except Exception:  # of a saver that breaks its promises: the next try may succeed
+                _log_failure(run, "renewed")
         self._set_timer()
 
     def end(self) -> None:
@@ -115,8 +117,12 @@ class LeaseRenewer:
         self._timer.cancel()
         run = self._run
         if (run.claimed or cast(Claim, run.claim).in_doubt) and not run.nested:
-            with suppress(StorageError):  # another run has taken it over, or nothing can be written: it lapses
+            try:
                 _saver(run).renew(_thread(run), cast(Hold, run.hold(release=True)))
+            except StorageError:
+                pass  # another run has taken it over, or nothing can be written: it lapses
+            except Exception:  # what the run has come to is more important
+                _log_failure(run, "released")
         discard_holder(cast(str, run.owner))
         leave_queue(run)
         call_first(run)
@@ -130,6 +136,12 @@ class LeaseRenewer:
         if self._process == os.getpid():  # not the copy of a run in a forked process: it goes on in the other one
             discard_holder(cast(str, self._run.owner))
             workers.hand_over(self.end)
+
+
+def _log_failure(run: Run, what: str) -> None:
+    import logging  # few runs need it
+
+    logging.getLogger("statewright").exception("The lease on thread %r could not be %s.", _thread(run), what)
 
 
 def _call_if_alive(method: WeakMethod[Callable[[], None]]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 
-_NAME = re.compile(r"^-- ([a-z_]+)$", re.MULTILINE)
+_NAME = re.compile(r"^-- ([a-z0-9_]+)$", re.MULTILINE)
 
 
 @cache
