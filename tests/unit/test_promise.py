@@ -1,13 +1,15 @@
 """Promises: one answer, given on one thread and waited for on others."""
 
 import asyncio
+import sys
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
+from typing import Any
 
 import pytest
 
-from statewright.promise import Promise, comes_later
+from statewright.promise import Promise, SafeEvent, comes_later
 from statewright.runtime.awaiting import awaited
 
 LATER_OR_NOT: list[tuple[object, bool]] = [(Promise(), True), (Future(), True), (None, False), ("id", False)]
@@ -99,3 +101,41 @@ def test_a_coroutine_awaits_what_another_thread_gives():
 @pytest.mark.parametrize(("answer", "later"), LATER_OR_NOT)
 def test_what_comes_later(answer: object, later: bool):
     assert comes_later(answer) is later
+
+
+# -- events that are set anywhere
+
+
+def test_an_event_wakes_everybody_who_waits() -> None:
+    event, woken = SafeEvent(), list[bool]()
+    threads = [threading.Thread(target=lambda: woken.append(event.wait())) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    event.set()
+    for thread in threads:
+        thread.join()
+    assert woken == [True] * 5
+    assert event.is_set()
+    assert event.wait(0)
+    event.clear()
+    assert not event.wait(0.001)
+    assert not event.is_set()
+
+
+def test_an_event_may_be_set_wherever_a_thread_that_waits_for_it_is() -> None:
+    """At each line of `wait`, as a signal handler or a finaliser would."""
+    for line in range(1, 30):
+        event = SafeEvent()
+        lines = iter(range(1, 100))
+
+        def trace(frame: Any, kind: str, _: Any, event: SafeEvent = event, lines: Any = lines, at: int = line) -> Any:
+            if frame.f_code is SafeEvent.wait.__code__ and kind == "line" and next(lines) == at:
+                event.set()
+            return trace
+
+        sys.settrace(trace)
+        try:
+            was_set = event.wait(0.001)
+        finally:
+            sys.settrace(None)
+        assert was_set == event.is_set()

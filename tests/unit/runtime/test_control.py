@@ -1,11 +1,14 @@
 """Asking a run to stop."""
 
+import signal
+import threading
 from contextlib import ExitStack
 from typing import Any
 
 import pytest
 
-from statewright import RunControl
+from statewright import RunControl, StateGraph
+from statewright.errors import RunCancelled
 
 
 def test_nothing_is_asked_at_first() -> None:
@@ -120,3 +123,25 @@ def test_what_goes_wrong_within_a_block_is_raised() -> None:
 
     with control.calling(fails), pytest.raises(RuntimeError, match="broken"):
         control.request_cancel()
+
+
+def test_a_run_is_cancelled_in_a_signal_handler() -> None:
+    """Whatever lock the interrupted thread holds: the handler runs at many places of waiting runs."""
+    control = RunControl()
+    before = signal.signal(signal.SIGALRM, lambda *_: control.request_cancel("signal"))
+    released = threading.Event()
+    graph = StateGraph(dict[str, Any])
+    for name in "ab":
+        graph.add_node(name, lambda state: released.wait() and None)
+        graph.add_edge("__start__", name)
+    app = graph.compile()
+    try:
+        for delay in range(1, 20):
+            control = RunControl()
+            signal.setitimer(signal.ITIMER_REAL, delay / 1000)
+            with pytest.raises(RunCancelled):
+                app.invoke({}, control=control)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        released.set()

@@ -24,7 +24,7 @@ def drop_calls(
     found = connection.execute(_CALLS, (thread, branch)).fetchall()
     for line, namespace in found:
         if namespace in namespaces or namespace.startswith(inside):
-            for (place,) in connection.execute(_FORKS, (line,)).fetchall():
+            for (place,) in connection.execute(_FORKS, {"line": line}).fetchall():
                 Pruner(connection, serde, seal).make_whole(place)
             keep_log(connection, serde, seal, line)
             delete_line(connection, line)

@@ -238,7 +238,8 @@ class HistoryReader:
         head = head_of(self._connection, line)
         if head is None:
             return []
-        first = self._connection.execute(_FIRST, (place_of(line, 0), head[0])).fetchone()[0]
+        bounds = {"first": place_of(line, 0), "last": head[0]}
+        first = self._connection.execute(_FIRST, bounds).fetchone()[0]
         controls = self.controls(range(place_of(line, first), head[0] + 1))
         return [(instant_of(control[0]), key, place) for place, (key, _, control) in controls.items()]
 

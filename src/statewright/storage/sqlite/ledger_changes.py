@@ -215,7 +215,7 @@ def _delete(tables: Tables, kind: type[Record], fitting: Where) -> Job:
     def job(connection: sqlite3.Connection) -> None:
         if kind is Run:
             numbers = _executed(connection, f"SELECT number {condition}", marks, table).fetchall()
-            connection.executemany(_DELETE_EVENTS, numbers)
+            connection.executemany(_DELETE_EVENTS, [{"run": number} for (number,) in numbers])
             _executed(connection, f"DELETE FROM run_inputs WHERE run IN (SELECT id {condition})", marks, table)
         _executed(connection, f"DELETE {condition}", marks, table)
 

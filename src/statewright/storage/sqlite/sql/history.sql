@@ -44,8 +44,8 @@ SELECT DISTINCT field FROM grown
 WHERE line = ?;
 
 -- first
-SELECT coalesce((SELECT first FROM segments WHERE place BETWEEN ?1 AND ?2
-        ORDER BY place LIMIT 1), (SELECT place & 0xFFFFFFFF FROM records WHERE place BETWEEN ?1 AND ?2
+SELECT coalesce((SELECT first FROM segments WHERE place BETWEEN :first AND :last
+        ORDER BY place LIMIT 1), (SELECT place & 0xFFFFFFFF FROM records WHERE place BETWEEN :first AND :last
         ORDER BY place LIMIT 1));
 
 -- records

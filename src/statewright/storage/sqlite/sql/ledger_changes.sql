@@ -6,7 +6,7 @@ VALUES (?, ?, ?);
 
 -- delete_events
 DELETE FROM run_events
-WHERE place BETWEEN ?1 << 32 AND (?1 << 32) + 0xFFFFFFFF;
+WHERE place BETWEEN :run << 32 AND (:run << 32) + 0xFFFFFFFF;
 
 -- webhooks
 SELECT id, events FROM webhooks
