@@ -39,6 +39,8 @@ from statewright.runtime.effects import RunTasks
 from statewright.runtime.lifecycle import run_to_rest
 from statewright.runtime.scope import Scope, enter_scope, leave_scope
 
+pytestmark = pytest.mark.filterwarnings("ignore::statewright.errors.UnfinishedJoinWarning")  # random graphs have some
+
 NAMES = "abcdef"
 VISITS = 8
 """After so many visits no node goes back or sends any more, so every run ends."""

@@ -579,7 +579,7 @@ async def test_two_services_share_the_work_and_nothing_is_done_twice(shared: Pla
         runs = {each.run.id for each in started}
         assert len(runs) == 40
         for run_id in runs:
-            run = await ended(one, run_id, 10)
+            run = await ended(one, run_id)
             assert run.status is RunStatus.COMPLETED
             assert (await types_of(other, run)).count("WORKFLOW_COMPLETED") == 1
         assert sorted(done) == sorted(f"{n}" for n in range(40))
@@ -596,7 +596,7 @@ async def test_what_a_worker_writes_that_was_held_for_gone_has_no_effect(shared:
         async with serving(shared, graph_of("works", alive, ends), settings=live) as other:
             mine = [UpdateAll(Worker, [], {"until": LONG_AGO})]
             await answered(other.desk.ledger.write(mine))
-            done = await ended(other, run.id, 5)
+            done = await ended(other, run.id)
             assert (done.status, done.output) == (RunStatus.COMPLETED, {"log": ["work", "end"]})
             zombie.go.set()
             await until(lambda: _idle(one))

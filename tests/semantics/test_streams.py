@@ -145,6 +145,7 @@ def test_tasks_is_a_part_when_a_task_starts_and_one_when_it_ends(driver: Any) ->
     assert first.id == started["id"]
 
 
+@pytest.mark.filterwarnings("ignore::statewright.errors.NoCheckpointerWarning")
 def test_tasks_says_how_a_task_failed_or_what_it_asks(driver: Any) -> None:
     def fail(state: Any) -> None:
         raise ValueError("why")

@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypedDict
 import pytest
 
 from statewright import START, Command, InMemorySaver, Runtime, StateGraph, append, interrupt
-from statewright.runtime import turns
+from statewright.runtime import thread_queue
 from statewright.storage.sqlite import SqliteDatabase, SqliteSaver
 from statewright.testing import FakeClock
 
@@ -82,10 +82,10 @@ def test_runs_on_savers_of_one_workspace_stand_in_one_line(driver: Any, saver_of
     waits = app_of(lambda s: {"log": ["waited"]}, saver_of("one"), clock=clock)
     running = beside(lambda: driver.invoke(held, {"log": []}, THREAD))
     assert gate.begun.wait(GUARD)
-    before = set(turns._queues)
+    before = set(thread_queue._queues)
     waiting = beside(lambda: driver.invoke(waits, {"log": []}, THREAD, on_busy="enqueue"))
-    until(lambda: set(turns._queues) - before)
-    assert set(turns._queues) - before == {(saver_of("one").scope, "t")}
+    until(lambda: set(thread_queue._queues) - before)
+    assert set(thread_queue._queues) - before == {(saver_of("one").scope, "t")}
     gate.open.set()
     for one in (running, waiting):
         one.join(GUARD)

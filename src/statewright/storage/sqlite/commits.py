@@ -125,7 +125,8 @@ class Writer:
             if parent != (head.place if head is not None else None):
                 connection.execute(_INSERT_JUMP, (place, parent))
             if parent is not None and commit.source != "fork" and _may_have_entries(head, parent):
-                connection.execute(_CONSUME, (parent, commit.source == "loop"))
+                is_done = commit.source == "loop"
+                connection.execute(_CONSUME, (parent, is_done, is_done, parent))
             if entries:
                 _store_entries(connection, place, entries)
             if log is not None and events is not None:

@@ -54,10 +54,10 @@ VALUES (?, ?);
 -- Attempts (4) and retries (7). Of tasks that are done (the first flag) and not given up, the journal (5) too, and
 -- results (0) where nothing was asked (1).
 DELETE FROM pending
-WHERE place = ?1 AND (
+WHERE place = ? AND (
     kind IN (4, 7)
-    OR (kind = 5 AND ?2)
-    OR (kind = 0 AND ?2 AND NOT EXISTS (SELECT 1 FROM pending AS asked WHERE asked.place = ?1 AND asked.kind = 1))
+    OR (kind = 5 AND ?)
+    OR (kind = 0 AND ? AND NOT EXISTS (SELECT 1 FROM pending AS asked WHERE asked.place = ? AND asked.kind = 1))
 );
 
 -- upsert
