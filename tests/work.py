@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -87,3 +88,11 @@ def longer_and_longer(seconds: float = 0.5) -> Iterator[float]:
     while seconds <= 2 * SECONDS:
         yield seconds
         seconds *= 4
+
+
+def until(holds: Callable[[], object], seconds: float = 60.0) -> None:
+    """Wait until a condition holds that another thread brings about; fail after a time that only a hang takes."""
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, "the condition did not come true"
+        time.sleep(0.005)

@@ -33,6 +33,7 @@
     │   ├── CheckpointConflict       the head moved under a commit
     │   ├── ThreadBusy               another run is advancing the thread
     │   ├── Fenced                   another run has taken the thread over
+    │   ├── JournalConflict          a step is recorded already
     │   ├── NamespaceBusy            two live calls of a subgraph share one memory
     │   ├── CheckpointNotFound       no such thread, branch or checkpoint
     │   ├── SerdeError               a value that cannot be stored, or cannot be read; .key_path
@@ -101,6 +102,7 @@ __all__ = [
     "InvalidSchema",
     "InvalidTransition",
     "InvalidUpdateError",
+    "JournalConflict",
     "MissingKey",
     "ModelAnswerInvalid",
     "ModelError",

@@ -79,7 +79,7 @@ def test_only_keys_that_open_something_count() -> None:
         found = [await has_keys(ledger)]
         past = now - timedelta(days=2)
         await create_key(ledger, "default", "old", ["admin"], now=past, expires_at=now - timedelta(days=1))
-        record, _ = await create_key(ledger, "default", "gone", ["admin"], now=now)
+        record, _ = await create_key(ledger, "default", "gone", ["runs:read"], now=now)
         await revoke_key(ledger, "default", record.id, now)
         found.append(await has_keys(ledger))
         await create_key(ledger, "default", "good", ["admin"], now=now)

@@ -244,6 +244,9 @@ async def test_how_long_runs_wait_for_their_turn_is_measured(storage: Storage) -
     clock, waited = FakeClock(), list[float]()
 
     class Measuring:
+        def begins_run(self, run_id: str, workspace_id: str) -> None:
+            assert workspace_id == WS
+
         def waited_in_queue(self, seconds: float) -> None:
             waited.append(seconds)
 

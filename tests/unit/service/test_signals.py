@@ -142,7 +142,7 @@ async def test_an_answer_to_an_approval_is_a_decision(desk: Desk, new_run: Calla
     decided = await Approvals(desk).get("default", "w")
     assert (decided.decision, decided.edited_content) == ("edited", "better")
     [kept] = await inbox(desk)
-    assert kept.payload == {"decision": "edited", "content": "better", "decidedBy": None}
+    assert kept.payload == {"decision": "edited", "content": "better", "decidedBy": None, "decidedByKey": None}
 
 
 async def test_all_answers_are_taken_or_none(desk: Desk, new_run: Callable[..., Run]) -> None:

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from statewright.checkpoint import Commit, InMemorySaver, Pending, SavedCheckpoint
-from statewright.errors import CheckpointConflict, CheckpointNotFound, StatewrightError
+from statewright.checkpoint import Commit, Hold, InMemorySaver, Lease, Pending, SavedCheckpoint
+from statewright.errors import CheckpointConflict, CheckpointNotFound, StatewrightError, ThreadBusy
 from statewright.ids import CheckpointId
 from statewright.testing import CheckpointerConformance
 
@@ -110,6 +110,44 @@ class TakesNoneForNoAnswer(InMemorySaver):
     def save_results(self, line: Any, checkpoint_id: Any, pending: Pending, **options: Any) -> None:
         answers = {key: value for key, value in pending.answers.items() if value is not None}
         super().save_results(line, checkpoint_id, replace(pending, answers=answers), **options)
+
+
+class AcceptsEveryClaim(InMemorySaver):
+    def commit(self, commit: Commit) -> Any:
+        return super().commit(replace(commit, hold=_without_epoch(commit.hold)))
+
+    def save_results(self, *args: Any, hold: Hold | None = None, **options: Any) -> None:
+        super().save_results(*args, hold=_without_epoch(hold), **options)
+
+    def renew(self, thread_id: str, hold: Hold) -> Lease | None:
+        return super().renew(thread_id, hold._replace(expected_epoch=None))
+
+
+def _without_epoch(hold: Hold | None) -> Hold | None:
+    return hold._replace(expected_epoch=None) if hold is not None else None
+
+
+class CountsEveryWrite(InMemorySaver):
+    def commit(self, commit: Commit) -> Any:
+        identity = super().commit(commit)
+        self._threads[commit.line.thread_id].epoch += 1
+        return identity
+
+
+class KeepsTheLastRecord(InMemorySaver):
+    def save_results(self, line: Any, checkpoint_id: Any, pending: Pending, **options: Any) -> None:
+        known = self._threads[line.thread_id].saved[line.namespace][checkpoint_id].pending
+        for key in pending.journal if known is not None else ():
+            known.journal.pop(key, None)
+        super().save_results(line, checkpoint_id, pending, **options)
+
+
+class WaitsForTheDead(InMemorySaver):
+    def save_results(self, line: Any, *args: Any, hold: Hold | None = None, **options: Any) -> None:
+        held = self._threads[line.thread_id].hold
+        if hold is not None and hold.claims and held is not None and held.until is not None and held.until > hold.now:
+            raise ThreadBusy(line.thread_id, held.owner, held.until)
+        super().save_results(line, *args, hold=hold, **options)
 
 
 class OldestFirst(InMemorySaver):
@@ -357,6 +395,10 @@ BROKEN: dict[type[InMemorySaver], str] = {
     SavesNothingBeside: "test_what_is_committed_beside_is_saved_with_it_or_not_at_all",
     SavesBesideFirst: "test_what_is_committed_beside_is_saved_with_it_or_not_at_all",
     SharesCopies: "test_a_copied_thread_goes_its_own_way",
+    AcceptsEveryClaim: "test_a_claim_is_refused_if_anything_was_written_after_its_load",
+    CountsEveryWrite: "test_writes_of_the_holder_leave_the_epoch_until_it_lets_go",
+    KeepsTheLastRecord: "test_the_first_record_of_a_step_stays",
+    WaitsForTheDead: "test_the_lease_of_a_process_that_is_gone_is_not_waited_for",
     CopiesOverOthers: "test_a_copied_thread_goes_its_own_way",
     CopiesNobody: "test_a_copied_thread_goes_its_own_way",
     CopiesUnderTheOldName: "test_a_copied_thread_goes_its_own_way",

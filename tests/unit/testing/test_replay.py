@@ -241,6 +241,7 @@ def test_questions_and_answers_are_played_again(nodes: Nodes, file: Path, play: 
     assert three.value["log"] == [42, "yes", None, "beside", "after"]
 
 
+@pytest.mark.filterwarnings("ignore::statewright.errors.QuestionChanged")
 def test_state_changed_between_calls_is_met_again(nodes: Nodes, file: Path, play: Play) -> None:
     with record(asking(nodes), file) as recorded:
         recorded.invoke({"x": 1}, thread_id="1")

@@ -176,7 +176,7 @@ def test_every_operation_can_be_asked_for(documented: Any) -> None:
 
 
 def test_every_parameter_can_be_given(documented: Any) -> None:
-    same_as_header = ("lastEventId",)
+    same_as_header = ("lastEventId", "idempotency-key")
     missing = [
         (method, path, one["name"])
         for method, path, operation in operations(documented.told)

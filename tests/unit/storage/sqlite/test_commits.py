@@ -380,7 +380,7 @@ def test_results_are_added_to_any_checkpoint_and_replace_what_was_there(scribe: 
     [
         ("loop", False, {"answers", "errors"}),
         ("loop", True, {"answers", "errors", "interrupts", "landed"}),
-        ("update", False, {"answers", "errors", "landed"}),
+        ("update", False, {"answers", "errors", "journal", "landed"}),
         ("fork", False, {"answers", "attempts", "errors", "journal", "landed", "retries"}),
     ],
 )

@@ -59,7 +59,7 @@ def test_what_tells_records_apart_is_unique_in_the_table(connection: Any, kind: 
 
 def test_the_tables_are_made_once(connection: Any) -> None:
     run_script(connection, "ledger_tables")
-    assert connection.execute("SELECT * FROM ledger").fetchall() == [(1,)]
+    assert connection.execute("SELECT * FROM ledger").fetchall() == [(2,)]
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
     assert tables == {"ledger", "run_events", "run_inputs", *(kind.TABLE for kind in RECORDS)}
 

@@ -11,6 +11,7 @@ import threading
 import tracemalloc
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -368,7 +369,13 @@ def everything(saver: SqliteSaver) -> list[Any]:
 def known(saved: SavedCheckpoint) -> Any:
     pending = saved.pending
     landed = [(task, dict(one.writes), repr(one.targets)) for task, one in pending.landed.items()]
-    return landed, pending.interrupts, pending.answers, pending.journal, pending.paused
+    asked = {task: [_as_of_format_0(one) for one in questions] for task, questions in pending.interrupts.items()}
+    return landed, asked, pending.answers, pending.journal, pending.paused
+
+
+def _as_of_format_0(question: Interrupt) -> Interrupt:
+    """A question without what the prototype did not know yet."""
+    return replace(question, key=None, namespace="", schema_form=None)
 
 
 @pytest.mark.parametrize("key", [None, KEY])
