@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from statewright.checkpoint import Checkpoint, Interrupt
 from statewright.events import Event
 from statewright.runtime.effects import Rest
 from statewright.runtime.run import Run
+from statewright.runtime.turns import releases_on_their_way
 from statewright.runtime.watch import StreamBuffer, Watch
 
 
@@ -26,6 +28,9 @@ class Step:
     """The node of each task that is due now."""
 
 
+_PATIENCE: Final = 5.0
+"""Seconds for which closing waits until the thread is free. For good would be too long in a finaliser of the caller's,
+which may run while this very thread holds what is waited for."""
 Halt = Callable[[Step], bool]
 
 
@@ -84,8 +89,12 @@ class StepIterator:
         self.close()
 
     def close(self) -> None:
-        """Abandon the run where it is."""
+        """Abandon the run where it is; its thread is free when this returns."""
         self._steps.close()
+        if self._run.owner is None or sys.exc_info()[0] is GeneratorExit:  # a generator with us in it was dropped
+            return
+        for released in releases_on_their_way(self._run):
+            released.wait(_PATIENCE)
 
     @property
     def rest(self) -> Rest | None:
