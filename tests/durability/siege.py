@@ -157,7 +157,7 @@ class Siege:
         """Stop a server until the other one has taken its runs over, and let both go on beside each other."""
         self.stops += 1
         self.effects.write("stopped", pid=server.pid)
-        os.kill(server.pid, signal.SIGSTOP)
+        await self.stop_between_writes(server.pid)
         try:
             until = time.monotonic() + PATIENCE
             while self.is_known(server.pid):
@@ -166,6 +166,27 @@ class Siege:
         finally:
             os.kill(server.pid, signal.SIGCONT)
         await self.until_accepted(self.random.randint(0, 6), [])
+
+    async def stop_between_writes(self, pid: int) -> None:
+        """Stop a process at a moment when it does not write: one that is frozen in a transaction keeps the file locked,
+        and SQLite gives nobody else a way past that."""
+        until = time.monotonic() + PATIENCE
+        while True:
+            os.kill(pid, signal.SIGSTOP)
+            if await asyncio.to_thread(self.can_write):
+                return
+            os.kill(pid, signal.SIGCONT)
+            assert time.monotonic() < until, "Whenever a server is stopped it has the file locked."
+            await asyncio.sleep(self.random.uniform(0, 0.2))
+
+    def can_write(self) -> bool:
+        with closing(sqlite3.connect(self.folder / "runs.db", timeout=5, isolation_level=None)) as ledger:
+            try:
+                ledger.execute("BEGIN IMMEDIATE")
+                ledger.execute("ROLLBACK")
+            except sqlite3.OperationalError:
+                return False
+        return True
 
     def is_known(self, pid: int) -> bool:
         """Whether the ledger has a worker in a process."""

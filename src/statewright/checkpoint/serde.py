@@ -149,18 +149,22 @@ class Serde:
         return ormsgpack.Ext(tag, ormsgpack.packb(plain, self._extended[depth + 1], _OPTIONS))
 
     def _holds_bytearray(self, value: Any) -> bool:
-        kind = cast("type[Any]", type(value))
-        if kind in _NO_BYTEARRAY:
-            return False
-        if kind is bytearray:
-            return True
-        if kind is dict:
-            return any(map(self._holds_bytearray, value.values()))
-        if kind is list or kind is tuple:
-            return any(map(self._holds_bytearray, value))
-        registered = self._by_type.get(kind)
-        convert = registered or self._codec(kind)
-        return convert is not None and self._holds_bytearray(convert.plain(value))
+        """Look for one at any depth; a loop over a stack, as calls would cost more than the rest of `encode`."""
+        stack: list[Any] = [value]
+        while stack:
+            part = stack.pop()
+            kind = cast("type[Any]", type(part))
+            if kind is bytearray:
+                return True
+            if kind is dict:
+                inside: Iterable[Any] = part.values()
+            elif kind is list or kind is tuple:
+                inside = part
+            else:
+                convert = self._by_type.get(kind) or self._codec(kind)
+                inside = (convert.plain(part),) if convert is not None else ()
+            stack.extend([one for one in inside if type(one) not in _NO_BYTEARRAY])
+        return False
 
     def _codec(self, kind: type) -> Codec | None:
         try:

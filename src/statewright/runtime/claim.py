@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from statewright.checkpoint import Lease, SavedCheckpoint
 from statewright.errors import ThreadBusy
+from statewright.promise import Promise
 
 if TYPE_CHECKING:
     from statewright.runtime.thread_queue import Ticket
@@ -32,6 +33,7 @@ class Claim:
         "loaded_at",
         "loaded_key",
         "refused_key",
+        "release",
         "ticket",
     )
 
@@ -50,6 +52,8 @@ class Claim:
         """Whether a claim was sent whose outcome is not known: an interrupted write may have happened."""
         self.is_made = False
         """Whether the thread was claimed: the run has begun, and what it raises from then on is its own."""
+        self.release: Promise[None] | None = None
+        """That another thread releases the thread of a run that was dropped."""
         self.ticket: Ticket | None = None
         """Its place in the queue for the thread, once it has met a holder."""
 

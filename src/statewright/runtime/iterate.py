@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from statewright.checkpoint import Checkpoint, Interrupt
 from statewright.events import Event
@@ -28,6 +29,9 @@ class Step:
     """The node of each task that is due now."""
 
 
+_PATIENCE: Final = 5.0
+"""Seconds for which closing waits until the thread is free. For good would be too long in a finaliser of the caller's,
+which may run while this very thread holds what is waited for."""
 Halt = Callable[[Step], bool]
 
 
@@ -87,8 +91,13 @@ class StepIterator:
         self.close()
 
     def close(self) -> None:
-        """Abandon the run where it is."""
+        """Abandon the run where it is; its thread is free when this returns."""
         self._steps.close()
+        if self._run.owner is None or sys.exc_info()[0] is GeneratorExit:  # a generator with us in it was dropped
+            return
+        release = self._run.claim.release if self._run.claim is not None else None
+        if release is not None:
+            release.wait(_PATIENCE)
 
     @property
     def rest(self) -> Rest | None:

@@ -19,7 +19,7 @@ from weakref import WeakMethod, WeakValueDictionary
 from statewright.checkpoint import Checkpointer, Hold, Lease, Line, add_holder, discard_holder
 from statewright.clock import SystemClock, Timer
 from statewright.errors import Fenced, StorageError
-from statewright.promise import Answered, SafeEvent, resolved
+from statewright.promise import Answered, Promise, SafeEvent, resolved
 from statewright.runtime.claim import Claim
 from statewright.runtime.control import RunControl
 from statewright.runtime.run import Run
@@ -135,7 +135,14 @@ class LeaseRenewer:
         self._ended = True
         if self._process == os.getpid():  # not the copy of a run in a forked process: it goes on in the other one
             discard_holder(cast(str, self._run.owner))
-            workers.hand_over(self.end)
+            cast(Claim, self._run.claim).release = Promise()
+            workers.hand_over(self._end_abandoned)
+
+    def _end_abandoned(self) -> None:
+        try:
+            self.end()
+        finally:
+            cast("Promise[None]", cast(Claim, self._run.claim).release).set_result(None)
 
 
 def _log_failure(run: Run, what: str) -> None:
