@@ -118,7 +118,7 @@ def _note_collection(phase: str, info: object) -> None:
 
 from statewright import CircuitBreaker, InMemorySaver, InMemoryStore, RateLimit, RunControl, StateGraph  # noqa: E402
 from statewright.checkpoint import PrunePolicy  # noqa: E402
-from statewright.runtime import turns  # noqa: E402
+from statewright.runtime import thread_queue  # noqa: E402
 from statewright.runtime.worker_threads import workers  # noqa: E402
 from statewright.storage.sqlite import SqliteDatabase, SqliteSaver, SqliteStore  # noqa: E402
 
@@ -246,7 +246,7 @@ def enqueued() -> Dropped:
 
     waiter = threading.Thread(target=queue_up)
     waiter.start()
-    wait_until(lambda: bool(turns._queues))
+    wait_until(lambda: bool(thread_queue._queues))
     first.close()
     waiter.join()
     return parts, [(place.app, thread)]
@@ -392,7 +392,7 @@ def main() -> None:
         for number, make in enumerate(ITEMS[:: 4 if SIZE == "small" else 1]):
             check(make, number + repetition, in_cycle=True)
         gc.set_threshold(700, 10, 10)
-    wait_until(lambda: not turns._releases and workers._handed_over.empty())
+    wait_until(lambda: workers._handed_over.empty())
     gc.collect()
     wait_until(lambda: all(one() is None for one in gone))
     writers = 1 if KIND == "sqlite" else 0

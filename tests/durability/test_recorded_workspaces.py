@@ -18,7 +18,7 @@ from statewright import Command
 from statewright.errors import NewerFormat
 from statewright.runs import Run, RunStatus, where
 from statewright.service import Service, StartRun
-from statewright.storage.sqlite import SqliteDatabase, SqliteLedger, SqliteSaver, migrate
+from statewright.storage.sqlite import SqliteDatabase, SqliteLedger, SqliteSaver, known, migrate
 from statewright.storage.sqlite.migrate import FORMAT
 
 recorded = script("make_format1_service")
@@ -185,7 +185,7 @@ def _indexes(connection: sqlite3.Connection) -> dict[str, str]:
 
 def test_a_program_of_format_1_refuses_the_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     SqliteDatabase(path).close()
-    monkeypatch.setattr(migrate, "FORMAT", 1)
+    monkeypatch.setattr(known, "FORMAT", 1)
     with pytest.raises(NewerFormat, match=r"has format 2.*reads up to 1"):
         SqliteDatabase(path)
 

@@ -19,6 +19,8 @@ from types import TracebackType
 from typing import Final
 
 Job = Callable[[], object]
+MOST_HANDED_OVER: Final = 4
+"""How many jobs of finalisers run at once."""
 IDLE_SECONDS: Final = 10.0
 """How long a thread waits for work before it ends."""
 DEFAULT_THREADS: Final = min(32, (os.cpu_count() or 1) + 4)
@@ -58,12 +60,18 @@ class WorkerThreads:
                 self._forwards = False
 
     def _forward(self, handed_over: SimpleQueue[Job]) -> None:
-        """Submit what was handed over, for as long as the process lives."""
+        """Submit what was handed over, for as long as the process lives; only so many at once.
+
+        Hundreds of streams may be dropped together, and each has no more to do than one short write.
+        """
+        places = threading.Semaphore(MOST_HANDED_OVER)
         while True:
             job = handed_over.get()
+            places.acquire()
             try:
-                self.submit(job)
+                self.submit(_in_place(job, places))
             except RuntimeError:  # no thread can be started now
+                places.release()
                 if not sys.is_finalizing():
                     job()
             del job
@@ -82,6 +90,16 @@ class WorkerThreads:
         except Empty:
             # If somebody has just counted on this thread, its job is on the way.
             return None if self._idle.acquire(blocking=False) else self._jobs.get()
+
+
+def _in_place(job: Job, places: threading.Semaphore) -> Job:
+    def run() -> None:
+        try:
+            job()
+        finally:
+            places.release()
+
+    return run
 
 
 workers: Final = WorkerThreads()
