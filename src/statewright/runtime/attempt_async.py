@@ -60,6 +60,8 @@ async def perform_async(scope: Scope, node: NodeProgram, task: Task, checkpoint:
         outcome = settle(scope, node, task, NodeCancelledError(node.name, error))
     except ChildCommand as signal:
         outcome = await _answered_by_child(scope, node, task, checkpoint, signal)
+    except GeneratorExit:  # the coroutine is dropped, maybe in a finaliser: nothing may be done here
+        raise
     except BaseException as error:
         outcome = settle(scope, node, task, error)
     return outcome if scope.apart is None else scope.apart.ended(scope, outcome)
@@ -73,6 +75,8 @@ async def _answered_by_child(
         return settle(scope, node, task, signal)
     try:
         return await conclude_async(scope, node, task, checkpoint, answer_of_child(scope, node, task, signal))
+    except GeneratorExit:
+        raise
     except BaseException as error:
         return settle(scope, node, task, error)
 

@@ -59,6 +59,8 @@ async def perform_guarded_async(
             raise
         core.close()
         outcome = failed_around(scope, node, task, NodeCancelledError(node.name, error))
+    except GeneratorExit:  # the coroutine is dropped, maybe in a finaliser: nothing may be done here
+        raise
     except BaseException as error:
         core.close()  # what it holds is free before anybody hears of the error
         outcome = failed_around(scope, node, task, error)
@@ -82,7 +84,7 @@ async def tried_value(awaitable: Awaitable[Any], deadline: Deadline | None, wrap
     try:
         with deadline if deadline is not None else nullcontext():
             return wrap(await awaitable)
-    except asyncio.CancelledError:
+    except (asyncio.CancelledError, GeneratorExit):
         raise
     except BaseException as error:
         return error
@@ -101,6 +103,8 @@ async def _tried(
         if is_cancelled_by_run(scope):
             raise
         return NodeCancelledError(node.name, error)
+    except GeneratorExit:  # the coroutine is dropped, maybe in a finaliser: nothing may be done here
+        raise
     except BaseException as error:
         return error
 

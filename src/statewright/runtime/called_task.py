@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
 from contextlib import closing
+from functools import partial
 from typing import Any, Generic, TypeVar, cast
 from weakref import WeakKeyDictionary, WeakSet, ref
 
@@ -353,6 +354,9 @@ class _Call:
                 value = await (self._awaited_now() if self._is_simple else self._guarded_async())
                 await wait_for_async(record(self._scope, self._key, JournalEntry(self._given, value)))
             self._tell(value)
+        except GeneratorExit as error:  # the coroutine is dropped, maybe in a finaliser: settling takes a lock
+            workers.hand_over(partial(self._future.settle, None, error))
+            raise
         except BaseException as error:
             self._future.settle(None, error)
             return

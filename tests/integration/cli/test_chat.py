@@ -179,18 +179,16 @@ def killed_in_the_middle(target: str) -> None:
         os.kill(talk.pid, signal.SIGKILL)
 
 
-def let_lease_lapse() -> None:
-    """As a minute would."""
+def change_threads(setting: str) -> None:
     connection = sqlite3.connect(".statewright/runs.db")
     with connection:
-        connection.execute("UPDATE threads SET until = 1 WHERE until IS NOT NULL")
+        connection.execute(f"UPDATE threads SET {setting} WHERE until IS NOT NULL")
     connection.close()
 
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_turn_that_was_killed_goes_on_and_does_nothing_twice(statewright: Statewright, target: str) -> None:
     killed_in_the_middle(target)
-    let_lease_lapse()
     Path("go").touch()
     done = statewright("chat", target, "--thread", "t", said="/retry\n")
     assert "The last turn did not come to its end. /retry goes on with it." in done.stderr
@@ -198,14 +196,15 @@ def test_a_turn_that_was_killed_goes_on_and_does_nothing_twice(statewright: Stat
     assert Path("notes.txt").read_text(encoding="utf-8") == "once\n"
 
 
-def test_a_conversation_waits_while_a_killed_run_holds_its_thread(terminal: Start) -> None:
+def test_a_conversation_waits_while_a_killed_run_of_another_machine_holds_its_thread(terminal: Start) -> None:
     killed_in_the_middle("crew.py:graph")
+    change_threads("owner = 'run@elsewhere.1.1.1'")
     Path("go").touch()
     talk = terminal("chat", "crew.py:graph", "--thread", "t")
     talk.wait_for("> ")
     talk.type("/retry\n")
     talk.wait_for("Another run holds the thread. Waiting for it, until ")
-    let_lease_lapse()
+    change_threads("until = 1")  # as a minute would
     talk.wait_for("So: went on")
     talk.wait_for("> ")
     talk.type("\x04")
