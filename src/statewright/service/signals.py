@@ -153,10 +153,13 @@ class Signals:
         return {name: value for name, value in answers.items() if name not in approvals}
 
     async def _check_answers(self, run: Run, answers: Mapping[str, Json], waits: Sequence[Wait]) -> None:
-        """Raise InvalidRequest for what has not the type that was asked for."""
+        """Raise InvalidRequest for an answer of another type than was asked for."""
         asked = [wait for wait in waits if wait.interrupt_id in answers]
         if any(wait.schema is not None for wait in asked):
             saved = await answered(self._desk.saver_of(run.workspace_id).load(run.thread_id))
+            open_ids = {question.id for question in saved.pending.open} if saved is not None else set[str]()
+            if not open_ids.issuperset(answers):  # it was closed after the waits were read
+                raise InvalidTransition(f"A question of run {run.id}", "closed", "answered", [])
             for why in unfit(saved, answers).values():
                 raise InvalidRequest(why)
 
