@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, Self, cast
 
 from statewright.clock import Duration
-from statewright.errors import InvalidGraph
+from statewright.errors import InvalidGraph, InvalidSchema
 from statewright.graph.command import END, START
 from statewright.graph.context import SubgraphLike, is_subgraph
 from statewright.graph.graph import Graph, Migration
@@ -318,19 +318,19 @@ class GraphBuilder:
         are warnings, and edges to nodes that do not exist are left out.
         """
         title = name or self.name or "Graph"
-        unreadable: list[str] = []
+        unreadable: list[InvalidSchema] = []
         schemas = self._schemas(unreadable)
         fields = merge_fields(schemas.values(), unreadable)
         graph = self._graph(title, schemas, fields)
         found = find_problems(graph, interrupts=interrupts, entered=entered, has_store=has_store)
-        fatal = [*self.problems, *also, *dict.fromkeys(unreadable), *found.fatal]
+        fatal = [*self.problems, *also, *dict.fromkeys(map(str, unreadable)), *found.fatal]
         if fatal or (strict and found.shape):
-            raise InvalidGraph([*fatal, *found.shape], graph=title)
+            raise InvalidGraph([*fatal, *found.shape], graph=title) from next(iter(unreadable), None)
         for problem in found.shape:
             warnings.warn(problem, GraphWarning, stacklevel=3)
         return graph if not found.shape else _without_dangling(graph)
 
-    def _schemas(self, problems: list[str]) -> dict[str, StateSchema]:
+    def _schemas(self, problems: list[InvalidSchema]) -> dict[str, StateSchema]:
         """Return every schema of the graph: the state's, the input's, the output's, and those of nodes.
 
         What is wrong with them is added to the `problems`.

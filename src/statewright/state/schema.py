@@ -96,7 +96,7 @@ class StateSchema:
         return f"StateSchema({self.name}: {', '.join(self.keys)})"
 
 
-def read_schema(source: Any, problems: list[str] | None = None, *, closed: bool = False) -> StateSchema:
+def read_schema(source: Any, problems: list[InvalidSchema] | None = None, *, closed: bool = False) -> StateSchema:
     """Return the schema that `source` describes; a dict is open unless `closed`.
 
     Raises InvalidSchema where a field cannot be read. With `problems` it is added there instead, and the field is
@@ -120,24 +120,24 @@ def read_schema(source: Any, problems: list[str] | None = None, *, closed: bool 
     except InvalidSchema as error:
         if problems is None:
             raise
-        problems.append(str(error))
+        problems.append(error)
         return StateSchema()  # open: nothing can be said about its fields
     return schema
 
 
 @contextmanager
-def _noted(problems: list[str] | None, schema: StateSchema, name: str) -> Generator[None]:
+def _noted(problems: list[InvalidSchema] | None, schema: StateSchema, name: str) -> Generator[None]:
     """Note what is wrong with a field among the `problems`, if there are any to be added to."""
     try:
         yield
     except InvalidSchema as error:
         if problems is None:
             raise
-        problems.append(str(error))
+        problems.append(error)
         schema.fields[name] = plain_field(name)
 
 
-def merge_fields(schemas: Iterable[StateSchema], problems: list[str] | None = None) -> dict[str, Field]:
+def merge_fields(schemas: Iterable[StateSchema], problems: list[InvalidSchema] | None = None) -> dict[str, Field]:
     """Return one field for each name in any of the schemas.
 
     A plain declaration gives way to one that says how to merge; two that say different things are InvalidSchema, or
@@ -150,12 +150,12 @@ def merge_fields(schemas: Iterable[StateSchema], problems: list[str] | None = No
             if known is None or (known.plain and not field.plain):
                 merged[name] = field
             elif not field.plain and field.channel != known.channel:
-                problem = (
+                problem = InvalidSchema(
                     f"Field {name!r} is declared twice, as {known.channel!r} and as {field.channel!r}. "
                     f"Use one reducer for it in all schemas."
                 )
                 if problems is None:
-                    raise InvalidSchema(problem)
+                    raise problem
                 problems.append(problem)
     return merged
 

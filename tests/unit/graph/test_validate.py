@@ -22,7 +22,7 @@ from statewright import (
     StateSchema,
     append,
 )
-from statewright.errors import GraphError, InvalidGraph
+from statewright.errors import GraphError, InvalidGraph, InvalidSchema
 from statewright.graph import GraphBuilder, GraphWarning
 from statewright.graph.validate import find_problems
 
@@ -348,6 +348,7 @@ def test_a_wrong_schema_is_found_beside_what_was_wrong_already() -> None:
         "Field 'x'",
         "The graph has no entry. Add an edge from START, e.g. add_edge(START, 'a').",
     ]
+    assert isinstance(caught.value.__cause__, InvalidSchema)
 
 
 def test_unreachable_nodes_are_told_only_where_the_names_are_right() -> None:
