@@ -90,7 +90,7 @@ def longer_and_longer(seconds: float = 0.5) -> Iterator[float]:
         seconds *= 4
 
 
-def until(holds: Callable[[], object], seconds: float = 60.0) -> None:
+def until(holds: Callable[[], object], seconds: float = 600.0) -> None:
     """Wait until a condition holds that another thread brings about; fail after a time that only a hang takes."""
     end = time.monotonic() + seconds
     while not holds():

@@ -53,7 +53,7 @@ def killable(folder: Path, *args: str) -> subprocess.Popen[str]:
 
 def suite(repo: Path) -> int:
     command = [sys.executable, "-B", "-m", "unittest"]
-    return subprocess.run(command, cwd=repo, capture_output=True, timeout=60, check=False).returncode
+    return subprocess.run(command, cwd=repo, capture_output=True, timeout=600, check=False).returncode
 
 
 def copy_of(out: str) -> Path:
@@ -97,7 +97,7 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path: Path, last: str) -> None:
         before += first.stdout
     time.sleep(LEASE)
     with killable(tmp_path, "--pace", "0", "--resume") as second:
-        out, err = second.communicate(timeout=60)
+        out, err = second.communicate(timeout=600)
     assert second.returncode == 0, err
     assert "The tests now: OK" in out
     assert "completed, after 7 calls of agents" in out

@@ -19,7 +19,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples/lead_outreach"
 DRAFT = "Hi Jane, we help teams like Acme Inc to spend less time on invoices. May I show you how?"
-PATIENCE = 60.0
+PATIENCE = 600.0
 """Seconds after which a test gives up."""
 FORMS = {
     "python": ("lead_name", "company", "email_draft", "sent_at", "message_id"),
@@ -35,7 +35,7 @@ def command(folder: Path, *args: str) -> list[str]:
 
 def example(folder: Path, *args: str, said: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command(folder, *args), input=said, capture_output=True, text=True, cwd=folder, timeout=60, check=False
+        command(folder, *args), input=said, capture_output=True, text=True, cwd=folder, timeout=600, check=False
     )
 
 
@@ -281,7 +281,7 @@ def cli(*args: str) -> list[str]:
 
 
 def called(*args: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(cli(*args), capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(cli(*args), capture_output=True, text=True, timeout=600, check=False)
 
 
 def address(output: Path) -> str:
@@ -298,5 +298,5 @@ def address(output: Path) -> str:
 
 def test_the_readme_shows_the_drawing_of_the_graph(tmp_path: Path) -> None:
     draw = [sys.executable, "-m", "statewright", "draw", str(EXAMPLE / "graph.py"), "--format", "mermaid"]
-    drawn = subprocess.run(draw, capture_output=True, text=True, cwd=tmp_path, timeout=60, check=True)
+    drawn = subprocess.run(draw, capture_output=True, text=True, cwd=tmp_path, timeout=600, check=True)
     assert f"```mermaid\n{drawn.stdout.strip()}\n```" in (EXAMPLE / "README.md").read_text(encoding="utf-8")

@@ -50,7 +50,7 @@ from statewright.storage.sqlite import SqliteSaver
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 CHILDREN: Final = 2
-PATIENCE: Final = 60.0
+PATIENCE: Final = 600.0
 """Seconds after which a child hangs."""
 MOST_STRETCHES: Final = 400
 

@@ -47,7 +47,7 @@ from statewright.storage.sqlite import SqliteSaver
 FULL = bool(os.environ.get("STATEWRIGHT_FULL"))
 GRAPHS = 40 if FULL else 3
 FAULTS = 25 if FULL else 4
-GUARD = 60.0
+GUARD = 600.0
 """Seconds after which a run that has not ended hangs."""
 LONG = 600.0
 THREAD = {"configurable": {"thread_id": "1"}}

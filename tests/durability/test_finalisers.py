@@ -11,7 +11,7 @@ import pytest
 
 SCRIPT = Path(__file__).with_name("finalisers.py")
 SIZE = "full" if os.environ.get("STATEWRIGHT_FULL") == "1" else "small"
-GUARD = 900 if SIZE == "full" else 300
+GUARD = 3600
 """Seconds after which it is taken that something hangs."""
 
 

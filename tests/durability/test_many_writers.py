@@ -162,7 +162,7 @@ def accepted_of(processes: Sequence[subprocess.Popen[str]]) -> list[int]:
         assert process.stdin is not None
         process.stdin.write("go\n")
         process.stdin.flush()
-    answers = [process.communicate(timeout=120)[0] for process in processes]
+    answers = [process.communicate(timeout=600)[0] for process in processes]
     assert [process.returncode for process in processes] == [0] * len(processes)
     return sorted(n for answer in answers for n in json.loads(answer))
 

@@ -158,13 +158,13 @@ def kill_at(folder: Path, how: str, driver: str, point: str) -> None:
             time.sleep(0.01)
         time.sleep(GRACE)
         process.send_signal(signal.SIGKILL)
-        process.communicate(timeout=20)
+        process.communicate(timeout=600)
     time.sleep(LEASE + 0.1)  # until the lease of the one that was killed has lapsed
 
 
 def finish(folder: Path, how: str, driver: str) -> dict[str, Any]:
     with child(folder, how, driver, "nowhere") as process:
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=600)
     assert process.returncode == 0, err
     return json.loads(out)
 
@@ -263,10 +263,10 @@ with SqliteSaver("runs.db") as saver:
 def test_an_approval_that_another_process_gives(tmp_path: Path, decision: Any, sent: list[str], told: str) -> None:
     (tmp_path / "child.py").write_text(ASKING, encoding="utf-8")
     with child(tmp_path, "begin") as first:
-        out, err = first.communicate(timeout=60)
+        out, err = first.communicate(timeout=600)
     assert json.loads(out) == [["send"], []], err
     with child(tmp_path, json.dumps(decision)) as second:
-        out, err = second.communicate(timeout=60)
+        out, err = second.communicate(timeout=600)
     assert second.returncode == 0, err
     assert json.loads(out) == [[], ["seen", told]]
     assert lines(tmp_path) == ["model 1", "look", *sent, "model 2"]

@@ -23,7 +23,7 @@ from statewright.storage.sqlite.migrate import FORMAT
 
 recorded = script("make_format1_service")
 FILE = RECORDED / "format1_service.db.gz"
-PATIENCE = 30.0
+PATIENCE = 600.0
 
 
 @pytest.fixture

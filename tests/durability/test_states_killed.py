@@ -74,7 +74,7 @@ def test_finished_branches_do_not_run_again(tmp_path: Path, told: int) -> None:
 
     time.sleep(0.4)  # until the lease of the one that was killed has lapsed
     with child(tmp_path, "resume") as second:
-        out, err = second.communicate(timeout=60)
+        out, err = second.communicate(timeout=600)
     assert '"count": 20' in out, err
     assert '"visits": 42' in out
     after = (tmp_path / "calls.txt").read_text(encoding="utf-8").split("\n")[len(before) : -1]

@@ -12,7 +12,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-LONGEST = 60.0
+LONGEST = 600.0
 """Seconds that a process may take to begin, or to do what it is waited for."""
 
 

@@ -66,7 +66,7 @@ def flow(tmp_path: Path) -> Path:
 
 def statewright(*args: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "statewright", *map(str, args)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=60, check=False)
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=600, check=False)
 
 
 def test_a_finished_run_prints_its_state_and_nothing_else(flow: Path) -> None:
@@ -140,7 +140,7 @@ def test_ctrl_c_exits_with_130(flow: Path) -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == "sleeping\n"
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=600)
     assert (process.returncode, said) == (130, "Cancelled.\n")
 
 
@@ -150,14 +150,14 @@ def test_progress_is_shown_on_a_terminal(flow: Path) -> None:
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=theirs) as process:
         os.close(theirs)
         shown = _read_all(ours)
-        assert process.wait(60) == 0
+        assert process.wait(600) == 0
     assert "double" in shown
     assert "1×" in shown
 
 
 def _read_all(descriptor: int) -> str:
     chunks: list[bytes] = []
-    end = time.monotonic() + 60
+    end = time.monotonic() + 600
     while time.monotonic() < end:
         try:
             chunk = os.read(descriptor, 4096)

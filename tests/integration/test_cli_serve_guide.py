@@ -23,7 +23,7 @@ def test_the_commands_of_the_guide_lead_from_an_empty_folder_to_an_approved_mail
             env={**os.environ, "STATEWRIGHT_URL": server.url, "PATH": _path(tmp_path)},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=600,
             check=False,
         )
         assert told.returncode == 0, told.stderr

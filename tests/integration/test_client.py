@@ -56,7 +56,7 @@ def running(app: Any) -> Iterator[str]:
         yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
     finally:
         server.should_exit = True
-        thread.join(10)
+        thread.join(600)
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +97,7 @@ class Proxy:
             thread.start()
             yield f"http://127.0.0.1:{server.getsockname()[1]}"
             server.shutdown(socket.SHUT_RDWR)
-            thread.join(5)
+            thread.join(600)
         for one in self._open:
             one.close()
 

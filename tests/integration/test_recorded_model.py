@@ -32,7 +32,7 @@ def command(path: Path, count: str) -> list[str]:
 
 def ran(path: Path, count: str, record: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, VARIABLE: record}
-    return subprocess.run(command(path, count), env=environment, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command(path, count), env=environment, capture_output=True, text=True, timeout=600)
 
 
 def test_recorded_in_one_process_and_replayed_in_another(tmp_path: Path) -> None:

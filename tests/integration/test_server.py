@@ -17,7 +17,7 @@ import httpx
 import pytest
 from tests.unit.server.serving import LEAD, PAYMENT
 
-GUARD = 120
+GUARD = 600
 """Seconds after which a test gives up. Nothing but a hang takes that long."""
 ROOT = Path(__file__).parents[2]
 PROGRAM = """

@@ -53,7 +53,7 @@ def is_alive(process: int) -> bool:
     return False
 
 
-def eventually(condition: Callable[[], Any], *, seconds: float = 60) -> bool:
+def eventually(condition: Callable[[], Any], *, seconds: float = 600) -> bool:
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         if condition():

@@ -77,7 +77,7 @@ class ProviderServer:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        if not self._ready.wait(60):
+        if not self._ready.wait(600):
             raise RuntimeError("The server did not start in time.")
         return self
 
@@ -85,7 +85,7 @@ class ProviderServer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(60)
+        self._thread.join(600)
 
     def _run(self) -> None:
         with asyncio.Runner(loop_factory=lambda: self._loop) as runner:

@@ -99,7 +99,7 @@ def paint(request: pytest.FixtureRequest) -> Callable[[Node], Node]:
 def within() -> Callable[[Callable[[], Any]], Any]:
     """Calls a function that may deadlock, and fails the test instead of hanging with it."""
 
-    def call(function: Callable[[], Any], seconds: float = 60.0) -> Any:
+    def call(function: Callable[[], Any], seconds: float = 600.0) -> Any:
         landed: list[Any] = []
         raised: list[BaseException] = []
 

@@ -14,7 +14,7 @@ from statewright.service import Catalog, Service, StartRun
 from statewright.storage.sqlite import SqliteDatabase, SqliteLedger, SqliteSaver
 
 WS = DEFAULT_WORKSPACE
-PATIENCE = 120.0
+PATIENCE = 600.0
 """Seconds after which a test gives up."""
 
 

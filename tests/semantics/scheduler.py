@@ -15,7 +15,7 @@ from typing import Any
 
 from statewright.clock import SystemClock
 
-GUARD = 120.0
+GUARD = 600.0
 """Seconds after which a caller counts as hanging; never reached otherwise."""
 
 

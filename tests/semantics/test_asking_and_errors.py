@@ -313,7 +313,7 @@ def test_a_failing_task_cancels_its_async_siblings(driver: Any, within: Any) -> 
 
     with pytest.raises(ValueError, match="first"):
         within(lambda: driver.invoke(app, {"x": 1}))
-    assert cancelled.wait(60)  # the sync driver does not wait for the private loop
+    assert cancelled.wait(600)  # the sync driver does not wait for the private loop
 
 
 def test_plain_siblings_of_a_failing_task_without_grace_are_left_and_their_late_writes_are_fenced_off(
@@ -323,12 +323,12 @@ def test_plain_siblings_of_a_failing_task_without_grace_are_left_and_their_late_
 
     def slow(state: Any) -> Any:
         started.set()
-        release.wait(60)
+        release.wait(600)
         done.set()
         return {"log": ["late"]}
 
     def bad(state: Any) -> None:
-        started.wait(60)
+        started.wait(600)
         raise ValueError("first")
 
     app = (
@@ -345,7 +345,7 @@ def test_plain_siblings_of_a_failing_task_without_grace_are_left_and_their_late_
     assert not done.is_set()
     before = app.get_state(thread_id="1")
     release.set()
-    assert done.wait(60)
+    assert done.wait(600)
     assert app.get_state(thread_id="1") == before
     assert [task.result for task in before.tasks] == [None, None]
 
@@ -354,7 +354,7 @@ def test_of_several_failures_the_first_to_happen_is_raised(driver: Any) -> None:
     gate = threading.Event()
 
     def late(state: Any) -> None:
-        gate.wait(60)
+        gate.wait(600)
         raise ValueError("late")
 
     def early(state: Any) -> None:
@@ -510,7 +510,7 @@ def test_what_waits_for_its_turn_is_not_started(driver: Any, within: Any) -> Non
         started.append(n)
         if n == 1:
             gate.set()
-        assert gate.wait(60)
+        assert gate.wait(600)
 
     graph = StateGraph(State).add_node("s", lambda s: [Send("w", n) for n in range(50)], destinations=["w"])
     app = graph.add_node("w", work).add_edge(START, "s").compile()

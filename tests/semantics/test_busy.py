@@ -30,7 +30,7 @@ class Gate:
     def plain(self, state: State) -> dict[str, Any]:
         if state["x"] == 1:
             self.begun.set()
-            assert self.open.wait(60)
+            assert self.open.wait(600)
         return {"log": [state["x"]]}
 
     async def coroutine(self, state: State) -> dict[str, Any]:
@@ -65,7 +65,7 @@ def started(driver: Any, app: Any, gate: Any) -> tuple[threading.Thread, list[An
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    assert gate.begun.wait(60)
+    assert gate.begun.wait(600)
     return thread, ended
 
 
@@ -81,7 +81,7 @@ def test_a_second_run_is_refused_and_nothing_is_written(driver: Any, gate: Any) 
     assert list(app.get_state_history(THREAD)) == before
 
     gate.open.set()
-    thread.join(60)
+    thread.join(600)
     assert ended == [{"x": 1, "log": ["in", 1]}]
     assert driver.invoke(app, {"x": 2}, THREAD)["log"] == ["in", 1, "in", 2]
 
@@ -96,7 +96,7 @@ def test_enqueue_waits_its_turn_and_loses_nothing(driver: Any, gate: Any) -> Non
         other.start()
     gate.open.set()
     for one in (thread, *others):
-        one.join(60)
+        one.join(600)
 
     log = app.get_state(THREAD).values["log"]
     assert log[:2] == ["in", 1]
@@ -112,7 +112,7 @@ def test_many_runs_that_wait_for_one_thread_lose_no_update(driver: Any) -> None:
     for run in runs:
         run.start()
     for run in runs:
-        run.join(60)
+        run.join(600)
 
     assert sorted(app.get_state(THREAD).values["log"][1::2]) == list(range(12))
 
@@ -131,7 +131,7 @@ def test_runs_that_are_refused_lose_no_update_without_an_error(driver: Any) -> N
     for one in runs:
         one.start()
     for one in runs:
-        one.join(60)
+        one.join(600)
 
     assert app.get_state(THREAD).values["log"].count(1) == 8 - len(refused)
 
@@ -143,7 +143,7 @@ def test_interrupt_stops_the_run_that_holds_the_thread_and_keeps_what_it_did(dri
         threading.Timer(0.05, gate.open.set).start()  # a plain function that runs alone cannot be stopped
 
     result = driver.invoke(app, {"x": 2}, THREAD, on_busy="interrupt")
-    thread.join(60)
+    thread.join(600)
     gate.open.set()
 
     assert isinstance(ended[0], RunCancelled | dict)
@@ -158,7 +158,7 @@ def test_rollback_undoes_the_run_that_held_the_thread(driver: Any) -> None:
     thread, ended = started(driver, app, gate)
 
     result = driver.invoke(app, {"x": 2}, THREAD, on_busy="rollback")
-    thread.join(60)
+    thread.join(600)
 
     assert isinstance(ended[0], RunCancelled)
     assert result["log"] == ["in", 7, "in", 2]
@@ -214,7 +214,7 @@ def test_a_lapsed_lease_is_taken_over_and_the_former_owner_is_fenced_off(driver:
     clock.advance(timedelta(seconds=61))
     assert driver.invoke(other, {"x": 2}, THREAD)["log"] == ["in", "in", 2]
     gate.open.set()
-    thread.join(60)
+    thread.join(600)
 
     assert isinstance(ended[0], Fenced)
     assert other.get_state(THREAD).values["log"] == ["in", "in", 2]
@@ -257,7 +257,7 @@ def test_a_lease_is_renewed_while_a_node_works(driver: Any, gate: Any) -> None:
     with pytest.raises(ThreadBusy):
         driver.invoke(app, {"x": 2}, THREAD)
     gate.open.set()
-    thread.join(60)
+    thread.join(600)
 
     assert ended == [{"x": 1, "log": ["in", 1]}]
 
@@ -272,7 +272,7 @@ def test_what_a_sibling_writes_after_the_end_of_its_run_is_refused_and_holds_not
     failing = [True]
 
     def late(state: State, runtime: Any) -> None:
-        gate.wait(60)
+        gate.wait(600)
         try:
             runtime.step("late", int)
         except RunCancelled:
@@ -289,7 +289,7 @@ def test_what_a_sibling_writes_after_the_end_of_its_run_is_refused_and_holds_not
         driver.invoke(app, {"x": 1}, THREAD)
     gate.set()
 
-    assert refused.wait(60)
+    assert refused.wait(600)
     assert saver.lease("1") is None
     failing[0] = False
     driver.invoke(app, {"x": 2}, THREAD)

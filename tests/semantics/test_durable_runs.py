@@ -806,7 +806,8 @@ async def test_who_follows_live_sees_what_is_not_kept(place: Places) -> None:
             return [event async for event in service.follow(WS, run.id, live=live)]
 
         following = [asyncio.create_task(followed(live)) for live in (True, False)]
-        await asyncio.sleep(0.05)
+        while service.hub.listeners < 2:
+            await asyncio.sleep(0.005)
         await service.answer(WS, run.id, {wait.id: "yes"})
         live, kept = await asyncio.gather(*following)
         told = [event for event in live if isinstance(event, LiveEvent)]

@@ -113,7 +113,7 @@ def test_4_6_an_entrypoint_asks_for_more_by_parameter(driver: Any) -> None:
 
 
 def test_4_6_tasks_of_plain_functions_run_beside_each_other(driver: Any) -> None:
-    together = threading.Barrier(3, timeout=60)
+    together = threading.Barrier(3, timeout=600)
 
     @task
     def meet(n: int) -> int:
@@ -122,7 +122,7 @@ def test_4_6_tasks_of_plain_functions_run_beside_each_other(driver: Any) -> None
 
     @entrypoint()
     def flow(count: int) -> list[int]:
-        return [future.result(timeout=60) for future in [meet(n) for n in range(count)]]
+        return [future.result(timeout=600) for future in [meet(n) for n in range(count)]]
 
     assert driver.invoke(flow, 3) == [0, 1, 2]
 

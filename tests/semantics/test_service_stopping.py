@@ -87,7 +87,7 @@ class Held:
         asyncio.get_running_loop().call_later(0.05, self.go.set)
 
 
-async def reached(service: Any, run: Any, *status: RunStatus, seconds: float = 3.0) -> Any:
+async def reached(service: Any, run: Any, *status: RunStatus, seconds: float = PATIENCE) -> Any:
     """The run once it stands there, and nobody has it in hand."""
     async with asyncio.timeout(seconds):
         while True:

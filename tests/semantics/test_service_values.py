@@ -71,7 +71,7 @@ def ends(state: State) -> State:
     return {"log": ["end"]}
 
 
-async def settled(service: Any, run: Any, seconds: float = 2.0) -> Any:
+async def settled(service: Any, run: Any, seconds: float = 600.0) -> Any:
     """The run once it has ended or waits, and nobody has it in hand."""
     async with asyncio.timeout(seconds):
         while True:

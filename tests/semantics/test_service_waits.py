@@ -96,7 +96,7 @@ async def answer(service: Any, run: Any, question: str, value: Any = "yes") -> A
 
 
 async def settled(service: Any, run: Any) -> Any:
-    async with asyncio.timeout(1.5):
+    async with asyncio.timeout(600):
         while True:
             found = await service.run(WS, run.id)
             if found.claim is None and (found.status in ENDED or found.status is RunStatus.PAUSED):

@@ -29,7 +29,7 @@ from statewright.storage.sqlite import SqliteSaver
 from statewright.testing import FakeClock
 
 THREAD = {"thread_id": "1"}
-LONG = 60
+LONG = 600
 """Seconds after which a test that hangs fails."""
 
 
@@ -218,6 +218,39 @@ def test_5_5_a_cancellation_ends_the_wait(driver: Any, within: Any) -> None:
         within(lambda: driver.invoke(app, {}, THREAD, control=control, sibling_grace=None), LONG)
     assert not pair.ended.is_set()
     pair.go_on.set()
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2])
+@pytest.mark.parametrize("beside", [False, True])
+def test_5_5_coroutines_beside_a_failure_are_cancelled_at_once_in_subgraphs_too(
+    driver: Any, within: Any, depth: int, beside: bool
+) -> None:
+    under_way, cancelled = threading.Event(), threading.Event()
+
+    async def forever(state: State) -> None:
+        under_way.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+
+    async def bad(state: State) -> None:
+        while not under_way.is_set():
+            await asyncio.sleep(0.001)
+        raise ValueError("no luck")
+
+    nested: Any = forever
+    for _ in range(depth):
+        inner = StateGraph(State).add_node("inner", nested).add_edge(START, "inner")
+        if beside:
+            inner.add_node("quick", lambda state: {"log": ["quick"]}).add_edge(START, "quick")
+        nested = inner.compile()
+    graph = StateGraph(State).add_node("nested", nested).add_node("bad", bad)
+    app = graph.add_edge(START, "nested").add_edge(START, "bad").compile(InMemorySaver(), sibling_grace=None)
+
+    with pytest.raises(ValueError, match="no luck"):
+        within(lambda: driver.invoke(app, {}, THREAD))
+    assert cancelled.wait(LONG)
 
 
 @pytest.mark.parametrize("depth", [1, 2])

@@ -88,7 +88,7 @@ def test_custom_parts_reach_the_reader_while_their_node_still_runs(
 
     def plain(state: Any, writer: Any) -> Any:
         writer("early")
-        return {"log": [read.wait(60)]}
+        return {"log": [read.wait(600)]}
 
     async def coroutine(state: Any, writer: Any) -> Any:
         writer("early")
@@ -323,7 +323,7 @@ def test_an_abandoned_stream_cancels_the_coroutines_that_run(driver: Any, within
     graph = StateGraph(State).add_node("a", forever).add_node("b", forever).add_edge(START, "a").add_edge(START, "b")
 
     assert within(lambda: driver.take(graph.compile(), {"x": 1}, 1, stream_mode="custom")) == ["on"]
-    assert cancelled.wait(60)
+    assert cancelled.wait(600)
 
 
 @pytest.mark.parametrize("beside", [False, True])
@@ -332,7 +332,7 @@ def test_an_abandoned_stream_does_not_wait_for_plain_nodes(driver: Any, within: 
 
     def slow(state: Any, writer: Any) -> Any:
         writer("on")
-        release.wait(60)
+        release.wait(600)
         done.set()
         return {"log": ["late"]}
 
@@ -344,7 +344,7 @@ def test_an_abandoned_stream_does_not_wait_for_plain_nodes(driver: Any, within: 
     within(lambda: driver.take(app, {"x": 1}, 1, stream_mode="custom", thread_id="1"))
     assert not done.is_set()
     release.set()
-    assert done.wait(60)
+    assert done.wait(600)
     assert app.get_state(thread_id="1").values["log"] == []
 
 
@@ -353,7 +353,7 @@ def test_a_stream_that_is_only_forgotten_does_not_hang(within: Any) -> None:
 
     def slow(state: Any, writer: Any) -> None:
         writer("on")
-        release.wait(60)
+        release.wait(600)
 
     app = StateGraph(State).add_node("a", slow).add_node("b", slow).add_edge(START, "a").add_edge(START, "b").compile()
 

@@ -222,7 +222,7 @@ def test_a_blocking_plain_node_does_not_block_the_loop() -> None:
     released = threading.Event()
 
     def blocking(state: Any) -> Any:
-        assert released.wait(60)
+        assert released.wait(600)
         return {"log": ["done"]}
 
     app = StateGraph(State).add_node(blocking).add_edge(START, "blocking").compile()
@@ -257,7 +257,7 @@ def test_several_plain_nodes_run_beside_each_other(driver: Any, within: Any) -> 
     barrier = threading.Barrier(3)
     graph = StateGraph(State)
     for name in "abc":
-        graph.add_node(name, lambda s, name=name: {"log": [f"{name}{barrier.wait(60) * 0}"]}).add_edge(START, name)
+        graph.add_node(name, lambda s, name=name: {"log": [f"{name}{barrier.wait(600) * 0}"]}).add_edge(START, name)
 
     assert within(lambda: driver.invoke(graph.compile(), {"x": 1}))["log"] == ["a0", "b0", "c0"]
 
@@ -268,7 +268,7 @@ def test_a_plain_node_and_a_coroutine_node_run_beside_each_other(driver: Any, wi
 
     def plain(state: Any) -> Any:
         plain_runs.set()
-        assert loop_runs.wait(60)
+        assert loop_runs.wait(600)
         return {"log": ["plain"]}
 
     async def coroutine(state: Any) -> Any:
@@ -298,7 +298,7 @@ def test_writes_are_applied_in_task_order_never_in_order_of_arrival(driver: Any,
 
     def node(number: int) -> Any:
         def run(state: Any) -> Any:
-            assert turns[number + 1].wait(60)
+            assert turns[number + 1].wait(600)
             turns[number].set()
             return {"log": [number]}
 

@@ -16,7 +16,7 @@ from statewright.storage.sqlite import SqliteDatabase, SqliteSaver
 from statewright.testing import FakeClock
 
 THREAD = {"thread_id": "t"}
-GUARD = 20.0
+GUARD = 600.0
 """Seconds after which a test gives up."""
 
 

@@ -69,7 +69,9 @@ class LoopExecutor:
         for task, place in tuple(self._running.items()):
             step = self._step
             task.add_done_callback(partial(_leave, step, place))
-            if not step.nodes[step.tasks[place].node].runs_in_thread:
+            if (
+                step.nodes[step.tasks[place].node].acall is not None
+            ):  # else it runs on a thread, where nothing can stop it
                 task.cancel()
 
     async def cancel(self) -> None:

@@ -111,7 +111,6 @@ class NodeProgram:
         "read",
         "routes",
         "routes_await",
-        "runs_in_thread",
         "successors",
         "sync_lane",
         "takes_state",
@@ -148,8 +147,6 @@ class NodeProgram:
         self.async_lane: Lane = "thread" if self.acall is None else "loop"
         self.beside_lane: Lane = self.sync_lane
         """Where it runs under the sync driver when others run beside it."""
-        self.runs_in_thread = self.acall is None
-        """Whether an event loop hands it to a thread, where nothing can stop it."""
         self.guards: Guards | None = None
         """Its policies; None if it has none."""
         self.successors: tuple[str, ...] = ()

@@ -25,7 +25,7 @@ from statewright.storage.sqlite import SqliteDatabase, SqliteLedger, SqliteSaver
 
 FILE = Path(__file__).with_name("format1_service.db.gz")
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
-PATIENCE = 30.0
+PATIENCE = 600.0
 """Seconds after which a run that does not come to rest is given up."""
 
 

@@ -16,7 +16,7 @@ import pytest
 from tests.provider_server import ProviderServer
 
 COMMAND = [sys.executable, "-m", "statewright"]
-PATIENCE = 60.0
+PATIENCE = 600.0
 """Seconds for what takes a moment."""
 
 
@@ -96,7 +96,7 @@ def statewright() -> Statewright:
 
     def run(*args: object, said: str = "") -> subprocess.CompletedProcess[str]:
         command = [*COMMAND, *map(str, args)]
-        return subprocess.run(command, input=said, capture_output=True, text=True, timeout=60, check=False)
+        return subprocess.run(command, input=said, capture_output=True, text=True, timeout=600, check=False)
 
     return run
 

@@ -139,7 +139,7 @@ def test_answers_that_take_too_long(ask: Asking, by: str) -> None:
 def test_streams_that_take_too_long(streaming: Asking) -> None:
     error = failed(streaming, Answer("one two three", calls=[], reasoning="hm", pause=0.2), timeout=0.3)
     assert "0.3 seconds" in str(error)
-    assert all(request.left.wait(60) for request in streaming.server.requests)
+    assert all(request.left.wait(600) for request in streaming.server.requests)
 
 
 @pytest.mark.parametrize("reply", [Answer("late", delay=60), Answer("late " * 300, reasoning="hm", pause=0.3)])

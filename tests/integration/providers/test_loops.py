@@ -121,7 +121,7 @@ def test_a_reader_that_leaves_a_stream_leaves_nothing_behind(streaming: Asking) 
     kept: list[AsyncIterator[ModelEvent]] = []
     streaming.server.script([Answer("word " * 300, reasoning="hm", pause=0.2)])
     assert asyncio.run(leaving()) == []
-    assert streaming.server.requests[0].left.wait(60)
+    assert streaming.server.requests[0].left.wait(600)
     assert closed(streaming.server)
 
 
@@ -141,6 +141,6 @@ def test_a_program_ends_in_silence(streaming: Asking) -> None:
     """
     streaming.server.script(["one", "two"])
     command = [sys.executable, "-Xdev", "-Wignore::DeprecationWarning", "-c", code]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     complaints = [line for line in done.stderr.splitlines() if "took" not in line]  # -Xdev tells of slow imports
     assert (done.stdout, complaints, done.returncode) == ("one\ntwo\n", [], 0)

@@ -143,7 +143,7 @@ def test_connections_go_with_the_workflow(flow: Compile, program: str) -> None:
     assert is_alive(process)
     del app
     gc.collect()
-    assert eventually(lambda: not is_alive(process), seconds=60)
+    assert eventually(lambda: not is_alive(process))
 
 
 # -- what may be named

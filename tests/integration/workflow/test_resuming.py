@@ -67,7 +67,7 @@ def test_tool_calls_that_have_answered_are_not_made_again(tmp_path: Path) -> Non
     (tmp_path / "flow.yaml").write_text(FLOW, encoding="utf-8")
     (tmp_path / "child.py").write_text(CHILD, encoding="utf-8")
     with child(tmp_path, "begin") as first:
-        until = time.monotonic() + 60
+        until = time.monotonic() + 600
         while "begin 5" not in noted(tmp_path) and time.monotonic() < until:
             time.sleep(0.02)
         first.send_signal(signal.SIGKILL)
@@ -77,7 +77,7 @@ def test_tool_calls_that_have_answered_are_not_made_again(tmp_path: Path) -> Non
 
     time.sleep(0.4)  # until the lease of the one that was killed has lapsed
     with child(tmp_path, "resume") as second:
-        out, err = second.communicate(timeout=60)
+        out, err = second.communicate(timeout=600)
     assert out.strip() == "got 0 1 2 3 4 5", err
     after = noted(tmp_path)[len(before) :]
     assert sorted(line for line in after if line.startswith("begin")) == ["begin 3", "begin 4", "begin 5"]

@@ -258,7 +258,7 @@ def test_a_tool_that_hangs_is_given_up_and_the_others_are_not(colour: str, run: 
     @tool(timeout=0.05)
     def plain() -> None:
         """Hang."""
-        over.wait(60)
+        over.wait(600)
 
     @tool(timeout=0.05)
     async def coroutine() -> None:

@@ -189,7 +189,7 @@ def test_a_tool_that_takes_too_long_is_given_up() -> None:
     @tool(timeout=0.05)
     def plain() -> None:
         """Wait."""
-        over.wait(60)
+        over.wait(600)
 
     @tool(timeout=0.05)
     async def coroutine() -> None:

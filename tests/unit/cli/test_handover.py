@@ -37,7 +37,7 @@ def test_a_child_says_that_it_is_ready_and_waits_for_its_turn(
         assert line.recv(1) == b"r"
         assert not turn.done()
         line.sendall(word)
-        assert turn.result(60) is is_first
+        assert turn.result(600) is is_first
 
 
 def test_a_child_whose_parent_is_gone_ends(listening: socket.socket) -> None:

@@ -13,7 +13,7 @@ from statewright.service import Catalog, Service
 from statewright.service.request import StartRun
 from statewright.testing import FakeClock
 
-PATIENCE = 60.0
+PATIENCE = 600.0
 """Seconds after which a test gives up."""
 
 

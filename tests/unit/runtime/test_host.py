@@ -97,14 +97,14 @@ def test_what_one_task_has_recorded_does_not_go_with_the_work_of_another(tmp_pat
     def asks(runtime: Runtime[Any]) -> dict[str, int]:
         runtime.record("model_called", {"model": "m"})
         recorded.set()
-        assert stepped.wait(60)
+        assert stepped.wait(600)
         seen.append(kinds())
         runtime.step("ask", int)
         seen.append(kinds())
         return {"x": 1}
 
     def steps(runtime: Runtime[Any]) -> None:
-        assert recorded.wait(60)
+        assert recorded.wait(600)
         runtime.step("use", lambda: runtime.record("tool_called", {"tool": "t"}))
         stepped.set()
 

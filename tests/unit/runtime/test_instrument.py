@@ -95,7 +95,7 @@ def test_an_instrument_is_called_on_the_thread_where_it_happened() -> None:
     together = threading.Barrier(2)
 
     def node(state: Any) -> None:
-        together.wait(60)
+        together.wait(600)
         threads["node"].add(threading.current_thread())
 
     class Hearing(Instrument):

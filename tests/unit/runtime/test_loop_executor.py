@@ -36,7 +36,7 @@ class Running:
         self.executor.start(self.step, range(len(self.step.tasks)), limit)
 
     async def end(self) -> list[Any]:
-        await asyncio.wait_for(self._closed, 60)
+        await asyncio.wait_for(self._closed, 600)
         await asyncio.sleep(0)
         return [one.writes if isinstance(one, TaskResult) else one for one in self.step.outcomes]
 

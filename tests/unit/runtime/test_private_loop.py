@@ -15,7 +15,7 @@ from statewright.runtime.private_loop import borrow_loop, give_back, run_here, r
 
 
 def on(loop: asyncio.AbstractEventLoop, coroutine: Any) -> Any:
-    return asyncio.run_coroutine_threadsafe(coroutine, loop).result(60)
+    return asyncio.run_coroutine_threadsafe(coroutine, loop).result(600)
 
 
 async def where() -> tuple[asyncio.AbstractEventLoop, threading.Thread]:
@@ -131,7 +131,7 @@ def test_two_threads_do_not_share_a_loop() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(600)
     assert len(set(map(id, loops))) == 2
 
 

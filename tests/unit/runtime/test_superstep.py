@@ -81,7 +81,7 @@ def test_tasks_land_from_many_threads_at_once(three: Closing) -> None:
     together = threading.Barrier(3)
 
     def land(place: int) -> None:
-        together.wait(60)
+        together.wait(600)
         three.step.land(place, three.results[place])
 
     threads = [threading.Thread(target=land, args=(place,)) for place in range(3)]

@@ -158,7 +158,7 @@ def test_room_is_waited_for_until_the_reader_takes() -> None:
             await asyncio.sleep(0)
         before = waiting.done()
         buffer.take()
-        await asyncio.wait_for(waiting, 60)
+        await asyncio.wait_for(waiting, 600)
         return before, waiting.done()
 
     assert asyncio.run(main()) == (False, True)
@@ -166,7 +166,7 @@ def test_room_is_waited_for_until_the_reader_takes() -> None:
 
 def test_there_is_room_where_nothing_waits() -> None:
     async def main() -> None:
-        await asyncio.wait_for(StreamBuffer(live=False).room(), 60)
+        await asyncio.wait_for(StreamBuffer(live=False).room(), 600)
 
     asyncio.run(main())
 
@@ -175,7 +175,7 @@ def test_parts_that_are_added_from_many_threads_all_arrive() -> None:
     buffer, together = StreamBuffer(live=True), threading.Barrier(4)
 
     def add(number: int) -> None:
-        together.wait(60)
+        together.wait(600)
         for part in range(500):
             buffer.add((number, part))
 

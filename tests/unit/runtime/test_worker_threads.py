@@ -144,7 +144,7 @@ from statewright.runtime.worker_threads import workers
 def works():
     done = threading.Event()
     workers.submit(done.set)
-    return done.wait(60)
+    return done.wait(600)
 
 assert works()
 child = os.fork()

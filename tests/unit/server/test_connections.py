@@ -19,9 +19,9 @@ from statewright.server.serve import server_of
 from statewright.server.settings import ServerSettings
 from statewright.service import Service
 
-GUARD = 120
+GUARD = 600
 """Seconds after which a test gives up."""
-HEAD = b"POST /echo HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 10\r\n\r\n"
+HEAD = b"POST /echo HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: 10\r\n\r\n"
 
 
 def echo() -> FastAPI:
@@ -126,7 +126,7 @@ def test_an_idle_connection_is_kept_as_long_as_is_said() -> None:
 
 def test_a_client_that_takes_nothing_is_cut_off() -> None:
     async def run() -> None:
-        async with listening(write_timeout=0.2) as (port, server):
+        async with listening(write_timeout=0.2, keep_alive=2 * GUARD) as (port, server):
             with socket.create_connection(("127.0.0.1", port)) as client:
                 client.setblocking(False)
                 await asyncio.get_running_loop().sock_sendall(client, HEAD + b'{"a":"bc"}')

@@ -113,7 +113,7 @@ async def waiting(api: Api, graph: str) -> Case:
     """A new run that waits for its approval, or whose child does."""
     body: dict[str, Any] = {"definitionId": await api.define(STEPS)} if graph == "steps" else {"graph": graph}
     run = await api.post("/workflow-runs?wait=20", body, 201)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(600):
         while True:  # that of a child comes a little later
             waits = [one for one in await api.get("/interrupts?pageSize=100") if one["kind"] == "question"]
             mine = [one for one in waits if one["workflowRunId"] == run["id"] or run["graph"] == "parent"]

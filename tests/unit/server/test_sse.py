@@ -63,7 +63,7 @@ def offer(**settings: Any) -> Offer:
 
 
 async def read(stream: EventStream, reader: Reader) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(600):
         await stream({"type": "http"}, reader.receive, reader.send)  # pyright: ignore[reportArgumentType]
 
 
@@ -129,8 +129,8 @@ def test_a_slow_reader_holds_its_source_back():
         await asyncio.sleep(0.1)
         assert taken < 100
         reader.ready.set()
-        await asyncio.sleep(0.05)
-        assert taken > 100
+        while taken <= 100:
+            await asyncio.sleep(0.005)
         reader.left.set()
         await stream
 
@@ -141,10 +141,10 @@ def test_a_quiet_stream_says_that_it_is_alive():
     async def run() -> None:
         reader = Reader()
         stream = asyncio.ensure_future(read(EventStream(never(), Caller(offer(heartbeat=0.01), "default")), reader))
-        await asyncio.sleep(0.2)
+        while len(reader.pieces) < 3:
+            await asyncio.sleep(0.005)
         reader.left.set()
         await stream
-        assert len(reader.pieces) >= 3
         assert all(piece.startswith(b":") and piece.endswith(b"\n\n") for piece in reader.pieces)
 
     asyncio.run(run())
@@ -169,7 +169,8 @@ def test_a_reader_that_leaves_closes_the_source():
         reader = Reader()
         served = offer()
         stream = asyncio.ensure_future(read(EventStream(watched(), Caller(served, "default")), reader))
-        await asyncio.sleep(0.01)
+        while not reader.pieces:
+            await asyncio.sleep(0.005)
         reader.left.set()
         await stream
         assert closed.is_set()
@@ -233,7 +234,7 @@ def test_a_run_that_has_ended_is_told_from_the_first_event_or_from_one_on():
                 (len(numbers), {"headers": {"last-event-id": "999999"}}),
                 (4, {"headers": {"last-event-id": "4"}, "params": {"lastEventId": "2"}}),
             ):
-                async with asyncio.timeout(5):
+                async with asyncio.timeout(600):
                     assert ids((await api.call("GET", path, **options)).text) == numbers[after:]
             for wrong in ("x", "1.5", "-2", "1" * 40):
                 error = await api.get(path, 400, headers={"last-event-id": wrong})
@@ -251,7 +252,7 @@ def test_a_stream_goes_on_until_the_run_ends():
             await asyncio.sleep(0.05)
             assert not reading.done()
             await api.post(f"{path}/resume", {"signalType": "payment_confirmed", "payload": {}})
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(600):
                 told = (await reading).text
             logged = [one["seq"] for one in await api.get(f"{path}/events?pageSize=100")]
             assert ids(told) == logged
@@ -266,10 +267,11 @@ def test_live_pieces_come_to_those_who_ask():
             path = f"/workflow-runs/{started['id']}"
             quiet = asyncio.ensure_future(api.call("GET", f"{path}/stream"))
             live = asyncio.ensure_future(api.call("GET", f"{path}/stream?live=true"))
-            await asyncio.sleep(0.05)
+            while api.service.hub.listeners < 2:
+                await asyncio.sleep(0.005)
             api.service.hub.publish([LiveEvent(started["id"], "message", {"text": "hel"}, "draft")])
             await api.post(f"{path}/cancel")
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(600):
                 assert "event: message" in (await live).text
                 assert "event: message" not in (await quiet).text
             assert ids(live.result().text) == ids(quiet.result().text)

@@ -53,11 +53,11 @@ def test_streams_end_when_another_process_has_revoked_their_key() -> None:
             await streams.check_keys()
             assert [one.is_set() for one in ended] == [False] * 3
             await revoke_key(ledger, "a", keys[0].id, NOW)
-            await asyncio.wait_for(ended[0].wait(), 20)
+            await asyncio.wait_for(ended[0].wait(), 600)
             now = NOW + timedelta(hours=2)
-            await asyncio.wait_for(ended[2].wait(), 20)
+            await asyncio.wait_for(ended[2].wait(), 600)
             assert not ended[1].is_set()
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(600):
             while len(asyncio.all_tasks()) > 1:  # nobody reads any more: nothing is checked
                 await asyncio.sleep(0)
 
@@ -73,7 +73,7 @@ def test_a_stream_ends_in_the_instant_in_which_its_key_is_revoked_here() -> None
             path = f"/workflow-runs/{started['id']}/stream"
             reading = asyncio.create_task(reader.call("GET", path))
             streams = owner.app.state.offer.streams
-            async with asyncio.timeout(120):
+            async with asyncio.timeout(600):
                 while True:
                     try:
                         streams.check_room("x")

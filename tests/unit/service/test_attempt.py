@@ -403,7 +403,7 @@ async def test_a_run_that_only_backs_off_is_released_at_once(
     while "STEP_RETRY_SCHEDULED" not in await place.events():
         await asyncio.sleep(0.001)
     attempt.release()
-    await asyncio.wait_for(advancing, 5)
+    await asyncio.wait_for(advancing, 600)
     run = await place.found()
     assert (run.status, run.claim, run.due_at) == (RunStatus.RUNNING, None, place.clock.now())
     [step] = await answered(place.ledger.find(StepRun, where(run_id=run.id)))

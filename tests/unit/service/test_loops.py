@@ -22,7 +22,7 @@ async def where_am_i() -> str:
 def test_work_is_done_on_the_thread_and_answered(thread: LoopThread) -> None:
     thread.start()
     try:
-        assert thread.submit(where_am_i()).result(5) == "a-loop"
+        assert thread.submit(where_am_i()).result(600) == "a-loop"
         assert threading.current_thread().name != "a-loop"
     finally:
         thread.stop()
@@ -35,8 +35,8 @@ def test_an_error_is_that_of_the_work(thread: LoopThread) -> None:
     thread.start()
     try:
         with pytest.raises(ValueError, match="no luck"):
-            thread.submit(breaks()).result(5)
-        assert thread.submit(where_am_i()).result(5) == "a-loop"
+            thread.submit(breaks()).result(600)
+        assert thread.submit(where_am_i()).result(600) == "a-loop"
     finally:
         thread.stop()
 
@@ -49,7 +49,7 @@ def test_work_goes_on_side_by_side(thread: LoopThread) -> None:
     thread.start()
     try:
         barrier = asyncio.Barrier(3)
-        assert {one.result(5) for one in [thread.submit(meets(barrier)) for _ in range(3)]} == {0, 1, 2}
+        assert {one.result(600) for one in [thread.submit(meets(barrier)) for _ in range(3)]} == {0, 1, 2}
     finally:
         thread.stop()
 
@@ -67,7 +67,7 @@ def test_what_runs_is_cancelled_at_the_end_and_the_thread_has_gone(thread: LoopT
 
     thread.start()
     work = thread.submit(waits())
-    assert begun.wait(5)
+    assert begun.wait(600)
     thread.stop()
     assert (seen, work.cancelled()) == (["a-loop"], True)
     assert "a-loop" not in [one.name for one in threading.enumerate()]
@@ -77,6 +77,6 @@ def test_it_can_be_stopped_at_any_time_and_started_again(thread: LoopThread) -> 
     thread.stop()
     for _ in range(2):
         thread.start()
-        assert thread.submit(where_am_i()).result(5) == "a-loop"
+        assert thread.submit(where_am_i()).result(600) == "a-loop"
         thread.stop()
         thread.stop()

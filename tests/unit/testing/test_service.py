@@ -291,7 +291,7 @@ def test_a_stream_of_the_client_is_live() -> None:
         follower.start()
         service.advance(60)
         service.signal(run, "paid")
-        follower.join(60)
+        follower.join(600)
         assert seen[-1] == "WORKFLOW_COMPLETED"
 
 

@@ -29,8 +29,6 @@ from statewright.service.webhooks.deliver import (
 from statewright.service.webhooks.post import HttpPost, Post
 from statewright.service.webhooks.settings import DEFAULT_SETTINGS, WebhookSettings
 
-_PATIENCE: Final = 1.0
-"""Seconds for which a sweep waits for lanes, and after which it wants to look at them again."""
 _PENDING: Final = Condition("status", "=", "pending")
 _BY_TIME: Final = Order("due_at")
 
@@ -46,14 +44,19 @@ class Deliverer:
         *,
         post: Post | None = None,
         tried: Callable[[str], object] = lambda _: None,
+        patience: float = 1.0,
     ) -> None:
-        """`tried` is told how each try has ended: `delivered` or `failed`."""
+        """`tried` is called with how each try has ended: `delivered` or `failed`.
+
+        `patience`: seconds for which a sweep waits for lanes, and after which it wants to look at them again.
+        """
         self._ledger = ledger
         self._clock = clock
         self._settings = settings
         self._http = HttpPost(settings)
         self._post: Post = post or self._http
         self._tried = tried
+        self._patience = patience
         self._lanes: dict[str, asyncio.Task[None]] = {}
         self._places = asyncio.Semaphore(settings.at_once)
         self._closing = False
@@ -67,16 +70,16 @@ class Deliverer:
         for (webhook_id,), _, _ in await answered(self._ledger.groups(Delivery, ["webhook_id"], where=due)):
             if webhook_id not in self._lanes:
                 self._lanes[webhook_id] = asyncio.create_task(self._lane(webhook_id), name=f"webhook {webhook_id}")
-        await self._settle(_PATIENCE)
+        await self._settle(self._patience)
         if self._lanes:
-            return self._clock.now() + timedelta(seconds=_PATIENCE)
+            return self._clock.now() + timedelta(seconds=self._patience)
         return await self._next_due()
 
     async def close(self) -> None:
         """Let what is on its way arrive, and take nothing more. What is cut off is sent again by others."""
         self._closing = True
         try:
-            await self._settle(self._settings.timeout + _PATIENCE)
+            await self._settle(self._settings.timeout + self._patience)
         finally:
             for lane in self._lanes.values():
                 lane.cancel()

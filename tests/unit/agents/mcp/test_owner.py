@@ -16,22 +16,22 @@ async def key_of(host: Host, key: object, *args: object) -> tuple[object, tuple[
 
 def test_an_owner_is_known_to_the_host_by_its_key() -> None:
     owner, other = Owner(), Owner()
-    key, args = owner.submit(key_of, 1, 2).result(60)
+    key, args = owner.submit(key_of, 1, 2).result(600)
     assert args == (1, 2)
-    assert owner.submit(key_of).result(60)[0] is key
-    assert other.submit(key_of).result(60)[0] is not key
+    assert owner.submit(key_of).result(600)[0] is key
+    assert other.submit(key_of).result(600)[0] is not key
 
 
 def test_a_closed_owner_asks_nothing_more() -> None:
     owner = Owner()
-    owner.close().result(60)
+    owner.close().result(600)
     with pytest.raises(ToolError, match="are closed"):
         owner.submit(key_of)
 
 
 def test_the_host_does_not_keep_an_owner() -> None:
     owner = Owner()
-    owner.submit(key_of).result(60)
+    owner.submit(key_of).result(600)
     gone = weakref.ref(owner)
     del owner
     gc.collect()

@@ -82,7 +82,7 @@ class Meeting:
         self._barrier = asyncio.Barrier(parties)
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
-        await asyncio.wait_for(self._barrier.wait(), 60)
+        await asyncio.wait_for(self._barrier.wait(), 600)
         return ModelResponse(Message(f"did {request.messages[-1].text[-1]}", "assistant"))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 
-from statewright import START, Command, InMemorySaver, StateGraph, add_messages
+from statewright import START, Command, InMemorySaver, Instrument, StateGraph, add_messages
 from statewright.agents import Agent, AgentState, create_agent, tool
 from statewright.agents.prebuilt.handoff import create_handoff_tool
 from statewright.agents.prebuilt.supervisor import create_supervisor
@@ -102,7 +103,7 @@ class Meeting:
         self._barrier = asyncio.Barrier(parties)
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
-        await asyncio.wait_for(self._barrier.wait(), 60)
+        await asyncio.wait_for(self._barrier.wait(), 600)
         return ModelResponse(Message(f"about {request.messages[-1].text}", "assistant"))
 
 
@@ -282,12 +283,20 @@ def test_a_question_of_a_workers_tool_is_answered_in_place(saver: Checkpointer) 
 
 
 def test_a_worker_that_failed_is_tried_again_alone(saver: Checkpointer) -> None:
+    steady_has_ended = threading.Event()
+
+    class Notices(Instrument):
+        def on_task_finished(self, event: Any) -> None:
+            if event.node == "b":
+                steady_has_ended.set()
+
     class Flaky:
         calls = 0
 
         async def complete(self, request: ModelRequest) -> ModelResponse:
             self.calls += 1
-            await asyncio.sleep(0.2)  # the other one has ended and is saved by then
+            while not steady_has_ended.is_set():
+                await asyncio.sleep(0.005)
             if self.calls == 1:
                 raise ValueError("no luck")
             return ModelResponse(Message("now", "assistant"))
@@ -295,7 +304,7 @@ def test_a_worker_that_failed_is_tried_again_alone(saver: Checkpointer) -> None:
     flaky, steady = Flaky(), ScriptedModel(["ok"])
     supervisor = ScriptedModel([[hand(1, "a"), hand(2, "b")], "done"])
     agents = [create_agent(flaky, name="a"), create_agent(steady, name="b")]
-    app = create_supervisor(agents, model=supervisor, checkpointer=saver)
+    app = create_supervisor(agents, model=supervisor, checkpointer=saver, instruments=[Notices()])
 
     with pytest.raises(ValueError, match="no luck"):
         app.invoke(HI, thread_id="1")

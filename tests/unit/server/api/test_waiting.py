@@ -10,7 +10,7 @@ from tests.unit.server.serving import PAYMENT, REVIEW, Api, serving
 
 
 async def rested(api: Api, run_id: str) -> dict[str, Any]:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(600):
         while (run := await api.get(f"/workflow-runs/{run_id}"))["status"] in ("pending", "running", "waiting"):
             await asyncio.sleep(0.01)
         return run

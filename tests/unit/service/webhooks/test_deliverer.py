@@ -31,6 +31,8 @@ from statewright.testing import FakeClock
 DOWN = Answer(503, "The receiver answered 503.")
 SETTINGS = WebhookSettings(disable_after=3)
 PAUSES = (60, 300, 1800, 7200, 21600)
+PATIENCE = 600.0
+"""A sweep ends when everything is sent, however slow the machine."""
 
 
 @dataclass
@@ -40,7 +42,8 @@ class Receiver:
     answers: list[Answer] = field(default_factory=lambda: [Answer(200)])
     received: list[str] = field(default_factory=list)
     """The ids of the deliveries, in the order in which they came."""
-    seconds: float = 0.0
+    gate: asyncio.Event | None = None
+    """Nobody is answered before it is open."""
     at_once: int = 0
     most_at_once: int = 0
 
@@ -48,7 +51,9 @@ class Receiver:
         self.received.append(headers["statewright-delivery"])
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
-        await asyncio.sleep(self.seconds)
+        await asyncio.sleep(0)  # others may come in between
+        if self.gate is not None:
+            await self.gate.wait()
         self.at_once -= 1
         return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 
@@ -57,11 +62,16 @@ class House:
     """A ledger with a run and webhooks, and a deliverer."""
 
     def __init__(
-        self, receiver: Receiver, settings: WebhookSettings = SETTINGS, ledger: InMemoryLedger | None = None
+        self,
+        receiver: Receiver,
+        settings: WebhookSettings = SETTINGS,
+        *,
+        ledger: InMemoryLedger | None = None,
+        patience: float = PATIENCE,
     ) -> None:
         self.ledger = ledger or InMemoryLedger()
         self.clock = FakeClock()
-        self.deliverer = Deliverer(self.ledger, self.clock, settings, post=receiver)
+        self.deliverer = Deliverer(self.ledger, self.clock, settings, post=receiver, patience=patience)
         now = self.clock.now()
         run = Run(id="run_1", workspace_id="a", graph="g", thread_id="t", created_at=now, updated_at=now)
         self.ledger.write([Insert(run), Insert(self.webhook("whk_1"))])
@@ -192,7 +202,7 @@ def test_a_webhook_that_was_removed_gets_nothing() -> None:
 
 
 def test_many_messages_go_side_by_side_within_bounds() -> None:
-    receiver = Receiver(seconds=0.005)
+    receiver = Receiver()
     house = House(receiver, WebhookSettings(at_once=5, at_once_per_webhook=3))
     house.announce(12)
     house.sweep()
@@ -222,15 +232,15 @@ class SlowForOne(Receiver):
 def test_a_slow_receiver_delays_nobody_else() -> None:
     async def run() -> None:
         receiver = SlowForOne()
-        house = House(receiver)
+        house = House(receiver, patience=0.01)
         house.announce()
         again = await house.deliverer.sweep(house.clock.now())
-        assert again == house.clock.now() + timedelta(seconds=1)  # it looks again, though nothing else is due
+        assert again == house.clock.now() + timedelta(seconds=0.01)  # it looks again, though nothing else is due
         house.ledger.write([Insert(house.webhook("whk_2"))])
         house.ledger.write([Update(Webhook, "whk_1", {"active": False})])
         house.announce(3)
-        await house.deliverer.sweep(house.clock.now())
-        assert Counter(one.status for one in house.deliveries()) == {"pending": 1, "delivered": 3}
+        while Counter(one.status for one in house.deliveries()) != {"pending": 1, "delivered": 3}:
+            await house.deliverer.sweep(house.clock.now())
         receiver.open.set()
         await house.deliverer.close()
         assert Counter(one.status for one in house.deliveries()) == {"delivered": 4}
@@ -240,26 +250,33 @@ def test_a_slow_receiver_delays_nobody_else() -> None:
 
 def test_a_sweep_leaves_alone_what_an_earlier_one_is_still_sending() -> None:
     async def run() -> None:
-        receiver = Receiver(seconds=1.2)
-        house = House(receiver, WebhookSettings(at_once_per_webhook=2))
+        receiver = Receiver(gate=(gate := asyncio.Event()))
+        house = House(receiver, WebhookSettings(at_once_per_webhook=2), patience=0.01)
         house.announce(4)
+        while receiver.at_once < 2:
+            await house.deliverer.sweep(house.clock.now())
         await house.deliverer.sweep(house.clock.now())
-        await house.deliverer.sweep(house.clock.now())
-        await house.deliverer.close()
-        assert receiver.most_at_once == 2
+        gate.set()
+        while await house.deliverer.sweep(house.clock.now()) is not None:
+            pass
+        assert (len(receiver.received), receiver.most_at_once) == (4, 2)
 
     asyncio.run(run())
 
 
 def test_who_closes_lets_what_is_on_its_way_arrive_and_takes_nothing_more() -> None:
     async def run() -> None:
-        receiver = Receiver(seconds=0.05)
+        receiver = Receiver(gate=(gate := asyncio.Event()))
         house = House(receiver, WebhookSettings(at_once_per_webhook=2))
         house.announce(10)
         sweep = asyncio.create_task(house.deliverer.sweep(house.clock.now()))
-        await asyncio.sleep(0.02)
+        while receiver.at_once < 2:
+            await asyncio.sleep(0)
         sweep.cancel()
-        await house.deliverer.close()
+        closing = asyncio.create_task(house.deliverer.close())
+        await asyncio.sleep(0)
+        gate.set()
+        await closing
         assert len(receiver.received) == 2
         assert Counter(one.status for one in house.deliveries()) == {"delivered": 2, "pending": 8}
         assert [one.claim for one in house.deliveries()] == [None] * 10
@@ -271,9 +288,9 @@ def test_who_closes_lets_what_is_on_its_way_arrive_and_takes_nothing_more() -> N
 
 def test_two_processes_send_each_message_once() -> None:
     async def run() -> None:
-        receiver = Receiver(seconds=0.002)
+        receiver = Receiver()
         house = House(receiver)
-        others = [Deliverer(house.ledger, house.clock, SETTINGS, post=receiver) for _ in range(4)]
+        others = [Deliverer(house.ledger, house.clock, SETTINGS, post=receiver, patience=PATIENCE) for _ in range(4)]
         house.announce(100)
         await asyncio.gather(*(one.sweep(house.clock.now()) for one in [house.deliverer, *others]))
         assert len(receiver.received) == len(set(receiver.received)) == 100
@@ -317,11 +334,12 @@ def test_what_was_sent_too_slowly_is_kept_by_whoever_has_it_now() -> None:
 
     async def run() -> None:
         receiver = SlowForOne()
-        house = House(receiver)
+        house = House(receiver, patience=0.01)
         house.announce()
-        await house.deliverer.sweep(house.clock.now())
+        while not receiver.received:
+            await house.deliverer.sweep(house.clock.now())
         house.clock.advance(61)
-        other = Deliverer(house.ledger, house.clock, SETTINGS, post=Receiver([DOWN]))
+        other = Deliverer(house.ledger, house.clock, SETTINGS, post=Receiver([DOWN]), patience=PATIENCE)
         await other.sweep(house.clock.now())
         receiver.open.set()
         await house.deliverer.close()

@@ -338,7 +338,7 @@ def test_several_processes_may_write_one_file(database: SqliteDatabase) -> None:
     command = [sys.executable, "-c", WRITER, str(database.path)]
     writers = [subprocess.Popen([*command, name], stderr=subprocess.PIPE, text=True) for name in ("a", "b")]
     own = [database.write(keeping(f"own{n}")) for n in range(25)]
-    assert [writer.communicate(timeout=60)[1] for writer in writers] == ["", ""]
+    assert [writer.communicate(timeout=600)[1] for writer in writers] == ["", ""]
     with database.read() as connection:
         rows = connection.execute("SELECT node, input FROM cache ORDER BY value").fetchall()
     names = [f"{n:02}" for n in range(25)]

@@ -132,10 +132,10 @@ def test_those_who_share_a_transaction_do_not_share_its_fate(database: SqliteDat
 
     def hold(_: sqlite3.Connection) -> None:
         holding.set()
-        held.wait(60)
+        held.wait(600)
 
     first = database.hand_over(hold)
-    assert holding.wait(60)
+    assert holding.wait(600)
     good = [
         database.hand_over(ledger.job([Insert(label(str(n))), Advance("r1", NOW, {}, [NewEvent("A", {})])]))
         for n in range(5)
@@ -144,9 +144,9 @@ def test_those_who_share_a_transaction_do_not_share_its_fate(database: SqliteDat
     more = [database.hand_over(ledger.job([Insert(label(str(n)))])) for n in range(5, 9)]
     held.set()
     with pytest.raises(RecordConflict):
-        bad.result(60)
+        bad.result(600)
     for one in (first, *good, *more):
-        one.result(60)
+        one.result(600)
     found: Any = ledger.find(RunLabel)
     assert [one.id for one in found] == [str(n) for n in range(9)]
     events: Any = ledger.events("r1")

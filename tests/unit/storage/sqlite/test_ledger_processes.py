@@ -22,7 +22,7 @@ from statewright.testing.ledger_conformance import label, run
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 PROCESSES = 3
 WRITES = 40
-PATIENCE = 60.0
+PATIENCE = 600.0
 """Seconds after which a process hangs."""
 SPAWN = multiprocessing.get_context("spawn")
 

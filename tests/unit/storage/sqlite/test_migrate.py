@@ -117,7 +117,7 @@ def test_a_new_file_waits_for_who_writes_to_it(path: Path) -> None:
 
 
 def _open(path: Path, together: Any, answers: Any) -> None:
-    together.wait(60)
+    together.wait(600)
     try:
         SqliteDatabase(path).close()
     except BaseException as error:
@@ -136,7 +136,7 @@ def test_several_processes_may_make_one_file_at_once(tmp_path: Path) -> None:
             maker.start()
         assert [answers.get() for _ in makers] == ["opened"] * 8
         for maker in makers:
-            maker.join(60)
+            maker.join(600)
 
 
 # -- keys
@@ -556,5 +556,5 @@ def test_several_processes_may_carry_one_file_over_at_once(old: Path) -> None:
         carrier.start()
     assert [answers.get() for _ in carriers] == ["opened"] * 4
     for carrier in carriers:
-        carrier.join(60)
+        carrier.join(600)
     assert values(old) == [{"n": 1}]

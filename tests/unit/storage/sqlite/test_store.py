@@ -490,6 +490,6 @@ def test_several_processes_may_share_a_store(store: SqliteStore) -> None:
     for n in range(20):
         store.put(NAMES, str(n), {"n": n})
         time.sleep(0.001)
-    assert other.communicate(timeout=60)[1] == ""
+    assert other.communicate(timeout=600)[1] == ""
     for namespace in (NAMES, ("other",)):
         assert [item.value["n"] for item in store.search(namespace, limit=99)] == list(range(19, -1, -1))

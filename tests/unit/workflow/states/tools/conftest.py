@@ -44,7 +44,7 @@ class _Handler(BaseHTTPRequestHandler):
         headers = {name.lower(): value for name, value in self.headers.items()}
         self.server.asked.append({"method": self.command, "path": self.path, "headers": headers, "body": body})
         if self.path == "/slow":
-            self.server.stop.wait(60)
+            self.server.stop.wait(600)
             return
         if self.path == "/drip":
             self._drip()
