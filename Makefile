@@ -2,6 +2,8 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 PYTHON := .venv/bin/python
+# Some machines forbid Python to keep what it has compiled; tests start hundreds of processes, each of which would wait.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help setup demo test test-full check bench chaos fuzz lock
 

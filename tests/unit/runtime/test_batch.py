@@ -13,7 +13,7 @@ from statewright import START, InMemorySaver, StateGraph
 from statewright.errors import InvalidConfig, InvalidUpdateError, NodeFailed
 from statewright.runtime.batch import config_at, run_beside, run_beside_async
 
-LONG = 60.0
+LONG = 600.0
 WHO: contextvars.ContextVar[str] = contextvars.ContextVar("who", default="nobody")
 
 

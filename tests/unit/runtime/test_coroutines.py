@@ -17,7 +17,7 @@ from statewright.runtime.effects import RunTasks
 from statewright.runtime.private_loop import borrow_loop, give_back
 from statewright.runtime.superstep import Superstep
 
-LONG = 60.0
+LONG = 600.0
 WHO: contextvars.ContextVar[str] = contextvars.ContextVar("who", default="nobody")
 
 

@@ -15,7 +15,7 @@ from statewright.errors import RunCancelled
 from statewright.runtime.drive_async import BUFFERED_PARTS
 from statewright.runtime.scope import current_scope
 
-LONG = 60.0
+LONG = 600.0
 SCHEMA = {"log": append, "x": int}
 WHO: contextvars.ContextVar[str] = contextvars.ContextVar("who", default="nobody")
 

@@ -20,7 +20,7 @@ from statewright.runtime.program import Lane
 from statewright.runtime.scope import current_scope
 from statewright.runtime.superstep import Superstep
 
-LONG = 60.0
+LONG = 600.0
 SCHEMA = {"log": append, "x": int}
 WHO: contextvars.ContextVar[str] = contextvars.ContextVar("who", default="nobody")
 Place = tuple[threading.Thread, "asyncio.AbstractEventLoop | None"]

@@ -16,7 +16,7 @@ from statewright.runtime.executor import InlineExecutor, ThreadExecutor
 from statewright.runtime.scope import current_scope
 from statewright.runtime.superstep import Superstep
 
-LONG = 60.0
+LONG = 600.0
 WHO: contextvars.ContextVar[str] = contextvars.ContextVar("who", default="nobody")
 Function = Callable[[Any], Any]
 

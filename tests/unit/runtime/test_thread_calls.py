@@ -11,7 +11,7 @@ import pytest
 
 from statewright.runtime.thread_calls import call_in_thread
 
-LONG = 60.0
+LONG = 600.0
 WHO: contextvars.ContextVar[str] = contextvars.ContextVar("who", default="nobody")
 
 

@@ -16,7 +16,7 @@ import pytest
 from statewright.runtime import worker_threads
 from statewright.runtime.worker_threads import DEFAULT_THREADS, WorkerThreads
 
-LONG = 60.0
+LONG = 600.0
 """Seconds after which a test is given up. No test waits that long if it passes."""
 
 
