@@ -23,14 +23,15 @@ demo: ## measure a source tree (make demo path=FOLDER), let two agents repair a 
 	@echo
 	@$(PYTHON) examples/lead_outreach/lead_outreach.py --form json --decide approved
 
-# A file is run by one process from its top to its end; the small files of tests/unit come last.
-test: ## run all tests, in two processes
+# A file is run by one process from its top to its end; the small files of tests/unit come last. Many tests wait for what
+# they have started, so three processes keep two cores busy.
+test: ## run all tests, in three processes
 	@sh scripts/setup dev
-	@$(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	@$(PYTHON) -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 test-full: ## the same with all that is drawn and killed at full length; takes long
 	@sh scripts/setup dev
-	@STATEWRIGHT_FULL=1 $(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	@STATEWRIGHT_FULL=1 $(PYTHON) -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 check: ## format, lint and types, as CI wants them
 	@sh scripts/setup dev
@@ -46,6 +47,7 @@ chaos: ## kill runs and a server with SIGKILL, and see that nothing is lost: mak
 	@sh scripts/setup dev
 	@$(PYTHON) -m tests.durability.chaos --kills $(or $(KILLS),300) --seed $(or $(SEED),1)
 	@$(PYTHON) -m tests.durability.siege --kills $(or $(KILLS),300) --seed $(or $(SEED),1)
+	@$(PYTHON) -m tests.durability.rivals --kills $(or $(KILLS),300) --seed $(or $(SEED),1)
 
 fuzz: ## throw mutations of workflow files at the parser: make fuzz EXAMPLES=10000
 	@sh scripts/setup dev

@@ -7,6 +7,7 @@ from collections import Counter
 from typing import Any
 
 from hypothesis import HealthCheck, settings
+from tests.work import FULL
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
@@ -15,6 +16,16 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         reasons = Counter(str(report.longrepr[2]).removeprefix("Skipped: ") for report in skipped)
         named = "; ".join(f"{count}x {reason}" for reason, count in sorted(reasons.items()))
         terminalreporter.write_line(f"skipped: {named}")
+
+
+def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
+    """Leave what is marked `full` to `make test-full`: costly variants of what other tests show too."""
+    if FULL:
+        return
+    left_out = [item for item in items if item.get_closest_marker("full")]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("full")]
 
 
 def pytest_configure(config: Any) -> None:

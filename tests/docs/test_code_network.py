@@ -88,7 +88,14 @@ def called(lines: Sequence[str]) -> list[str]:
     return [line.split()[0] for line in lines if " -> " in line]
 
 
-@pytest.mark.parametrize("last", ["list_files", "read_file tests", "create_plan", "write_file", "run_tests"])
+@pytest.mark.parametrize(
+    "last",
+    [
+        "read_file tests",
+        "write_file",
+        *(pytest.param(call, marks=pytest.mark.full) for call in ["list_files", "create_plan", "run_tests"]),
+    ],
+)
 def test_a_killed_run_goes_on_where_it_was(tmp_path: Path, last: str) -> None:
     with killable(tmp_path, "--pace", "0.01") as first:
         assert first.stdout is not None

@@ -210,7 +210,7 @@ def killed(folder: Path, *args: str, when: Callable[[str], bool]) -> str:
     return output.read_text(encoding="utf-8")
 
 
-@form
+@pytest.mark.parametrize("form", ["python", pytest.param("json", marks=pytest.mark.full)])
 def test_a_letter_that_was_on_its_way_when_the_process_was_killed_is_not_sent_again(tmp_path: Path, form: str) -> None:
     first = killed(
         tmp_path, "--form", form, "--decide", "approved", "--pace", "3", when=lambda _: bool(letters(tmp_path))
@@ -227,8 +227,18 @@ def test_a_letter_that_was_on_its_way_when_the_process_was_killed_is_not_sent_ag
     assert types_of(second.stdout).count("WORKFLOW_COMPLETED") == 1
 
 
-@form
-@pytest.mark.parametrize("event", ["STEP_STARTED", "LLM_CALL_COMPLETED", "APPROVAL_REQUESTED"])
+@pytest.mark.parametrize(
+    ("form", "event"),
+    [
+        ("json", "STEP_STARTED"),
+        ("python", "LLM_CALL_COMPLETED"),
+        ("json", "APPROVAL_REQUESTED"),
+        *(
+            pytest.param(*case, marks=pytest.mark.full)
+            for case in [("python", "STEP_STARTED"), ("json", "LLM_CALL_COMPLETED"), ("python", "APPROVAL_REQUESTED")]
+        ),
+    ],
+)
 def test_a_killed_run_goes_on_and_repeats_nothing_that_was_saved(tmp_path: Path, form: str, event: str) -> None:
     first = killed(
         tmp_path, "--form", form, "--decide", "later", "--pace", "0.3", when=lambda told: event in types_of(told)
@@ -247,7 +257,10 @@ def test_a_killed_run_goes_on_and_repeats_nothing_that_was_saved(tmp_path: Path,
 
 @pytest.mark.parametrize(
     ("file", "given"),
-    [("graph.py", {"lead_email": "li@example.org"}), ("steps.py", {"leadEmail": "li@example.org"})],
+    [
+        ("graph.py", {"lead_email": "li@example.org"}),
+        pytest.param("steps.py", {"leadEmail": "li@example.org"}, marks=pytest.mark.full),
+    ],
 )
 def test_it_can_be_served_and_approved_on_the_command_line(tmp_path: Path, file: str, given: Any) -> None:
     output, name = tmp_path / "told.txt", Path(file).stem

@@ -31,6 +31,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from tests.semantics.test_properties import GIVEN, LIMIT, Frontiers, GraphPlan, compiled, graph_plans
+from tests.work import FULL
 
 from statewright import (
     END,
@@ -426,7 +427,7 @@ def check_history(found: Stretch, expected: Stretch, stops: Sequence[Stop]) -> N
     assert not missing
 
 
-@drawn(200)
+@drawn(200 if FULL else 50)
 @given(plan=graph_plans(), stops=stops, reopens=st.booleans())
 @pytest.mark.filterwarnings("ignore::statewright.errors.UnfinishedJoinWarning")  # some have such joins
 def test_a_random_graph_goes_on_in_another_process(
@@ -442,7 +443,7 @@ def test_a_random_graph_goes_on_in_another_process(
     check_history(found, expected, stops)
 
 
-@drawn(200)
+@drawn(200 if FULL else 50)
 @given(stages=errands, stops=stops, reopens=st.booleans())
 def test_an_errand_goes_on_in_another_process_and_does_everything_once(
     relay: Relay, stages: tuple[Stage, ...], stops: list[Stop], reopens: bool

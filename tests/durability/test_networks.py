@@ -190,7 +190,7 @@ def test_nobody_kills_it(tmp_path: Path) -> None:
     assert done_in(tmp_path) == DONE
 
 
-@pytest.mark.parametrize("driver", ["run", "arun"])
+@pytest.mark.parametrize("driver", ["arun", pytest.param("run", marks=pytest.mark.full)])
 def test_killed_at_every_point_one_after_the_other(tmp_path: Path, driver: str) -> None:
     (tmp_path / "child.py").write_text(CHILD, encoding="utf-8")
     for number, point in enumerate(POINTS):

@@ -17,6 +17,7 @@ from unittest import mock
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.work import FULL
 
 from statewright import (
     END,
@@ -294,7 +295,11 @@ def check_alike(model: World, world: World, threads: Sequence[str]) -> None:
             assert found == expected, name
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(
+    max_examples=60 if FULL else 25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
 @given(limits=limits, calls=st.lists(calls, min_size=4, max_size=20), compress=st.booleans())
 def test_what_is_loaded_is_what_the_model_has_kept(
     limits: Mapping[str, Any], calls: Sequence[Call], compress: bool

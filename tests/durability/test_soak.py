@@ -32,7 +32,7 @@ from statewright.errors import NodeTimeoutError, RunCancelled
 from statewright.runtime.worker_threads import DEFAULT_THREADS
 from statewright.testing import FakeClock
 
-RUNS = 100_000 if FULL else 12_000
+RUNS = 100_000 if FULL else 4_000
 BATCH = 1_000
 TICKS = 6
 TICK = 1.0

@@ -167,7 +167,14 @@ def _is_free(url: str) -> bool:
         return attempt.connect_ex(("127.0.0.1", int(url.rpartition(":")[2]))) != 0
 
 
-@pytest.mark.parametrize("command", [["dev", "flow.py"], ["dev", "flow.py", "--no-reload"], ["serve", "flow.py"]])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["dev", "flow.py"],
+        pytest.param(["dev", "flow.py", "--no-reload"], marks=pytest.mark.full),
+        pytest.param(["serve", "flow.py"], marks=pytest.mark.full),
+    ],
+)
 def test_a_port_that_is_taken_is_named(folder: Path, command: list[str]) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

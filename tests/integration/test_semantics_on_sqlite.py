@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 MODULES = [
-    "test_properties",  # the longest first: the others run beside it
+    pytest.param("test_properties", marks=pytest.mark.full),  # the longest first: the others run beside it
     "test_threads",
     "test_interrupts",
     "test_waits",
@@ -27,7 +27,7 @@ MODULES = [
     "test_states_cases",
     "test_states_interrupts",
     "test_states_iteration",
-    "test_states_properties",
+    pytest.param("test_states_properties", marks=pytest.mark.full),
     "test_steps_cases",
     "test_steps_conversations",
     "test_steps_waits",

@@ -7,24 +7,30 @@ call that was refused must have been refusable at some point of that order. Effe
 
 from __future__ import annotations
 
+import asyncio
 import itertools
-import os
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
 from tests.semantics.scheduler import GatedClock, GatedSaver, Scheduler
+from tests.work import FULL
 
-from statewright import START, Command, InMemorySaver, Runtime, StateGraph, append, interrupt
+from statewright import START, Command, InMemorySaver, RunControl, Runtime, StateGraph, append, interrupt
 from statewright.errors import EmptyInputError, InvalidResume, ThreadBusy, UnansweredInterrupts
 from statewright.storage.sqlite import SqliteSaver
 
 THREAD = {"thread_id": "t"}
-SEEDS = range(400 if os.environ.get("STATEWRIGHT_FULL") else 25)
+SEEDS = range(400 if FULL else 25)
+LATER = datetime(2999, 1, 1, tzinfo=UTC)
+"""When the time for every question is over."""
 REFUSALS = (EmptyInputError, InvalidResume, UnansweredInterrupts)
 """What a call may be refused with, whatever the timing; a busy thread is refused with ThreadBusy besides."""
 
@@ -42,30 +48,60 @@ class Call:
     kind: str
     value: int
     on_busy: str
+    is_async: bool = False
+    """Whether it is called on an event loop of its own."""
 
-    def perform(self, app: Any) -> Any:
-        if self.kind == "update":
-            app.update_state(THREAD, {"log": [self.name]}, as_node="note", on_busy=self.on_busy, run_id=self.name)
-            return None
+    def perform(self, app: Any, **options: Any) -> Any:
+        """Do it, and return what the caller sees of the state."""
+        function, given = self._function(app)
+        options |= {"on_busy": self.on_busy}
+        if self.kind != "fork":
+            options |= {"run_id": self.name}
+        if self.is_async:
+
+            async def main() -> Any:
+                return await function(*given, **options)
+
+            return self._seen(app, asyncio.run(main()))
+        return self._seen(app, function(*given, **options))
+
+    def _function(self, app: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        a = "a" * self.is_async
+        match self.kind:
+            case "update":
+                return partial(getattr(app, f"{a}update_state"), as_node="note"), (THREAD, {"log": [self.name]})
+            case "fork":
+                return partial(app.fork, branch=self.name), (THREAD,)
+            case "roll back":
+                return app.roll_back, (THREAD,)
+            case "time out":
+                return partial(getattr(app, f"{a}resume_due"), now=LATER), (THREAD,)
         given = {"input": {"x": self.value}, "answer": Command(resume=self.value), "continue": None}[self.kind]
-        result = app.invoke(given, THREAD, on_busy=self.on_busy, run_id=self.name, durability="sync")
-        return {key: value for key, value in result.items() if key != "__interrupt__"}
+        return partial(getattr(app, f"{a}invoke"), durability="sync"), (given, THREAD)
+
+    def _seen(self, app: Any, answer: Any) -> Any:
+        if self.kind == "fork":
+            return app.get_state({"configurable": {**THREAD, "branch": self.name}}).values
+        if self.kind in ("update", "roll back") or answer is None:
+            return None
+        return {key: value for key, value in answer.items() if key != "__interrupt__"}
 
 
 def graph_of(effects: list[str]) -> Any:
     """A run of three supersteps: it notes its input, asks, pays once, and fails after the payment if it is told to."""
 
     def note(state: State) -> dict[str, Any]:
-        return {"log": [f"in {state['x']}"]}
+        return {"log": [f"in {state.get('x', 0)}"]}
 
     def pay(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
-        answer = interrupt("pay?") if state["x"] % 2 else None
+        x = state.get("x", 0)  # nothing is left of an input that was rolled back
+        answer = interrupt("pay?", timeout=3600) if x % 2 else None
         task = runtime.execution_info.task_id
         runtime.step("pay", lambda: effects.append(task))
-        if state["x"] % 3 == 0 and effects.count(task) < 2 and runtime.idempotency_key not in failed:
+        if x % 3 == 0 and effects.count(task) < 2 and runtime.idempotency_key not in failed:
             failed.add(runtime.idempotency_key)
             raise OSError("after the payment")
-        return {"log": [f"paid {state['x']} on {answer}"]}
+        return {"log": [f"paid {x} on {answer}"]}
 
     failed: set[str] = set()
     graph = StateGraph(State).add_node("note", note).add_node("pay", pay)
@@ -73,11 +109,26 @@ def graph_of(effects: list[str]) -> Any:
     return graph.add_edge(START, "note").add_edge("note", "pay").add_edge("pay", "end")
 
 
+KINDS = {"input": 3, "answer": 4, "continue": 3, "update": 1, "time out": 2, "fork": 1, "roll back": 1}
+"""What callers do, and how often."""
+BLOCKING = ("fork", "roll back")
+"""What cannot be awaited."""
+
+
 def calls_of(seed: int, ways: tuple[str, ...] = ("reject", "enqueue")) -> list[Call]:
     """What the callers do: all of it at once, after the first input."""
     chance = random.Random(seed)
-    kinds = chance.choices(["input", "answer", "continue", "update"], [3, 4, 3, 1], k=chance.choice([2, 2, 3, 4]))
-    return [Call(f"call{n}", kind, chance.randrange(6), chance.choice(ways)) for n, kind in enumerate(kinds)]
+    kinds = chance.choices(list(KINDS), list(KINDS.values()), k=chance.choice([2, 2, 3, 4]))
+    return [
+        Call(
+            f"call{number}",
+            kind,
+            chance.randrange(6),
+            chance.choice(ways),
+            chance.random() < 0.3 and kind not in BLOCKING,
+        )
+        for number, kind in enumerate(kinds)
+    ]
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -137,12 +188,26 @@ def test_callers_that_take_the_thread_from_each_other_do_nothing_twice(seed: int
     graph = graph_of(effects)
     outcome_of(Call("first", "input", seed % 6, "reject"), graph.compile(saver_of()))
     calls = calls_of(seed, ("reject", "enqueue", "interrupt", "rollback"))
+    controls = {call: RunControl() for call in calls if call.kind in ("input", "answer", "continue", "time out")}
     scheduler = Scheduler(seed)
     for call in calls:
-        scheduler.add(call.name, acting(call, graph, saver_of(), scheduler))
+        options = {"control": controls[call]} if call in controls else {}
+        scheduler.add(call.name, acting(call, graph, saver_of(), scheduler, **options))
+    if controls:
+        victim = random.Random(seed).choice(list(controls.values()))
+        scheduler.add("somebody who cancels", partial(cancelling, victim, scheduler, seed % 5))
     scheduler.run()
 
     app = graph.compile(saver_of())
+    check_nothing_twice(app, effects)
+    while app.get_state(THREAD).next:  # what was left is done, and nothing of it for a second time
+        waits = app.get_state(THREAD).interrupts
+        with suppress(OSError):  # the payment that fails once
+            app.invoke(Command(resume=1) if waits else None, THREAD)
+    check_nothing_twice(app, effects)
+
+
+def check_nothing_twice(app: Any, effects: list[str]) -> None:
     assert not [task for task, count in Counter(effects).items() if count > 1]
     assert app.checkpointer.lease("t") is None
     check_rows(app)
@@ -150,9 +215,16 @@ def test_callers_that_take_the_thread_from_each_other_do_nothing_twice(seed: int
     assert all(log.count(entry) <= 1 or not str(entry).startswith("call") for entry in log)
 
 
-def acting(call: Call, graph: Any, saver: Any, scheduler: Scheduler) -> Callable[[], Any]:
+def cancelling(control: RunControl, scheduler: Scheduler, stops: int) -> None:
+    """Cancel a run that the others are in the middle of, or that has not begun, or is over."""
+    for _ in range(stops):
+        scheduler.stop_here()
+    control.cancel("enough")
+
+
+def acting(call: Call, graph: Any, saver: Any, scheduler: Scheduler, **options: Any) -> Callable[[], Any]:
     app = graph.compile(GatedSaver(saver, scheduler), clock=GatedClock(scheduler))
-    return lambda: call.perform(app)
+    return lambda: call.perform(app, **options)
 
 
 def outcome_of(call: Call, app: Any) -> Any:
@@ -189,7 +261,7 @@ class Replayed:
 def replayed(calls: list[Call]) -> Replayed:
     """The calls done one after another, with nobody beside them."""
     app = graph_of([]).compile(InMemorySaver())
-    outcomes = {call: outcome_of(call, app) for call in calls}
+    outcomes = {call: outcome_of(replace(call, is_async=False), app) for call in calls}
     return Replayed(outcomes, app.get_state(THREAD).values)
 
 

@@ -83,8 +83,19 @@ def test_a_function_makes_a_graph_of_the_model(statewright: Statewright, provide
     assert json.loads(done.stdout)["messages"][-1]["content"] == "first"
 
 
-@pytest.mark.parametrize("command", ["run", "chat"])
-@pytest.mark.parametrize("target", ["flow.yaml", "crew.py:agent", "crew.py:team", "crew.py:built"])
+@pytest.mark.parametrize(
+    ("command", "target"),
+    [
+        ("run", "flow.yaml"),
+        ("chat", "crew.py:team"),
+        ("run", "crew.py:built"),
+        *(
+            pytest.param(*case, marks=pytest.mark.full)
+            for case in [("run", "crew.py:agent"), ("run", "crew.py:team")]
+            + [("chat", target) for target in ("flow.yaml", "crew.py:agent", "crew.py:built")]
+        ),
+    ],
+)
 def test_a_missing_key_is_one_line_before_anything_is_run(statewright: Statewright, command: str, target: str) -> None:
     given = ("--input", "hi") if command == "run" else ()
     done = statewright(command, target, *given, "--model", "openai:gpt-5", said="hi\n")

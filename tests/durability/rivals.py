@@ -1,0 +1,277 @@
+"""Processes that answer the same questions on the same threads, while some are killed and some are stopped.
+
+    python -m tests.durability.rivals --kills 500 --seed 1
+
+Three processes, each with a saver of its own on one SQLite file, look at the same threads and do what there is to do:
+give the first input, answer a question, go on. Each signs its answers. A parent kills one of them with SIGKILL and
+starts another in its place, or stops one with SIGSTOP for longer than its lease, in whatever it is doing, and lets it
+go on. The parent then compares the threads with a log outside the database (`effects_log`):
+
+- A question has one answer. It is one that was given, and never one that was refused; who was told that the answer
+  is accepted gave it.
+- An effect that was recorded is not begun again; one that was not is done twice only after a kill or a stop.
+- Nobody meets an error other than those of a thread that somebody else has.
+- Every thread comes to its end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Final, TypedDict
+
+from tests.durability.effects_log import EffectsLog, Line, read_lines, tokens, violations
+
+from statewright import END, START, Command, Runtime, StateGraph, append, interrupt
+from statewright.errors import Fenced, InvalidResume, ThreadBusy, UnansweredInterrupts
+from statewright.storage.sqlite import SqliteSaver
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+RIVALS: Final = 3
+THREADS: Final = 4
+"""How many threads they are busy with at a time."""
+ROUNDS: Final = 3
+LEASE: Final = 0.6
+STOP: Final = 2.5 * LEASE
+"""Seconds for which a process is stopped: its lease is over by then."""
+PATIENCE: Final = 600.0
+
+
+class State(TypedDict, total=False):
+    round: int
+    log: Annotated[list[Any], append]
+
+
+def graph_of(log: EffectsLog, dawdle: Callable[[], None]) -> StateGraph:
+    """Rounds of a question, with an effect beside it and one after it."""
+
+    def ask(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
+        number = state.get("round", 0)
+        answer = interrupt({"round": number})
+        return {"log": [["answer", f"{runtime.execution_info.thread_id}/{number}", answer]]}
+
+    def beside(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
+        key = f"{runtime.execution_info.thread_id}/{state.get('round', 0)}/beside"
+        return {"log": [["effect", key, log.performed(runtime, key, dawdle)]]}
+
+    async def after(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
+        number = state.get("round", 0)
+        key = f"{runtime.execution_info.thread_id}/{number}/after"
+        await asyncio.sleep(0.01)
+        return {"round": number + 1, "log": [["effect", key, log.performed(runtime, key, dawdle)]]}
+
+    graph = StateGraph(State).add_node(ask).add_node(beside).add_node(after)
+    graph.add_edge(START, "ask").add_edge(START, "beside").add_edge(["ask", "beside"], "after")
+    graph.add_node("again", lambda state: Command(goto=["ask", "beside"] if state["round"] < ROUNDS else END))
+    return graph.add_edge("after", "again")
+
+
+# -- the processes
+
+
+class Rival:
+    """One of the processes: does what there is to do on the threads until it is told to end."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self._chance = random.Random(name)
+        self._folder = folder
+        self._name = name
+        self._log = EffectsLog(folder / "effects.log")
+        self._answers = itertools.count()
+        self._saver = SqliteSaver(folder / "runs.db", lease=LEASE)
+        self._app = graph_of(self._log, self._dawdle).compile(self._saver)
+
+    def run(self) -> None:
+        try:
+            for generation in itertools.count(self._last_generation()):
+                while not self._is_over(generation):
+                    for number in self._chance.sample(range(THREADS), THREADS):
+                        self._advance(f"{generation}-{number}")
+                if (self._folder / "end").exists() and self._last_generation() == generation:
+                    break
+        except BaseException:
+            self._log.write("broken", traceback.format_exc())
+            raise
+        finally:
+            self._saver.close()
+
+    def _last_generation(self) -> int:
+        """The newest threads: all older ones have come to their ends."""
+        return max((int(entry.thread_id.partition("-")[0]) for entry in self._app.threads()), default=0)
+
+    def _dawdle(self) -> None:
+        time.sleep(self._chance.random() * 0.03)
+
+    def _is_over(self, generation: int) -> bool:
+        return all(self._has_ended(self._app.get_state(thread_id=f"{generation}-{n}")) for n in range(THREADS))
+
+    def _has_ended(self, state: Any) -> bool:
+        return state.created_at is not None and not state.next
+
+    def _advance(self, thread: str) -> None:
+        state = self._app.get_state(thread_id=thread)
+        if self._has_ended(state):
+            return
+        if not state.interrupts:
+            self._call(thread, {"round": 0} if state.created_at is None else None)
+            return
+        [question] = state.interrupts
+        key, answer = f"{thread}/{question.value['round']}/question", f"{self._name}-{next(self._answers)}"
+        self._log.write("given", key, token=answer)
+        outcome = self._call(thread, Command(resume={question.id: answer}))
+        self._log.write(outcome, key, token=answer)
+
+    def _call(self, thread: str, given: Any) -> str:
+        try:
+            if self._chance.random() < 0.5:
+                self._app.invoke(given, thread_id=thread, on_busy=self._chance.choice(["reject", "enqueue"]))
+            else:
+                asyncio.run(self._app.ainvoke(given, thread_id=thread))
+        except (InvalidResume, ThreadBusy, UnansweredInterrupts):
+            return "refused"
+        except Fenced:  # it was stopped, and somebody else has taken over; nobody knows how far it came
+            return "fenced"
+        return "accepted"
+
+
+# -- the parent
+
+
+@dataclass
+class Contest:
+    """One file, the processes on it, and what was done to them."""
+
+    folder: Path
+    kills: int
+    seed: int
+    stops: int = 0
+    answers: Counter[str] = field(default_factory=Counter)
+    """How many were accepted, refused and given by a process that was stopped meanwhile."""
+    rivals: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def play(self) -> None:
+        chance, log = random.Random(self.seed), EffectsLog(self.folder / "effects.log")
+        numbers = itertools.count()
+        self.rivals = [self._start(next(numbers)) for _ in range(RIVALS)]
+        done = 0
+        while done < self.kills:
+            self._await_effects(chance.randrange(1, 8))
+            place = chance.randrange(RIVALS)
+            rival = self.rivals[place]
+            if done % 4 == 3 and self.stops <= done // 4:
+                self.stops += 1
+                log.write("stopped", pid=rival.pid)
+                rival.send_signal(signal.SIGSTOP)
+                time.sleep(STOP)
+                rival.send_signal(signal.SIGCONT)
+                continue
+            log.write("killed", pid=rival.pid)
+            rival.kill()
+            rival.wait()
+            done += 1
+            self.rivals[place] = self._start(next(numbers))
+        (self.folder / "end").touch()
+        for rival in self.rivals:
+            assert rival.wait(PATIENCE) == 0, self._last_words()
+        self.check()
+
+    def _start(self, number: int) -> subprocess.Popen[bytes]:
+        words = [sys.executable, "-m", "tests.durability.rivals", "--rival", f"r{number}", str(self.folder)]
+        with (self.folder / "errors.log").open("ab") as errors:
+            return subprocess.Popen(words, cwd=ROOT, stdout=errors, stderr=errors)
+
+    def _last_words(self) -> str:
+        return (self.folder / "errors.log").read_text()[-4000:]
+
+    def _await_effects(self, count: int) -> None:
+        """Wait until so many lines more are in the log: something goes on between kills, however slow the machine."""
+        log, until = self.folder / "effects.log", time.monotonic() + PATIENCE
+        wanted = len(read_lines(log)) + count
+        while len(lines := read_lines(log)) < wanted:
+            assert not [line for line in lines if line.kind == "broken"], self._last_words()
+            assert all(rival.poll() is None for rival in self.rivals), self._last_words()
+            assert time.monotonic() < until, f"Nothing goes on any more. {self._last_words()}"
+            time.sleep(0.01)
+
+    def check(self) -> None:
+        lines = read_lines(self.folder / "effects.log")
+        broken = [line.key for line in lines if line.kind == "broken"]
+        assert not broken, broken[0]
+        self.answers = Counter(
+            line.kind for line in lines if line.kind in ("accepted", "refused", "fenced") and line.token
+        )
+        of_effects = [line for line in lines if line.kind in ("begin", "effect", "recorded", "killed", "stopped")]
+        assert not violations(of_effects), violations(of_effects)
+        with SqliteSaver(self.folder / "runs.db") as saver:
+            app = graph_of(EffectsLog(self.folder / "unused.log"), lambda: None).compile(saver)
+            states = [app.get_state(thread_id=entry.thread_id) for entry in app.threads()]
+            leases = [saver.lease(entry.thread_id) for entry in app.threads()]
+        assert not [state for state in states if state.next], [state for state in states if state.next]
+        assert not [lease for lease in leases if lease is not None]
+        kept = {(kind, key): value for state in states for kind, key, value in state.values["log"]}
+        entries = sum(len(state.values["log"]) for state in states)
+        assert entries == len(kept) == len(states) * ROUNDS * 3, "something was written twice, or is missing"
+        check_answers(lines, {key: value for (kind, key), value in kept.items() if kind == "answer"})
+        done = tokens(of_effects)
+        assert all(value in done[key] for (kind, key), value in kept.items() if kind == "effect")
+
+
+def check_answers(lines: Sequence[Line], kept: dict[str, str]) -> None:
+    """See that each question has one answer that was given and not refused, and was accepted from nobody else."""
+    for key, answer in kept.items():
+        told = {kind: set[str]() for kind in ("given", "accepted", "refused", "fenced")}
+        for line in lines:
+            if line.key == f"{key}/question" and line.kind in told:
+                told[line.kind].add(line.token)
+        assert answer in told["given"], f"{key} was answered by {answer}, which nobody has given"
+        assert answer not in told["refused"], f"{key} was answered by {answer}, which was refused"
+        assert told["accepted"] <= {answer}, f"{key} was answered by {answer}, and {told['accepted']} was accepted"
+
+
+def compete(kills: int, seed: int) -> Contest:
+    """Play a contest; raises AssertionError if a promise was broken."""
+    with tempfile.TemporaryDirectory(prefix="rivals-") as folder:
+        contest = Contest(Path(folder), kills, seed)
+        try:
+            contest.play()
+        finally:
+            for rival in contest.rivals:
+                if rival.poll() is None:
+                    rival.kill()
+                rival.wait()
+        return contest
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--kills", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--rival", nargs=2, metavar=("NAME", "FOLDER"))
+    given = parser.parse_args()
+    if given.rival is not None:
+        name, folder = given.rival
+        Rival(Path(folder), name).run()
+        return
+    began = time.monotonic()
+    contest = compete(given.kills, given.seed)
+    told = ", ".join(f"{count} {kind}" for kind, count in contest.answers.items())
+    print(
+        f"{given.kills} kills and {contest.stops} stops, answers {told}, 0 broken promises; "
+        f"{time.monotonic() - began:.0f} s."
+    )
+
+
+if __name__ == "__main__":
+    main()
