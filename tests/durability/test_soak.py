@@ -33,7 +33,7 @@ from statewright.runtime.worker_threads import DEFAULT_THREADS
 from statewright.testing import FakeClock
 
 RUNS = 100_000 if FULL else 4_000
-BATCH = 1_000
+BATCH = 1_000 if FULL else 200
 TICKS = 6
 TICK = 1.0
 """Seconds that pass between two looks at a batch: 100 batches of 6 seconds are ten minutes."""
@@ -122,7 +122,7 @@ async def one(app: Any, thread_id: str, fate: str) -> str:
 
 
 async def batch(app: Any, clock: FakeClock, saver: InMemorySaver, chance: random.Random, ends: Counter[str]) -> None:
-    """A thousand runs beside each other, and what wakes those that wait."""
+    """Some hundred runs beside each other, and what wakes those that wait."""
     threads = {f"thread-{n}": chance.choice(FATES) for n in range(BATCH)}
     running = asyncio.gather(*(one(app, thread, fate) for thread, fate in threads.items()))
     while not running.done():

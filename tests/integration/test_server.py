@@ -17,7 +17,7 @@ import httpx
 import pytest
 from tests.unit.server.serving import LEAD, PAYMENT
 
-GUARD = 600
+GUARD = 300
 """Seconds after which a test gives up. Nothing but a hang takes that long."""
 ROOT = Path(__file__).parents[2]
 PROGRAM = """
