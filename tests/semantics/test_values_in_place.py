@@ -176,6 +176,34 @@ def test_a_subgraph_writes_nothing_that_its_tasks_did_not_write(driver: Any) -> 
     assert driver.invoke(app.compile(), {"box": [1]}) == {"box": [1], "log": [1, 1]}
 
 
+class Instance(BaseModel):
+    one: int = 0
+    two: int | None = None
+    box: list[int] = []
+    log: Annotated[list[Any], append] = []
+
+
+@dataclass
+class Written:
+    one: int = 0
+    two: int | None = None
+    box: list[int] = field(default_factory=list)
+    log: Annotated[list[Any], append] = field(default_factory=list)
+
+
+@pytest.mark.parametrize("schema", [Instance, Written])
+def test_subgraphs_that_get_an_instance_write_only_what_their_tasks_have_written(driver: Any, schema: Any) -> None:
+    def child(name: str) -> Any:
+        return (
+            StateGraph(schema).add_node("write", lambda s: {name: 7, "log": [name]}).add_edge(START, "write").compile()
+        )
+
+    graph = StateGraph(schema).add_node("a", child("one")).add_node("b", child("two"))
+    app = graph.add_edge(START, "a").add_edge(START, "b").compile()
+
+    assert driver.invoke(app, {"box": [1]}) == {"one": 7, "two": 7, "box": [1], "log": ["one", "two"]}
+
+
 def test_a_migration_that_changes_a_value_in_place_is_saved(driver: Any, tmp_path: Path) -> None:
     def version(name: str, saver: Any) -> Any:
         graph = StateGraph(Counted, version=name).add_node("a", lambda s: {"log": [1]}).add_edge(START, "a")

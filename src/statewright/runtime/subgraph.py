@@ -16,7 +16,7 @@ from statewright.errors import NamespaceBusy
 from statewright.graph import Memory, Reported, SubgraphLike
 from statewright.runtime.run import Run
 from statewright.runtime.scope import Scope
-from statewright.state import ROOT
+from statewright.state import ROOT, instance_values
 
 
 class Callee(Protocol):
@@ -76,7 +76,7 @@ def news(result: Any, given: Any, written: Pairs, both_merge: frozenset[str]) ->
         return Reported({}, [pair for pair in written if pair[0] == ROOT])
     if not isinstance(result, Mapping):
         return result
-    before = cast(Mapping[str, Any], given if isinstance(given, Mapping) else {})
+    before = _fields_of(given, result)
     rewritten = {name for name, _ in written}
     update = {
         name: value
@@ -84,6 +84,15 @@ def news(result: Any, given: Any, written: Pairs, both_merge: frozenset[str]) ->
         if name not in both_merge and (name in rewritten or name not in before or not _same(value, before[name]))
     }
     return Reported(update, [pair for pair in written if pair[0] in both_merge])
+
+
+def _fields_of(given: Any, result: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The state that a subgraph was given as a mapping; of an instance those fields that its result has too."""
+    if isinstance(given, Mapping):
+        return cast(Mapping[str, Any], given)
+    if instance_values(given) is None:
+        return {}
+    return {name: getattr(given, name) for name in result if hasattr(given, name)}
 
 
 def _same(value: Any, before: Any) -> bool:
