@@ -9,6 +9,7 @@ from statewright.runs import (
     Advance,
     ApiKey,
     Approval,
+    Change,
     Condition,
     Insert,
     Json,
@@ -64,6 +65,30 @@ class Approvals:
         Raises Forbidden for a key that may not decide; InvalidRequest for a decision there is not, and `edited` without
         content; InvalidTransition if it was decided, or the run does not wait for it any more.
         """
+        changes = await self.changes_of(
+            workspace_id, approval_id, decision, edited_content=edited_content, decided_by=decided_by, key=key
+        )
+        try:
+            await self._desk.write(changes)
+        except (DuplicateRecord, RecordConflict):
+            raise InvalidTransition(f"Approval {approval_id}", "closed", decision, []) from None
+        self._desk.ring()
+        return await self.get(workspace_id, approval_id)
+
+    async def changes_of(
+        self,
+        workspace_id: str,
+        approval_id: str,
+        decision: str,
+        *,
+        edited_content: Json = None,
+        decided_by: str | None = None,
+        key: ApiKey | None = None,
+    ) -> list[Change]:
+        """Return what `decide` writes, to be written with other answers; it raises what `decide` raises but conflicts.
+
+        The ledger refuses the changes if the approval was decided meanwhile.
+        """
         check_decider(key)
         self._check(decision, edited_content)
         desk = self._desk
@@ -85,19 +110,13 @@ class Approvals:
         }
         told = {"approvalId": approval.id, "decision": decision, **who}
         event = NewEvent("APPROVAL_DECIDED", {"stepName": approval.step_name, **told}, approval.step_id)
-        changes = [
+        return [
             Update(Approval, approval.id, decided, where(decision=None)),
             Insert(answer_to(wait, answer, now)),
             Advance(run.id, now, {}, [event], [Condition("status", "in", _UNDECIDED)]),
             *woken(run.id, now),
             Ending.announced(run, "approval.decided", told, now),
         ]
-        try:
-            await desk.write(changes)
-        except (DuplicateRecord, RecordConflict):
-            raise InvalidTransition(f"Approval {approval_id}", "closed", decision, []) from None
-        desk.ring()
-        return await self.get(workspace_id, approval_id)
 
     def _check(self, decision: str, edited_content: Json) -> None:
         if decision not in DECISIONS:

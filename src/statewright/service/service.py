@@ -114,7 +114,7 @@ class Service:
         self.starter = Starter(desk.ledger, catalog, desk.clock, desk.settings)
         self._control = Control(desk)
         self._approvals = Approvals(desk)
-        self._signals = Signals(desk, self._approvals.decide)
+        self._signals = Signals(desk, self._approvals.changes_of)
         self._events = Events(desk, self.starter)
         self._definitions = Definitions(desk, self.starter.versions)
         self._costs = Costs(desk)

@@ -42,8 +42,8 @@ from statewright.service.starting import size_of
 
 _ANSWER: Final = "answer:"
 """What the ids of answers begin with."""
-Decide = Callable[..., Awaitable[Any]]
-"""See `Approvals.decide`."""
+Decide = Callable[..., Awaitable[list[Change]]]
+"""See `Approvals.changes_of`."""
 
 
 class Signals:
@@ -96,9 +96,9 @@ class Signals:
     ) -> Run:
         """Answer questions of a run, by the ids of its waits or interrupts; all of them or none.
 
-        Approvals among them are decided first, one after the other: see `Approvals.decide`. `key` is that of the
-        caller, if callers need one. Raises Forbidden if it may not decide an approval among them, NotFound for a
-        question that is not open, InvalidTransition for a run that does not wait.
+        Approvals among them are decided: see `Approvals.decide`. `key` is that of the caller, if callers need one.
+        Raises Forbidden if it may not decide an approval among them, NotFound for a question that is not open,
+        InvalidTransition for a run that does not wait.
         """
         desk = self._desk
         run = await desk.records.run(workspace_id, run_id)
@@ -112,9 +112,7 @@ class Signals:
             raise NotFound(f"Run {run.id} has no open question {unknown!r}. " + suggestion(unknown, known, noun="Open"))
         check_answers(key, (by_name[name] for name in answers))
         by_wait = {by_name[name].id: value for name, value in answers.items()}
-        answers = await self._decided(by_wait, workspace_id, waits, key)
-        if not answers:
-            return await desk.records.run(workspace_id, run_id)
+        answers, decisions = await self._decisions(by_wait, workspace_id, waits, key)
         await self._check_answers(run, {by_name[name].interrupt_id: value for name, value in answers.items()}, waits)
         if size_of(answers) > desk.settings.max_payload:
             raise PayloadTooLarge(f"The answers have more than {desk.settings.max_payload} bytes.")
@@ -122,7 +120,7 @@ class Signals:
         kept: list[Change] = [Insert(answer_to(by_name[name], value, now)) for name, value in answers.items()]
         guards = [guard for name in answers for guard in still_waits(by_name[name])]
         try:
-            await desk.write([*guards, *kept, *woken(run.id, now)])
+            await desk.write([*guards, *kept, *decisions, *woken(run.id, now)])
         except DuplicateRecord:
             raise InvalidTransition(f"A question of run {run.id}", "answered", "answered again", []) from None
         except RecordConflict:  # its time went by, or the thread was changed, since the waits were read
@@ -130,19 +128,20 @@ class Signals:
         desk.ring()
         return await desk.records.run(workspace_id, run_id)
 
-    async def _decided(
+    async def _decisions(
         self, answers: Mapping[str, Json], workspace_id: str, waits: Sequence[Wait], key: ApiKey | None
-    ) -> dict[str, Json]:
-        """The answers that are left when approvals among them were decided, by the ids of waits."""
+    ) -> tuple[dict[str, Json], list[Change]]:
+        """The answers by the ids of their waits but for those of approvals, and what decides these."""
         approvals = {wait.id for wait in waits if approval_of(wait) is not None}
-        for identity in approvals.intersection(answers):
+        changes: list[Change] = []
+        for identity in (name for name in answers if name in approvals):
             told: Any = answers[identity]
             if not isinstance(told, Mapping):
                 raise InvalidRequest(
                     f"{identity} is an approval. Answer with an object: decision, and content if edited."
                 )
             decision = cast("Mapping[str, Any]", told)
-            await self._decide(
+            changes += await self._decide(
                 workspace_id,
                 identity,
                 str(decision.get("decision")),
@@ -150,7 +149,7 @@ class Signals:
                 decided_by=_note(decision.get("decidedBy")),
                 key=key,
             )
-        return {name: value for name, value in answers.items() if name not in approvals}
+        return {name: value for name, value in answers.items() if name not in approvals}, changes
 
     async def _check_answers(self, run: Run, answers: Mapping[str, Json], waits: Sequence[Wait]) -> None:
         """Raise InvalidRequest for an answer of another type than was asked for."""

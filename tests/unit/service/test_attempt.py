@@ -223,7 +223,7 @@ class Waiting:
         self.ledger, self.clock, self.run = self.desk.ledger, self.desk.clock, run
         self.app = graph.compile()
         self.approvals = Approvals(self.desk)
-        self.signals = Signals(self.desk, self.approvals.decide)
+        self.signals = Signals(self.desk, self.approvals.changes_of)
 
     async def _app_of(self, run: Run) -> Any:
         return self.app

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
 
 from statewright.checkpoint import Checkpointer
 from statewright.errors import InvalidRequest, InvalidTransition, NotFound, PayloadTooLarge, SignalMismatch
-from statewright.runs import Delete, Insert, Ledger, Run, RunStatus, Signal, Update, Wait, where
+from statewright.runs import Approval, Delete, Insert, Ledger, Run, RunStatus, Signal, Update, Wait, where
 from statewright.runtime.awaiting import answered
 from statewright.service.approvals import Approvals
 from statewright.service.catalog import Catalog
@@ -33,7 +34,7 @@ def desk(storage: tuple[Ledger, Checkpointer]) -> Desk:
 
 
 def signals(desk: Desk) -> Signals:
-    return Signals(desk, Approvals(desk).decide)
+    return Signals(desk, Approvals(desk).changes_of)
 
 
 async def waiting(desk: Desk, run: Run, **more: Any) -> Wait:
@@ -155,6 +156,30 @@ async def test_all_answers_are_taken_or_none(desk: Desk, new_run: Callable[..., 
     with pytest.raises(NotFound):
         await signals(desk).answer("other", run.id, {"w": 1})
     assert await inbox(desk) == []
+
+
+async def test_of_several_approvals_all_are_decided_or_none(desk: Desk, new_run: Callable[..., Run]) -> None:
+    run = new_run()
+    first = await waiting(desk, run, kind="question", event=None, value=approval())
+    second = replace(first, id="w2", interrupt_id="i2")
+    question = replace(first, id="w3", interrupt_id="i3", value="how many?")
+    records = [Insert(record) for wait in (first, second) if (record := approval_of(wait)) is not None]
+    await desk.write([Insert(second), Insert(question), *records])
+    yes = {"decision": "approved"}
+
+    for wrong in ("yes", {"decision": "perhaps"}, {"decision": "edited"}):
+        with pytest.raises(InvalidRequest):
+            await signals(desk).answer("default", run.id, {"i": yes, "i3": 3, "i2": wrong})
+    with pytest.raises(PayloadTooLarge):
+        await signals(desk).answer("default", run.id, {"i": yes, "i3": "x" * 2000, "i2": yes})
+    assert await inbox(desk) == []
+    assert [one.decision for one in await answered(desk.ledger.find(Approval))] == [None, None]
+
+    await signals(desk).answer("default", run.id, {"i": yes, "i3": 3, "i2": yes})
+    assert sorted(str(one.interrupt_id) for one in await inbox(desk)) == ["i", "i2", "i3"]
+    assert [one.decision for one in await answered(desk.ledger.find(Approval))] == ["approved", "approved"]
+    told = [event.type for event in await answered(desk.ledger.events(run.id))]
+    assert told.count("APPROVAL_DECIDED") == 2
 
 
 class Overtaken:
