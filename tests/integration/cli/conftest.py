@@ -46,8 +46,12 @@ class Terminal:
         os.write(self._fd, text.encode())
 
     def interrupt(self) -> None:
-        """Press Ctrl-C. Between a prompt and the wait for a key the interpreter hears no signal, so not at once."""
-        time.sleep(0.3)
+        """Press Ctrl-C once the main thread waits: between a prompt and the wait for a key Python hears no signal."""
+        status, times_asleep = Path(f"/proc/{self._pid}/stat"), 0
+        while times_asleep < 10:
+            time.sleep(0.02)
+            is_asleep = not status.exists() or status.read_text().rpartition(")")[2].split()[0] == "S"
+            times_asleep = times_asleep + 1 if is_asleep else 0
         self.type("\x03")
 
     def end(self) -> int:
