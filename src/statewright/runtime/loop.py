@@ -60,7 +60,6 @@ def supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Gen
     breaks_after, near_limit = run.breaks_after, run.stop - LAST_STEPS
     control = run.control
     guarded = control is not None or bool(run.breaks_before) or run.budget is not None or nested
-    has_joins = bool(program.graph.joins)
     effect = RunTasks(checkpoint, checkpoint.frontier)
     outcomes: Any  # of tasks; results, once all have landed
     last_steps: list[tuple[Task, ...]] = []
@@ -101,13 +100,14 @@ def supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Gen
             rest = Rest("failed", checkpoint, error=error)
             yield from _land(run, rest, outcomes)
             return rest
-        if control is not None and control.cancel_reason is not None and not following.frontier:
-            # A plain function could not be stopped. The run has not completed all the same: it goes on from its result.
-            rest = Rest("cancelled", checkpoint, error=RunCancelled(control.cancel_reason))
-            yield from _land(run, rest, outcomes)
-            return rest
-        if has_joins and not following.frontier:
-            run.unfinished_joins = _unfinished_joins(program, checkpoint, outcomes)
+        if not following.frontier:
+            if control is not None and control.cancel_reason is not None:
+                # A plain function could not be stopped. The run has not completed: it goes on from its result.
+                rest = Rest("cancelled", checkpoint, error=RunCancelled(control.cancel_reason))
+                yield from _land(run, rest, outcomes)
+                return rest
+            if program.graph.joins:
+                run.unfinished_joins = _unfinished_joins(program, checkpoint, outcomes)
         if saves:
             yield from _save(run, checkpoint, following, outcomes, pending)
         if run.journal:
