@@ -69,7 +69,7 @@ class Call:
         a = "a" * self.is_async
         match self.kind:
             case "update":
-                return partial(getattr(app, f"{a}update_state"), as_node="note"), (THREAD, {"log": [self.name]})
+                return partial(app.update_state, as_node="note"), (THREAD, {"log": [self.name]})
             case "fork":
                 return partial(app.fork, branch=self.name), (THREAD,)
             case "roll back":
@@ -111,8 +111,8 @@ def graph_of(effects: list[str]) -> Any:
 
 KINDS = {"input": 3, "answer": 4, "continue": 3, "update": 1, "time out": 2, "fork": 1, "roll back": 1}
 """What callers do, and how often."""
-BLOCKING = ("fork", "roll back")
-"""What cannot be awaited."""
+BLOCKING = ("update", "fork", "roll back")
+"""What is not awaited: it would wait its turn on a thread that the scheduler does not know."""
 
 
 def calls_of(seed: int, ways: tuple[str, ...] = ("reject", "enqueue")) -> list[Call]:
