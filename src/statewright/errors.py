@@ -75,6 +75,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any, ClassVar, NamedTuple
 
 __all__ = [
@@ -173,6 +174,12 @@ def _again(kind: type[StatewrightError], args: tuple[Any, ...], parts: dict[str,
     error.args = args
     error.__dict__.update(parts)
     return error
+
+
+def add_note(error: BaseException, note: str) -> None:
+    """Add a note to any error. Some take none, such as a frozen dataclass: what they say is more important."""
+    with suppress(Exception):
+        error.add_note(note)
 
 
 class StatewrightError(Exception):

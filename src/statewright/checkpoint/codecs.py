@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, cast
 from statewright import errors
 from statewright.channels import MISSING, Added, Merged, MessageBatch, Overwrite
 from statewright.checkpoint.model import NO_ARG
-from statewright.errors import SerdeError, StoredError
+from statewright.errors import SerdeError, StoredError, add_note
 from statewright.ids import short_id, whole_id
 from statewright.messages import ROLES, Message, RemoveMessage, ToolCall, ToolResult
 
@@ -234,7 +234,7 @@ def _made_exception(parts: Sequence[Any]) -> BaseException:
     name, text, notes, *args = parts
     error = _said_again(name, text, [*args, [text]]) or StoredError(name, text)
     for note in notes:
-        error.add_note(note)
+        add_note(error, note)
     return error
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import ClassVar
 
-from statewright.errors import ModelUnavailable
+from statewright.errors import ModelUnavailable, add_note
 from statewright.models.closing import closing
 from statewright.models.coerce import as_chat_model
 from statewright.models.event import ModelEvent
@@ -73,7 +73,7 @@ class FallbackModel:
         """Remember why a model did not answer. Raises the error if it is none after which the next one is asked."""
         if not self._when(error):
             for number, before in enumerate(errors, 1):
-                error.add_note(f"Before, model {number} of {len(self.models)} failed: {_told(before)}")
+                add_note(error, f"Before, model {number} of {len(self.models)} failed: {_told(before)}")
             raise error
         errors.append(error)
 

@@ -7,17 +7,19 @@ here but what ends the whole process or run: a task's exception is an outcome.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from statewright.channels import CONTAINERS, COPIED_UPDATES, copy_update, copy_writes
 from statewright.checkpoint import NO_ARG, Checkpoint, Task, TaskResult, Values
 from statewright.errors import (
     BudgetExceeded,
+    GraphDrained,
     InvalidUpdateError,
     MutatedState,
     NodeCancelledError,
     RunCancelled,
     UnknownTarget,
+    add_note,
 )
 from statewright.graph import (
     END,
@@ -43,6 +45,9 @@ from statewright.runtime.reading import with_managed
 from statewright.runtime.run import Run
 from statewright.runtime.scope import Scope
 from statewright.state import Writes
+
+ENDS_THE_RUN: Final = (RunCancelled, BudgetExceeded, GraphDrained)
+"""What a subgraph raises when the whole run ends: no node has failed, so nothing is tried again or handled."""
 
 
 def perform(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Outcome:
@@ -148,12 +153,18 @@ def settle(scope: Scope, node: NodeProgram, task: Task, error: BaseException) ->
         elif scope.apart is None:
             raise error  # it ends the process, or the run; beside others it is a failure like any other
         outcome = Failure(task, error)
-    elif node.handler is not None and not isinstance(error, RunCancelled | BudgetExceeded):
-        handled = NodeError(node.name, error, failed_input(scope, node, task))
-        outcome = TaskResult(task, {}, [Send(node.handler, handled)], goto=True)
+    elif node.handler is not None and not isinstance(error, ENDS_THE_RUN):
+        try:
+            handled = NodeError(node.name, error, failed_input(scope, node, task))
+        except Exception as unreadable:  # of a schema; without an outcome the superstep would wait for ever
+            unreadable.__context__ = error
+            outcome = Failure(task, unreadable)
+        else:
+            outcome = TaskResult(task, {}, [Send(node.handler, handled)], goto=True)
     else:
         step = scope.checkpoint.step + 1 if scope.checkpoint else 0
-        error.add_note(f"in node {node.name!r}, step {step}, attempt {scope.attempt.number if scope.attempt else 1}")
+        number = scope.attempt.number if scope.attempt else 1
+        add_note(error, f"in node {node.name!r}, step {step}, attempt {number}")
         outcome = Failure(task, error)
     return reported(scope, task, outcome)
 
@@ -167,7 +178,7 @@ def reported(scope: Scope, task: Task, outcome: Outcome) -> Outcome:
         except Exception as error:
             if type(outcome) is not Failure:
                 return Failure(task, error)
-            outcome.error.add_note(f"A reader of the stream could not be told of it: {text_of(error)}")
+            add_note(outcome.error, f"A reader of the stream could not be told of it: {text_of(error)}")
     return outcome
 
 

@@ -18,12 +18,12 @@ from statewright.cache import CacheKey
 from statewright.channels import MessageBatch, copy_update, without_own_ids
 from statewright.checkpoint import Checkpoint, Pending, Task, TaskResult, TimedTask, TimeLimit
 from statewright.clock import Clock, as_seconds
-from statewright.errors import CircuitOpen, NodeTimeoutError, RateLimited, RunCancelled
+from statewright.errors import CircuitOpen, NodeTimeoutError, RateLimited, RunCancelled, add_note
 from statewright.fingerprint import fingerprint
 from statewright.graph import Graph
 from statewright.ids import CheckpointId, TaskId
 from statewright.promise import SafeEvent, resolved
-from statewright.runtime.attempt import asked, begin, conclude, given, perform, reported, settle
+from statewright.runtime.attempt import ENDS_THE_RUN, asked, begin, conclude, given, perform, reported, settle
 from statewright.runtime.effects import Failure, Outcome
 from statewright.runtime.fitting import leads_to_nodes, renamed_target
 from statewright.runtime.guards import NO_GUARDS, Guards
@@ -95,8 +95,8 @@ def attempts(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint
         tried: Tried = yield from admitted(scope, guards, timeout)
         if isinstance(tried, TaskResult):
             break
-        delay = chosen_delay(guards, number, tried)
-        if delay is None or isinstance(tried, RunCancelled):
+        delay = None if isinstance(tried, ENDS_THE_RUN) else chosen_delay(guards, number, tried)
+        if delay is None:
             return settle(scope, node, task, tried)
         if scope.run.watch is not None:
             scope.run.watch.attempt_failed(scope, tried, delay)
@@ -277,7 +277,7 @@ def failed_around(scope: Scope, node: NodeProgram, task: Task, error: BaseExcept
     if not isinstance(error, Exception) and scope.apart is None:
         raise error  # it ends the process, or the run
     step = scope.checkpoint.step + 1 if scope.checkpoint else 0
-    error.add_note(f"in node {node.name!r}, step {step}, around its attempts")
+    add_note(error, f"in node {node.name!r}, step {step}, around its attempts")
     return reported(scope, task, Failure(task, error))
 
 

@@ -21,12 +21,13 @@ from weakref import WeakKeyDictionary, WeakSet, ref
 from statewright.cache import CacheKey
 from statewright.checkpoint import NO_ARG, JournalEntry, JournalKey, Task
 from statewright.clock import Duration, as_seconds
-from statewright.errors import InvalidUpdateError, NodeTimeoutError, RunCancelled
+from statewright.errors import InvalidUpdateError, NodeTimeoutError
 from statewright.fingerprint import fingerprint
 from statewright.graph import CachePolicy, RetryPolicy, TimeoutPolicy, is_coroutine_function
 from statewright.graph.policy import as_retries, as_timeout
 from statewright.ids import TaskId
 from statewright.promise import resolved
+from statewright.runtime.attempt import ENDS_THE_RUN
 from statewright.runtime.attempts import (
     Ask,
     Take,
@@ -403,8 +404,8 @@ class _Call:
             tried: Any = yield from admitted(scope, guards, guards.timeout)
             if type(tried) is _Value:
                 break
-            delay = chosen_delay(guards, number, tried)
-            if delay is None or isinstance(tried, RunCancelled) or (delay > 0 and not (yield Wait(delay))):
+            delay = None if isinstance(tried, ENDS_THE_RUN) else chosen_delay(guards, number, tried)
+            if delay is None or (delay > 0 and not (yield Wait(delay))):
                 raise tried
             number += 1
         if cache_key is not None and guards.cache is not None:

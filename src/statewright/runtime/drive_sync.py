@@ -12,7 +12,7 @@ from contextvars import Token
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from statewright.errors import Fenced
+from statewright.errors import Fenced, add_note
 from statewright.ids import draw_checkpoint_id
 from statewright.promise import SafeEvent
 from statewright.runtime.attempt import perform
@@ -207,7 +207,7 @@ def _save_failure(step: Superstep, failure: Failure) -> None:
 def note_on_failure(step: Superstep, what: str, error: Exception) -> None:
     """Keep what went wrong while others were waited for as a note of the error that ended the superstep."""
     if step.failure is not None:
-        step.failure.error.add_note(f"{what}: {text_of(error)}")
+        add_note(step.failure.error, f"{what}: {text_of(error)}")
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import Any
 
 from statewright.channels import MISSING, Conflict, Overwrite
 from statewright.checkpoint import TaskResult, Values
-from statewright.errors import ConflictingWrites
+from statewright.errors import ConflictingWrites, add_note
 from statewright.runtime.program import Program
 
 Pairs = Iterable[tuple[str, Any]]
@@ -77,7 +77,7 @@ def _applied(program: Program, name: str, current: Any, updates: Sequence[Any], 
         raise ConflictingWrites(name, writers(name, results), what=str(conflict)) from None
     except Exception as error:
         nodes = ", ".join(repr(node) for node in writers(name, results))
-        error.add_note(f"while channel {name!r} was folding what {nodes} wrote")
+        add_note(error, f"while channel {name!r} was folding what {nodes} wrote")
         raise
 
 

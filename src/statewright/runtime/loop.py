@@ -18,6 +18,7 @@ from statewright.errors import (
     RunCancelled,
     SerdeError,
     StorageError,
+    add_note,
 )
 from statewright.events import Entry, Log
 from statewright.graph import ParentCommand, ToParent
@@ -416,7 +417,7 @@ def _land_one_by_one(run: Run, rest: Rest, known: Pending) -> Generator[Effect, 
             yield from save_pending(run, rest.checkpoint, known.of([identity]))
         except SerdeError as error:
             if rest.error is not None:
-                rest.error.add_note(f"What node {nodes.get(identity)!r} brought beside it was not kept: {error}")
+                add_note(rest.error, f"What node {nodes.get(identity)!r} brought beside it was not kept: {error}")
     yield from save_pending(run, rest.checkpoint, Pending(errors=known.errors, attempts=known.attempts), rest)
 
 

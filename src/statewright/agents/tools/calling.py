@@ -14,7 +14,7 @@ from typing import Any
 from statewright.agents.tools.credentials import Credentials
 from statewright.agents.tools.http_error import HttpError
 from statewright.agents.tools.tool import Tool, ToolContext
-from statewright.errors import ToolError
+from statewright.errors import ToolError, add_note
 
 
 async def call_tool(
@@ -34,10 +34,10 @@ async def call_tool(
         clean = without_secrets(error, context.credentials)
         if clean is None:
             if not isinstance(error, ToolError):
-                error.add_note(f"Raised by tool {tool.name!r}.")
+                add_note(error, f"Raised by tool {tool.name!r}.")
             raise
     # Outside of the handler: the error that told too much must not hang on as the context of this one.
-    clean.add_note(f"Raised by tool {tool.name!r}.")
+    add_note(clean, f"Raised by tool {tool.name!r}.")
     raise clean
 
 
