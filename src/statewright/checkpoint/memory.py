@@ -151,12 +151,13 @@ class InMemorySaver:
         branch: str = "main",
         checkpoint_id: CheckpointId | None = None,
     ) -> SavedCheckpoint | None:
-        thread = self._threads.get(thread_id)
-        if thread is None:
-            return None
-        wanted = checkpoint_id or thread.heads.get((namespace, branch))
-        found = thread.saved.get(namespace, {}).get(wanted) if wanted is not None else None
-        return _saved(found, thread) if found is not None else None
+        with self._lock:  # a checkpoint and its epoch are of one moment: a claim relies on that
+            thread = self._threads.get(thread_id)
+            if thread is None:
+                return None
+            wanted = checkpoint_id or thread.heads.get((namespace, branch))
+            found = thread.saved.get(namespace, {}).get(wanted) if wanted is not None else None
+            return _saved(found, thread) if found is not None else None
 
     def allow(self, types: Iterable[type]) -> None:
         """Nothing has to be known: values are kept as they are."""
@@ -253,8 +254,9 @@ class InMemorySaver:
             return thread.lease
 
     def lease(self, thread_id: str) -> Lease | None:
-        thread = self._threads.get(thread_id)
-        return thread.lease if thread is not None else None
+        with self._lock:
+            thread = self._threads.get(thread_id)
+            return thread.lease if thread is not None else None
 
     def want(self, thread_id: str, what: str) -> Lease | None:
         with self._lock:
@@ -289,12 +291,14 @@ class InMemorySaver:
         return shown
 
     def branches(self, thread_id: str, *, namespace: str = "") -> list[str]:
-        thread = self._threads.get(thread_id) or _Thread()
-        return sorted(branch for space, branch in thread.heads if space == namespace)
+        with self._lock:
+            thread = self._threads.get(thread_id) or _Thread()
+            return sorted(branch for space, branch in thread.heads if space == namespace)
 
     def namespaces(self, thread_id: str) -> list[str]:
-        thread = self._threads.get(thread_id) or _Thread()
-        return sorted({space for space, _ in thread.heads})
+        with self._lock:
+            thread = self._threads.get(thread_id) or _Thread()
+            return sorted({space for space, _ in thread.heads})
 
     def threads(self, *, prefix: str = "", limit: int | None = None) -> list[ThreadEntry]:
         with self._lock:

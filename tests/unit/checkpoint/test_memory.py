@@ -1,5 +1,6 @@
 """The saver in memory: heads, branches, holds, and the log of runs."""
 
+import threading
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from unittest.mock import ANY  # an epoch: see the conformance suite
@@ -511,3 +512,29 @@ def test_the_log_is_that_of_one_thread(logged: InMemorySaver) -> None:
     logged.commit(commit("o1", line=Line("other"), log=log("one")))
     assert [event.seq for event in logged.events("other")] == [1]
     assert len(logged.events("thread")) == 6
+
+
+# -- several threads
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda saver: saver.load("thread"),
+        lambda saver: saver.lease("thread"),
+        lambda saver: saver.branches("thread"),
+        lambda saver: saver.namespaces("thread"),
+        lambda saver: saver.history("thread"),
+        lambda saver: saver.threads(),
+        lambda saver: saver.events("thread"),
+    ],
+)
+def test_what_is_read_is_of_one_moment(saver: InMemorySaver, read: Any) -> None:
+    """Nothing is written between two looks of one reading, so a claim sees a checkpoint and the epoch that it has."""
+    reading = threading.Thread(target=read, args=(saver,), daemon=True)
+    with saver._lock:
+        reading.start()
+        reading.join(0.05)
+        assert reading.is_alive()
+    reading.join(600)
+    assert not reading.is_alive()
