@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Iterable
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary, ref
 
@@ -79,6 +80,17 @@ async def wait_in_any_case(answer: Later[Any]) -> asyncio.CancelledError | None:
     while not answer.done():
         try:
             await _wait(answer)
+        except asyncio.CancelledError as cancelled:
+            signal = cancelled
+    return signal
+
+
+async def wait_for_all(futures: Iterable[asyncio.Future[Any]]) -> asyncio.CancelledError | None:
+    """Wait until all are done, and return the cancellation that came meanwhile: like `wait_in_any_case`."""
+    signal: asyncio.CancelledError | None = None
+    while left := [future for future in futures if not future.done()]:
+        try:
+            await asyncio.wait(left)
         except asyncio.CancelledError as cancelled:
             signal = cancelled
     return signal

@@ -20,7 +20,7 @@ from statewright.promise import comes_later
 from statewright.runtime.attempt import perform
 from statewright.runtime.attempt_async import call_function, perform_async
 from statewright.runtime.attempts_async import call_later, lent_async, pause, perform_guarded_async
-from statewright.runtime.awaiting import answered, wait_in_any_case
+from statewright.runtime.awaiting import answered, wait_for_all, wait_in_any_case
 from statewright.runtime.control import RunControl
 from statewright.runtime.drive_sync import lanes_of, leave_anywhere, note_on_failure
 from statewright.runtime.effects import (
@@ -44,7 +44,7 @@ from statewright.runtime.saver_calls import ask_saver, check_saved, handed_over,
 from statewright.runtime.scope import Scope, current_scope, enter_scope
 from statewright.runtime.standing import is_waited_for, superstep_above
 from statewright.runtime.superstep import Superstep
-from statewright.runtime.thread_calls import call_in_thread
+from statewright.runtime.thread_calls import begin_in_thread, call_in_thread
 from statewright.runtime.thread_queue import (
     FIRST_LOOK,
     LONGEST_LOOK,
@@ -212,7 +212,7 @@ class _Cancelling:
         self._calling.__enter__()
 
     def _strike(self) -> None:
-        if not self._ended:
+        if not (self._ended or self._struck):  # only one is taken back; the driver heeds the first
             self._struck = True
             self._task.cancel()
 
@@ -241,7 +241,9 @@ async def _perform_effect(run: Run, effect: Effect) -> tuple[Any, Exception | No
         if type(effect) is Emit:
             return run.watch.emit(effect.event) if run.watch is not None else None, None, None
         if type(effect) is SaveCallers:
-            return await call_in_thread(save_callers, effect.caller), None, None
+            saving = begin_in_thread(save_callers, effect.caller)
+            signal = await wait_for_all([saving])
+            return saving.result(), None, signal
         if type(effect) is AwaitTurn:
             came, signal = await _await_turn(run, effect.holder)
             return came, None, signal
@@ -311,7 +313,8 @@ async def _run_many(run: Run, effect: RunTasks) -> list[Outcome | None]:
             await executor.cancel()
             raise
         step.close()
-        await executor.cancel()
+        if (signal := await executor.cancel()) is not None:
+            raise _Cancelled(signal, step.outcomes)
     return step.outcomes
 
 

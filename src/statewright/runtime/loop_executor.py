@@ -15,6 +15,7 @@ from typing import Final, cast
 
 from statewright.runtime.attempt_async import perform_async
 from statewright.runtime.attempts_async import perform_guarded_async
+from statewright.runtime.awaiting import wait_for_all
 from statewright.runtime.effects import Failure, Outcome
 from statewright.runtime.limits import Slots
 from statewright.runtime.scope import Scope
@@ -74,16 +75,16 @@ class LoopExecutor:
             ):  # else it runs on a thread, where nothing can stop it
                 task.cancel()
 
-    async def cancel(self) -> None:
-        """Cancel what still runs, and wait until it has cleaned up."""
+    async def cancel(self) -> asyncio.CancelledError | None:
+        """Cancel what still runs, and wait until it has cleaned up; the cancellation that came meanwhile."""
         self.is_stopping = True
         running = [task for task in self._running if not task.done()]
         for task in running:
             task.cancel()
-        if running:
-            await asyncio.wait(running)
+        signal = await wait_for_all(running) if running else None
         for _ in range(self._held):  # of those that did not come to their end
             self._give_back()
+        return signal
 
     def abandon(self) -> None:
         """Give back the places of what still runs; its loop will not. May be called in a finaliser."""
