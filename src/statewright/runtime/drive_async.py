@@ -40,7 +40,14 @@ from statewright.runtime.loop import note_failure
 from statewright.runtime.loop_executor import DEFAULT_IN_FLIGHT, LoopExecutor
 from statewright.runtime.program import NodeProgram
 from statewright.runtime.run import ALL_CLOSED, NONE_CLOSED, Run
-from statewright.runtime.saver_calls import ask_saver, check_saved, handed_over, save_callers
+from statewright.runtime.saver_calls import (
+    are_callers_saved,
+    ask_saver,
+    check_saved,
+    handed_over,
+    save_callers,
+    wait_for_callers,
+)
 from statewright.runtime.scope import Scope, current_scope, enter_scope
 from statewright.runtime.standing import is_waited_for, superstep_above
 from statewright.runtime.superstep import Superstep
@@ -261,6 +268,8 @@ async def _perform_effect(run: Run, effect: Effect) -> tuple[Any, Exception | No
             if before is not None:
                 signal = await wait_in_any_case(before)
                 check_saved(run, before)
+            if run.saves_at_rest and not are_callers_saved():
+                signal = await wait_for_all([begin_in_thread(wait_for_callers)]) or signal
             answer = ask_saver(run, effect)
         if comes_later(answer):
             signal = await wait_in_any_case(answer) or signal

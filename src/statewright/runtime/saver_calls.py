@@ -35,6 +35,8 @@ def perform_effect(run: Run, effect: Effect) -> Any:
         before = handed_over(run, answer)
         return before.result() if before is not None else None
     flush(run)
+    if run.saves_at_rest:
+        wait_for_callers()
     return resolved(ask_saver(run, effect))
 
 
@@ -51,6 +53,23 @@ def save_callers(caller: Scope) -> None:
 
 
 _saving_callers = threading.RLock()
+
+
+def are_callers_saved() -> bool:
+    """Whether no call has its callers saved at this moment, on another thread than this one."""
+    if not _saving_callers.acquire(blocking=False):
+        return False
+    _saving_callers.release()
+    return True
+
+
+def wait_for_callers() -> None:
+    """Wait until whoever has its callers saved is through.
+
+    A run that was cancelled meanwhile, or in which another task failed, comes to rest on what is being saved there.
+    """
+    with _saving_callers:
+        pass
 
 
 def flush(run: Run) -> None:
