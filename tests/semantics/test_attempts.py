@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
@@ -14,6 +15,7 @@ from statewright import (
     Command,
     InMemoryCache,
     InMemorySaver,
+    Instrument,
     NodeError,
     RateLimit,
     RetryPolicy,
@@ -25,6 +27,7 @@ from statewright import (
     interrupt,
 )
 from statewright.errors import CircuitOpen, InvalidGraph, NodeTimeoutError, RateLimited
+from statewright.storage.sqlite import SqliteSaver
 from statewright.testing import FakeClock, RecordingInstrument
 
 THREAD = {"thread_id": "1"}
@@ -216,6 +219,48 @@ def test_5_3_an_attempt_that_takes_too_long_is_given_up(driver: Any) -> None:
         driver.invoke(one(slow, clock=clock, timeout=5), {"x": 1})
     gate.set()
     assert (raised.value.kind, raised.value.seconds) == ("run", 5)
+
+
+@pytest.mark.parametrize("memory", ["call", "thread"])
+@pytest.mark.parametrize("form", ["node", "call"])
+def test_5_3_a_subgraph_of_an_attempt_that_was_given_up_saves_nothing_any_more(
+    driver: Any, form: str, memory: Any, tmp_path: Path
+) -> None:
+    """Its function returns while the next attempt is under way, in the same namespace of the same thread."""
+    clock, second_runs, first_is_over = FakeClock(), threading.Event(), threading.Event()
+    runs: list[int] = []
+
+    class Notices(Instrument):
+        def on_run_broken_off(self, event: Any) -> None:
+            first_is_over.set()
+
+    def slow(state: State) -> dict[str, Any]:
+        runs.append(len(runs) + 1)
+        number = runs[-1]
+        if number == 1:
+            clock.advance(6)
+            assert second_runs.wait(600)
+        else:
+            second_runs.set()
+            assert first_is_over.wait(600)
+        return {"log": [f"attempt {number}"]}
+
+    inner = StateGraph(State).add_node("before", lambda s: {"log": ["before"]}).add_node(slow)
+    inner.add_node("after", lambda s: {"log": ["after"]}).add_edge(START, "before").add_edge("before", "slow")
+    child = inner.add_edge("slow", "after").compile(instruments=[Notices()])
+    policies: dict[str, Any] = {
+        "timeout": 5,
+        "retry_policy": RetryPolicy(initial_interval=0, jitter=False, retry_on=NodeTimeoutError),
+    }
+    graph = StateGraph(State)
+    if form == "node":
+        graph.add_node("n", child, memory=memory, **policies)
+    else:
+        graph.add_node("n", lambda s: {"log": child.invoke({}, memory=memory)["log"]}, **policies)
+    with SqliteSaver(tmp_path / "runs.db") as saver:
+        app = graph.add_edge(START, "n").compile(saver, clock=clock)
+        assert driver.invoke(app, {}, thread_id="1")["log"] == ["before", "attempt 2", "after"]
+    assert runs == [1, 2]
 
 
 def test_5_3_a_coroutine_that_takes_too_long_is_cancelled(driver: Any) -> None:

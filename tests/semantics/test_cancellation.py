@@ -143,6 +143,69 @@ async def _finished(app: Any) -> Any:
     return (await app.aget_state(THREAD)).values["log"]
 
 
+@pytest.mark.parametrize("way", ["task", "control"])
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_5_5_cancelled_again_while_it_cleans_up_it_keeps_what_had_landed(way: str, times: int) -> None:
+    paid: list[int] = []
+
+    async def main() -> None:
+        begun, cleaned, control = asyncio.Event(), asyncio.Event(), RunControl()
+
+        async def pay(state: State) -> dict[str, Any]:
+            paid.append(1)
+            return {"log": ["paid"]}
+
+        async def slow(state: State) -> dict[str, Any]:
+            begun.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                if not cleaned.is_set():
+                    for _ in range(20):
+                        await asyncio.sleep(0)
+                    cleaned.set()
+            return {}
+
+        graph = StateGraph(State).add_node(pay).add_node(slow).add_edge(START, "pay").add_edge(START, "slow")
+        app = graph.compile(InMemorySaver())
+        running = asyncio.ensure_future(app.ainvoke({"x": 1}, thread_id="1", control=control))
+        await begun.wait()
+        for _ in range(times):
+            if way == "task":
+                running.cancel()
+            else:
+                control.request_cancel()
+            for _ in range(3):
+                await asyncio.sleep(0)
+        with pytest.raises(asyncio.CancelledError if way == "task" else RunCancelled):
+            await running
+        assert cleaned.is_set(), "the run has ended while a node still cleans up"
+        assert app.get_state(thread_id="1").next == ("slow",)
+        assert app.checkpointer.lease("1") is None
+
+    asyncio.run(main())
+    assert paid == [1]
+
+
+def test_5_5_a_control_that_cancels_again_leaves_the_task_of_its_caller_as_it_was() -> None:
+    async def main() -> None:
+        control = RunControl()
+
+        async def node(state: State) -> None:
+            control.request_cancel()
+            control.request_cancel()
+            await asyncio.Event().wait()
+
+        app = graph_of(("node", node)).compile()
+        with pytest.raises(RunCancelled):
+            await app.ainvoke({"x": 1}, control=control)
+        task = asyncio.current_task()
+        assert task is not None
+        assert task.cancelling() == 0
+
+    asyncio.run(main())
+
+
 def test_5_5_a_wait_for_the_next_attempt_ends_with_the_run(driver: Any) -> None:
     control, clock = RunControl(), FakeClock()
 

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import threading
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
@@ -23,7 +24,7 @@ from statewright import (
     append,
     task,
 )
-from statewright.errors import InvalidConfig, InvalidGraph, NodeTimeoutError, RunCancelled
+from statewright.errors import GraphDrained, InvalidConfig, InvalidGraph, NodeTimeoutError, RunCancelled
 from statewright.runtime import Instrument
 from statewright.storage.sqlite import SqliteSaver
 from statewright.testing import FakeClock
@@ -559,6 +560,68 @@ def test_5_3_what_a_policy_or_a_cache_raises_ends_the_task(
             within(lambda: driver.invoke(app, {}, THREAD), LONG)
     assert any("node 'node'" in note for note in raised.value.__notes__)
     assert app.get_state(THREAD).tasks[0].error == "LookupError: no luck"
+
+
+@dataclass(frozen=True)
+class Frozen(Exception):
+    """An error that takes no note."""
+
+    code: int
+
+
+class Unnotable(Exception):
+    """One that takes offence."""
+
+    def add_note(self, note: str) -> None:
+        raise RuntimeError("no notes")
+
+
+@pytest.mark.parametrize("error", [Frozen(7), Unnotable("x")], ids=["frozen", "unnotable"])
+@pytest.mark.parametrize("colour", ["plain", "coroutine"])
+@pytest.mark.parametrize("beside", [False, True])
+@pytest.mark.parametrize("options", [{}, {"retry_policy": RetryPolicy(max_attempts=1)}], ids=["plain", "guarded"])
+def test_5_3_an_error_that_takes_no_note_is_the_one_that_is_raised(
+    driver: Any, within: Any, error: Exception, colour: str, beside: bool, options: Any
+) -> None:
+    def fails(state: State) -> None:
+        raise error
+
+    async def fails_async(state: State) -> None:
+        raise error
+
+    graph = StateGraph(State).add_node("bad", fails if colour == "plain" else fails_async, **options)
+    graph.add_edge(START, "bad")
+    if beside:
+        graph.add_node("good", lambda state: {"log": ["good"]}).add_edge(START, "good")
+    app = graph.compile(InMemorySaver())
+    with pytest.raises(type(error)) as raised:
+        within(lambda: driver.invoke(app, {}, THREAD))
+    assert raised.value is error
+
+
+@pytest.mark.parametrize("options", ["none", "handler", "retries"])
+def test_5_5_a_drain_inside_a_subgraph_is_no_failure_of_its_node(driver: Any, options: str) -> None:
+    control = RunControl()
+
+    def one(state: State) -> State:
+        control.request_drain("deploy")
+        return {"log": ["one"]}
+
+    def handler(state: State) -> State:
+        return {"log": ["handled"]}
+
+    chosen: dict[str, Any] = {
+        "none": {},
+        "handler": {"error_handler": handler},
+        "retries": {"retry_policy": RetryPolicy(max_attempts=3, initial_interval=0)},
+    }[options]
+    inner = StateGraph(State).add_node(one).add_node("two", lambda state: {"log": ["two"]})
+    graph = StateGraph(State).add_node("sub", inner.add_edge(START, "one").add_edge("one", "two").compile(), **chosen)
+    app = graph.add_edge(START, "sub").compile(InMemorySaver())
+    with pytest.raises(GraphDrained):
+        driver.invoke(app, {}, THREAD, control=control)
+    assert app.get_state(THREAD).next == ("sub",)
+    assert driver.invoke(app, None, THREAD)["log"] == ["one", "two"]
 
 
 def test_5_3_a_node_that_cancels_its_own_asyncio_task_fails_and_hangs_nobody(driver: Any, within: Any) -> None:

@@ -61,7 +61,7 @@ from statewright.runtime.scope import Scope, current_scope
 from statewright.runtime.snapshot import StateSnapshot, empty_snapshot, snapshot_of
 from statewright.runtime.start import TIMED_OUT
 from statewright.runtime.stream import INTERRUPT, StreamView, checked_modes, shown_values
-from statewright.runtime.subgraph import Pairs, call_line, call_namespace, check_free, former_namespaces, shared
+from statewright.runtime.subgraph import Pairs, call_line, call_namespace, former_namespaces, shared, take_namespace
 from statewright.runtime.subgraph_state import graph_at, node_path, renew_questions_around, subgraphs_of, with_subgraphs
 from statewright.runtime.thread_queue import leave_queue
 from statewright.runtime.thread_state import (
@@ -784,8 +784,9 @@ class CompiledGraph:
             self._allowed_by = caller.saver
         namespace = call_namespace(scope, memory, options.get("call_key"))
         line = call_line(scope, namespace, memory, keep=caller.keeps_calls)
+        parent = scope.copy()
         if memory == "thread":
-            check_free(caller, namespace, task.node if task is not None else "")
+            take_namespace(parent, namespace)
         watch = caller.watch
         own_listeners = self._listeners if reading is None else reading.listeners()
         if own_listeners:
@@ -800,7 +801,6 @@ class CompiledGraph:
         }
         own = {name: value for name, value in self._call_options(options).items() if value and name != "overlaps"}
         inherited.update(own)
-        parent = scope.copy()
         run = Run(
             self._program,
             settings,

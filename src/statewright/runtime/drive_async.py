@@ -50,6 +50,7 @@ from statewright.runtime.saver_calls import (
 )
 from statewright.runtime.scope import Scope, current_scope, enter_scope
 from statewright.runtime.standing import is_waited_for, superstep_above
+from statewright.runtime.subgraph import leave_namespace
 from statewright.runtime.superstep import Superstep
 from statewright.runtime.thread_calls import begin_in_thread, call_in_thread
 from statewright.runtime.thread_queue import (
@@ -172,7 +173,7 @@ async def _drive_within(run: Run, given: Any) -> None:
         else:
             await drive_async(run, run_to_rest(run, given))
     finally:
-        run.live.pop(run.namespace, None)
+        leave_namespace(run)
 
 
 async def _await_turn(run: Run, holder: str) -> tuple[bool, asyncio.CancelledError | None]:

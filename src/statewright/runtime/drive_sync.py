@@ -28,6 +28,7 @@ from statewright.runtime.run import ALL_CLOSED, NONE_CLOSED, Run
 from statewright.runtime.saver_calls import flush, perform_all, perform_effect
 from statewright.runtime.scope import Scope, current_scope, enter_scope, leave_scope
 from statewright.runtime.standing import superstep_above
+from statewright.runtime.subgraph import leave_namespace
 from statewright.runtime.superstep import Superstep
 from statewright.runtime.thread_queue import LeaseRenewer
 from statewright.runtime.watch import StreamBuffer, tell_broken_off
@@ -117,7 +118,7 @@ def _within(run: Run, given: Any) -> Parts:
     try:
         yield from drive_sync(run, run_to_rest(run, given))
     finally:
-        run.live.pop(run.namespace, None)
+        leave_namespace(run)
 
 
 def _lending_parts(caller: Scope, parts: Parts) -> Parts:

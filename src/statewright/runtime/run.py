@@ -160,7 +160,7 @@ class Run:
         caller: Scope | None = None,
         parent: Scope | None = None,
         sibling_grace: float | None = 0.0,
-        live: dict[str, object] | None = None,
+        live: dict[str, Scope] | None = None,
         keeps_calls: bool = False,
         saves_at_rest: bool = False,
         overlaps: bool = False,
@@ -248,7 +248,7 @@ class Run:
         """The last checkpoint that was saved, if the run has moved since."""
         self.rewritten: set[str] = set()
         """The fields that were written since then, but for lists that only grew."""
-        self.live: dict[str, object] = {} if live is None else live
+        self.live: dict[str, Scope] = {} if live is None else live
         """The namespaces with a memory of their own in which something runs, in the whole tree of calls."""
         self.keeps_calls = keeps_calls
         """Whether the checkpoints of subgraph calls stay when their tasks are consumed."""
@@ -367,7 +367,7 @@ class Run:
         """Go on in the namespace in which the call was saved under a former name of its node."""
         assert self.line is not None
         caller = self.caller
-        if self.namespace in self.live:
+        if self.parent is not None and self.live.get(self.namespace) is self.parent:
             self.live[namespace] = self.live.pop(self.namespace)
         if caller is not None and self.namespace in caller.run.opened:
             caller.run.opened.discard(self.namespace)

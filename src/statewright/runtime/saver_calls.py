@@ -13,6 +13,7 @@ from statewright.runtime.effects import AwaitTurn, Effect, Emit, Land, Load, Nam
 from statewright.runtime.loop import save_held_back
 from statewright.runtime.run import Run
 from statewright.runtime.scope import Scope
+from statewright.runtime.standing import check_wanted
 from statewright.runtime.thread_queue import await_turn
 
 T = TypeVar("T")
@@ -111,8 +112,10 @@ def ask_saver(run: Run, effect: Effect) -> Any:
     """The saver's answer to a storage effect, which may come later."""
     saver, line = cast(Checkpointer, run.saver), cast(Line, run.line)
     if type(effect) is Save:
+        check_wanted(run)
         return saver.commit(effect.commit)
     if type(effect) is Land:
+        check_wanted(run)
         checkpoint_id = CheckpointId(effect.checkpoint_id)
         return saver.save_results(line, checkpoint_id, effect.pending, hold=effect.hold, log=effect.log)
     if type(effect) is Namespaces:

@@ -42,6 +42,25 @@ def end_of(scope: Scope, *, between_attempts: bool = False) -> str | None:
     return None
 
 
+def is_given_up(scope: Scope) -> bool:
+    """Whether the attempt of a task was given up, or that of a task in whose subgraph it runs."""
+    inner: Scope | None = scope
+    while inner is not None:
+        if inner.attempt is not None and inner.attempt.is_given_up:
+            return True
+        inner = inner.run.parent
+    return False
+
+
+def check_wanted(run: Run) -> None:
+    """Raise RunCancelled if a subgraph must not save anything any more: the attempt that called it was given up.
+
+    Another attempt may be under way by now, in the same namespace and under the same hold, which do not fence this one.
+    """
+    if run.parent is not None and is_given_up(run.parent):
+        raise RunCancelled(f"the attempt at node {_node(run.parent)!r} was given up")
+
+
 def reason_to_stop(run: Run) -> str | None:
     """Why a run must not begin another superstep; None if it may."""
     if run.control is not None and run.control.cancel_reason is not None:

@@ -16,6 +16,7 @@ from statewright.errors import NamespaceBusy
 from statewright.graph import Memory, Reported, SubgraphLike
 from statewright.runtime.run import Run
 from statewright.runtime.scope import Scope
+from statewright.runtime.standing import is_given_up
 from statewright.state import ROOT, instance_values
 
 
@@ -130,11 +131,24 @@ def former_namespaces(scope: Scope, namespace: str) -> tuple[str, ...]:
     return tuple(f"{path}{name}{rest}" for name in names)
 
 
-def check_free(caller: Run, namespace: str, node: str) -> None:
-    """Note that something runs in a namespace with a memory of its own. Raises NamespaceBusy if something does."""
-    token = object()
-    if caller.live.setdefault(namespace, token) is not token:
-        raise NamespaceBusy(namespace, node)
+def take_namespace(caller: Scope, namespace: str) -> None:
+    """Note that a call runs in a namespace with a memory of its own. Raises NamespaceBusy if another one does.
+
+    A call whose attempt was given up counts no more: what it still does is ignored.
+    """
+    live = caller.run.live
+    other = live.setdefault(namespace, caller)
+    if other is caller:
+        return
+    if not is_given_up(other):
+        raise NamespaceBusy(namespace, caller.task.node if caller.task is not None else "")
+    live[namespace] = caller
+
+
+def leave_namespace(run: Run) -> None:
+    """Note that a call is over, unless another one has the namespace by now."""
+    if run.live.get(run.namespace) is run.parent:
+        run.live.pop(run.namespace, None)
 
 
 def call_line(scope: Scope, namespace: str, memory: Memory, *, keep: bool) -> Line | None:

@@ -1,5 +1,6 @@
 """What passes between a graph and one that it calls."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -7,7 +8,17 @@ import pytest
 from statewright import START, InMemorySaver
 from statewright.errors import NamespaceBusy
 from statewright.graph.answer import Reported
-from statewright.runtime.subgraph import call_line, call_namespace, check_free, news, shared, subgraph_calls
+from statewright.runtime.scope import Attempt
+from statewright.runtime.subgraph import (
+    call_line,
+    call_namespace,
+    leave_namespace,
+    news,
+    shared,
+    subgraph_calls,
+    take_namespace,
+)
+from statewright.testing import FakeClock
 
 
 class Undecided:
@@ -142,13 +153,29 @@ def test_a_call_key_is_no_ordinal(scope_in: Any, memory: Any) -> None:
 
 
 def test_two_live_calls_with_one_memory_are_refused(scope_in: Any) -> None:
-    run = scope_in().run
-    check_free(run, "a", "a")
-    check_free(run, "a:key", "a")
+    scope = scope_in()
+    take_namespace(scope.copy(), "a")
+    take_namespace(scope.copy(), "a:key")
 
     with pytest.raises(NamespaceBusy) as caught:
-        check_free(run, "a", "a")
+        take_namespace(scope.copy(), "a")
     assert caught.value.namespace == "a"
+
+
+def test_a_call_whose_attempt_was_given_up_has_its_namespace_no_more(scope_in: Any) -> None:
+    scope = scope_in()
+    scope.begin_attempt(Attempt(1, FakeClock()))
+    first = scope.copy()
+    take_namespace(first, "a")
+    scope.attempt.abandoned = True
+    scope.begin_attempt(Attempt(2, FakeClock()))
+    second = scope.copy()
+    take_namespace(second, "a")
+
+    leave_namespace(SimpleNamespace(live=scope.run.live, namespace="a", parent=first))  # type: ignore[arg-type]
+    assert scope.run.live == {"a": second}
+    leave_namespace(SimpleNamespace(live=scope.run.live, namespace="a", parent=second))  # type: ignore[arg-type]
+    assert scope.run.live == {}
 
 
 @pytest.mark.parametrize(
