@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 
-from statewright import START, InMemorySaver, RetryPolicy, RunControl, StateGraph, append, task
+from statewright import START, InMemorySaver, RetryPolicy, RunControl, StateGraph, append, interrupt, task
 from statewright.errors import GraphDrained, RunCancelled
 from statewright.testing import FakeClock, RecordingInstrument
 
@@ -204,6 +204,54 @@ def test_5_5_a_control_that_cancels_again_leaves_the_task_of_its_caller_as_it_wa
         assert task.cancelling() == 0
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("way", ["task", "control"])
+@pytest.mark.parametrize("colour", ["plain", "coroutine"])
+def test_7_2_cancelled_while_a_call_has_its_callers_saved_nothing_is_lost(way: str, colour: str) -> None:
+    """Durability `exit`: the first thing that is saved is what the run has done before the call that asks."""
+    saving, go_on, done = threading.Event(), threading.Event(), list[str]()
+
+    class Slow(InMemorySaver):
+        def commit(self, commit: Any, **options: Any) -> Any:
+            if commit.checkpoint.values.get("log") == ["first"] and not saving.is_set():
+                saving.set()
+                assert go_on.wait(600)
+            return super().commit(commit, **options)
+
+    def first(state: State) -> dict[str, Any]:
+        done.append("first")
+        return {"log": ["first"]}
+
+    child = StateGraph(State).add_node("q", lambda s: {"log": [interrupt("?")]}).add_edge(START, "q").compile()
+
+    def plain(state: State) -> dict[str, Any]:
+        return {"log": child.invoke({})["log"]}
+
+    async def coroutine(state: State) -> dict[str, Any]:
+        return {"log": (await child.ainvoke({}))["log"]}
+
+    async def main() -> None:
+        control = RunControl()
+        graph = StateGraph(State).add_node(first).add_node("call", plain if colour == "plain" else coroutine)
+        app = graph.add_edge(START, "first").add_edge("first", "call").compile(Slow())
+        options: dict[str, Any] = {"thread_id": "1", "durability": "exit", "control": control}
+        running = asyncio.ensure_future(app.ainvoke({"x": 1}, **options))
+        assert await asyncio.to_thread(saving.wait, 600)
+        if way == "task":
+            running.cancel()
+        else:
+            control.request_cancel()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        go_on.set()
+        with pytest.raises(asyncio.CancelledError if way == "task" else RunCancelled):
+            await running
+        assert app.get_state(thread_id="1").next == ("call",)
+        assert "__interrupt__" in await app.ainvoke(None, thread_id="1")
+
+    asyncio.run(main())
+    assert done == ["first"]
 
 
 def test_5_5_a_wait_for_the_next_attempt_ends_with_the_run(driver: Any) -> None:

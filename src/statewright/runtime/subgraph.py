@@ -77,11 +77,12 @@ def news(result: Any, given: Any, written: Pairs, both_merge: frozenset[str]) ->
         return Reported({}, [pair for pair in written if pair[0] == ROOT])
     if not isinstance(result, Mapping):
         return result
-    before = _fields_of(given, result)
+    answer = cast(Mapping[str, Any], result)
+    before = _fields_of(given, answer)
     rewritten = {name for name, _ in written}
     update = {
         name: value
-        for name, value in cast(Mapping[str, Any], result).items()
+        for name, value in answer.items()
         if name not in both_merge and (name in rewritten or name not in before or not _same(value, before[name]))
     }
     return Reported(update, [pair for pair in written if pair[0] in both_merge])
