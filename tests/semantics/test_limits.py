@@ -242,3 +242,57 @@ def test_2_1_a_node_writes_no_fields_but_those_that_it_declares(driver: Any) -> 
     for _ in range(2):
         with pytest.raises(InvalidUpdateError, match="wrote 'x'"):
             driver.invoke(app, {"x": 1})
+
+
+def test_5_6_a_coroutine_that_calls_a_graph_with_plain_invoke_does_not_wait_for_its_own_loop(
+    driver: Any, within: Any
+) -> None:
+    """Its place was given to a coroutine of the loop that it blocks."""
+    plain = StateGraph(State).add_node("x", lambda state: {"log": ["x"]}).add_edge(START, "x").compile()
+    begun: list[int] = []
+
+    async def wide(state: State) -> State:
+        begun.append(1)
+        await asyncio.sleep(0.001)
+        return {"log": ["w"]}
+
+    wide_graph = StateGraph(State)
+    for number in range(3):
+        wide_graph.add_node(f"w{number}", wide).add_edge(START, f"w{number}")
+    child = wide_graph.compile()
+
+    async def awaits(state: State) -> State:
+        return {"log": (await child.ainvoke({}))["log"]}
+
+    async def blocks(state: State) -> State:
+        while not begun:
+            await asyncio.sleep(0)
+        return {"log": plain.invoke({})["log"]}
+
+    graph = StateGraph(State).add_node(awaits).add_node(blocks).add_edge(START, "awaits").add_edge(START, "blocks")
+    app = graph.compile()
+    assert within(lambda: driver.invoke(app, {}, max_concurrency=2))["log"] == ["w", "w", "w", "x"]
+
+
+def test_5_6_an_inline_node_waits_for_the_limit_of_its_tag_without_stopping_the_loop(within: Any) -> None:
+    async def main() -> list[Any]:
+        holds, go_on = asyncio.Event(), asyncio.Event()
+
+        async def slow(state: State) -> State:
+            holds.set()
+            await go_on.wait()
+            return {"log": ["slow"]}
+
+        graph = StateGraph(State).add_node(slow, tags=["gpu"])
+        graph.add_node("quick", lambda state: {"log": ["quick"]}, inline=True, tags=["gpu"])
+        graph.set_tag_limits("gpu", max_concurrency=1)
+        app = graph.add_edge(START, "slow").add_edge(START, "quick").compile()
+        first = asyncio.ensure_future(app.ainvoke({}))
+        await holds.wait()
+        second = asyncio.ensure_future(app.ainvoke({}))
+        for _ in range(50):
+            await asyncio.sleep(0)
+        go_on.set()
+        return [(await one)["log"] for one in (first, second)]
+
+    assert within(lambda: asyncio.run(main())) == [["slow", "quick"]] * 2

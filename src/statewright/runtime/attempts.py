@@ -7,6 +7,7 @@ it with plain calls, `attempts_async.perform_guarded_async` on an event loop. Ta
 from __future__ import annotations
 
 import contextvars
+import sys
 import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -343,9 +344,17 @@ def wait(scope: Scope, seconds: float) -> bool:
 
 
 def take(slots: Slots, scope: Scope) -> bool:
-    """Wait for a slot, on this thread; False if the task must not wait any longer."""
+    """Wait for a slot, on this thread; False if the task must not wait any longer.
+
+    Where a coroutine has called a graph with plain `invoke`, whoever has the slot may run on the loop that stands still
+    meanwhile. So nobody waits there for a place of the run, but works above its `max_concurrency` for a moment.
+    """
     waiting = _Waiting()
     if slots.take(waiting.offered):
+        return True
+    if slots in scope.run.slots and _stops_a_loop():
+        if not waiting.leave():
+            slots.overdraw()
         return True
     try:
         with woken_by_the_end(scope, waiting.woken.set):
@@ -409,6 +418,15 @@ def _take_back(scope: Scope) -> None:
     for slots in scope.wanted_back():
         if take(slots, scope):  # else the run ends, and what the task still does has no effect
             scope.holding = (*scope.holding, slots)
+
+
+def _stops_a_loop() -> bool:
+    """Whether an event loop runs on the present thread: a coroutine has called something that waits."""
+    if "asyncio" not in sys.modules:
+        return False
+    from statewright.runtime.private_loop import is_on_loop
+
+    return is_on_loop()
 
 
 def _tried_in_time(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, timeout: TimeLimit) -> Tried:

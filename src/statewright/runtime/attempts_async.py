@@ -110,7 +110,7 @@ async def _tried(
 
 
 async def _once(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Tried:
-    if node.async_lane == "inline":
+    if node.sync_lane == "inline":
         return tried(scope, node, task, checkpoint)
     if node.acall is None:
         if not node.routes_await:

@@ -37,11 +37,16 @@ class Slots:
             self._waiters.append(waiter)
             return False
 
+    def overdraw(self) -> None:
+        """Take a slot though none may be free, where nothing may wait: the next that is given back pays for it."""
+        with self._lock:
+            self._free -= 1
+
     def give(self) -> None:
         """Give a slot back: to the first that still waits, or to whoever comes."""
         while True:
             with self._lock:
-                if not self._waiters:
+                if self._free < 0 or not self._waiters:
                     self._free += 1
                     return
                 waiter = self._waiters.popleft()

@@ -332,7 +332,8 @@ class Program:
         if program.guards is not None:
             program.async_lane = program.beside_lane = "loop"  # what waits there holds no thread
         if node.inline:
-            program.sync_lane = program.async_lane = program.beside_lane = "inline"
+            program.sync_lane = program.beside_lane = "inline"
+            program.async_lane = "inline" if program.guards is None else "loop"  # there it waits, and the loop does not
         if node.writes is not None:
             program.writes = frozenset(node.writes)
             program.known_plain = program.writes if program.known_plain is not None else None
