@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextvars
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import Any, cast
 
 from statewright.errors import InvalidConfig, NodeFailed
@@ -15,12 +15,23 @@ from statewright.runtime.worker_threads import DEFAULT_THREADS
 
 
 def run_beside(run_one: Callable[[int], Any], count: int, width: int | None) -> list[Any]:
-    """The results of `run_one` for each place, in order; each on a thread, in a copy of the caller's context."""
+    """The results of `run_one` for each place, in order; each on a thread, in a copy of the caller's context.
+
+    After the first exception no other run begins; those under way cannot be stopped, and are waited for. After an
+    interruption of this thread they are left alone.
+    """
     if not count:
         return []
-    with ThreadPoolExecutor(min(width or DEFAULT_THREADS, count), thread_name_prefix="statewright-batch") as pool:
+    pool = ThreadPoolExecutor(min(width or DEFAULT_THREADS, count), thread_name_prefix="statewright-batch")
+    try:
         runs = [pool.submit(contextvars.copy_context().run, run_one, place) for place in range(count)]
-        return [one.result() for one in runs]
+        ended, _ = wait(runs, return_when=FIRST_EXCEPTION)
+        if not any(one.exception() is not None for one in ended):
+            return [one.result() for one in runs]
+        pool.shutdown(cancel_futures=True)
+        raise next(error for one in runs if not one.cancelled() and (error := one.exception()) is not None)
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 async def run_beside_async(

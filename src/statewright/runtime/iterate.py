@@ -79,7 +79,10 @@ class StepIterator:
         try:
             step: Step = next(self._steps)
         except StopIteration:
-            self._raise_failure()
+            try:
+                self._raise_failure()
+            except StopIteration as error:  # of a node: it must not look like the end of the iteration
+                raise RuntimeError("A node raised StopIteration.") from error
             raise
         self.halted = self._halt is not None and self._halt(step)
         return step

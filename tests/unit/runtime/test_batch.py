@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import signal
 import threading
 from typing import Any
 
@@ -77,6 +78,44 @@ def test_never_more_runs_are_in_flight_than_may_be(colour: str) -> None:
 
     batch(app(node), colour, [{"n": n} for n in range(10)], max_concurrency=2)
     assert 1 <= most <= 2
+
+
+def test_after_an_error_no_other_run_begins_and_those_under_way_are_waited_for() -> None:
+    begun: list[int] = []
+    ended: list[int] = []
+    failed = threading.Event()
+
+    def run_one(place: int) -> None:
+        begun.append(place)
+        if place == 1:
+            failed.set()
+            raise ValueError("bad")
+        assert failed.wait(LONG)
+        threading.Event().wait(0.05)
+        ended.append(place)
+
+    with pytest.raises(ValueError, match="bad"):
+        run_beside(run_one, 100, 2)
+    assert len(begun) < 100
+    assert sorted(ended) == [place for place in sorted(begun) if place != 1]
+
+
+def test_an_interruption_leaves_the_batch_at_once() -> None:
+    begun: list[int] = []
+    go_on, caller = threading.Event(), threading.get_ident()
+
+    def run_one(place: int) -> None:
+        begun.append(place)
+        if len(begun) == 2:
+            signal.pthread_kill(caller, signal.SIGINT)
+        assert go_on.wait(LONG)
+
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run_beside(run_one, 100, 2)
+        assert len(begun) == 2
+    finally:
+        go_on.set()
 
 
 def test_each_input_may_have_a_config_of_its_own(colour: str) -> None:

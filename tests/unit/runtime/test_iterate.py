@@ -155,3 +155,12 @@ def test_wrong_input_is_raised_by_the_first_step() -> None:
     steps = chain("a").compile().iter(5)
     with pytest.raises(InvalidUpdateError):
         next(steps)
+
+
+def test_a_node_that_raises_stop_iteration_does_not_look_like_the_end() -> None:
+    def node(state: Any) -> Any:
+        return next(iter(()))
+
+    app = StateGraph({"n": int}).add_node("a", node).add_edge(START, "a").compile()
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        list(app.iter({}))
