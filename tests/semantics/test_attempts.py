@@ -1,6 +1,7 @@
 """Part I section 5.3 to 5.5 and 5.7: attempts at a node, what ends them, and what keeps their results."""
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -275,6 +276,39 @@ def test_5_3_a_coroutine_that_takes_too_long_is_cancelled(driver: Any) -> None:
     with pytest.raises(NodeTimeoutError):
         driver.invoke(one(slow, timeout=0.01), {"x": 1})
     assert ended == ["cleaned up"]
+
+
+def test_5_3_a_timeout_that_goes_off_as_the_attempt_ends_strikes_nobody_else(driver: Any) -> None:
+    clock = FakeClock()
+
+    async def first(state: State) -> dict[str, Any]:
+        clock.advance(60)
+        return {"log": ["first"]}
+
+    async def second(state: State) -> dict[str, Any]:
+        for _ in range(5):
+            await asyncio.sleep(0)
+        return {"log": ["second"]}
+
+    graph = StateGraph(State).add_node(first, timeout=30).add_node(second)
+    app = graph.add_edge(START, "first").add_edge("first", "second").compile(clock=clock)
+    assert driver.invoke(app, {})["log"] == ["first", "second"]
+
+
+def test_5_3_a_coroutine_that_goes_on_after_its_time_leaves_its_caller_as_it_was() -> None:
+    async def stubborn(state: State) -> dict[str, Any]:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        return {}
+
+    async def main() -> None:
+        with pytest.raises(NodeTimeoutError):
+            await one(stubborn, timeout=0.01).ainvoke({"x": 1})
+        task = asyncio.current_task()
+        assert task is not None
+        assert task.cancelling() == 0
+
+    asyncio.run(main())
 
 
 def test_5_3_what_a_coroutine_brings_after_its_time_is_ignored(driver: Any) -> None:

@@ -155,13 +155,25 @@ class Deadline:
     goes on, but what it brings is ignored.
     """
 
-    __slots__ = ("_attempt", "_began", "_cancelling", "_expired", "_loop", "_node", "_task", "_timeout", "_timer")
+    __slots__ = (
+        "_attempt",
+        "_began",
+        "_cancelling",
+        "_expired",
+        "_has_ended",
+        "_loop",
+        "_node",
+        "_task",
+        "_timeout",
+        "_timer",
+    )
 
     def __init__(self, attempt: Attempt, timeout: TimeLimit, node: str) -> None:
         self._attempt = attempt
         self._timeout = timeout
         self._node = node
         self._expired: Exception | None = None
+        self._has_ended = False
 
     def __enter__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -173,15 +185,19 @@ class Deadline:
         self._timer = call_later(self._loop, self._attempt.clock, first, self._check)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self._has_ended = True  # a call that is on its way to the loop must strike nobody else
         self._timer.cancel()
         if self._expired is None:
             return
-        if isinstance(error, asyncio.CancelledError) and self._task.uncancel() > self._cancelling:
-            return  # somebody else cancelled it too
+        is_cancelled_too = self._task.uncancel() > self._cancelling  # by somebody else
+        if is_cancelled_too and isinstance(error, asyncio.CancelledError):
+            return
         raise self._expired from error
 
     def _check(self) -> None:
         """Strike, unless there was a sign of life meanwhile: then come again."""
+        if self._has_ended:
+            return
         try:
             remaining, kind, limit = time_left(self._attempt, self._timeout, self._began)
             if remaining > 0:
