@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 import pytest
+from tests.unit.service.conftest import Overtaken
 
 from statewright.checkpoint import Checkpointer
 from statewright.errors import InvalidRequest, InvalidTransition, NotFound, PayloadTooLarge, SignalMismatch
@@ -209,24 +210,6 @@ async def test_of_several_approvals_all_are_decided_or_none(desk: Desk, new_run:
     assert [one.decision for one in await answered(desk.ledger.find(Approval))] == ["approved", "approved"]
     told = [event.type for event in await answered(desk.ledger.events(run.id))]
     assert told.count("APPROVAL_DECIDED") == 2
-
-
-class Overtaken:
-    """A ledger to which something is written just before the next write."""
-
-    def __init__(self, ledger: Any, *changes: Any) -> None:
-        self._ledger, self._changes = ledger, changes
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._ledger, name)
-
-    def write(self, changes: Any) -> Any:
-        first, self._changes = self._changes, ()
-        if first:
-            done = self._ledger.write(list(first))
-            if done is not None:
-                done.result()
-        return self._ledger.write(changes)
 
 
 @pytest.mark.parametrize("way", ["signal", "answer"])
