@@ -36,8 +36,8 @@ from statewright.errors import (
     RequestConflict,
     SignalMismatch,
 )
-from statewright.runs import Advance, Condition, NewEvent, RunStatus, StepStatus
-from statewright.service import LiveEvent, RunFilter, ServiceSettings, StartRun
+from statewright.runs import Advance, Condition, NewEvent, Run, RunStatus, StepStatus
+from statewright.service import LiveEvent, RunFilter, Service, ServiceSettings, StartRun
 from statewright.testing import FakeClock
 from statewright.workflow.steps import Handlers, StepResult
 
@@ -590,6 +590,105 @@ async def test_a_failed_child_fails_its_parent_with_a_word_of_why(place: Places)
         done = await until(lambda: _ended(service, run.id))
         assert done.status is RunStatus.FAILED
         assert "no luck" in done.error["message"]
+
+
+class Breaks:
+    """A node of a child that fails until it is mended, and the node of its parent."""
+
+    def __init__(self) -> None:
+        self.is_whole, self.calls = False, 0
+
+    def child(self, state: State) -> State:
+        self.calls += 1
+        if not self.is_whole:
+            raise ValueError(f"no luck {self.calls}")
+        return {"n": 7}
+
+    def parent(self, state: State, runtime: Runtime[Any]) -> State:
+        return {"log": [runtime.start_run("child")["n"]]}
+
+    @property
+    def graphs(self) -> list[StateGraph]:
+        return [chain("parent", self.parent), chain("child", self.child)]
+
+    async def both_failed(self, service: Service) -> tuple[Run, Run]:
+        """A parent and its child that have failed."""
+        run = await _ended_of(service, "parent")
+        [child] = (await service.runs(WS, RunFilter(parent_id=run.id))).items
+        assert (run.status, child.status) == (RunStatus.FAILED, RunStatus.FAILED)
+        return run, child
+
+    async def retried(self, service: Service, run: Run) -> Run:
+        await service.retry(WS, run.id)
+        return await until(lambda: _ended(service, run.id))
+
+
+async def test_a_run_that_failed_by_its_child_is_tried_again_with_what_became_of_that(place: Places) -> None:
+    breaks = Breaks()
+    async with serving(place, *breaks.graphs) as service:
+        run, child = await breaks.both_failed(service)
+        done = await breaks.retried(service, run)  # the child has failed still
+        assert (done.status, breaks.calls) == (RunStatus.FAILED, 1)
+        assert "no luck 1" in done.error["message"]
+        for number in (2, 3):
+            assert (await breaks.retried(service, child)).status is RunStatus.FAILED
+            assert breaks.calls == number
+        done = await breaks.retried(service, run)  # of several ends the last one counts
+        assert "no luck 3" in done.error["message"]
+        assert (await breaks.retried(service, child)).status is RunStatus.FAILED
+        breaks.is_whole = True
+        assert (await breaks.retried(service, child)).status is RunStatus.COMPLETED
+        done = await breaks.retried(service, run)
+        assert (done.status, done.output, breaks.calls) == (RunStatus.COMPLETED, {"log": [7]}, 5)
+        assert (await service.runs(WS, RunFilter(parent_id=run.id))).total == 1
+
+
+async def test_a_run_that_failed_by_its_child_waits_for_it_if_both_are_tried_again(place: Places) -> None:
+    breaks, held = Breaks(), threading.Event()
+
+    def child(state: State) -> State:
+        if breaks.is_whole:
+            held.wait(PATIENCE)
+        return breaks.child(state)
+
+    async with serving(place, chain("parent", breaks.parent), chain("child", child)) as service:
+        run, kid = await breaks.both_failed(service)
+        breaks.is_whole = True
+        await service.retry(WS, kid.id)
+        await service.retry(WS, run.id)
+        try:
+            await until(lambda: _waits(service, run))
+        finally:
+            held.set()
+        done = await until(lambda: _ended(service, run.id))
+        assert (done.status, done.output) == (RunStatus.COMPLETED, {"log": [7]})
+
+
+async def _waits(service: Any, run: Any) -> bool:
+    return (await service.run(WS, run.id)).status is RunStatus.WAITING
+
+
+async def test_children_that_have_completed_are_not_asked_again_when_their_parent_is(place: Places) -> None:
+    breaks = Breaks()
+
+    def parent(state: State, runtime: Runtime[Any]) -> State:
+        return {"log": [runtime.start_run("three", {"n": 41})["n"], runtime.start_run("child")["n"]]}
+
+    async with serving(place, chain("parent", parent), chain("three", first, second), breaks.graphs[1]) as service:
+        run = await _ended_of(service, "parent")
+        kids = {one.graph: one for one in (await service.runs(WS, RunFilter(parent_id=run.id))).items}
+        breaks.is_whole = True
+        await breaks.retried(service, kids["child"])
+        done = await breaks.retried(service, run)
+        assert (done.status, done.output) == (RunStatus.COMPLETED, {"log": [42, 7]})
+        told = [event.payload["signalType"] for event in await events_of(service, run, "SIGNAL_RECEIVED")]
+        assert told.count(f"__run_ended:{kids['three'].id}") == 1
+
+
+async def _ended_of(service: Any, graph: str) -> Any:
+    """A new run of a graph, once it has ended."""
+    run = await run_to_rest(service, graph)
+    return await until(lambda: _ended(service, run.id))
 
 
 async def test_children_that_nobody_waits_for_start_once_and_are_cancelled_with_their_parent(place: Places) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import operator
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from datetime import timedelta
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
-from tests.semantics.on_services import WS, Places, events_of, run_to_rest, serving, types_of, until
+from tests.semantics.on_services import PATIENCE, WS, Places, events_of, run_to_rest, serving, types_of, until
 
 from statewright import END, START, Command, RetryPolicy, Send, StateGraph, entrypoint, interrupt, sleep, task
 from statewright import wait_for_event as waits_for
@@ -227,6 +228,36 @@ async def test_an_approval_beside_a_step_that_fails_is_open_again_when_the_run_i
         [asked] = (await service.approvals(WS, pending=True)).items
         await service.decide(WS, asked.id, "approved")
         assert (await settled(service, run)).output == {"log": ["approved", "mended"]}
+
+
+async def test_an_approval_that_was_decided_before_its_run_failed_stays_decided(place: Places) -> None:
+    broken, begun, go = [True], threading.Event(), threading.Event()
+
+    def breaks_late(state: State) -> State:
+        told = interrupt("how?")
+        begun.set()
+        go.wait(PATIENCE)
+        if broken:
+            raise ConnectionError("away")
+        return {"log": [told]}
+
+    async with serving(place, side_by_side("mixed", approves, breaks_late), settings=QUICK) as service:
+        run = await run_to_rest(service, "mixed")
+        await service.answer(WS, run.id, {(await waits_of(service, run))["how?"].id: "well"})
+        assert await asyncio.to_thread(begun.wait, PATIENCE)
+        [asked] = (await service.approvals(WS, pending=True)).items
+        try:
+            decided = await service.decide(WS, asked.id, "rejected", decided_by="Ann")
+        finally:
+            go.set()
+        assert (await settled(service, run)).status is RunStatus.FAILED
+        assert await service.approval(WS, asked.id) == decided
+        broken.clear()
+        await service.retry(WS, run.id)
+        assert (await settled(service, run)).output == {"log": ["rejected", "well"]}
+        assert await service.approval(WS, asked.id) == decided
+        assert (await service.approvals(WS, pending=True)).total == 0
+        assert len(await events_of(service, run, "APPROVAL_REQUESTED")) == 1
 
 
 # -- answers that do not fit

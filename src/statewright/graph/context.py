@@ -98,7 +98,10 @@ class RunStarter(Protocol):
         awaited: bool,
         options: Mapping[str, Any],
     ) -> None:
-        """Start a run with the write that keeps what a task has done; nothing happens if there is a run of that id."""
+        """Start a run with the write that keeps what a task has done.
+
+        If there is a run of that id, none is started; how it has ended is told once more if it is `awaited`.
+        """
         ...
 
 

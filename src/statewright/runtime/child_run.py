@@ -7,7 +7,7 @@ from typing import Any
 
 from statewright.errors import ChildRunFailed, InvalidConfig
 from statewright.graph import RunStarter
-from statewright.ids import digest, interrupt_id
+from statewright.ids import TaskId, digest, interrupt_id
 from statewright.runtime.interrupt import wait_for
 from statewright.runtime.scope import Scope
 
@@ -37,14 +37,25 @@ def start_run(
         starter.start(child, graph, input, task_id=_outermost(scope), awaited=False, options=options)
         return child
 
-    question = f"start_run {place}"
-    if interrupt_id(task.id, question) not in run.asked:
+    question = _question(scope, task.id, place)
+    identity = interrupt_id(task.id, question)
+    if identity not in run.asked and identity not in run.answers:
         starter.start(child, graph, input, task_id=_outermost(scope), awaited=True, options=options)
     asked = {"type": "child_run", "runId": child, "graph": graph}
-    told = wait_for(
-        "start_run()", question, None, lambda: {"value": asked, "kind": "event", "event": f"{RUN_ENDED}{child}"}
-    )
-    return _outcome(child, graph, told)
+    parts = {"value": asked, "kind": "event", "event": f"{RUN_ENDED}{child}"}
+    return _outcome(child, graph, wait_for("start_run()", question, None, lambda: parts, repeats=True))
+
+
+def _question(scope: Scope, task_id: TaskId, place: int | str) -> str:
+    """The key under which it is asked how the child has ended.
+
+    An end in good order is final. After another one it is asked anew when somebody tries the run again, for the child
+    may have been tried again, too.
+    """
+    again: int = scope.run.node_config()["configurable"].get("retry", 0)  # a service counts here how often it was told
+    keys = [f"start_run {place}", *(f"start_run.{number} {place}" for number in range(1, again + 1))]
+    ends = [(key, scope.run.answers.get(interrupt_id(task_id, key))) for key in keys]
+    return next((key for key, told in ends if told is not None and told["status"] == "completed"), keys[-1])
 
 
 def _outermost(scope: Scope) -> str:

@@ -9,7 +9,7 @@ what it saw last.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, nullcontext
 from typing import Final, cast
 
@@ -46,11 +46,21 @@ class EventStream(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         outlet = _Outlet(self._offer.settings.heartbeat)
-        tasks = [asyncio.ensure_future(self._fill(outlet)), asyncio.ensure_future(_notice_leaving(receive, outlet))]
-        forget = self._offer.closing.tell(outlet.end)
+        filling = asyncio.ensure_future(self._fill(outlet))
+
+        def stop() -> None:
+            filling.cancel()  # it puts nothing more
+            outlet.stop()
+
+        def leave() -> None:
+            outlet.left = True
+            stop()
+
+        tasks = [filling, asyncio.ensure_future(_notice_leaving(receive, leave))]
+        forget = self._offer.closing.tell(stop)
         metrics = self._offer.metrics
         try:
-            reading = self._offer.streams.reading(self._caller.workspace_id, self._caller.key, outlet.end)
+            reading = self._offer.streams.reading(self._caller.workspace_id, self._caller.key, stop)
             with reading, metrics.sse_client() if metrics is not None else nullcontext():
                 await self._send(outlet, send)
         finally:
@@ -111,14 +121,14 @@ class _Outlet:
         await self._filler
 
     def end(self) -> None:
-        """Nothing more comes."""
+        """Nothing more comes; what is ready is still to be taken."""
         self._ended = True
         _wake(self._taker)
 
-    def leave(self) -> None:
-        """Nobody listens any more."""
-        self.left = True
+    def stop(self) -> None:
+        """Nothing more may be taken, however much is ready."""
         self._ready.clear()
+        self._size = 0
         self.end()
 
     async def take(self) -> bytes:
@@ -148,10 +158,10 @@ def _wake(waiter: asyncio.Future[bool] | None) -> None:
         waiter.set_result(True)
 
 
-async def _notice_leaving(receive: Receive, outlet: _Outlet) -> None:
+async def _notice_leaving(receive: Receive, leave: Callable[[], object]) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-    outlet.leave()
+    leave()
 
 
 async def _stopped(tasks: Sequence[asyncio.Future[None]]) -> None:

@@ -236,6 +236,8 @@ class RunAttempt:
             return await self._answered(app, steps, waits)
         await self._free_thread([run.id])
         progress = Progress(run, app.graph, steps=steps, waits=waits)
+        inbox = await self._inbox()
+        progress.steps.answered = {signal.interrupt_id for signal in inbox if signal.interrupt_id is not None}
         saved = await answered(self._around.saver.load(run.thread_id))
         if saved is not None and saved.checkpoint.at_rest:  # it was ended from outside
             progress.values = saved.checkpoint.values
@@ -252,9 +254,8 @@ class RunAttempt:
         self, app: CompiledGraph, steps: Sequence[StepRun], waits: Sequence[Wait]
     ) -> tuple[Any, Progress | None]:
         """What has come for a waiting run. If that is nothing yet, it goes on waiting."""
-        around, run, now = self._around, self._run, self._around.clock.now()
-        inbox = await answered(around.ledger.find(Signal, where(run_id=run.id, taken=False), order=Order("created_at")))
-        come = arrived(waits, inbox, now)
+        run, now = self._run, self._around.clock.now()
+        come = arrived(waits, await self._inbox(), now)
         await self._refuse_unfit(come)
         out_of_time = run.deadline_at is not None and run.deadline_at <= now
         if not come.ended and come.refused:
@@ -266,6 +267,11 @@ class RunAttempt:
             return None, None
         answers = cast("Any", Command)(resume=come.answers)
         return answers, Progress(run, app.graph, steps=steps, waits=waits, arrived=None if out_of_time else come)
+
+    async def _inbox(self) -> Sequence[Signal]:
+        """What has come for the run and was not taken yet, the oldest first."""
+        untaken = where(run_id=self.run_id, taken=False)
+        return await answered(self._around.ledger.find(Signal, untaken, order=Order("created_at")))
 
     async def _refuse_unfit(self, come: Arrived) -> None:
         """Let the waits go on whose answers do not have the type that was asked for."""

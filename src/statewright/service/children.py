@@ -7,8 +7,10 @@ from typing import Any, Final
 
 from statewright.errors import InvalidRequest, suggestion
 from statewright.promise import resolved
-from statewright.runs import Ledger, Run
+from statewright.runs import Change, Run, Signal, where
+from statewright.runtime import RUN_ENDED
 from statewright.service.desk import Desk
+from statewright.service.endings import told_anew
 from statewright.service.plain import as_json
 from statewright.service.progress import Progress
 from statewright.service.request import StartRun
@@ -48,7 +50,11 @@ class ChildStarter:
                 f"Run {run_id} was to advance thread {self._run.thread_id!r}, which its parent holds while it waits "
                 f"for it. Give it another thread, or none."
             )
-        if run_id in self._started or self._is_there(self._desk.ledger, run_id):
+        if run_id in self._started:
+            return
+        if self._read(run_id) is not None:  # it was started when the node was executed before
+            if awaited:
+                self._progress.steps.add(task_id, self._told_anew(run_id))
             return
         wanted = StartRun(
             graph=graph,
@@ -66,6 +72,12 @@ class ChildStarter:
         self._started.add(run_id)
         self._progress.steps.add(task_id, changes)
 
-    def _is_there(self, ledger: Ledger, run_id: str) -> bool:
-        """Whether the run was started when the node was executed before; a task that is new has started none."""
-        return resolved(ledger.get(Run, run_id)) is not None
+    def _read(self, run_id: str) -> Run | None:
+        return resolved(self._desk.ledger.get(Run, run_id))
+
+    def _told_anew(self, run_id: str) -> list[Change]:
+        """What tells the run how its child stands now, in place of all that it was told before."""
+        before = where(run_id=self._run.id, type=f"{RUN_ENDED}{run_id}", taken=False)
+        told = resolved(self._desk.ledger.find(Signal, before))
+        child = self._read(run_id)  # after that: an end that comes in between is told twice, and not lost
+        return told_anew(child, self._run.id, told) if child is not None else []

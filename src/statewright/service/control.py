@@ -47,10 +47,12 @@ class Control:
         self._desk = desk
 
     async def cancel(self, workspace_id: str, run_id: str, reason: str | None = None) -> Run:
-        """End a run, and those that it has started, all at once; nothing happens to one that has ended."""
+        """End a run, and those that it has started, all at once; nothing happens if it has ended."""
         desk = self._desk
         for _ in range(_TRIES):
             run = await desk.records.run(workspace_id, run_id)
+            if run.status in ENDED:  # those that it has started were cancelled with it, or go on without it
+                return run
             family = [run, *await self._descendants(run)]
             now = desk.now()
             why = [reason, *(f"run {run_id}, which has started it, was cancelled" for _ in family[1:])]

@@ -6,15 +6,16 @@ that the run goes on behind it. A key needs the scope `approvals:decide` for all
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final, cast
 
-from statewright.runs import ApiKey, Approval, Condition, Ledger, Run, StoredDefinition, Wait
+from statewright.runs import ENDED, Among, ApiKey, Approval, Condition, Ledger, Run, RunStatus, Wait, Where, where
 from statewright.runtime.awaiting import answered
 from statewright.service.keys import check_scope
 from statewright.service.questions import APPROVAL, approval_of
 
 SCOPE: Final = "approvals:decide"
+_GOING: Final = [status for status in RunStatus if status not in ENDED]
 
 
 def check_decider(key: ApiKey | None) -> None:
@@ -30,15 +31,31 @@ def check_answers(key: ApiKey | None, waits: Iterable[Wait]) -> None:
 
 
 async def check_thread_change(
-    key: ApiKey | None, ledger: Ledger, runs: Sequence[Run], definition: StoredDefinition
+    key: ApiKey | None, ledger: Ledger, workspace_id: str, thread_id: str, body_of: Callable[[str], Awaitable[Any]]
 ) -> None:
-    """Raise Forbidden for a key without the scope, if the runs of a thread have asked for approvals, or can ask."""
+    """Raise Forbidden for a key without the scope, if the runs of a thread have asked for approvals, or can ask.
+
+    So do the runs that these have started and that go on: a change of the thread can be in place of their answer.
+    `body_of` is asked for the bodies of definitions by their ids.
+    """
     if key is None:
         return
-    asked = [Condition("run_id", "in", [run.id for run in runs])]
-    if _has_approval_step(definition.body) or await answered(ledger.count(Approval, asked)):
-        check_decider(key)
-    check_answers(key, await answered(ledger.find(Wait, asked)))  # whether tools may be called has no record but these
+    runs: Where = where(workspace_id=workspace_id, thread_id=thread_id)
+    while True:
+        named = Among(Run, "id", runs)
+        asked = [Condition("run_id", "in", named)]
+        if await answered(ledger.count(Approval, asked)):
+            check_decider(key)
+        # Whether tools may be called has no record but these.
+        check_answers(key, await answered(ledger.find(Wait, asked)))
+        for group in await answered(ledger.groups(Run, ["definition_id"], where=runs)):
+            if _has_approval_step(await body_of(group.key[0] or "")):
+                check_decider(key)
+        started = [Condition("parent_id", "in", named), Condition("status", "in", _GOING)]
+        children = await answered(ledger.find(Run, started))
+        if not children:
+            return
+        runs = [Condition("id", "in", [child.id for child in children])]
 
 
 def _is_tool_approval(question: Any) -> bool:

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Self
 
 from statewright.ids import digest
-from statewright.runs import Announce, Change, Condition, Insert, Json, Run, RunStatus, Signal, UpdateAll
+from statewright.runs import (
+    ENDED,
+    Announce,
+    Change,
+    Condition,
+    Delete,
+    Insert,
+    Json,
+    Run,
+    RunStatus,
+    Signal,
+    Update,
+    UpdateAll,
+)
 from statewright.runtime import RUN_ENDED
 from statewright.service.plain import iso
 
@@ -35,6 +48,11 @@ class Ending:
     def cancelled(cls, reason: str | None) -> Self:
         return cls(RunStatus.CANCELLED, "WORKFLOW_CANCELLED", {"reason": reason})
 
+    @classmethod
+    def of(cls, run: Run) -> Self:
+        """How a run ended that has."""
+        return cls(run.status, f"WORKFLOW_{run.status.upper()}", {}, output=run.output, error=run.error)
+
     def values(self, now: datetime) -> dict[str, Any]:
         """The columns of the run that the end changes."""
         known: dict[str, Any] = {"status": self.status, f"{self.status}_at": now, "error": self.error}
@@ -56,6 +74,16 @@ def ended_changes(run: Run, ending: Ending, now: datetime) -> list[Change]:
     if run.parent_id is not None and run.parent_waits:
         changes += told_to_parent(run, run.parent_id, ending, now)
     return changes
+
+
+def told_anew(run: Run, parent_id: str, told: Sequence[Signal]) -> list[Change]:
+    """How a run stands, for the one that begins to wait for it: `told` is what that has been told before."""
+    changes: list[Change] = [Update(Signal, one.id, {"taken": True}) for one in told]
+    if run.status not in ENDED:
+        return changes
+    again = told_to_parent(run, parent_id, Ending.of(run), getattr(run, f"{run.status}_at"))
+    same = [Condition("id", "=", one.record.id) for one in again if isinstance(one, Insert)]
+    return [*changes, Delete(Signal, same), *again]
 
 
 def told_to_parent(run: Run, parent_id: str, ending: Ending, now: datetime) -> list[Change]:

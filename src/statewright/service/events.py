@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from statewright.errors import DuplicateRecord, InvalidRequest
+from statewright.errors import DuplicateRecord, InvalidRequest, RecordConflict
 from statewright.ids import draw_checkpoint_id
 from statewright.runs import (
     Change,
@@ -18,7 +18,7 @@ from statewright.runs import (
 )
 from statewright.runtime.awaiting import answered
 from statewright.service.desk import Desk
-from statewright.service.signals import check_payload, woken
+from statewright.service.signals import check_payload, still_waits, woken
 from statewright.service.starting import Starter
 from statewright.service.triggers import runs_of_event
 
@@ -43,22 +43,21 @@ class Events:
         known = await self._known(workspace_id, key)
         if known is not None:
             return known
-        now = desk.now()
-        event = ReceivedEvent(
-            id=f"evt_{draw_checkpoint_id()}",
-            workspace_id=workspace_id,
-            name=name,
-            payload=payload,
-            key=key,
-            created_at=now,
-        )
-        changes = [*await self._starts(event, now), *await self._wakes(event, now)]
-        try:
-            await desk.write([Insert(event), *changes])
-        except DuplicateRecord:
-            return await self._known(workspace_id, key) or event
-        desk.ring()
-        return event
+        identity = f"evt_{draw_checkpoint_id()}"
+        while True:
+            now = desk.now()
+            event = ReceivedEvent(
+                id=identity, workspace_id=workspace_id, name=name, payload=payload, key=key, created_at=now
+            )
+            changes = [*await self._starts(event, now), *await self._wakes(event, now)]
+            try:
+                await desk.write([Insert(event), *changes])
+            except DuplicateRecord:
+                return await self._known(workspace_id, key) or event
+            except RecordConflict:  # a run does not wait for it any more: see who does now
+                continue
+            desk.ring()
+            return event
 
     async def _known(self, workspace_id: str, key: str | None) -> ReceivedEvent | None:
         if key is None:
@@ -81,7 +80,7 @@ class Events:
         """What gives the event to the runs that wait for it."""
         waits = await answered(self._desk.ledger.find(Wait, where(workspace_id=event.workspace_id, event=event.name)))
         event.woken = list(dict.fromkeys(wait.run_id for wait in waits))
-        changes: list[Change] = []
+        changes: list[Change] = [guard for wait in waits for guard in still_waits(wait)]
         for run_id in event.woken:
             kept = Signal(
                 id=f"sig_{draw_checkpoint_id()}",

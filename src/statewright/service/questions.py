@@ -25,7 +25,7 @@ from statewright.runs import (
     Wait,
     where,
 )
-from statewright.runtime import TIMED_OUT, read_answers
+from statewright.runtime import RUN_ENDED, TIMED_OUT, read_answers
 from statewright.service.plain import as_json
 from statewright.state import hint_json_schema
 
@@ -74,6 +74,15 @@ def approval_of(wait: Wait) -> Approval | None:
         expires_at=wait.due_at,
         created_at=wait.created_at,
     )
+
+
+def ended_by(wait: Wait) -> str | None:
+    """What alone ends a wait that nobody outside may answer, in words for a refusal; None for questions and events."""
+    if wait.kind == "timer":
+        return "the time"
+    if wait.event is not None and wait.event.startswith(RUN_ENDED):
+        return f"the end of run {wait.event.removeprefix(RUN_ENDED)}"
+    return None
 
 
 @dataclass(slots=True)

@@ -37,7 +37,7 @@ from statewright.runtime.awaiting import answered
 from statewright.service.deciding import check_answers
 from statewright.service.desk import Desk
 from statewright.service.form import LONGEST_NAME
-from statewright.service.questions import approval_of, unfit
+from statewright.service.questions import approval_of, ended_by, unfit
 from statewright.service.starting import size_of
 
 _ANSWER: Final = "answer:"
@@ -96,8 +96,9 @@ class Signals:
     ) -> Run:
         """Answer questions of a run, by the ids of its waits or interrupts; all of them or none.
 
-        Approvals among them are decided: see `Approvals.decide`. `key` is that of the caller, if callers need one.
-        Raises Forbidden if it may not decide an approval among them, NotFound for a question that is not open,
+        Approvals among them are decided: see `Approvals.decide`. What waits for an event takes the payload of a signal.
+        `key` is that of the caller, if callers need one. Raises Forbidden if it may not decide an approval among them,
+        NotFound for a question that is not open, InvalidRequest for what only the time or another run ends,
         InvalidTransition for a run that does not wait.
         """
         desk = self._desk
@@ -111,6 +112,8 @@ class Signals:
             known = [wait.id for wait in waits]
             raise NotFound(f"Run {run.id} has no open question {unknown!r}. " + suggestion(unknown, known, noun="Open"))
         check_answers(key, (by_name[name] for name in answers))
+        for name, value in answers.items():
+            self._check_answer(by_name[name], value)
         by_wait = {by_name[name].id: value for name, value in answers.items()}
         answers, decisions = await self._decisions(by_wait, workspace_id, waits, key)
         await self._check_answers(run, {by_name[name].interrupt_id: value for name, value in answers.items()}, waits)
@@ -150,6 +153,17 @@ class Signals:
                 key=key,
             )
         return {name: value for name, value in answers.items() if name not in approvals}, changes
+
+    def _check_answer(self, wait: Wait, value: Json) -> None:
+        """Raise InvalidRequest for what takes no answer, and for what no signal could bring to a wait for an event."""
+        alone = ended_by(wait)
+        if alone is not None:
+            raise InvalidRequest(
+                f"Step {wait.step_name!r} of run {wait.run_id} waits for {alone}, and {wait.id} takes no answer. "
+                f"Answer questions and events."
+            )
+        if wait.event is not None:
+            check_payload(value, self._desk.settings.max_payload)
 
     async def _check_answers(self, run: Run, answers: Mapping[str, Json], waits: Sequence[Wait]) -> None:
         """Raise InvalidRequest for an answer of another type than was asked for."""

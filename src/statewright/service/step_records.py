@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, Protocol
 
@@ -55,6 +55,8 @@ class StepRecords:
         """The errors of tasks that have failed, by task: records say more of them than the thread does."""
         self.waits = {wait.interrupt_id: wait for wait in waits}
         """What is waited for, by interrupt."""
+        self.answered: Collection[str] = ()
+        """The interrupts with answers that nobody has taken: they were asked before the run was tried again."""
         self._types = {name: _type_of(node) for name, node in graph.nodes.items()}
         self._steps = {step.task_id: step for step in steps}
         self._reported: dict[str, dict[str, Json]] = {}
@@ -236,8 +238,8 @@ class StepRecords:
         if due is not None:
             moves.tell("TIMER_SCHEDULED", {"dueAt": due}, step)
         approval = approval_of(wait)
-        if approval is not None:
-            # A run that failed beside it, and is tried again, asks once more.
+        # A run that failed beside it, and is tried again, asks once more, unless it was decided by then: that is final.
+        if approval is not None and wait.interrupt_id not in self.answered:
             moves.changes += [Delete(Approval, where(id=approval.id)), Insert(approval)]
             told = {"approvalId": approval.id, "prompt": approval.prompt, "contentKey": approval.content_key}
             moves.tell("APPROVAL_REQUESTED", told, step)

@@ -8,7 +8,7 @@ not been acted upon yet, the change is refused.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ from statewright.graph import Graph
 from statewright.ids import CheckpointId
 from statewright.promise import Answered
 from statewright.runs import (
+    Absent,
     Advance,
     Approval,
     Change,
@@ -40,10 +41,14 @@ from statewright.service.moves import Moves
 from statewright.service.questions import arrived
 from statewright.service.step_records import StepRecords
 
+AT_WORK: Final = [RunStatus.PENDING, RunStatus.RUNNING]
+"""Where runs stand that advance their thread, or are about to."""
 _RESTING: Final = [RunStatus.WAITING, RunStatus.PAUSED]
 _OPEN_STEPS: Final = [StepStatus.PENDING, StepStatus.RUNNING, StepStatus.WAITING]
 _MAIN: Final = "main"
 """The branch that runs are on."""
+ChangesOf = Callable[[Commit, datetime], Sequence[Change]]
+"""What a commit means for the records of a run; see `RestingRun.changes`."""
 
 
 class RestingRun:
@@ -61,11 +66,7 @@ class RestingRun:
     @classmethod
     async def find(cls, ledger: Ledger, workspace_id: str, thread_id: str, graph: Graph) -> RestingRun | None:
         """Return the run that rests on a thread; None if none does."""
-        conditions = [
-            *where(workspace_id=workspace_id, thread_id=thread_id, begun=True),
-            Condition("status", "in", _RESTING),
-        ]
-        runs: Sequence[Run] = await answered(ledger.find(Run, conditions))
+        runs: Sequence[Run] = await answered(ledger.find(Run, _rests_on(workspace_id, thread_id)))
         if not runs:
             return None
         run = max(runs, key=lambda one: one.id)
@@ -138,14 +139,25 @@ class RestingRun:
         ]
 
 
+def _rests_on(workspace_id: str, thread_id: str) -> list[Condition]:
+    begun = where(workspace_id=workspace_id, thread_id=thread_id, begun=True)
+    return [*begun, Condition("status", "in", _RESTING)]
+
+
+def nobody_begins(workspace_id: str, thread_id: str) -> ChangesOf:
+    """Return the guard of a change where no run rests: none has come to the thread since that was seen."""
+    at_work = [*where(workspace_id=workspace_id, thread_id=thread_id), Condition("status", "in", AT_WORK)]
+    return lambda commit, now: [Absent(Run, at_work), Absent(Run, _rests_on(workspace_id, thread_id))]
+
+
 class EditRecorder:
     """The saver of a change from outside: what it commits changes the records of a run in the same transaction."""
 
-    def __init__(self, saver: Checkpointer, ledger: Ledger, run: RestingRun) -> None:
+    def __init__(self, saver: Checkpointer, ledger: Ledger, changes_of: ChangesOf) -> None:
         self._saver = saver
         self._ledger = ledger
-        self._run = run
-        self.changes: list[Change] = []
+        self._changes_of = changes_of
+        self.changes: Sequence[Change] = []
         """What was changed with the commit."""
 
     def __getattr__(self, name: str) -> Any:
@@ -154,6 +166,6 @@ class EditRecorder:
 
     def commit(self, commit: Commit, *, also: Sequence[Any] = ()) -> Answered[CheckpointId]:
         """Save a commit together with what it means for the run."""
-        self.changes = self._run.changes(commit, commit.created_at)
+        self.changes = self._changes_of(commit, commit.created_at)
         jobs = [*also, self._ledger.job(self.changes)] if self.changes else also
         return self._saver.commit(commit, also=jobs)

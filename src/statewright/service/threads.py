@@ -16,17 +16,15 @@ from statewright.errors import (
     StatewrightError,
     StorageError,
 )
-from statewright.runs import ApiKey, Condition, Order, Run, RunStatus, where
+from statewright.runs import ApiKey, Condition, Order, Run, where
 from statewright.runtime import CompiledGraph, StateSnapshot
 from statewright.runtime.awaiting import answered
 from statewright.runtime.thread_calls import call_in_thread
 from statewright.service.deciding import check_thread_change
 from statewright.service.desk import Desk
 from statewright.service.plain import as_json, iso
-from statewright.service.thread_edits import EditRecorder, RestingRun
+from statewright.service.thread_edits import AT_WORK, EditRecorder, RestingRun, nobody_begins
 from statewright.service.versions import Versions, asked
-
-_AT_WORK = [RunStatus.PENDING, RunStatus.RUNNING]
 
 
 class Threads:
@@ -76,9 +74,8 @@ class Threads:
         waits for what is asked there, or goes on. Raises RequestConflict while a run is at work on the thread, or about
         to go on with an answer.
         """
-        await self._check_change(workspace_id, thread_id, key)
         config = {"configurable": {"thread_id": thread_id, "checkpoint_id": checkpoint_id}}
-        return await self._edited(workspace_id, thread_id, lambda app: app.fork(config, branch=branch))
+        return await self._edited(workspace_id, thread_id, key, lambda app: app.fork(config, branch=branch))
 
     async def update(
         self,
@@ -96,35 +93,38 @@ class Threads:
         with that goes on. Raises RequestConflict while a run is at work on the thread, or about to go on with an
         answer.
         """
-        await self._check_change(workspace_id, thread_id, key)
         named = {"thread_id": thread_id, "checkpoint_id": checkpoint_id}
         config = {"configurable": {name: value for name, value in named.items() if value is not None}}
-        return await self._edited(workspace_id, thread_id, lambda app: app.update_state(config, values, as_node))
+        return await self._edited(workspace_id, thread_id, key, lambda app: app.update_state(config, values, as_node))
 
     async def _edited(
-        self, workspace_id: str, thread_id: str, edit: Callable[[CompiledGraph], dict[str, Any]]
+        self, workspace_id: str, thread_id: str, key: ApiKey | None, edit: Callable[[CompiledGraph], dict[str, Any]]
     ) -> dict[str, Any]:
         """Change a thread, and with it the run that rests there; where the thread stands then."""
         app = await self._idle(workspace_id, thread_id)
         desk = self._desk
         resting = await RestingRun.find(desk.ledger, workspace_id, thread_id, app.graph)
-        if resting is None:
-            return _shown(await self._called(app.get_state, await self._called(edit, app)))
-        recorder = EditRecorder(desk.saver_of(workspace_id), desk.ledger, resting)
+        # What is allowed is asked after the run was read, and the change is refused if that moves: so it holds then.
+        await self._check_change(workspace_id, thread_id, key)
+        changes_of = resting.changes if resting is not None else nobody_begins(workspace_id, thread_id)
+        recorder = EditRecorder(desk.saver_of(workspace_id), desk.ledger, changes_of)
         try:
             head = await self._called(edit, app.surrounded_by(checkpointer=cast("Checkpointer", recorder)))
         except RecordConflict as error:
+            moved = [resting.run.id] if resting is not None else []
             raise RequestConflict(
-                f"Run {resting.run.id} has moved on thread {thread_id!r} meanwhile. Look at the thread, and try again.",
-                details={"runs": [resting.run.id]},
+                f"{f'Run {moved[0]}' if moved else 'Another run'} has moved on thread {thread_id!r} meanwhile. "
+                f"Look at the thread, and try again.",
+                details={"runs": moved},
             ) from error
         desk.published(recorder.changes)
         return _shown(await self._called(app.get_state, head))
 
     async def _check_change(self, workspace_id: str, thread_id: str, key: ApiKey | None) -> None:
-        runs = await self.runs(workspace_id, thread_id)
-        definition = await asked(self._versions.stored(workspace_id, runs[0].definition_id or ""))
-        await check_thread_change(key, self._desk.ledger, runs, definition)
+        async def body_of(definition_id: str) -> Any:
+            return (await asked(self._versions.stored(workspace_id, definition_id))).body
+
+        await check_thread_change(key, self._desk.ledger, workspace_id, thread_id, body_of)
 
     async def runs(self, workspace_id: str, thread_id: str) -> list[Run]:
         """The runs on a thread, the newest first. Raises NotFound if the workspace has none."""
@@ -138,6 +138,11 @@ class Threads:
     async def _app(self, workspace_id: str, thread_id: str) -> CompiledGraph:
         """The graph of the run that had the thread last, as one that reads the saver."""
         newest = (await self.runs(workspace_id, thread_id))[0]
+        if not newest.begun:  # what another one has saved is read by its graph
+            mine = where(workspace_id=workspace_id, thread_id=thread_id, begun=True)
+            order = Order("created_at", descending=True)
+            begun = await answered(self._desk.ledger.find(Run, mine, order=order, limit=1))
+            newest = begun[0] if begun else newest
         definition = await asked(self._versions.stored(workspace_id, newest.definition_id or ""))
         return self._desk.catalog.app_of(definition).surrounded_by(
             checkpointer=self._desk.saver_of(workspace_id), clock=self._desk.clock
@@ -146,7 +151,7 @@ class Threads:
     async def _idle(self, workspace_id: str, thread_id: str) -> CompiledGraph:
         app = await self._app(workspace_id, thread_id)
         mine = where(workspace_id=workspace_id, thread_id=thread_id)
-        conditions = [*mine, Condition("status", "in", _AT_WORK)]
+        conditions = [*mine, Condition("status", "in", AT_WORK)]
         busy = await answered(self._desk.ledger.find(Run, conditions))
         if busy:
             raise RequestConflict(

@@ -231,3 +231,22 @@ def test_a_signal_cannot_take_the_place_of_a_decision():
             assert "answer:" in told["message"]
 
     asyncio.run(play())
+
+
+def test_nobody_makes_up_what_a_child_that_asks_for_approval_has_answered():
+    async def play() -> None:
+        known = catalog()
+        for one in graphs():
+            known.serve(str(one.name), one)
+        async with two_workspaces(service=Service(known)) as (owner, _):
+            made = await owner.post("/api-keys", {"name": "others", "scopes": OTHERS}, 201)
+            stranger = owner.as_owner_of(made["key"])
+            child = (await waiting(owner, "parent")).run
+            parent = child["parentId"]
+            [wait] = await owner.get(f"/interrupts?runId={parent}")
+            forged = {"runId": child["id"], "status": "completed", "output": {"allowed": "approved"}}
+            told = await stranger.post(f"/workflow-runs/{parent}/resume", {"answers": {wait["id"]: forged}}, 400)
+            assert "the end of run" in told["message"]
+            assert (await owner.get(f"/workflow-runs/{parent}?wait=0.05"))["status"] == "waiting"
+
+    asyncio.run(play())

@@ -6,12 +6,13 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
+from itertools import count
 from typing import Any
 
 import pytest
 from tests.unit.server.serving import LEAD, PAYMENT, serving, two_workspaces
 
-from statewright.runs import RunEvent
+from statewright.runs import ApiKey, RunEvent
 from statewright.server.auth import Caller
 from statewright.server.offer import Offer
 from statewright.server.settings import ServerSettings
@@ -37,7 +38,7 @@ class Reader:
         self.status = 0
         self.headers: dict[str, str] = {}
         self.pieces: list[bytes] = []
-        self.ended = False
+        self.sending = self.ended = False
         self.left = asyncio.Event()
         self.ready = asyncio.Event()
         if not slow:
@@ -52,6 +53,7 @@ class Reader:
             self.status = message["status"]
             self.headers = {name.decode(): value.decode() for name, value in message["headers"]}
             return
+        self.sending = True
         await self.ready.wait()
         if message["body"]:
             self.pieces.append(message["body"])
@@ -190,6 +192,52 @@ def test_streams_end_when_the_server_is_about_to_stop():
         late = Reader()
         await read(EventStream(never(), Caller(served, "default")), late)
         assert late.ended
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("why", ["the server stops", "the key is revoked"])
+def test_a_stream_that_is_ended_tells_a_slow_reader_nothing_more(why: str):
+    closed = asyncio.Event()
+
+    async def endless() -> AsyncIterator[RunEvent]:
+        try:
+            for number in count(1):
+                yield event(number)
+                await asyncio.sleep(0)
+        finally:
+            closed.set()
+
+    async def run() -> None:
+        served, reader = offer(), Reader(slow=True)
+        key = ApiKey(id="key_1", workspace_id="default", name="reader", digest="", prefix="", created_at=AT)
+        stream = asyncio.ensure_future(read(EventStream(endless(), Caller(served, "default", key)), reader))
+        while not reader.sending:
+            await asyncio.sleep(0)
+        for _ in range(20):  # more becomes ready while the reader takes its first piece
+            await asyncio.sleep(0)
+        if why == "the server stops":
+            served.closing.begin()
+        else:
+            served.streams.end_of_key(key.id)
+        await closed.wait()
+        reader.ready.set()
+        await stream
+        assert (len(reader.pieces), reader.ended) == (1, True)
+
+    asyncio.run(run())
+
+
+def test_a_slow_reader_is_told_all_that_a_source_had_before_its_end():
+    async def run() -> None:
+        reader = Reader(slow=True)
+        source = source_of(*(event(n) for n in range(1, 101)))
+        stream = asyncio.ensure_future(read(EventStream(source, Caller(offer(), "default")), reader))
+        while not reader.sending:
+            await asyncio.sleep(0)
+        reader.ready.set()
+        await stream
+        assert (b"".join(reader.pieces).count(b"\nid: "), reader.ended) == (100, True)
 
     asyncio.run(run())
 

@@ -69,3 +69,21 @@ def new_run() -> Callable[..., Run]:
         return Run(id=identity, updated_at=given["created_at"], **given)
 
     return made
+
+
+class Overtaken:
+    """A ledger to which something is written just before the next write."""
+
+    def __init__(self, ledger: Any, *changes: Any) -> None:
+        self._ledger, self._changes = ledger, changes
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ledger, name)
+
+    def write(self, changes: Any) -> Any:
+        first, self._changes = self._changes, ()
+        if first:
+            done = self._ledger.write(list(first))
+            if done is not None:
+                done.result()
+        return self._ledger.write(changes)

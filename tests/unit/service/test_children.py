@@ -7,11 +7,13 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from tests.unit.service.conftest import NOW
 
 from statewright import END, START, StateGraph
 from statewright.checkpoint import Checkpointer, Pending, Task, TaskResult
 from statewright.errors import InvalidRequest, NotFound, PayloadTooLarge
-from statewright.runs import Change, Insert, Ledger, Run, RunLabel, StepRun, StepStatus
+from statewright.runs import Change, Insert, Ledger, Run, RunLabel, RunStatus, Signal, StepRun, StepStatus, where
+from statewright.runtime.awaiting import answered
 from statewright.service.catalog import Catalog
 from statewright.service.children import ChildStarter
 from statewright.service.desk import Desk
@@ -140,3 +142,42 @@ async def test_a_child_that_is_not_awaited_may_follow_on_the_thread_of_its_paren
     parent.start("run_k", thread_id="mine")
     [kid] = new(parent.done())
     assert (kid.thread_id, kid.on_busy, kid.parent_waits) == ("mine", "enqueue", False)
+
+
+def ended_before(run: Run, child: Run, n: int) -> Signal:
+    """What the parent was told of an end, and has not taken."""
+    return Signal(
+        id=f"old_{n}", run_id=run.id, type=f"__run_ended:{child.id}", payload={"status": "failed"}, created_at=NOW
+    )
+
+
+@pytest.mark.parametrize("status", [RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED])
+async def test_a_child_that_has_ended_is_told_as_it_stands_to_a_parent_that_asks_anew(
+    desk: Desk, new_run: Callable[..., Run], status: RunStatus
+) -> None:
+    run = new_run(id="run_p")
+    parent = await parent_of(desk, run)
+    child = new_run(id="run_k", parent_id=run.id, status=status, output=7, error={"message": "no"})
+    setattr(child, f"{status}_at", desk.now())
+    other = ended_before(run, new_run(id="run_o"), 3)
+    await desk.write([Insert(one) for one in (child, ended_before(run, child, 1), ended_before(run, child, 2), other)])
+    for _ in range(2):  # also if the node is executed once more before that is saved
+        parent.start("run_k", awaited=True)
+    await desk.write(parent.done())
+    inbox = await answered(desk.ledger.find(Signal, where(run_id=run.id, taken=False)))
+    [told] = [one for one in inbox if one.id != other.id]
+    error = {"message": "no"}
+    assert told.payload == {"runId": "run_k", "status": str(status), "output": 7, "error": error}
+    assert len(inbox) == 2
+
+
+async def test_of_a_child_that_goes_on_only_the_end_to_come_counts(desk: Desk, new_run: Callable[..., Run]) -> None:
+    run = new_run(id="run_p")
+    parent = await parent_of(desk, run)
+    child = new_run(id="run_k", parent_id=run.id, status=RunStatus.RUNNING)
+    await desk.write([Insert(child), Insert(ended_before(run, child, 1))])
+    parent.start("run_k", awaited=True)
+    late = ended_before(run, child, 2)
+    await desk.write([Insert(late)])  # the child ends before that is saved
+    await desk.write(parent.done())
+    assert [one.id for one in await answered(desk.ledger.find(Signal, where(taken=False)))] == [late.id]

@@ -87,6 +87,17 @@ async def test_children_are_cancelled_with_their_parent_and_theirs_too(desk: Des
     assert event.payload == {"reason": "run run_1, which has started it, was cancelled"}
 
 
+@pytest.mark.parametrize("status", [RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED])
+async def test_cancelling_a_run_that_has_ended_changes_nothing(
+    desk: Desk, new_run: Callable[..., Run], status: RunStatus
+) -> None:
+    run = await added(desk, new_run(id="run_1", status=status))
+    await added(desk, new_run(id="run_2", parent_id="run_1", status=RunStatus.WAITING))
+    before = await answered(desk.ledger.find(Run))
+    assert await Control(desk).cancel("default", run.id, "why") == before[0]
+    assert await answered(desk.ledger.find(Run)) == before
+
+
 async def test_a_child_that_begins_while_its_parent_is_cancelled_is_cancelled_too(
     desk: Desk, new_run: Callable[..., Run]
 ) -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from tests.unit.service.conftest import Overtaken
 
 from statewright import END, START, StateGraph
 from statewright.checkpoint import Checkpointer
 from statewright.errors import InvalidRequest, NotFound, PayloadTooLarge
-from statewright.runs import Insert, Ledger, Run, RunStatus, Signal, Trigger, Wait
+from statewright.runs import Delete, Insert, Ledger, Run, RunStatus, Signal, Trigger, Update, Wait, where
 from statewright.runtime.awaiting import answered
 from statewright.service.catalog import Catalog
 from statewright.service.desk import Desk
@@ -92,3 +93,17 @@ async def test_an_event_whose_trigger_leads_nowhere_does_nothing_at_all(
     with pytest.raises(NotFound, match="reprot"):
         await book.send("default", "paid", {}, key="k")
     assert await answered(desk.ledger.count(Signal)) == 0
+
+
+async def test_a_run_whose_wait_has_just_ended_is_not_woken_and_the_others_are(
+    desk: Desk, new_run: Callable[..., Run]
+) -> None:
+    book, late, run = await events(desk), new_run(status=RunStatus.WAITING), new_run(status=RunStatus.WAITING)
+    over = wait(late, "paid", desk, 1)
+    await desk.write([Insert(one) for one in (late, run, over, wait(run, "paid", desk, 1), trigger(desk))])
+    lapsed = [Delete(Wait, where(id=over.id)), Update(Run, late.id, {"status": RunStatus.RUNNING})]
+    desk.ledger = cast(Any, Overtaken(desk.ledger, *lapsed))
+    event = await book.send("default", "paid", {"a": 1})
+    assert (event.woken, len(event.started)) == ([run.id], 1)
+    assert [one.run_id for one in await answered(desk.ledger.find(Signal))] == [run.id]
+    assert await answered(desk.ledger.count(Run, where(source=f"event:{event.id}"))) == 1

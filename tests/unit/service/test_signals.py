@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 import pytest
+from tests.unit.service.conftest import Overtaken
 
 from statewright.checkpoint import Checkpointer
 from statewright.errors import InvalidRequest, InvalidTransition, NotFound, PayloadTooLarge, SignalMismatch
@@ -148,7 +149,7 @@ async def test_an_answer_to_an_approval_is_a_decision(desk: Desk, new_run: Calla
 
 async def test_all_answers_are_taken_or_none(desk: Desk, new_run: Callable[..., Run]) -> None:
     run = new_run()
-    await waiting(desk, run)
+    await waiting(desk, run, kind="question", event=None)
     with pytest.raises(NotFound, match="no open question 'x'"):
         await signals(desk).answer("default", run.id, {"w": 1, "x": 2})
     with pytest.raises(PayloadTooLarge):
@@ -156,6 +157,35 @@ async def test_all_answers_are_taken_or_none(desk: Desk, new_run: Callable[..., 
     with pytest.raises(NotFound):
         await signals(desk).answer("other", run.id, {"w": 1})
     assert await inbox(desk) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "event", "told"),
+    [("timer", None, "waits for the time"), ("event", "__run_ended:run_7", "end of run run_7")],
+)
+async def test_what_only_the_time_or_another_run_ends_takes_no_answer(
+    desk: Desk, new_run: Callable[..., Run], kind: str, event: str | None, told: str
+) -> None:
+    run = new_run()
+    question = await waiting(desk, run, kind="question", event=None)
+    await desk.write([Insert(replace(question, id="w2", interrupt_id="i2", kind=kind, event=event))])
+    for name in ("w2", "i2"):
+        with pytest.raises(InvalidRequest, match=told):
+            await signals(desk).answer("default", run.id, {"w": "yes", name: {"status": "completed", "output": 1}})
+    assert await inbox(desk) == []
+    assert (await desk.records.run("default", run.id)).due_at is None
+
+
+async def test_an_answer_to_a_wait_for_an_event_is_what_a_signal_could_bring(
+    desk: Desk, new_run: Callable[..., Run]
+) -> None:
+    run = new_run()
+    await waiting(desk, run)
+    for wrong in (None, "yes", {"__nextStep": "a"}):
+        with pytest.raises(InvalidRequest):
+            await signals(desk).answer("default", run.id, {"w": wrong})
+    await signals(desk).answer("default", run.id, {"w": {"amount": 7}})
+    assert [one.payload for one in await inbox(desk)] == [{"amount": 7}]
 
 
 async def test_of_several_approvals_all_are_decided_or_none(desk: Desk, new_run: Callable[..., Run]) -> None:
@@ -180,24 +210,6 @@ async def test_of_several_approvals_all_are_decided_or_none(desk: Desk, new_run:
     assert [one.decision for one in await answered(desk.ledger.find(Approval))] == ["approved", "approved"]
     told = [event.type for event in await answered(desk.ledger.events(run.id))]
     assert told.count("APPROVAL_DECIDED") == 2
-
-
-class Overtaken:
-    """A ledger to which something is written just before the next write."""
-
-    def __init__(self, ledger: Any, *changes: Any) -> None:
-        self._ledger, self._changes = ledger, changes
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._ledger, name)
-
-    def write(self, changes: Any) -> Any:
-        first, self._changes = self._changes, ()
-        if first:
-            done = self._ledger.write(list(first))
-            if done is not None:
-                done.result()
-        return self._ledger.write(changes)
 
 
 @pytest.mark.parametrize("way", ["signal", "answer"])

@@ -148,6 +148,17 @@ def test_an_approval_that_is_asked_for_once_more_is_open_again(steps: StepRecord
     assert (new.record.id, moves.changes.index(before) < moves.changes.index(new)) == (wait.id, True)
 
 
+def test_an_approval_that_was_decided_before_its_run_failed_is_not_asked_for_again(
+    steps: StepRecords, now: datetime
+) -> None:
+    question = {"type": "approval", "contentKey": "letter", "content": "dear", "prompt": "send it?"}
+    steps.answered = {"i"}
+    moves = asked(steps, FIRST, now, Interrupt(id="i", value=question))
+    assert told(moves) == ["STEP_WAITING"]
+    assert not [one for one in moves.changes if isinstance(one, Delete)]
+    assert [type(one.record) for one in moves.changes if isinstance(one, Insert)] == [Wait]
+
+
 def test_lines_that_a_step_has_written_are_kept_by_attempt(steps: StepRecords, now: datetime) -> None:
     class Lines:
         def take(self, task_id: str) -> list[dict[str, str]]:

@@ -30,7 +30,7 @@ Pending = Annotated[bool | None, Query(description="True: nobody has decided yet
     **described("What runs wait for.", WaitShown, scope="runs:read", page=True),
 )
 async def list_waits(caller: Signed, run_id: OfRun = None, page: PageNumber = 1, page_size: PageSize = 20) -> Response:
-    """Questions are answered by `POST /workflow-runs/{id}/resume` with `answers` by these ids."""
+    """Questions are answered by `POST /workflow-runs/{id}/resume` with `answers` by these ids; timers take none."""
     found = await caller.service.waits(caller.workspace_id, run_id=run_id, page=page, page_size=page_size)
     return page_of(WaitShown, found.items, page, page_size, found.total)
 
