@@ -3,13 +3,15 @@
 import asyncio
 import threading
 from datetime import timedelta
+from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
 
 from statewright import START, Command, InMemorySaver, RunControl, StateGraph, append, interrupt
-from statewright.checkpoint import Commit
+from statewright.checkpoint import Commit, run_of
 from statewright.errors import CheckpointConflict, Fenced, GraphRecursionError, InvalidConfig, RunCancelled, ThreadBusy
+from statewright.storage.sqlite import SqliteSaver
 from statewright.testing import FakeClock
 
 THREAD = {"thread_id": "1"}
@@ -53,13 +55,13 @@ def app_of(node: Any, saver: Any = None, **options: Any) -> Any:
     return graph.add_edge(START, "first").add_edge("first", "node").compile(saver or InMemorySaver(), **options)
 
 
-def started(driver: Any, app: Any, gate: Any) -> tuple[threading.Thread, list[Any]]:
+def started(driver: Any, app: Any, gate: Any, given: Any = {"x": 1}) -> tuple[threading.Thread, list[Any]]:
     """A run of its own that stands still in the gate, and what becomes of it."""
     ended: list[Any] = []
 
     def run() -> None:
         try:
-            ended.append(driver.invoke(app, {"x": 1}, THREAD))
+            ended.append(driver.invoke(app, given, THREAD))
         except BaseException as error:
             ended.append(error)
 
@@ -162,6 +164,97 @@ def test_rollback_undoes_the_run_that_held_the_thread(driver: Any) -> None:
 
     assert isinstance(ended[0], RunCancelled)
     assert result["log"] == ["in", 7, "in", 2]
+
+
+class Interposed:
+    """A saver that calls a function after each call of some of its methods, before the answer reaches the caller."""
+
+    def __init__(self, saver: Any, **calls: Any) -> None:
+        self._saver = saver
+        self._calls = calls
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._saver, name)
+        if name not in self._calls:
+            return method
+
+        def call(*args: Any, **options: Any) -> Any:
+            answer = method(*args, **options)
+            self._calls[name]()
+            return answer
+
+        return call
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def saver(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    with InMemorySaver() if request.param == "memory" else SqliteSaver(tmp_path / "t.db") as saver:
+        yield saver
+
+
+def test_rollback_undoes_no_run_that_came_between(driver: Any, saver: Any) -> None:
+    """It waits behind a run that was there before, which goes on from what the holder has left."""
+    gate, waits, results = Gate(), threading.Event(), dict[int, Any]()
+    app = app_of(gate.coroutine, saver)
+    between_app = app_of(gate.coroutine, Interposed(saver, lease=waits.set))
+    thread, ended = started(driver, app, gate)
+
+    def go_between() -> None:
+        results[2] = driver.invoke(between_app, {"x": 2}, THREAD, on_busy="enqueue")
+
+    between = threading.Thread(target=go_between)
+    between.start()
+    assert waits.wait(600)
+    results[3] = driver.invoke(app, {"x": 3}, THREAD, on_busy="rollback")
+    thread.join(600)
+    between.join(600)
+
+    assert isinstance(ended[0], RunCancelled)
+    assert results[2]["log"] == ["in", "in", 2]
+    assert results[3]["log"] == ["in", "in", 2, "in", 3]
+
+
+def test_rollback_does_not_undo_a_holder_that_has_ended_well(driver: Any, saver: Any) -> None:
+    """As in another process, where it completes before it hears that it should stop."""
+    gate = Gate()
+    app = app_of(gate.plain, saver)
+    thread, ended = started(driver, app, gate)
+
+    def end() -> None:
+        gate.open.set()
+        thread.join(600)
+
+    late = app_of(gate.plain, Interposed(saver, load=end))
+    result = driver.invoke(late, {"x": 2}, THREAD, on_busy="rollback")
+
+    assert ended == [{"x": 1, "log": ["in", 1]}]
+    assert result["log"] == ["in", 1, "in", 2]
+
+
+def test_rollback_undoes_a_holder_that_has_gone_on_with_what_another_run_began(driver: Any, saver: Any) -> None:
+    gate = Gate()
+    app = app_of(gate.coroutine, saver)
+    driver.invoke(app, {"x": 7}, THREAD)
+    driver.invoke(app, {"x": 1}, THREAD, interrupt_before="node")
+    thread, ended = started(driver, app, gate, None)
+
+    result = driver.invoke(app, {"x": 2}, THREAD, on_busy="rollback")
+    thread.join(600)
+
+    assert isinstance(ended[0], RunCancelled)
+    assert result["log"] == ["in", 7, "in", 2]
+
+
+def test_a_busy_thread_names_the_run_that_holds_it(driver: Any, saver: Any) -> None:
+    gate = Gate()
+    app = app_of(gate.plain, saver)
+    thread, _ = started(driver, app, gate)
+
+    with pytest.raises(ThreadBusy) as busy:
+        driver.invoke(app, {"x": 2}, THREAD)
+    assert run_of(busy.value.owner) == app.get_state(THREAD).metadata["run_id"]
+    gate.open.set()
+    thread.join(600)
 
 
 def test_a_run_that_waits_for_an_answer_holds_nothing(driver: Any) -> None:

@@ -23,7 +23,7 @@ from statewright.checkpoint import (
     PrunePolicy,
     ThreadEntry,
     checked_lease,
-    new_owner,
+    owner_name,
 )
 from statewright.clock import Clock, Duration, SystemClock, as_seconds
 from statewright.errors import Fenced, InternalError, InvalidConfig, InvalidResume, suggestion
@@ -707,6 +707,7 @@ class CompiledGraph:
                 f"The config names the subgraph {settings.namespace!r}, which goes on with its thread: leave it out."
             )
         line = self._line(settings)
+        run_id, owner = _identity(settings) if line is not None else (None, None)
         if watch is None and self._listeners:
             watch = Watch(self._listeners)
         if options:
@@ -722,8 +723,9 @@ class CompiledGraph:
             cache=self.cache,
             watch=watch,
             slots=(Slots(settings.max_concurrency),) if settings.max_concurrency is not None else (),
-            owner=_new_owner(settings) if line is not None else None,
+            owner=owner,
             claim=self._claim() if line is not None else None,
+            run_id=run_id,
             keeps_calls=self._keep_calls,
             refuses_changed=self._refuses_changed,
             starter=self._starter,
@@ -926,14 +928,16 @@ class CompiledGraph:
         line = cast(Line, self._line(settings))
         namespace = settings.namespace or ""
         inside = self if not namespace else cast(CompiledGraph, graph_at(self.graph, namespace))
+        run_id, owner = _identity(settings)
         return Run(
             inside._program,
             settings,
             clock=self._clock,
             saver=self.checkpointer,
             line=line._replace(namespace=namespace),
-            owner=_new_owner(settings),
+            owner=owner,
             claim=self._claim(),
+            run_id=run_id,
             on_busy=cast(Any, checked_choice("on_busy", options.get("on_busy"), ON_BUSY) or "reject"),
             namespace=namespace,
             keeps_calls=self._keep_calls,
@@ -1017,10 +1021,11 @@ def _naming(options: Mapping[str, Any]) -> Any:
     return {name: options[name] for name in ("thread_id", "checkpoint_id", "branch") if name in options}
 
 
-def _new_owner(settings: Settings) -> str:
-    """A name for the hold of a run on its thread: no other run has it, even of the same run id."""
+def _identity(settings: Settings) -> tuple[str, str]:
+    """The id of a run, and the name under which it holds its thread: no other run has that, even of the same id."""
     drawn = draw_run_id()
-    return new_owner(drawn if settings.run_id is None else f"{settings.run_id}/{drawn}")
+    run_id = drawn if settings.run_id is None else settings.run_id
+    return run_id, owner_name(run_id, drawn)
 
 
 def _has_begun(run: Run) -> bool:

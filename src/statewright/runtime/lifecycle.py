@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
-from statewright.checkpoint import Checkpoint
+from statewright.checkpoint import Checkpoint, run_of
 from statewright.errors import CheckpointConflict, GraphDrained, RunCancelled, ThreadBusy
 from statewright.runtime.effects import AwaitTurn, Core, Effect, Emit, Rest
 from statewright.runtime.loop import NOTHING_SAVED, let_go, save_held_back, supersteps
 from statewright.runtime.run import Run
 from statewright.runtime.run_warnings import warn_unfinished, warn_unresumable
 from statewright.runtime.start import begin_run
-from statewright.runtime.thread_state import rolled_back
+from statewright.runtime.thread_state import Met, rolled_back
 from statewright.runtime.watch import run_event
 
 T = TypeVar("T")
@@ -63,11 +63,11 @@ def take_turn(
     The result is that of `begin`, or a rest if the run was stopped while it waited. Without `may_reload` a thread
     that has moved is a CheckpointConflict.
     """
-    rolls_back = False
+    met: Met | None = None
     while True:
         try:
-            if rolls_back:
-                yield from rolled_back(run)
+            if met is not None and run.on_busy == "rollback":
+                yield from rolled_back(run, only=met)
             return (yield from begin())
         except (ThreadBusy, CheckpointConflict) as error:
             refusal = error
@@ -78,9 +78,14 @@ def take_turn(
             continue
         if run.on_busy == "reject" or run.claimed:
             raise refusal
+        met = Met(run_of(refusal.owner), _loaded_head(run))
         if not (yield AwaitTurn(refusal.owner)):
             return _stopped_waiting(run)
-        rolls_back = run.on_busy == "rollback"
+
+
+def _loaded_head(run: Run) -> str | None:
+    """Return the head that the run has loaded last."""
+    return run.claim.loaded_key[0] if run.claim is not None and run.claim.loaded_key is not None else None
 
 
 def _can_start_over(run: Run) -> bool:

@@ -6,7 +6,7 @@ Each function is a generator of storage effects, like the core of a run, so both
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from statewright.checkpoint import (
     NO_ARG,
@@ -220,12 +220,27 @@ def _is_unused_memory(saved: SavedCheckpoint, line: Line) -> Generator[Effect, A
     return (yield from find_callers(line)) is None
 
 
-def rolled_back(run: Run, *, releases: bool = False) -> Generator[Effect, Any, None]:
+class Met(NamedTuple):
+    """A run that held the thread when another one came."""
+
+    run_id: str
+    head: str | None
+    """The head at that time: still that of the run before if it has gone on from there and saved no superstep."""
+
+    def is_left_at(self, head: SavedCheckpoint) -> bool:
+        """Whether the thread stands where that run has left it before it had completed."""
+        return not head.checkpoint.at_rest and (head.run_id == self.run_id or head.id == self.head)
+
+
+def rolled_back(run: Run, *, only: Met | None = None, releases: bool = False) -> Generator[Effect, Any, None]:
     """Put the branch back to where it was before its last input, as if that run had not been.
 
-    With `releases` the thread is let go; else the run goes on with it.
+    With `only` nothing is done if that run has completed, or if another one has gone on from it. With `releases` the
+    thread is let go; else the run goes on with it.
     """
     head = yield from load_head(run)
+    if head is not None and only is not None and not only.is_left_at(head):
+        return
     found = head
     while found is not None and found.source != "input" and found.parent_id is not None:
         found = yield Load(run.settings.branch, found.parent_id)
