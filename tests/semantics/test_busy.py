@@ -55,13 +55,13 @@ def app_of(node: Any, saver: Any = None, **options: Any) -> Any:
     return graph.add_edge(START, "first").add_edge("first", "node").compile(saver or InMemorySaver(), **options)
 
 
-def started(driver: Any, app: Any, gate: Any, given: Any = {"x": 1}) -> tuple[threading.Thread, list[Any]]:
+def started(driver: Any, app: Any, gate: Any, *, goes_on: bool = False) -> tuple[threading.Thread, list[Any]]:
     """A run of its own that stands still in the gate, and what becomes of it."""
     ended: list[Any] = []
 
     def run() -> None:
         try:
-            ended.append(driver.invoke(app, given, THREAD))
+            ended.append(driver.invoke(app, None if goes_on else {"x": 1}, THREAD))
         except BaseException as error:
             ended.append(error)
 
@@ -236,7 +236,7 @@ def test_rollback_undoes_a_holder_that_has_gone_on_with_what_another_run_began(d
     app = app_of(gate.coroutine, saver)
     driver.invoke(app, {"x": 7}, THREAD)
     driver.invoke(app, {"x": 1}, THREAD, interrupt_before="node")
-    thread, ended = started(driver, app, gate, None)
+    thread, ended = started(driver, app, gate, goes_on=True)
 
     result = driver.invoke(app, {"x": 2}, THREAD, on_busy="rollback")
     thread.join(600)

@@ -63,9 +63,10 @@ from statewright.runtime.start import TIMED_OUT
 from statewright.runtime.stream import INTERRUPT, StreamView, checked_modes, shown_values
 from statewright.runtime.subgraph import Pairs, call_line, call_namespace, check_free, former_namespaces, shared
 from statewright.runtime.subgraph_state import graph_at, node_path, renew_questions_around, subgraphs_of, with_subgraphs
-from statewright.runtime.thread_queue import leave_queue
+from statewright.runtime.thread_queue import Holding
 from statewright.runtime.thread_state import (
     Update,
+    check_updates,
     diff,
     forked,
     load_branch_head,
@@ -523,7 +524,11 @@ class CompiledGraph:
         """Several updates `(values, as_node)` as one superstep, in their order."""
         run = self._thread_run(config, options)
         before = perform_all(run, load_branch_head(run)) if run.namespace else None
-        line, head = _change_thread(run, lambda: updated(run, updates, cancel_pending=cancel_pending))
+        line, head = _change_thread(
+            run,
+            lambda: updated(run, updates, cancel_pending=cancel_pending),
+            check=lambda: check_updates(run, updates),
+        )
         if line.namespace:
             renew_questions_around(run, before)
         return checkpoint_config(line, head)
@@ -1033,14 +1038,18 @@ def _has_begun(run: Run) -> bool:
     return run.claim is None or run.claim.is_made
 
 
-def _change_thread(run: Run, change: Callable[[], Generator[Effect, Any, T]], *, may_reload: bool | None = None) -> T:
+def _change_thread(
+    run: Run,
+    change: Callable[[], Generator[Effect, Any, T]],
+    *,
+    may_reload: bool | None = None,
+    check: Callable[[], object] | None = None,
+) -> T:
     """Perform a change of a thread from outside a run, when its turn comes (`on_busy`); what the change returns."""
     if may_reload is None:
         may_reload = run.settings.checkpoint_id is None
-    try:
-        result = perform_all(run, take_turn(run, change, may_reload=may_reload))
-    finally:
-        leave_queue(run)
+    with Holding(run):
+        result = perform_all(run, take_turn(run, change, may_reload=may_reload, check=check))
     return cast(T, result)  # a rest instead only where a run is stopped, and this one has no control
 
 

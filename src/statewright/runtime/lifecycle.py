@@ -13,11 +13,12 @@ from typing import Any, TypeVar
 
 from statewright.checkpoint import Checkpoint, run_of
 from statewright.errors import CheckpointConflict, GraphDrained, RunCancelled, ThreadBusy
+from statewright.runtime.config import STOPS_HOLDER
 from statewright.runtime.effects import AwaitTurn, Core, Effect, Emit, Rest
 from statewright.runtime.loop import NOTHING_SAVED, let_go, save_held_back, supersteps
 from statewright.runtime.run import Run
 from statewright.runtime.run_warnings import warn_unfinished, warn_unresumable
-from statewright.runtime.start import begin_run
+from statewright.runtime.start import begin_run, check_input
 from statewright.runtime.thread_state import Met, rolled_back
 from statewright.runtime.watch import run_event
 
@@ -32,7 +33,10 @@ def run_to_rest(run: Run, given: Any) -> Core:
         beginning = yield from begin_run(run, given)
     else:
         beginning = yield from take_turn(
-            run, lambda: begin_run(run, given), may_reload=run.settings.checkpoint_id is None
+            run,
+            lambda: begin_run(run, given),
+            may_reload=run.settings.checkpoint_id is None,
+            check=lambda: check_input(run, given),
         )
     rest = beginning if type(beginning) is Rest else (yield from supersteps(run, *beginning))  # pyright: ignore
     if run.held_back is not None and not (rest.status == "completed" and _is_dropped(run)):
@@ -56,12 +60,17 @@ def _is_dropped(run: Run) -> bool:
 
 
 def take_turn(
-    run: Run, begin: Callable[[], Generator[Effect, Any, T]], *, may_reload: bool = True
+    run: Run,
+    begin: Callable[[], Generator[Effect, Any, T]],
+    *,
+    may_reload: bool = True,
+    check: Callable[[], object] | None = None,
 ) -> Generator[Effect, Any, T | Rest]:
     """Perform `begin`, which loads the thread and claims it, as often as its claim is refused for a passing reason.
 
     The result is that of `begin`, or a rest if the run was stopped while it waited. Without `may_reload` a thread
-    that has moved is a CheckpointConflict.
+    that has moved is a CheckpointConflict. `check` raises what `begin` would raise on every state of the thread: no
+    holder is stopped for that.
     """
     met: Met | None = None
     while True:
@@ -78,6 +87,8 @@ def take_turn(
             continue
         if run.on_busy == "reject" or run.claimed:
             raise refusal
+        if check is not None and run.on_busy in STOPS_HOLDER:
+            check()
         met = Met(run_of(refusal.owner), _loaded_head(run))
         if not (yield AwaitTurn(refusal.owner)):
             return _stopped_waiting(run)

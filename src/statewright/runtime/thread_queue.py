@@ -21,6 +21,7 @@ from statewright.clock import SystemClock, Timer
 from statewright.errors import Fenced, StorageError
 from statewright.promise import Answered, Promise, SafeEvent, resolved
 from statewright.runtime.claim import Claim
+from statewright.runtime.config import STOPS_HOLDER
 from statewright.runtime.control import RunControl
 from statewright.runtime.run import Run
 from statewright.runtime.worker_threads import workers
@@ -53,22 +54,18 @@ class Ticket:
             self.on_call()
 
 
-class LeaseRenewer:
-    """Renews the lease of a run on its thread while its nodes run, and releases it if the run ends without a last
-    write.
+class Holding:
+    """The time in which a run may hold its thread: others count it as a holder that lives, and its thread is released
+    if it ends without a last write.
 
-    A context manager around the driving of the run.
+    A context manager around everything that the run writes.
     """
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self._ended = False
         self._process = os.getpid()
         assert run.owner is not None
-        assert run.control is not None
         add_holder(run.owner)
-        _holders[run.owner] = run.control
-        self._set_timer()
 
     def __enter__(self) -> Self:
         return self
@@ -78,6 +75,62 @@ class LeaseRenewer:
             self._abandon()
         else:
             self.end()
+
+    def end(self) -> None:
+        """Release the thread, unless the last write of the run has done so.
+
+        If that is interrupted, as by a second Ctrl-C, another thread does it: others must not wait for the lease.
+        """
+        try:
+            self._end()
+        except BaseException:
+            self._abandon()
+            raise
+
+    def _end(self) -> None:
+        run = self._run
+        try:
+            if (run.claimed or cast(Claim, run.claim).in_doubt) and not run.nested:
+                _saver(run).renew(_thread(run), cast(Hold, run.hold(release=True)))
+        except StorageError:
+            pass  # another run has taken it over, or nothing can be written: it lapses
+        except Exception:  # what the run has come to is more important
+            _log_failure(run, "released")
+        finally:
+            discard_holder(cast(str, run.owner))
+            leave_queue(run)
+            call_first(run)
+
+    def _abandon(self) -> None:
+        """Have another thread release the thread of a run that was dropped, maybe in a finaliser: no lock here.
+
+        Others need not wait for that: the run is no live holder any more, so its lease counts as lapsed.
+        """
+        if self._process == os.getpid():  # not the copy of a run in a forked process: it goes on in the other one
+            discard_holder(cast(str, self._run.owner))
+            cast(Claim, self._run.claim).release = Promise()
+            workers.hand_over(self._end_abandoned)
+
+    def _end_abandoned(self) -> None:
+        try:
+            self._end()
+        finally:
+            cast("Promise[None]", cast(Claim, self._run.claim).release).set_result(None)
+
+
+class LeaseRenewer(Holding):
+    """Renews the lease of a run on its thread while its nodes run.
+
+    A context manager around the driving of the run.
+    """
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run)
+        self._ended = False
+        assert run.owner is not None
+        assert run.control is not None
+        _holders[run.owner] = run.control
+        self._set_timer()
 
     def _set_timer(self) -> None:
         # Weakly: a clock must not keep a run that was abandoned, or its stream would never be dropped.
@@ -111,38 +164,14 @@ class LeaseRenewer:
                 _log_failure(run, "renewed")
         self._set_timer()
 
-    def end(self) -> None:
-        """Release the thread, unless the last write of the run has done so."""
+    def _end(self) -> None:
         self._ended = True
         self._timer.cancel()
-        run = self._run
-        if (run.claimed or cast(Claim, run.claim).in_doubt) and not run.nested:
-            try:
-                _saver(run).renew(_thread(run), cast(Hold, run.hold(release=True)))
-            except StorageError:
-                pass  # another run has taken it over, or nothing can be written: it lapses
-            except Exception:  # what the run has come to is more important
-                _log_failure(run, "released")
-        discard_holder(cast(str, run.owner))
-        leave_queue(run)
-        call_first(run)
+        super()._end()
 
     def _abandon(self) -> None:
-        """Have another thread release the thread of a run that was dropped, maybe in a finaliser: no lock here.
-
-        Others need not wait for that: the run is no live holder any more, so its lease counts as lapsed.
-        """
         self._ended = True
-        if self._process == os.getpid():  # not the copy of a run in a forked process: it goes on in the other one
-            discard_holder(cast(str, self._run.owner))
-            cast(Claim, self._run.claim).release = Promise()
-            workers.hand_over(self._end_abandoned)
-
-    def _end_abandoned(self) -> None:
-        try:
-            self.end()
-        finally:
-            cast("Promise[None]", cast(Claim, self._run.claim).release).set_result(None)
+        super()._abandon()
 
 
 def _log_failure(run: Run, what: str) -> None:
@@ -185,7 +214,7 @@ def _thread(run: Run) -> str:
 
 def request_thread(run: Run, holder: str) -> Answered[object]:
     """Ask the holder of a thread to stop, if the run says so (`on_busy`); the saver's answer."""
-    if run.on_busy not in ("interrupt", "rollback"):
+    if run.on_busy not in STOPS_HOLDER:
         return None
     control = _holders.get(holder)
     if control is not None:
@@ -209,10 +238,11 @@ def leave_queue(run: Run) -> None:
     if claim.ticket is None:
         return
     with _lock:
-        queue = _queues[_queue_key(run)]
-        queue.remove(claim.ticket)
-        if not queue:
-            del _queues[_queue_key(run)]
+        queue = _queues.get(_queue_key(run))
+        if queue is not None and claim.ticket in queue:  # unless an interrupted call has got as far as that
+            queue.remove(claim.ticket)
+            if not queue:
+                del _queues[_queue_key(run)]
     claim.ticket = None
     call_first(run)
 
