@@ -23,6 +23,7 @@ from statewright.errors import (
     StorageUnavailable,
     ThreadBusy,
 )
+from statewright.promise import Promise, resolved
 from statewright.runtime import Instrument
 from statewright.storage.sqlite import SqliteSaver
 from statewright.testing import FakeClock
@@ -216,6 +217,27 @@ def test_a_claim_that_was_interrupted_leaves_nothing_held(saver: Any) -> None:
     saver.commit = original
     assert saver.lease("t") is None
     assert app.invoke(None, THREAD) == {"x": 1, "log": [1]}
+
+
+def test_a_call_returns_when_its_thread_is_released(driver: Any, saver: Any) -> None:
+    """Also if the saver answers later; who is told of a failure may go on at once, from another process too."""
+
+    class Late:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(saver, name)
+
+        def commit(self, commit: Any, **options: Any) -> Any:
+            resolved(saver.commit(commit, **options))
+            raise StorageUnavailable("The answer got lost.")
+
+        def renew(self, thread_id: str, hold: Any) -> Any:
+            answer = Promise[Any]()
+            threading.Thread(target=lambda: answer.set_result(resolved(saver.renew(thread_id, hold)))).start()
+            return answer
+
+    with pytest.raises(StorageUnavailable):
+        driver.invoke(graph_of(lambda state: None).compile(Late()), {"x": 1}, THREAD)
+    assert saver.lease("t") is None
 
 
 class InterruptedRelease:

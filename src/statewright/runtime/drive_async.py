@@ -151,7 +151,7 @@ async def drive_held(run: Run, given: Any) -> None:
         await _drive_within(run, given)
         return
     run.control = run.control or RunControl()
-    with LeaseRenewer(run):
+    async with LeaseRenewer(run):
         await drive_async(run, run_to_rest(run, given))
 
 

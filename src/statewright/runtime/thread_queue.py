@@ -11,7 +11,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Hashable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from types import TracebackType
 from typing import Final, Self, cast
 from weakref import WeakMethod, WeakValueDictionary
@@ -19,7 +19,7 @@ from weakref import WeakMethod, WeakValueDictionary
 from statewright.checkpoint import Checkpointer, Hold, Lease, Line, add_holder, discard_holder
 from statewright.clock import SystemClock, Timer
 from statewright.errors import Fenced, StorageError
-from statewright.promise import Answered, Promise, SafeEvent, resolved
+from statewright.promise import Answered, Promise, SafeEvent, comes_later, resolved
 from statewright.runtime.claim import Claim
 from statewright.runtime.config import STOPS_HOLDER
 from statewright.runtime.control import RunControl
@@ -74,24 +74,39 @@ class Holding:
         if kind is GeneratorExit:
             self._abandon()
         else:
-            self.end()
+            _wait_for(self.end())
 
-    def end(self) -> None:
-        """Release the thread, unless the last write of the run has done so.
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        if kind is GeneratorExit:
+            self._abandon()
+        elif comes_later(released := self.end()):
+            from statewright.runtime.awaiting import wait_in_any_case  # loads asyncio
+
+            signal = await wait_in_any_case(released)
+            if signal is not None:
+                raise signal
+
+    def end(self) -> Answered[object]:
+        """Release the thread, unless the last write of the run has done so; the saver's answer.
 
         If that is interrupted, as by a second Ctrl-C, another thread does it: others must not wait for the lease.
         """
         try:
-            self._end()
+            return self._end()
         except BaseException:
             self._abandon()
             raise
 
-    def _end(self) -> None:
+    def _end(self) -> Answered[object]:
         run = self._run
         try:
             if (run.claimed or cast(Claim, run.claim).in_doubt) and not run.nested:
-                _saver(run).renew(_thread(run), cast(Hold, run.hold(release=True)))
+                return _saver(run).renew(_thread(run), cast(Hold, run.hold(release=True)))
         except StorageError:
             pass  # another run has taken it over, or nothing can be written: it lapses
         except Exception:  # what the run has come to is more important
@@ -113,7 +128,7 @@ class Holding:
 
     def _end_abandoned(self) -> None:
         try:
-            self._end()
+            _wait_for(self._end())
         finally:
             cast("Promise[None]", cast(Claim, self._run.claim).release).set_result(None)
 
@@ -164,14 +179,20 @@ class LeaseRenewer(Holding):
                 _log_failure(run, "renewed")
         self._set_timer()
 
-    def _end(self) -> None:
+    def _end(self) -> Answered[object]:
         self._ended = True
         self._timer.cancel()
-        super()._end()
+        return super()._end()
 
     def _abandon(self) -> None:
         self._ended = True
         super()._abandon()
+
+
+def _wait_for(released: Answered[object]) -> None:
+    if comes_later(released):
+        with suppress(Exception):  # it lapses
+            released.result()
 
 
 def _log_failure(run: Run, what: str) -> None:
