@@ -245,6 +245,104 @@ def test_rollback_undoes_a_holder_that_has_gone_on_with_what_another_run_began(d
     assert result["log"] == ["in", 7, "in", 2]
 
 
+READERS = {
+    "stream": lambda app, **options: app.stream({"x": 1}, THREAD, durability="sync", **options),
+    "iter": lambda app, **options: app.iter({"x": 1}, THREAD, durability="sync", **options),
+}
+TAKEN = {
+    "interrupt": ["in", "in", 2],
+    "rollback": ["in", 2],
+}
+
+
+@pytest.mark.parametrize("on_busy", TAKEN)
+@pytest.mark.parametrize("read", READERS.values(), ids=READERS)
+def test_a_run_whose_reader_does_not_go_on_lets_go_of_its_thread(
+    driver: Any, saver: Any, read: Any, on_busy: str
+) -> None:
+    clock, ended = FakeClock(), list[Any]()
+    app = app_of(lambda s: {"log": [s["x"]]}, saver, clock=clock)
+    parts = iter(read(app))
+    next(parts)
+
+    taking = threading.Thread(target=lambda: ended.append(driver.invoke(app, {"x": 2}, THREAD, on_busy=on_busy)))
+    taking.start()
+    while taking.is_alive():
+        clock.advance(1)
+        taking.join(0.01)
+
+    assert ended[0]["log"] == TAKEN[on_busy]
+    with pytest.raises(RunCancelled, match=on_busy):
+        next(parts)
+    assert app.get_state(THREAD).values["log"] == TAKEN[on_busy]
+    assert saver.lease("1") is None
+
+
+def test_a_run_that_is_wanted_keeps_its_thread_while_its_reader_goes_on(driver: Any, saver: Any) -> None:
+    """Only the run itself can save what its tasks have brought beside each other."""
+    wanted, go_on = threading.Event(), threading.Event()
+
+    def slow(state: State, writer: Any) -> dict[str, Any]:
+        if state["x"] == 1 and not go_on.is_set():
+            writer("begun")
+            assert go_on.wait(600)
+        return {"log": ["slow"]}
+
+    calls: list[int] = []
+
+    def quick(state: State) -> dict[str, Any]:
+        calls.append(1)
+        return {"log": ["quick"]}
+
+    graph = StateGraph(State).add_node("quick", quick).add_node("slow", slow)
+    graph.add_edge(START, "quick").add_edge(START, "slow")
+    clock = FakeClock()
+    app, other = (graph.compile(one, clock=clock) for one in (saver, Interposed(saver, want=wanted.set)))
+    parts = app.stream({"x": 1}, THREAD, stream_mode=["custom", "updates"])
+    assert ("custom", "begun") in [next(parts), next(parts)]
+    forking = threading.Thread(target=lambda: other.fork(THREAD, branch="b", on_busy="interrupt"))
+    forking.start()
+    assert wanted.wait(600)
+    with pytest.raises(RunCancelled):
+        next(parts)
+    while forking.is_alive():
+        clock.advance(1)
+        forking.join(0.01)
+    go_on.set()
+
+    assert driver.invoke(app, None, THREAD)["log"] == ["quick", "slow"]
+    assert calls == [1]
+
+
+def test_a_run_whose_reader_does_not_go_on_hears_of_other_processes(saver: Any) -> None:
+    clock = FakeClock()
+    app = app_of(lambda s: {"log": [s["x"]]}, saver, clock=clock)
+    parts = app.stream({"x": 1}, THREAD, durability="sync")
+    next(parts)
+    saver.want("1", "interrupt")
+    clock.advance(20)  # it hears with the next renewal
+    assert saver.lease("1") is not None
+    clock.advance(1)
+    assert saver.lease("1") is None
+    parts.close()
+
+
+def test_a_plain_call_does_not_wait_on_the_loop_that_the_holder_needs(saver: Any, within: Any) -> None:
+    gate = Gate()
+    app = app_of(gate.coroutine, saver)
+
+    async def main() -> Any:
+        holder = asyncio.ensure_future(app.ainvoke({"x": 1}, THREAD))
+        while not gate.begun.is_set():
+            await asyncio.sleep(0.001)
+        with pytest.raises(ThreadBusy):
+            app.update_state(THREAD, {"x": 3}, as_node="first", on_busy="enqueue")
+        gate.open.set()
+        return await holder
+
+    assert within(lambda: asyncio.run(main()))["log"] == ["in", 1]
+
+
 def test_a_busy_thread_names_the_run_that_holds_it(driver: Any, saver: Any) -> None:
     gate = Gate()
     app = app_of(gate.plain, saver)

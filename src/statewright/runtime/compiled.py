@@ -7,11 +7,12 @@ Compiled graphs are never changed by running, and may be shared between threads 
 from __future__ import annotations
 
 import itertools
-from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypedDict, TypeVar, Unpack, cast
+from weakref import finalize
 
 from statewright.cache import Cache
 from statewright.checkpoint import (
@@ -63,7 +64,7 @@ from statewright.runtime.start import TIMED_OUT
 from statewright.runtime.stream import INTERRUPT, StreamView, checked_modes, shown_values
 from statewright.runtime.subgraph import Pairs, call_line, call_namespace, check_free, former_namespaces, shared
 from statewright.runtime.subgraph_state import graph_at, node_path, renew_questions_around, subgraphs_of, with_subgraphs
-from statewright.runtime.thread_queue import Holding
+from statewright.runtime.thread_queue import Holding, note_closing
 from statewright.runtime.thread_state import (
     Update,
     check_updates,
@@ -298,7 +299,7 @@ class CompiledGraph:
         yield from parts_of(run, input)
         self._result(run, version)
 
-    async def astream(
+    def astream(
         self,
         input: Any,  # noqa: A002  # the field's word
         config: Any = None,
@@ -307,13 +308,32 @@ class CompiledGraph:
         subgraphs: bool = False,
         version: str = "v1",
         **options: Unpack[CallOptions],
-    ) -> AsyncIterator[Any]:
+    ) -> AsyncGenerator[Any]:
         """`stream`, on the running event loop. The run goes on while the reader is busy, up to a bounded buffer."""
+        owners: list[str] = []
+        parts = self._parts_read(input, config, options, stream_mode, subgraphs, version, owners)
+        # The loop closes it some time after it was dropped, and the next run on the thread has to know before.
+        finalize(parts, note_closing, owners).atexit = False
+        return parts
+
+    async def _parts_read(
+        self,
+        input: Any,  # noqa: A002
+        config: Any,
+        options: CallOptions,
+        stream_mode: str | Sequence[str],
+        subgraphs: bool,
+        version: str,
+        owners: list[str],
+    ) -> AsyncGenerator[Any]:
+        """The parts of a stream, read on the running event loop; `owners` is told as whom it holds a thread."""
         from statewright.runtime.drive_async import StreamReader  # loads asyncio
 
         if input is None and config is not None:
             config = await _in_thread(self._from_inside, config)
         run, view = self._streamed(config, options, stream_mode, subgraphs, version)
+        if run.owner is not None and not run.nested:
+            owners.append(run.owner)
         reader = StreamReader(run, input, view.buffer)
         try:
             while (parts := await reader.read()) is not None:

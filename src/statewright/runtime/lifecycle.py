@@ -12,13 +12,14 @@ from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
 from statewright.checkpoint import Checkpoint, run_of
-from statewright.errors import CheckpointConflict, GraphDrained, RunCancelled, ThreadBusy
+from statewright.errors import CheckpointConflict, Fenced, GraphDrained, RunCancelled, ThreadBusy
 from statewright.runtime.config import STOPS_HOLDER
 from statewright.runtime.effects import AwaitTurn, Core, Effect, Emit, Rest
 from statewright.runtime.loop import NOTHING_SAVED, let_go, save_held_back, supersteps
 from statewright.runtime.run import Run
 from statewright.runtime.run_warnings import warn_unfinished, warn_unresumable
 from statewright.runtime.start import begin_run, check_input
+from statewright.runtime.thread_queue import is_closing
 from statewright.runtime.thread_state import Met, rolled_back
 from statewright.runtime.watch import run_event
 
@@ -38,11 +39,16 @@ def run_to_rest(run: Run, given: Any) -> Core:
             may_reload=run.settings.checkpoint_id is None,
             check=lambda: check_input(run, given),
         )
-    rest = beginning if type(beginning) is Rest else (yield from supersteps(run, *beginning))  # pyright: ignore
-    if run.held_back is not None and not (rest.status == "completed" and _is_dropped(run)):
-        yield from save_held_back(run, rest.checkpoint)
-    if run.claimed:
-        yield from let_go(run, rest)
+    try:
+        rest = beginning if type(beginning) is Rest else (yield from supersteps(run, *beginning))  # pyright: ignore
+        if run.held_back is not None and not (rest.status == "completed" and _is_dropped(run)):
+            yield from save_held_back(run, rest.checkpoint)
+        if run.claimed:
+            yield from let_go(run, rest)
+    except Fenced:
+        if run.claim is None or not run.claim.is_given_up or run.nested:
+            raise
+        rest = _stopped(run)
     if run.watch is not None and run.watch.wants("run_finished"):
         yield Emit(run_event("run_finished", run, rest, rest.checkpoint.step))
     if run.remembers and run.caller is not None:
@@ -85,13 +91,13 @@ def take_turn(
             if not may_reload or not _can_start_over(run):
                 raise refusal
             continue
-        if run.on_busy == "reject" or run.claimed:
+        if run.claimed or (run.on_busy == "reject" and not is_closing(refusal.owner)):
             raise refusal
         if check is not None and run.on_busy in STOPS_HOLDER:
             check()
         met = Met(run_of(refusal.owner), _loaded_head(run))
         if not (yield AwaitTurn(refusal.owner)):
-            return _stopped_waiting(run)
+            return _stopped(run)
 
 
 def _loaded_head(run: Run) -> str | None:
@@ -120,8 +126,8 @@ def _forget_beginning(run: Run) -> None:
         run.claim.in_doubt = False
 
 
-def _stopped_waiting(run: Run) -> Rest:
-    """Return the rest of a run that was asked to stop before its turn came; nothing of it was saved."""
+def _stopped(run: Run) -> Rest:
+    """Return the rest of a run that was asked to stop, and did not have its thread any more, or not yet."""
     nothing: Checkpoint = NOTHING_SAVED
     control = run.control
     if control is not None and control.cancel_reason is not None:
