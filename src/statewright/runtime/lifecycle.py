@@ -15,7 +15,7 @@ from statewright.checkpoint import Checkpoint, run_of
 from statewright.errors import CheckpointConflict, Fenced, GraphDrained, RunCancelled, ThreadBusy
 from statewright.runtime.config import STOPS_HOLDER
 from statewright.runtime.effects import AwaitTurn, Core, Effect, Emit, Rest
-from statewright.runtime.loop import NOTHING_SAVED, let_go, save_held_back, supersteps
+from statewright.runtime.loop import NOTHING_SAVED, caused_by, let_go, save_held_back, supersteps
 from statewright.runtime.run import Run
 from statewright.runtime.run_warnings import warn_unfinished, warn_unresumable
 from statewright.runtime.start import begin_run, check_input
@@ -41,10 +41,11 @@ def run_to_rest(run: Run, given: Any) -> Core:
         )
     try:
         rest = beginning if type(beginning) is Rest else (yield from supersteps(run, *beginning))  # pyright: ignore
-        if run.held_back is not None and not (rest.status == "completed" and _is_dropped(run)):
-            yield from save_held_back(run, rest.checkpoint)
-        if run.claimed:
-            yield from let_go(run, rest)
+        with caused_by(rest.error):
+            if run.held_back is not None and not (rest.status == "completed" and _is_dropped(run)):
+                yield from save_held_back(run, rest.checkpoint)
+            if run.claimed:
+                yield from let_go(run, rest)
     except Fenced:
         if run.claim is None or not run.claim.is_given_up or run.nested:
             raise
