@@ -19,7 +19,8 @@ from statewright import (
     StateGraph,
     append,
 )
-from statewright.errors import InvalidGraph, NodeCancelledError
+from statewright.errors import GraphRecursionError, InvalidGraph, NodeCancelledError, StorageUnavailable
+from statewright.storage.sqlite import SqliteSaver
 
 
 class State(TypedDict, total=False):
@@ -264,6 +265,52 @@ def test_the_nodes_own_exception_is_raised_with_a_note(driver: Any, paint: Any) 
     with pytest.raises(KeyError, match="broken") as caught:
         driver.invoke(graph.add_edge(START, "ok").compile(), {"x": 1})
     assert caught.value.__notes__ == ["in node 'bad', step 2, attempt 1"]
+
+
+@pytest.mark.parametrize("sibling", [False, True])
+@pytest.mark.parametrize("durability", ["sync", "async", "exit"])
+@pytest.mark.parametrize("kind", [InMemorySaver, SqliteSaver])
+@pytest.mark.parametrize("breaks_with", [ConnectionResetError, StorageUnavailable])
+def test_a_saver_that_breaks_does_not_hide_why_the_run_has_failed(
+    driver: Any, tmp_path: Any, paint: Any, breaks_with: type[Exception], kind: Any, durability: str, sibling: bool
+) -> None:
+    """Nothing of it is saved, which the caller has to know first. It may raise what it likes."""
+    is_broken: list[bool] = []
+
+    class Breaking(kind):  # type: ignore[misc]
+        def commit(self, *args: Any, **options: Any) -> Any:
+            if is_broken:
+                raise breaks_with("gone")
+            return super().commit(*args, **options)
+
+        def save_results(self, *args: Any, **options: Any) -> Any:
+            if is_broken:
+                raise breaks_with("gone")
+            return super().save_results(*args, **options)
+
+    def bad(state: Any) -> None:
+        is_broken.append(True)
+        raise ValueError("the real one")
+
+    graph = StateGraph(State).add_node("bad", paint(bad)).add_edge(START, "bad")
+    if sibling:
+        graph.add_node("ok", paint(say("ok"))).add_edge(START, "ok")
+    with Breaking() if kind is InMemorySaver else Breaking(tmp_path / "t.db") as saver:
+        with pytest.raises(breaks_with, match="gone") as caught:
+            driver.invoke(graph.compile(saver), {"x": 1}, thread_id="1", durability=durability)
+        assert repr(caught.value.__cause__) == "ValueError('the real one')"
+
+
+@pytest.mark.parametrize("durability", ["sync", "exit"])
+def test_a_saver_that_breaks_does_not_hide_which_limit_was_reached(driver: Any, durability: str) -> None:
+    class Breaking(InMemorySaver):
+        def save_results(self, *args: Any, **options: Any) -> Any:
+            raise ConnectionResetError("network gone")
+
+    graph = StateGraph(State).add_node("a", say("a")).add_edge(START, "a").add_edge("a", "a")
+    with pytest.raises(ConnectionResetError) as caught:
+        driver.invoke(graph.compile(Breaking()), {"x": 1}, thread_id="1", durability=durability, recursion_limit=2)
+    assert isinstance(caught.value.__cause__, GraphRecursionError)
 
 
 def test_results_that_had_landed_are_kept_and_only_the_failed_task_runs_again(driver: Any, within: Any) -> None:

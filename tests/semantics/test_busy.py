@@ -3,13 +3,15 @@
 import asyncio
 import threading
 from datetime import timedelta
+from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
 
 from statewright import START, Command, InMemorySaver, RunControl, StateGraph, append, interrupt
-from statewright.checkpoint import Commit
+from statewright.checkpoint import Commit, run_of
 from statewright.errors import CheckpointConflict, Fenced, GraphRecursionError, InvalidConfig, RunCancelled, ThreadBusy
+from statewright.storage.sqlite import SqliteSaver
 from statewright.testing import FakeClock
 
 THREAD = {"thread_id": "1"}
@@ -53,13 +55,13 @@ def app_of(node: Any, saver: Any = None, **options: Any) -> Any:
     return graph.add_edge(START, "first").add_edge("first", "node").compile(saver or InMemorySaver(), **options)
 
 
-def started(driver: Any, app: Any, gate: Any) -> tuple[threading.Thread, list[Any]]:
+def started(driver: Any, app: Any, gate: Any, *, goes_on: bool = False) -> tuple[threading.Thread, list[Any]]:
     """A run of its own that stands still in the gate, and what becomes of it."""
     ended: list[Any] = []
 
     def run() -> None:
         try:
-            ended.append(driver.invoke(app, {"x": 1}, THREAD))
+            ended.append(driver.invoke(app, None if goes_on else {"x": 1}, THREAD))
         except BaseException as error:
             ended.append(error)
 
@@ -162,6 +164,195 @@ def test_rollback_undoes_the_run_that_held_the_thread(driver: Any) -> None:
 
     assert isinstance(ended[0], RunCancelled)
     assert result["log"] == ["in", 7, "in", 2]
+
+
+class Interposed:
+    """A saver that calls a function after each call of some of its methods, before the answer reaches the caller."""
+
+    def __init__(self, saver: Any, **calls: Any) -> None:
+        self._saver = saver
+        self._calls = calls
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._saver, name)
+        if name not in self._calls:
+            return method
+
+        def call(*args: Any, **options: Any) -> Any:
+            answer = method(*args, **options)
+            self._calls[name]()
+            return answer
+
+        return call
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def saver(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    with InMemorySaver() if request.param == "memory" else SqliteSaver(tmp_path / "t.db") as saver:
+        yield saver
+
+
+def test_rollback_undoes_no_run_that_came_between(driver: Any, saver: Any) -> None:
+    """It waits behind a run that was there before, which goes on from what the holder has left."""
+    gate, waits, results = Gate(), threading.Event(), dict[int, Any]()
+    app = app_of(gate.coroutine, saver)
+    between_app = app_of(gate.coroutine, Interposed(saver, lease=waits.set))
+    thread, ended = started(driver, app, gate)
+
+    def go_between() -> None:
+        results[2] = driver.invoke(between_app, {"x": 2}, THREAD, on_busy="enqueue")
+
+    between = threading.Thread(target=go_between)
+    between.start()
+    assert waits.wait(600)
+    results[3] = driver.invoke(app, {"x": 3}, THREAD, on_busy="rollback")
+    thread.join(600)
+    between.join(600)
+
+    assert isinstance(ended[0], RunCancelled)
+    assert results[2]["log"] == ["in", "in", 2]
+    assert results[3]["log"] == ["in", "in", 2, "in", 3]
+
+
+def test_rollback_does_not_undo_a_holder_that_has_ended_well(driver: Any, saver: Any) -> None:
+    """As in another process, where it completes before it hears that it should stop."""
+    gate = Gate()
+    app = app_of(gate.plain, saver)
+    thread, ended = started(driver, app, gate)
+
+    def end() -> None:
+        gate.open.set()
+        thread.join(600)
+
+    late = app_of(gate.plain, Interposed(saver, load=end))
+    result = driver.invoke(late, {"x": 2}, THREAD, on_busy="rollback")
+
+    assert ended == [{"x": 1, "log": ["in", 1]}]
+    assert result["log"] == ["in", 1, "in", 2]
+
+
+def test_rollback_undoes_a_holder_that_has_gone_on_with_what_another_run_began(driver: Any, saver: Any) -> None:
+    gate = Gate()
+    app = app_of(gate.coroutine, saver)
+    driver.invoke(app, {"x": 7}, THREAD)
+    driver.invoke(app, {"x": 1}, THREAD, interrupt_before="node")
+    thread, ended = started(driver, app, gate, goes_on=True)
+
+    result = driver.invoke(app, {"x": 2}, THREAD, on_busy="rollback")
+    thread.join(600)
+
+    assert isinstance(ended[0], RunCancelled)
+    assert result["log"] == ["in", 7, "in", 2]
+
+
+READERS = {
+    "stream": lambda app, **options: app.stream({"x": 1}, THREAD, durability="sync", **options),
+    "iter": lambda app, **options: app.iter({"x": 1}, THREAD, durability="sync", **options),
+}
+TAKEN = {
+    "interrupt": ["in", "in", 2],
+    "rollback": ["in", 2],
+}
+
+
+@pytest.mark.parametrize("on_busy", TAKEN)
+@pytest.mark.parametrize("read", READERS.values(), ids=READERS)
+def test_a_run_whose_reader_does_not_go_on_lets_go_of_its_thread(
+    driver: Any, saver: Any, read: Any, on_busy: str
+) -> None:
+    clock, ended = FakeClock(), list[Any]()
+    app = app_of(lambda s: {"log": [s["x"]]}, saver, clock=clock)
+    parts = iter(read(app))
+    next(parts)
+
+    taking = threading.Thread(target=lambda: ended.append(driver.invoke(app, {"x": 2}, THREAD, on_busy=on_busy)))
+    taking.start()
+    while taking.is_alive():
+        clock.advance(1)
+        taking.join(0.01)
+
+    assert ended[0]["log"] == TAKEN[on_busy]
+    with pytest.raises(RunCancelled, match=on_busy):
+        next(parts)
+    assert app.get_state(THREAD).values["log"] == TAKEN[on_busy]
+    assert saver.lease("1") is None
+
+
+def test_a_run_that_is_wanted_keeps_its_thread_while_its_reader_goes_on(driver: Any, saver: Any) -> None:
+    """Only the run itself can save what its tasks have brought beside each other."""
+    wanted, go_on = threading.Event(), threading.Event()
+
+    def slow(state: State, writer: Any) -> dict[str, Any]:
+        if state["x"] == 1 and not go_on.is_set():
+            writer("begun")
+            assert go_on.wait(600)
+        return {"log": ["slow"]}
+
+    calls: list[int] = []
+
+    def quick(state: State) -> dict[str, Any]:
+        calls.append(1)
+        return {"log": ["quick"]}
+
+    graph = StateGraph(State).add_node("quick", quick).add_node("slow", slow)
+    graph.add_edge(START, "quick").add_edge(START, "slow")
+    clock = FakeClock()
+    app, other = (graph.compile(one, clock=clock) for one in (saver, Interposed(saver, want=wanted.set)))
+    parts = app.stream({"x": 1}, THREAD, stream_mode=["custom", "updates"])
+    assert ("custom", "begun") in [next(parts), next(parts)]
+    forking = threading.Thread(target=lambda: other.fork(THREAD, branch="b", on_busy="interrupt"))
+    forking.start()
+    assert wanted.wait(600)
+    with pytest.raises(RunCancelled):
+        next(parts)
+    while forking.is_alive():
+        clock.advance(1)
+        forking.join(0.01)
+    go_on.set()
+
+    assert driver.invoke(app, None, THREAD)["log"] == ["quick", "slow"]
+    assert calls == [1]
+
+
+def test_a_run_whose_reader_does_not_go_on_hears_of_other_processes(saver: Any) -> None:
+    clock = FakeClock()
+    app = app_of(lambda s: {"log": [s["x"]]}, saver, clock=clock)
+    parts = app.stream({"x": 1}, THREAD, durability="sync")
+    next(parts)
+    saver.want("1", "interrupt")
+    clock.advance(20)  # it hears with the next renewal
+    assert saver.lease("1") is not None
+    clock.advance(1)
+    assert saver.lease("1") is None
+    parts.close()
+
+
+def test_a_plain_call_does_not_wait_on_the_loop_that_the_holder_needs(saver: Any, within: Any) -> None:
+    gate = Gate()
+    app = app_of(gate.coroutine, saver)
+
+    async def main() -> Any:
+        holder = asyncio.ensure_future(app.ainvoke({"x": 1}, THREAD))
+        while not gate.begun.is_set():
+            await asyncio.sleep(0.001)
+        with pytest.raises(ThreadBusy):
+            app.update_state(THREAD, {"x": 3}, as_node="first", on_busy="enqueue")
+        gate.open.set()
+        return await holder
+
+    assert within(lambda: asyncio.run(main()))["log"] == ["in", 1]
+
+
+def test_a_busy_thread_names_the_run_that_holds_it(driver: Any, saver: Any) -> None:
+    gate = Gate()
+    app = app_of(gate.plain, saver)
+    thread, _ = started(driver, app, gate)
+
+    with pytest.raises(ThreadBusy) as busy:
+        driver.invoke(app, {"x": 2}, THREAD)
+    assert run_of(busy.value.owner) == app.get_state(THREAD).metadata["run_id"]
+    gate.open.set()
+    thread.join(600)
 
 
 def test_a_run_that_waits_for_an_answer_holds_nothing(driver: Any) -> None:

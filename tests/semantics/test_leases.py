@@ -18,10 +18,12 @@ from statewright.errors import (
     Fenced,
     GraphDrained,
     InvalidConfig,
+    InvalidUpdateError,
     RunCancelled,
     StorageUnavailable,
     ThreadBusy,
 )
+from statewright.promise import Promise, resolved
 from statewright.runtime import Instrument
 from statewright.storage.sqlite import SqliteSaver
 from statewright.testing import FakeClock
@@ -217,6 +219,81 @@ def test_a_claim_that_was_interrupted_leaves_nothing_held(saver: Any) -> None:
     assert app.invoke(None, THREAD) == {"x": 1, "log": [1]}
 
 
+def test_a_call_returns_when_its_thread_is_released(driver: Any, saver: Any) -> None:
+    """Also if the saver answers later; who is told of a failure may go on at once, from another process too."""
+
+    class Late:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(saver, name)
+
+        def commit(self, commit: Any, **options: Any) -> Any:
+            resolved(saver.commit(commit, **options))
+            raise StorageUnavailable("The answer got lost.")
+
+        def renew(self, thread_id: str, hold: Any) -> Any:
+            answer = Promise[Any]()
+            threading.Thread(target=lambda: answer.set_result(resolved(saver.renew(thread_id, hold)))).start()
+            return answer
+
+    with pytest.raises(StorageUnavailable):
+        driver.invoke(graph_of(lambda state: None).compile(Late()), {"x": 1}, THREAD)
+    assert saver.lease("t") is None
+
+
+class InterruptedRelease:
+    """A saver whose first release is interrupted, as by a second Ctrl-C; it says when somebody looks at a lease."""
+
+    def __init__(self, saver: Any, on_look: Any) -> None:
+        self._saver = saver
+        self._on_look = on_look
+        self.interrupts, self.released = True, threading.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._saver, name)
+
+    def lease(self, thread_id: str) -> Any:
+        self._on_look()
+        return self._saver.lease(thread_id)
+
+    def renew(self, thread_id: str, hold: Any) -> Any:
+        if hold.until is None and self.interrupts:
+            self.interrupts = False
+            raise KeyboardInterrupt
+        try:
+            return self._saver.renew(thread_id, hold)
+        finally:
+            if hold.until is None:
+                self.released.set()
+
+
+def test_a_release_that_is_interrupted_is_done_all_the_same(driver: Any, saver: Any) -> None:
+    """The run had waited its turn, so it has a place in the queue, too."""
+
+    def node(state: State) -> dict[str, Any]:
+        if state["x"] == 2:
+            raise KeyboardInterrupt
+        return {"log": [state["x"]]}
+
+    holder = Holder(saver)
+    broken = InterruptedRelease(saver, holder.open.set)
+    app = graph_of(node).compile(broken)
+    holder.start()
+    with pytest.raises(KeyboardInterrupt):
+        app.invoke({"x": 2}, THREAD, on_busy="enqueue")
+    holder.end()
+
+    assert driver.invoke(app, {"x": 3}, THREAD)["log"] == [1, 3]
+    assert broken.released.wait(GUARD)
+    assert saver.lease("t") is None
+    other = Holder(saver)
+    other.start()
+    waiting = threading.Thread(target=lambda: driver.invoke(app, {"x": 4}, THREAD, on_busy="enqueue"), daemon=True)
+    waiting.start()
+    other.end()
+    waiting.join(GUARD)
+    assert app.get_state(THREAD).values["log"] == [1, 3, 1, 4]
+
+
 # -- changes from outside, in their turn
 
 CHANGES = {
@@ -259,6 +336,44 @@ def test_an_unknown_policy_of_a_change_is_refused(saver: Any, change: Any) -> No
     app.invoke({"x": 0}, THREAD)
     with pytest.raises(InvalidConfig, match="enqueue"):
         change(app, on_busy="enqeue")
+
+
+WRONG = {
+    "no node": lambda app, **options: app.update_state(THREAD, {"log": ["x"]}, as_node="nobody", **options),
+    "no update": lambda app, **options: app.update_state(THREAD, 7, as_node="node", **options),
+    "several without as_node": lambda app, **options: app.bulk_update_state(
+        THREAD, [({"x": 1}, None), ({"x": 2}, None)], **options
+    ),
+    "no input": lambda app, **options: app.invoke(7, THREAD, **options),
+    "no input of a coroutine": lambda app, **options: asyncio.run(app.ainvoke(7, THREAD, **options)),
+}
+
+
+@pytest.mark.parametrize("on_busy", ["interrupt", "rollback"])
+@pytest.mark.parametrize("ask", WRONG.values(), ids=WRONG)
+def test_what_is_refused_in_any_case_stops_no_holder(holder: Holder, ask: Any, on_busy: str) -> None:
+    with pytest.raises(InvalidUpdateError):
+        ask(holder.app, on_busy=on_busy)
+    assert holder.end() == {"x": 1, "log": [1]}
+    assert holder.app.checkpointer.lease("t") is None
+
+
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_a_change_that_is_refused_after_a_rollback_holds_nothing(saver: Any, interrupted: bool) -> None:
+    """What only the state can tell is known too late. Other processes would wait for the lease."""
+    holder = Holder(saver)
+    holder.app.invoke({"x": 7}, THREAD)
+
+    def route(state: State) -> str:
+        raise KeyboardInterrupt if interrupted else ValueError("no way from here")
+
+    changing = graph_of(lambda state: None).add_conditional_edges("node", route, ["node"]).compile(saver)
+    holder.start()
+    with pytest.raises(KeyboardInterrupt if interrupted else ValueError):
+        changing.update_state(THREAD, {"log": ["x"]}, as_node="node", on_busy="rollback")
+    assert isinstance(holder.end(), RunCancelled)
+    assert saver.lease("t") is None
+    assert holder.app.get_state(THREAD).values["log"] == [7]
 
 
 # -- while a run waits for its turn

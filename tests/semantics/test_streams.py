@@ -8,7 +8,8 @@ from typing import Annotated, Any, TypedDict
 import pytest
 
 from statewright import END, START, Command, InMemorySaver, Send, StateGraph, append, interrupt
-from statewright.errors import InvalidConfig
+from statewright.errors import InvalidConfig, ThreadBusy
+from statewright.storage.sqlite import SqliteSaver
 
 
 class State(TypedDict, total=False):
@@ -308,6 +309,64 @@ def test_an_abandoned_stream_stops_its_run_and_the_thread_can_go_on(driver: Any,
     within(lambda: driver.take(app, {"x": 1}, 1, stream_mode="values", thread_id="1"))
 
     assert driver.invoke(app, None, thread_id="1")["log"] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("on_busy", ["reject", "enqueue", "interrupt", "rollback"])
+@pytest.mark.parametrize("how", ["broken off", "dropped", "dropped in a cycle"])
+def test_the_next_run_waits_for_the_end_of_a_stream_that_was_dropped(
+    within: Any, tmp_path: Any, how: str, on_busy: str
+) -> None:
+    """Whatever it does about other busy threads: the loop closes the stream some time after it was dropped."""
+
+    async def forever(state: Any) -> Any:
+        if state["x"] == 1:
+            await asyncio.Event().wait()
+        return {"log": ["b"]}
+
+    async def main(app: Any) -> Any:
+        parts = app.astream({"x": 1}, stream_mode="values", durability="sync", thread_id="1")
+        if how == "broken off":
+            async for _ in parts:
+                break
+        else:
+            await anext(parts)
+        cycle: list[Any] = [parts] if how == "dropped in a cycle" else []
+        cycle.append(cycle)
+        del parts, cycle
+        gc.collect()
+        return await app.ainvoke({"x": 2}, thread_id="1", on_busy=on_busy)
+
+    for saver in (InMemorySaver(), SqliteSaver(tmp_path / "t.db")):
+        with saver:
+            app = chain("a").add_node("b", forever).add_edge("a", "b").compile(saver)
+            assert within(lambda: asyncio.run(main(app)))["log"][-2:] == ["a", "b"]  # noqa: B023  # called at once
+            assert saver.lease("1") is None
+
+
+def test_the_next_run_waits_for_no_other_one_than_a_stream_that_was_dropped(within: Any) -> None:
+    begun, free = threading.Event(), threading.Event()
+
+    async def node(state: Any) -> Any:
+        if state["x"] == 2:
+            begun.set()
+            assert await asyncio.to_thread(free.wait, 600)
+        return {"log": [state["x"]]}
+
+    app = StateGraph(State).add_node(node).add_edge(START, "node").compile(InMemorySaver())
+
+    async def main() -> Any:
+        parts = app.astream({"x": 1}, stream_mode="values", thread_id="1")
+        await anext(parts)
+        del parts
+        other = asyncio.ensure_future(app.ainvoke({"x": 2}, thread_id="1", on_busy="interrupt"))
+        while not begun.is_set():
+            await asyncio.sleep(0.001)
+        with pytest.raises(ThreadBusy):
+            await app.ainvoke({"x": 3}, thread_id="1")
+        free.set()
+        return await other
+
+    assert within(lambda: asyncio.run(main()))["log"][-1] == 2
 
 
 def test_an_abandoned_stream_cancels_the_coroutines_that_run(driver: Any, within: Any) -> None:

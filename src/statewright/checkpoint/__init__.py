@@ -9,6 +9,8 @@ from statewright.checkpoint.holders import (
     discard_holder,
     is_holder_gone,
     new_owner,
+    owner_name,
+    run_of,
     short_owner,
 )
 from statewright.checkpoint.memory import InMemorySaver
@@ -76,6 +78,8 @@ __all__ = [
     "discard_holder",
     "is_holder_gone",
     "new_owner",
+    "owner_name",
+    "run_of",
     "schema_form",
     "short_owner",
     "stored_as",

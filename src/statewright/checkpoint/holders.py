@@ -29,7 +29,18 @@ def new_owner(name: str) -> str:
 
 def short_owner(owner: str) -> str:
     """Return an owner without its process, for messages."""
-    return owner.partition("@")[0]
+    return owner.rpartition("@")[0] or owner
+
+
+def owner_name(run_id: str, drawn: str) -> str:
+    """Return a name for the hold of a run on its thread; `drawn` tells it from other holds of the same run id."""
+    return new_owner(run_id if run_id == drawn else f"{run_id}/{drawn}")
+
+
+def run_of(owner: str) -> str:
+    """Return the id of the run that holds a thread under this name, which `owner_name` has made."""
+    name = short_owner(owner)
+    return name.rpartition("/")[0] or name
 
 
 def add_holder(owner: str) -> None:

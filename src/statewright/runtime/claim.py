@@ -28,6 +28,7 @@ class Claim:
     __slots__ = (
         "expected_epoch",
         "in_doubt",
+        "is_given_up",
         "is_made",
         "lease_duration",
         "loaded_at",
@@ -52,6 +53,8 @@ class Claim:
         """Whether a claim was sent whose outcome is not known: an interrupted write may have happened."""
         self.is_made = False
         """Whether the thread was claimed: the run has begun, and what it raises from then on is its own."""
+        self.is_given_up = False
+        """Whether the run was cancelled while its reader had a part, and has let go of its thread."""
         self.release: Promise[None] | None = None
         """That another thread releases the thread of a run that was dropped."""
         self.ticket: Ticket | None = None

@@ -7,11 +7,12 @@ Compiled graphs are never changed by running, and may be shared between threads 
 from __future__ import annotations
 
 import itertools
-from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypedDict, TypeVar, Unpack, cast
+from weakref import finalize
 
 from statewright.cache import Cache
 from statewright.checkpoint import (
@@ -23,7 +24,7 @@ from statewright.checkpoint import (
     PrunePolicy,
     ThreadEntry,
     checked_lease,
-    new_owner,
+    owner_name,
 )
 from statewright.clock import Clock, Duration, SystemClock, as_seconds
 from statewright.errors import Fenced, InternalError, InvalidConfig, InvalidResume, suggestion
@@ -63,9 +64,10 @@ from statewright.runtime.start import TIMED_OUT
 from statewright.runtime.stream import INTERRUPT, StreamView, checked_modes, shown_values
 from statewright.runtime.subgraph import Pairs, call_line, call_namespace, former_namespaces, shared, take_namespace
 from statewright.runtime.subgraph_state import graph_at, node_path, renew_questions_around, subgraphs_of, with_subgraphs
-from statewright.runtime.thread_queue import leave_queue
+from statewright.runtime.thread_queue import Holding, note_closing
 from statewright.runtime.thread_state import (
     Update,
+    check_updates,
     diff,
     forked,
     load_branch_head,
@@ -297,7 +299,7 @@ class CompiledGraph:
         yield from parts_of(run, input)
         self._result(run, version)
 
-    async def astream(
+    def astream(
         self,
         input: Any,  # noqa: A002  # the field's word
         config: Any = None,
@@ -306,13 +308,32 @@ class CompiledGraph:
         subgraphs: bool = False,
         version: str = "v1",
         **options: Unpack[CallOptions],
-    ) -> AsyncIterator[Any]:
+    ) -> AsyncGenerator[Any]:
         """`stream`, on the running event loop. The run goes on while the reader is busy, up to a bounded buffer."""
+        owners: list[str] = []
+        parts = self._parts_read(input, config, options, stream_mode, subgraphs, version, owners)
+        # The loop closes it some time after it was dropped, and the next run on the thread has to know before.
+        finalize(parts, note_closing, owners).atexit = False
+        return parts
+
+    async def _parts_read(
+        self,
+        input: Any,  # noqa: A002
+        config: Any,
+        options: CallOptions,
+        stream_mode: str | Sequence[str],
+        subgraphs: bool,
+        version: str,
+        owners: list[str],
+    ) -> AsyncGenerator[Any]:
+        """The parts of a stream, read on the running event loop; `owners` is told as whom it holds a thread."""
         from statewright.runtime.drive_async import StreamReader  # loads asyncio
 
         if input is None and config is not None:
             config = await _in_thread(self._from_inside, config)
         run, view = self._streamed(config, options, stream_mode, subgraphs, version)
+        if run.owner is not None and not run.nested:
+            owners.append(run.owner)
         reader = StreamReader(run, input, view.buffer)
         try:
             while (parts := await reader.read()) is not None:
@@ -523,7 +544,11 @@ class CompiledGraph:
         """Several updates `(values, as_node)` as one superstep, in their order."""
         run = self._thread_run(config, options)
         before = perform_all(run, load_branch_head(run)) if run.namespace else None
-        line, head = _change_thread(run, lambda: updated(run, updates, cancel_pending=cancel_pending))
+        line, head = _change_thread(
+            run,
+            lambda: updated(run, updates, cancel_pending=cancel_pending),
+            check=lambda: check_updates(run, updates),
+        )
         if line.namespace:
             renew_questions_around(run, before)
         return checkpoint_config(line, head)
@@ -707,6 +732,7 @@ class CompiledGraph:
                 f"The config names the subgraph {settings.namespace!r}, which goes on with its thread: leave it out."
             )
         line = self._line(settings)
+        run_id, owner = _identity(settings) if line is not None else (None, None)
         if watch is None and self._listeners:
             watch = Watch(self._listeners)
         if options:
@@ -722,8 +748,9 @@ class CompiledGraph:
             cache=self.cache,
             watch=watch,
             slots=(Slots(settings.max_concurrency),) if settings.max_concurrency is not None else (),
-            owner=_new_owner(settings) if line is not None else None,
+            owner=owner,
             claim=self._claim() if line is not None else None,
+            run_id=run_id,
             keeps_calls=self._keep_calls,
             refuses_changed=self._refuses_changed,
             starter=self._starter,
@@ -926,14 +953,16 @@ class CompiledGraph:
         line = cast(Line, self._line(settings))
         namespace = settings.namespace or ""
         inside = self if not namespace else cast(CompiledGraph, graph_at(self.graph, namespace))
+        run_id, owner = _identity(settings)
         return Run(
             inside._program,
             settings,
             clock=self._clock,
             saver=self.checkpointer,
             line=line._replace(namespace=namespace),
-            owner=_new_owner(settings),
+            owner=owner,
             claim=self._claim(),
+            run_id=run_id,
             on_busy=cast(Any, checked_choice("on_busy", options.get("on_busy"), ON_BUSY) or "reject"),
             namespace=namespace,
             keeps_calls=self._keep_calls,
@@ -1017,10 +1046,11 @@ def _naming(options: Mapping[str, Any]) -> Any:
     return {name: options[name] for name in ("thread_id", "checkpoint_id", "branch") if name in options}
 
 
-def _new_owner(settings: Settings) -> str:
-    """A name for the hold of a run on its thread: no other run has it, even of the same run id."""
+def _identity(settings: Settings) -> tuple[str, str]:
+    """The id of a run, and the name under which it holds its thread: no other run has that, even of the same id."""
     drawn = draw_run_id()
-    return new_owner(drawn if settings.run_id is None else f"{settings.run_id}/{drawn}")
+    run_id = drawn if settings.run_id is None else settings.run_id
+    return run_id, owner_name(run_id, drawn)
 
 
 def _has_begun(run: Run) -> bool:
@@ -1028,14 +1058,18 @@ def _has_begun(run: Run) -> bool:
     return run.claim is None or run.claim.is_made
 
 
-def _change_thread(run: Run, change: Callable[[], Generator[Effect, Any, T]], *, may_reload: bool | None = None) -> T:
+def _change_thread(
+    run: Run,
+    change: Callable[[], Generator[Effect, Any, T]],
+    *,
+    may_reload: bool | None = None,
+    check: Callable[[], object] | None = None,
+) -> T:
     """Perform a change of a thread from outside a run, when its turn comes (`on_busy`); what the change returns."""
     if may_reload is None:
         may_reload = run.settings.checkpoint_id is None
-    try:
-        result = perform_all(run, take_turn(run, change, may_reload=may_reload))
-    finally:
-        leave_queue(run)
+    with Holding(run):
+        result = perform_all(run, take_turn(run, change, may_reload=may_reload, check=check))
     return cast(T, result)  # a rest instead only where a run is stopped, and this one has no control
 
 

@@ -19,6 +19,8 @@ ChangedQuestions = Literal["warn", "error"]
 """What it is when a task that has its answer asks in other words."""
 OnBusy = Literal["reject", "enqueue", "interrupt", "rollback"]
 ON_BUSY: tuple[OnBusy, ...] = ("reject", "enqueue", "interrupt", "rollback")
+STOPS_HOLDER: tuple[OnBusy, ...] = ("interrupt", "rollback")
+"""Of these, the ones that ask the holder of a thread to stop."""
 ON_UNFINISHED: tuple[OnUnfinished, ...] = ("discard", "finish")
 DURABILITIES: tuple[Durability, ...] = ("sync", "async", "exit")
 

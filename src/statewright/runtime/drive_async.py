@@ -159,7 +159,7 @@ async def drive_held(run: Run, given: Any) -> None:
         await _drive_within(run, given)
         return
     run.control = run.control or RunControl()
-    with LeaseRenewer(run):
+    async with LeaseRenewer(run, asyncio.get_running_loop()):
         await drive_async(run, run_to_rest(run, given))
 
 
@@ -188,7 +188,7 @@ async def _await_turn(run: Run, holder: str) -> tuple[bool, asyncio.CancelledErr
                 if is_stopped(run):
                     return False, None
                 first = is_first(run, ticket)
-                if first and is_over(run, await answered(lease_of(run))):
+                if first and is_over(run, await answered(lease_of(run)), holder):
                     return True, None
                 await pause(run.clock, seconds if first else LONGEST_LOOK, ticket)
                 seconds = next_look(seconds, first=first)

@@ -109,8 +109,9 @@ def parts_of(run: Run, given: Any) -> Parts:
             yield from _within(run, given)
             return
         run.control = run.control or RunControl()
-        with LeaseRenewer(run):
-            yield from drive_sync(run, run_to_rest(run, given))
+        with LeaseRenewer(run) as held:
+            parts = drive_sync(run, run_to_rest(run, given))
+            yield from held.hand_out(parts) if run.reader is not None else parts
 
 
 def _within(run: Run, given: Any) -> Parts:

@@ -11,14 +11,16 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
-from statewright.checkpoint import Checkpoint
-from statewright.errors import CheckpointConflict, GraphDrained, RunCancelled, ThreadBusy
+from statewright.checkpoint import Checkpoint, run_of
+from statewright.errors import CheckpointConflict, Fenced, GraphDrained, RunCancelled, ThreadBusy
+from statewright.runtime.config import STOPS_HOLDER
 from statewright.runtime.effects import AwaitTurn, Core, Effect, Emit, Rest
-from statewright.runtime.loop import NOTHING_SAVED, let_go, save_held_back, supersteps
+from statewright.runtime.loop import NOTHING_SAVED, caused_by, let_go, save_held_back, supersteps
 from statewright.runtime.run import Run
 from statewright.runtime.run_warnings import warn_unfinished, warn_unresumable
-from statewright.runtime.start import begin_run
-from statewright.runtime.thread_state import rolled_back
+from statewright.runtime.start import begin_run, check_input
+from statewright.runtime.thread_queue import is_closing
+from statewright.runtime.thread_state import Met, rolled_back
 from statewright.runtime.watch import run_event
 
 T = TypeVar("T")
@@ -32,13 +34,22 @@ def run_to_rest(run: Run, given: Any) -> Core:
         beginning = yield from begin_run(run, given)
     else:
         beginning = yield from take_turn(
-            run, lambda: begin_run(run, given), may_reload=run.settings.checkpoint_id is None
+            run,
+            lambda: begin_run(run, given),
+            may_reload=run.settings.checkpoint_id is None,
+            check=lambda: check_input(run, given),
         )
-    rest = beginning if type(beginning) is Rest else (yield from supersteps(run, *beginning))  # pyright: ignore
-    if run.held_back is not None and not (rest.status == "completed" and _is_dropped(run)):
-        yield from save_held_back(run, rest.checkpoint)
-    if run.claimed:
-        yield from let_go(run, rest)
+    try:
+        rest = beginning if type(beginning) is Rest else (yield from supersteps(run, *beginning))  # pyright: ignore
+        with caused_by(rest.error):
+            if run.held_back is not None and not (rest.status == "completed" and _is_dropped(run)):
+                yield from save_held_back(run, rest.checkpoint)
+            if run.claimed:
+                yield from let_go(run, rest)
+    except Fenced:
+        if run.claim is None or not run.claim.is_given_up or run.nested:
+            raise
+        rest = _stopped(run)
     if run.watch is not None and run.watch.wants("run_finished"):
         yield Emit(run_event("run_finished", run, rest, rest.checkpoint.step))
     if run.remembers and run.caller is not None:
@@ -56,18 +67,23 @@ def _is_dropped(run: Run) -> bool:
 
 
 def take_turn(
-    run: Run, begin: Callable[[], Generator[Effect, Any, T]], *, may_reload: bool = True
+    run: Run,
+    begin: Callable[[], Generator[Effect, Any, T]],
+    *,
+    may_reload: bool = True,
+    check: Callable[[], object] | None = None,
 ) -> Generator[Effect, Any, T | Rest]:
     """Perform `begin`, which loads the thread and claims it, as often as its claim is refused for a passing reason.
 
     The result is that of `begin`, or a rest if the run was stopped while it waited. Without `may_reload` a thread
-    that has moved is a CheckpointConflict.
+    that has moved is a CheckpointConflict. `check` raises what `begin` would raise on every state of the thread: no
+    holder is stopped for that.
     """
-    rolls_back = False
+    met: Met | None = None
     while True:
         try:
-            if rolls_back:
-                yield from rolled_back(run)
+            if met is not None and run.on_busy == "rollback":
+                yield from rolled_back(run, only=met)
             return (yield from begin())
         except (ThreadBusy, CheckpointConflict) as error:
             refusal = error
@@ -76,11 +92,18 @@ def take_turn(
             if not may_reload or not _can_start_over(run):
                 raise refusal
             continue
-        if run.on_busy == "reject" or run.claimed:
+        if run.claimed or (run.on_busy == "reject" and not is_closing(refusal.owner)):
             raise refusal
+        if check is not None and run.on_busy in STOPS_HOLDER:
+            check()
+        met = Met(run_of(refusal.owner), _loaded_head(run))
         if not (yield AwaitTurn(refusal.owner)):
-            return _stopped_waiting(run)
-        rolls_back = run.on_busy == "rollback"
+            return _stopped(run)
+
+
+def _loaded_head(run: Run) -> str | None:
+    """Return the head that the run has loaded last."""
+    return run.claim.loaded_key[0] if run.claim is not None and run.claim.loaded_key is not None else None
 
 
 def _can_start_over(run: Run) -> bool:
@@ -104,8 +127,8 @@ def _forget_beginning(run: Run) -> None:
         run.claim.in_doubt = False
 
 
-def _stopped_waiting(run: Run) -> Rest:
-    """Return the rest of a run that was asked to stop before its turn came; nothing of it was saved."""
+def _stopped(run: Run) -> Rest:
+    """Return the rest of a run that was asked to stop, and did not have its thread any more, or not yet."""
     nothing: Checkpoint = NOTHING_SAVED
     control = run.control
     if control is not None and control.cancel_reason is not None:

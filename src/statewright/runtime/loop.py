@@ -8,6 +8,7 @@ drive it by hand.
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, Literal, TypeGuard, cast
 
 from statewright.checkpoint import NO_ARG, Checkpoint, Pending, Source, Task, TaskResult
@@ -17,7 +18,6 @@ from statewright.errors import (
     GraphRecursionError,
     RunCancelled,
     SerdeError,
-    StorageError,
     add_note,
 )
 from statewright.events import Entry, Log
@@ -377,7 +377,26 @@ def _commands_of(results: Sequence[Outcome | None]) -> ParentCommand:
 def _land(run: Run, rest: Rest, results: Sequence[Outcome | None]) -> Generator[Effect, Any, None]:
     if run.saver is None:
         return
-    yield from save_held_back(run, rest.checkpoint)
+    with caused_by(rest.error):
+        yield from save_held_back(run, rest.checkpoint)
+        yield from _land_all(run, rest, results)
+
+
+@contextmanager
+def caused_by(error: BaseException | None) -> Generator[None]:
+    """What fails in the block, whatever savers raise, has the error that ended the run as its cause.
+
+    Nothing is saved then: that is what the caller has to know first. But it must not hide why the run has ended.
+    """
+    try:
+        yield
+    except Exception as failed:
+        if error is None or failed is error:
+            raise
+        raise failed from error
+
+
+def _land_all(run: Run, rest: Rest, results: Sequence[Outcome | None]) -> Generator[Effect, Any, None]:
     known = Pending()
     for result in results:
         if type(result) is TaskResult:
@@ -403,10 +422,6 @@ def _land(run: Run, rest: Rest, results: Sequence[Outcome | None]) -> Generator[
             raise
         run.noted = noted
         yield from _land_one_by_one(run, rest, known)
-    except StorageError as error:
-        if rest.error is None:
-            raise
-        raise error from rest.error  # nothing of this is saved: that is what the caller has to know first
 
 
 def _land_one_by_one(run: Run, rest: Rest, known: Pending) -> Generator[Effect, Any, None]:

@@ -197,6 +197,13 @@ def _fresh(run: Run, given: Any, saved: SavedCheckpoint | None, head: Checkpoint
     return checkpoint, None
 
 
+def check_input(run: Run, given: Any) -> None:
+    """Raise what fresh input is refused with on every state of the thread."""
+    if given is not None and not isinstance(given, Command):
+        task = Task(START, NO_ARG, "", 0)
+        written(Scope(run, task), run.program.start, task, given)
+
+
 def _conclude_entry(run: Run, task: Task, base: Checkpoint, given: Any) -> TaskResult:
     """Return the result of START: the input as writes, and where a run begins.
 

@@ -6,7 +6,7 @@ Each function is a generator of storage effects, like the core of a run, so both
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from statewright.checkpoint import (
     NO_ARG,
@@ -23,7 +23,7 @@ from statewright.graph import END, START
 from statewright.ids import CheckpointId
 from statewright.promise import resolved
 from statewright.runtime.apply import apply_beside, with_report
-from statewright.runtime.attempt import conclude
+from statewright.runtime.attempt import conclude, written
 from statewright.runtime.carry import taken_along
 from statewright.runtime.effects import Effect, Load
 from statewright.runtime.fork_inside import find_callers, fork_inside, has_ended
@@ -118,16 +118,32 @@ def updated(
     return run.line, CheckpointId(after.id)
 
 
+def check_updates(run: Run, updates: Sequence[Update]) -> None:
+    """Raise InvalidUpdateError for what is wrong with updates on every state of the thread."""
+    for values, as_node in updates:
+        _check_node(run, as_node, len(updates))
+        if as_node is not None and as_node != END:
+            task = Task(as_node, NO_ARG, "", 0)
+            written(Scope(run, task), run.program.nodes[as_node], task, values)
+
+
+def _check_node(run: Run, as_node: str | None, count: int) -> None:
+    """Raise InvalidUpdateError if an update, one of so many, cannot come from `as_node`."""
+    if as_node is None and count > 1:
+        raise InvalidUpdateError("Several updates at once each need as_node: their order alone does not say it.")
+    known = [*run.program.graph.nodes, START, END]
+    if as_node is not None and as_node not in known:
+        raise InvalidUpdateError(
+            f"as_node is {as_node!r}, which is no node. " + suggestion(as_node, known, noun="Nodes")
+        )
+
+
 def _as_answered(
     run: Run, base: Checkpoint, saved: SavedCheckpoint | None, values: Any, as_node: str | None, count: int
 ) -> TaskResult:
-    if as_node is None and count > 1:
-        raise InvalidUpdateError("Several updates at once each need as_node: their order alone does not say it.")
+    _check_node(run, as_node, count)
     name = _last_node(run, saved) if as_node is None else as_node
     program = run.program
-    known = [*program.graph.nodes, START, END]
-    if name not in known:
-        raise InvalidUpdateError(f"as_node is {name!r}, which is no node. " + suggestion(name, known, noun="Nodes"))
     task = Task(name, NO_ARG, base.id, 0)
     if name == END:
         return TaskResult(task, program.updates.read(values, END, task), (), goto=True)
@@ -220,12 +236,27 @@ def _is_unused_memory(saved: SavedCheckpoint, line: Line) -> Generator[Effect, A
     return (yield from find_callers(line)) is None
 
 
-def rolled_back(run: Run, *, releases: bool = False) -> Generator[Effect, Any, None]:
+class Met(NamedTuple):
+    """A run that held the thread when another one came."""
+
+    run_id: str
+    head: str | None
+    """The head at that time: still that of the run before if it has gone on from there and saved no superstep."""
+
+    def is_left_at(self, head: SavedCheckpoint) -> bool:
+        """Whether the thread stands where that run has left it before it had completed."""
+        return not head.checkpoint.at_rest and (head.run_id == self.run_id or head.id == self.head)
+
+
+def rolled_back(run: Run, *, only: Met | None = None, releases: bool = False) -> Generator[Effect, Any, None]:
     """Put the branch back to where it was before its last input, as if that run had not been.
 
-    With `releases` the thread is let go; else the run goes on with it.
+    With `only` nothing is done if that run has completed, or if another one has gone on from it. With `releases` the
+    thread is let go; else the run goes on with it.
     """
     head = yield from load_head(run)
+    if head is not None and only is not None and not only.is_left_at(head):
+        return
     found = head
     while found is not None and found.source != "input" and found.parent_id is not None:
         found = yield Load(run.settings.branch, found.parent_id)
