@@ -21,6 +21,7 @@ from statewright.errors import (
     EmptyInputError,
     InvalidResume,
     InvalidUpdateError,
+    NamespaceBusy,
     UnansweredInterrupts,
 )
 from statewright.graph import END, START, Command, Send
@@ -222,7 +223,9 @@ def _base(run: Run, saved: SavedCheckpoint | None) -> tuple[Checkpoint, list[Tas
     if saved is None:
         return Checkpoint(run.run_id, -1, run.program.start_values(), ()), [], []
     open_questions = saved.pending.open
-    if open_questions and run.on_unfinished != "discard":
+    if open_questions and run.parent is not None:
+        _check_call_is_over(run.parent, saved)
+    elif open_questions and run.on_unfinished != "discard":
         raise UnansweredInterrupts(saved.line.thread_id, [(one.id, one.value) for one in open_questions])
     before, landed = saved.checkpoint, saved.pending.landed
     done = [landed[task.id] for task in before.frontier if task.id in landed]
@@ -230,6 +233,17 @@ def _base(run: Run, saved: SavedCheckpoint | None) -> tuple[Checkpoint, list[Tas
     waiting = [*before.frontier, *(held.task for held in before.held)]
     discarded = sorted({task.node for task in waiting if task.id not in landed})
     return Checkpoint(before.id, before.step, values, ()), done, discarded
+
+
+def _check_call_is_over(caller: Scope, saved: SavedCheckpoint) -> None:
+    """Raise NamespaceBusy if a task that is still due waits for the call which a memory was in the middle of.
+
+    A task that was discarded, or answered for by an update, never goes on with its call: then its questions are closed.
+    """
+    asker = str(saved.metadata.get("parent_task", "")).partition(":")[0]
+    due = caller.checkpoint.frontier if caller.checkpoint is not None else ()
+    if any(task.id == asker for task in due):
+        raise NamespaceBusy(saved.line.namespace, caller.task.node if caller.task is not None else "")
 
 
 def _finish_first(run: Run, saved: SavedCheckpoint) -> Generator[Effect, Any, Rest | None]:
