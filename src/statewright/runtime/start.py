@@ -277,8 +277,7 @@ def _going_on(
         newest: SavedCheckpoint | None = yield Load(saved.line.branch)
         at_head = newest is not None and newest.id == saved.id
     beside = yield from taken_along(run, saved, line, at_head=at_head, anew=replay)
-    landed, asked = ({}, {}) if replay else (dict(pending.landed), dict(pending.interrupts))
-    pending = Pending(landed=landed, interrupts=asked, journal=dict(pending.journal), paused=pending.paused)
+    pending = Pending(journal=dict(pending.journal), paused=pending.paused) if replay else pending.forked()
     notes = {"nodes": saved.metadata.get("nodes", [])}
     before, forked = checkpoint, renamed(checkpoint, run.commit_id(checkpoint.step + 1))
     commit = commit_of(run, before, forked, [], source="fork", expected=head, pending=pending, metadata=notes)
