@@ -7,10 +7,11 @@ nothing changes them after they were made. What only a saver needs is in `Commit
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final, Literal, NamedTuple
 
+from statewright.channels import copy_container
 from statewright.checkpoint.holders import is_holder_gone
 from statewright.events import Log
 from statewright.ids import CheckpointId, InterruptId, TaskId, task_id
@@ -214,6 +215,11 @@ class Interrupt:
     """Empty for a question of the run's own graph; the path of tasks that leads to the subgraph that asks."""
     schema_form: str | None = field(default=None, repr=False, compare=False)
     """The schema as text: what it is compared by when its task asks again, since not every type can be stored."""
+
+    def shown(self) -> Interrupt:
+        """The question for a reader, who may change a list, dict or set that is its value."""
+        value = copy_container(self.value)
+        return self if value is self.value else replace(self, value=value)
 
 
 JournalKey = tuple[TaskId, str, int]

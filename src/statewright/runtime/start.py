@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any, Final, cast
 
+from statewright.channels import copy_container
 from statewright.checkpoint import (
     NO_ARG,
     Checkpoint,
@@ -369,7 +370,7 @@ def read_answers(resume: Any, open_questions: Sequence[Interrupt]) -> dict[Any, 
     unknown = next((key for key in answers if key not in by_id), None)
     if unknown is not None:
         raise InvalidResume(f"No open question has the id {unknown!r}.", open_ids=list(by_id))
-    return {key: _fitting(by_id[key], answer) for key, answer in answers.items()}
+    return {key: copy_container(_fitting(by_id[key], answer)) for key, answer in answers.items()}
 
 
 TIMED_OUT: Final[Any] = object()
