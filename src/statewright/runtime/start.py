@@ -224,8 +224,8 @@ def _base(run: Run, saved: SavedCheckpoint | None) -> tuple[Checkpoint, list[Tas
     if saved is None:
         return Checkpoint(run.run_id, -1, run.program.start_values(), ()), [], []
     open_questions = saved.pending.open
-    if open_questions and run.parent is not None:
-        _check_call_is_over(run.parent, saved)
+    if open_questions and run.nested:
+        _check_call_is_over(run, saved)
     elif open_questions and run.on_unfinished != "discard":
         raise UnansweredInterrupts(saved.line.thread_id, [(one.id, one.value) for one in open_questions])
     before, landed = saved.checkpoint, saved.pending.landed
@@ -236,15 +236,16 @@ def _base(run: Run, saved: SavedCheckpoint | None) -> tuple[Checkpoint, list[Tas
     return Checkpoint(before.id, before.step, values, ()), done, discarded
 
 
-def _check_call_is_over(caller: Scope, saved: SavedCheckpoint) -> None:
+def _check_call_is_over(run: Run, saved: SavedCheckpoint) -> None:
     """Raise NamespaceBusy if a task that is still due waits for the call which a memory was in the middle of.
 
     A task that was discarded, or answered for by an update, never goes on with its call: then its questions are closed.
     """
-    asker = str(saved.metadata.get("parent_task", "")).partition(":")[0]
-    due = caller.checkpoint.frontier if caller.checkpoint is not None else ()
-    if any(task.id == asker for task in due):
-        raise NamespaceBusy(saved.line.namespace, caller.task.node if caller.task is not None else "")
+    asker, caller = str(saved.metadata.get("parent_task", "")).partition(":")[0], run.parent
+    if caller is None or caller.task is None or caller.checkpoint is None:
+        return
+    if any(task.id == asker for task in caller.checkpoint.frontier):
+        raise NamespaceBusy(saved.line.namespace, caller.task.node)
 
 
 def _finish_first(run: Run, saved: SavedCheckpoint) -> Generator[Effect, Any, Rest | None]:
