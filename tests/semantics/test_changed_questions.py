@@ -354,6 +354,51 @@ def test_called_tasks_compare_their_questions(driver: Any, saver: Any) -> None:
         assert answered(driver, flow, "B") == ["A", "B"]
 
 
+ASKING: dict[str, Callable[[], Any]] = {
+    "question": lambda: interrupt("Continue?"),
+    "timer": lambda: sleep(10),
+    "event": lambda: wait_for_event("go"),
+}
+
+
+@pytest.mark.parametrize("kind", ASKING)
+@pytest.mark.parametrize("memory", ["task", "call", "thread", "none"])
+def test_a_task_and_its_calls_may_ask_in_the_same_words(driver: Any, saver: Any, memory: Any, kind: str) -> None:
+    ask = ASKING[kind]
+    inner = StateGraph(State)
+    for name, times in (("one", 1), ("two", 2)):
+        inner.add_node(name, lambda state, times=times: {"log": [ask() for _ in range(times)]}).add_edge(START, name)
+    called = inner.compile()
+
+    @task
+    def do() -> list[Any]:
+        return [ask()]
+
+    def node(state: State, config: Any) -> dict[str, Any]:
+        log: list[Any] = []
+        for who in config["configurable"]["thread_id"].split(", "):
+            if who == "own":
+                log.append(ask())
+            else:
+                log += do().result() if memory == "task" else called.invoke({}, memory=memory)["log"]
+        return {"log": log}
+
+    app = StateGraph(State).add_node(node).add_edge(START, "node").compile(saver)
+    for order in ("own, call", "call, own", "call, own, own", "call, call", "own, call, own, call"):
+        result, asked = driver.invoke(app, {}, thread_id=order), 0
+        while "__interrupt__" in result:
+            answers = {one.id: asked + number for number, one in enumerate(result["__interrupt__"])}
+            asked += len(answers)
+            result = driver.invoke(app, Command(resume=answers), thread_id=order)
+        assert (
+            len(result["log"])
+            == asked
+            == sum(1 if who == "own" or memory == "task" else 3 for who in order.split(", "))
+        )
+        if kind != "timer":  # each place got an answer of its own
+            assert sorted(result["log"]) == list(range(asked))
+
+
 def test_an_entrypoint_can_refuse_other_words(driver: Any, saver: Any) -> None:
     drafts = iter("ab")
 

@@ -139,3 +139,40 @@ def test_a_timer_beside_it_keeps_its_time(driver: Any, saver: Any) -> None:
     clock.advance(31)
     left = app.resume_due(THREAD)["__interrupt__"]
     assert [one.value for one in left] == ["a?"]
+
+
+@pytest.mark.parametrize(("depth", "form", "memory"), FORMS)
+@pytest.mark.parametrize("branch", ["other", None])
+def test_a_fork_stands_where_its_origin_stands(
+    driver: Any, saver: Any, depth: int, form: str, memory: Any, branch: str | None
+) -> None:
+    counted = Counted()
+    app = nested(counted.inner(), saver, depth, form, memory)
+    first = asked(driver.invoke(app, {}, THREAD))
+    driver.invoke(app, Command(resume={first["b?"]: "B", first["a?"]: "A"}), THREAD)
+    counted.runs.clear()
+
+    app.fork(THREAD, branch=branch)
+    fork: dict[str, Any] = {"configurable": {"thread_id": "1", "branch": branch or "main"}}
+    state = app.get_state(fork)
+    assert [one.value for one in state.interrupts] == ["a??"]
+    assert [one.value for task in state.tasks for one in task.interrupts] == ["a??"]
+    with pytest.raises(InvalidResume):
+        driver.invoke(app, Command(resume={first["b?"]: "late"}), fork)
+    assert sorted(driver.invoke(app, Command(resume="AA"), fork)["log"]) == ["A", "AA", "B"]
+    assert counted.runs == ["a"]
+    if branch is not None:
+        assert sorted(driver.invoke(app, Command(resume="AAA"), THREAD)["log"]) == ["A", "AAA", "B"]
+
+
+def test_a_fork_of_the_past_asks_what_was_asked_last(driver: Any, saver: Any) -> None:
+    app = nested(Counted().inner(), saver, 0, "node")
+    first = asked(driver.invoke(app, {}, THREAD))
+    waiting = app.get_state(THREAD).config
+    driver.invoke(app, Command(resume={first["a?"]: "A"}), THREAD)
+    driver.invoke(app, Command(resume={first["b?"]: "B"}), THREAD)
+    driver.invoke(app, Command(resume="AA"), THREAD)
+
+    app.fork(waiting)
+    assert list(asked(driver.invoke(app, None, THREAD))) == ["a??"]
+    assert driver.invoke(app, Command(resume="new"), THREAD)["log"] == ["A", "new", "B"]

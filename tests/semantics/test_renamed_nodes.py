@@ -217,6 +217,65 @@ def test_a_call_of_a_renamed_node_goes_on_where_it_was(driver: Any, saver: Any, 
     assert list(saver.namespaces("t")) == [""], "the call goes with its task, whatever its name was"
 
 
+def unsaved(name: str, form: str, depth: int, **options: Any) -> StateGraph:
+    """A graph that asks twice, called with memory="none" by the node `name`, `depth` levels deep."""
+    graph = StateGraph(State).add_node("one", lambda s: {"log": [interrupt("one?")]})
+    graph.add_node("two", lambda s: {"log": [interrupt("two?")]}).add_edge(START, "one").add_edge("one", "two")
+    for _ in range(depth):
+        child, node = graph.compile(), dict(options)
+        if form == "node":
+            node["memory"] = "none"
+        action = {
+            "node": child,
+            "call": lambda s, child=child: child.invoke({}, memory="none"),
+            "keyed": lambda s, child=child: child.invoke({}, memory="none", call_key="a|b"),
+        }[form]
+        graph = StateGraph(State).add_node(name, action, **node).add_edge(START, name)
+    return graph
+
+
+@pytest.mark.parametrize("moved", ["renamed", "copied", "both"])
+@pytest.mark.parametrize("depth", [1, 2])
+@pytest.mark.parametrize("form", ["node", "call", "keyed"])
+def test_a_call_that_saves_nothing_keeps_its_answers_wherever_it_is_made(
+    driver: Any, saver: Any, form: str, depth: int, moved: str
+) -> None:
+    def built() -> Any:
+        if moved == "copied":
+            return unsaved("sub", form, depth).compile(saver)
+        return unsaved("child", form, depth, aliases=["sub"]).compile(saver)
+
+    app, thread = unsaved("sub", form, depth).compile(saver), "t"
+    (first,) = driver.invoke(app, {}, thread_id=thread)["__interrupt__"]
+    for question, answer in (("two?", "a"), (None, "b")):
+        if moved != "renamed":
+            app.copy_thread(thread, f"{thread}'")
+            thread += "'"
+        app = built()
+        (asked,) = app.get_state(thread_id=thread).interrupts
+        result = driver.invoke(app, Command(resume={asked.id: answer}), thread_id=thread)
+        assert [one.value for one in result.get("__interrupt__", ())] == ([question] if question else [])
+        assert (asked.id == first.id) == (answer == "a")
+    assert result["log"] == ["a", "b"]
+
+
+def test_calls_that_save_nothing_ask_questions_of_their_own(driver: Any, saver: Any) -> None:
+    child = unsaved("deep", "call", 1).compile()
+
+    def node(state: State) -> dict[str, Any]:
+        keyed = [child.invoke({}, memory="none", call_key=key)["log"] for key in ("a|x", "b|x", "x")]
+        return {"log": [*keyed, child.invoke({}, memory="none")["log"], child.invoke({}, memory="none")["log"]]}
+
+    app = StateGraph(State).add_node(node).add_edge(START, "node").compile(saver)
+    result, ids = driver.invoke(app, {}, thread_id="t"), list[str]()
+    while "__interrupt__" in result:
+        (asked,) = result["__interrupt__"]
+        result = driver.invoke(app, Command(resume=len(ids)), thread_id="t")
+        ids.append(asked.id)
+    assert result["log"] == [[0, 1], [2, 3], [4, 5], [6, 7], [8, 9]]
+    assert len(set(ids)) == 10
+
+
 def remembering(name: str, **options: Any) -> StateGraph:
     class Counts(TypedDict, total=False):
         times: Annotated[int, lambda old, new: old + new]

@@ -8,8 +8,8 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 
-from statewright import END, START, Command, InMemorySaver, StateGraph, append, interrupt
-from statewright.errors import InvalidResume
+from statewright import END, START, Command, InMemorySaver, Send, StateGraph, append, interrupt
+from statewright.errors import InvalidResume, NamespaceBusy
 from statewright.storage.sqlite import SqliteSaver
 
 
@@ -111,3 +111,73 @@ def test_a_question_of_a_discarded_line_is_closed_and_that_of_a_fork_is_asked_an
     assert ids(app) == {}
     with pytest.raises(InvalidResume):
         driver.invoke(app, Command(resume={asked["a?"]: "late"}), THREAD)
+
+
+# -- questions that a subgraph has asked which remembers the thread
+
+
+def remembering(saver: Any, depth: int, form: str) -> Any:
+    """A graph that asks in subgraphs that remember the thread, `depth` levels down."""
+    app: Any = StateGraph(State).add_node("ask", asking("ask")).add_edge(START, "ask").compile()
+    for level in range(depth):
+        node = app if form == "node" else (lambda state, app=app: {"log": app.invoke({}, memory="thread")["log"][-1:]})
+        outer = StateGraph(State).add_node("sub", node, **({"memory": "thread"} if form == "node" else {}))
+        app = outer.add_edge(START, "sub").compile(saver if level == depth - 1 else None)
+    return app
+
+
+def start_anew(driver: Any, app: Any, how: str) -> tuple[Any, dict[str, Any]]:
+    """Let a task that waits be gone, and start once more; the result, and the config of the branch."""
+    config: dict[str, Any] = {"configurable": {"thread_id": "1"}}
+    if how == "discard":
+        return driver.invoke(app, {}, config, on_unfinished="discard"), config
+    if how == "fork":
+        app.fork(config, branch="other")
+        config["configurable"]["branch"] = "other"
+        return driver.invoke(app, {}, config, on_unfinished="discard"), config
+    as_node = {"as the node": "sub", "as the end": END, "cancelled": START}[how]
+    app.update_state(config, {"log": ["by hand"]}, as_node, cancel_pending=how == "cancelled")
+    return driver.invoke(app, None if how == "cancelled" else {}, config), config
+
+
+@pytest.mark.parametrize("form", ["node", "call"])
+@pytest.mark.parametrize("depth", [1, 2])
+@pytest.mark.parametrize("how", ["discard", "fork", "as the node", "as the end", "cancelled"])
+def test_a_memory_whose_task_is_gone_waits_for_nothing_any_more(
+    driver: Any, saver: Any, how: str, depth: int, form: str
+) -> None:
+    app = remembering(saver, depth, form)
+    (before,) = driver.invoke(app, {}, THREAD)["__interrupt__"]
+    asked, config = start_anew(driver, app, how)
+    (now,) = asked["__interrupt__"]
+    assert now.id != before.id
+    with pytest.raises(InvalidResume):
+        driver.invoke(app, Command(resume={before.id: "late"}), config)
+    assert driver.invoke(app, Command(resume="yes"), config)["log"][-1] == "yes"
+    assert driver.invoke(app, {}, config)["__interrupt__"][0].id not in (before.id, now.id)
+
+
+def test_a_memory_that_a_task_still_waits_for_is_refused_to_others(driver: Any, saver: Any) -> None:
+    inner = StateGraph(State).add_node("ask", asking("ask")).add_edge(START, "ask").compile()
+    graph = StateGraph(State).add_node("sub", inner, memory="thread")
+    graph.add_node("send", lambda state: [Send("sub", {}), Send("sub", {})], destinations=["sub"])
+    app = graph.add_edge(START, "send").compile(saver)
+    with pytest.raises(NamespaceBusy, match="'sub'"):
+        driver.invoke(app, {}, THREAD, max_concurrency=1)  # the second begins when the first one has asked
+
+
+def test_a_call_that_failed_beside_a_question_leaves_its_memory_free(driver: Any, saver: Any) -> None:
+    def fail(state: State) -> None:
+        raise ValueError("broken")
+
+    inner = StateGraph(State).add_node("ask", asking("ask")).add_node(fail)
+    called = inner.add_edge(START, "ask").add_edge(START, "fail").compile()
+
+    def call(state: State) -> Any:
+        try:
+            called.invoke({}, memory="thread")
+        except ValueError:
+            return Command(update={"log": ["failed"]}, goto="call" if len(state["log"]) < 2 else END)
+
+    app = StateGraph(State).add_node(call, destinations=["call", END]).add_edge(START, "call").compile(saver)
+    assert driver.invoke(app, {}, THREAD) == {"log": ["failed"] * 3}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import operator
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
@@ -34,6 +34,8 @@ from statewright import (
     append,
     entrypoint,
     interrupt,
+    task,
+    wait_for_event,
 )
 from statewright.errors import MutatedState
 from statewright.storage.sqlite import SqliteSaver
@@ -426,6 +428,100 @@ def test_what_a_step_gave_is_the_same_whenever_the_node_runs_again(driver: Any, 
 
     driver.invoke(app, {"log": []}, THREAD)
     assert driver.invoke(app, Command(resume=1), THREAD)["log"] == ["row", "of the node", 1]
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def saver(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
+    if request.param == "memory":
+        yield InMemorySaver()
+        return
+    with SqliteSaver(tmp_path / "threads.db") as opened:
+        yield opened
+
+
+AGAIN = RetryPolicy(initial_interval=0, jitter=False, max_attempts=3)
+
+
+@pytest.mark.parametrize("ask", [interrupt, wait_for_event], ids=["question", "event"])
+def test_an_answer_is_the_same_whenever_the_node_runs_again(driver: Any, placed: Any, saver: Any, ask: Any) -> None:
+    attempts: list[list[str]] = []
+    answer = ["of the caller"]
+
+    def node(state: Any) -> Any:
+        given = ask("first")
+        given.append("of the node")
+        attempts.append(given)
+        if len(attempts) % 2:
+            raise ConnectionError
+        return {"log": [*given, interrupt("second")]}
+
+    graph = StateGraph(Shared).add_node("node", node, retry_policy=AGAIN).add_edge(START, "node")
+    app = placed(graph.compile(saver))
+
+    (asked,) = driver.invoke(app, {"log": []}, THREAD)["__interrupt__"]
+    driver.invoke(app, Command(resume={asked.id: answer}), THREAD)
+    answer.append("dirt")
+    assert driver.invoke(app, Command(resume=1), THREAD)["log"] == ["of the caller", "of the node", 1]
+    assert attempts == [["of the caller", "of the node"]] * 4
+
+
+@pytest.mark.parametrize("policy", [{}, {"cache_policy": CachePolicy()}, {"retry_policy": AGAIN}], ids=str)
+@pytest.mark.parametrize("awaited", [False, True])
+def test_what_a_called_task_gave_is_the_same_whenever_the_node_runs_again(
+    driver: Any, placed: Any, saver: Any, policy: Any, awaited: bool
+) -> None:
+    attempts: list[list[str]] = []
+    table = ["row"]  # of the task, which goes on to change it
+
+    @task(**policy)
+    def rows() -> list[str]:
+        return table
+
+    @task(**policy)
+    async def arows() -> list[str]:
+        return table
+
+    work = arows if awaited else rows
+
+    def changed(given: list[str]) -> Any:
+        given.append("of the node")
+        attempts.append(list(given))
+        if len(attempts) % 2:
+            raise ConnectionError
+        return {"log": [*given, interrupt("?")]}
+
+    async def anode(state: Any) -> Any:
+        return changed(await work())
+
+    node = anode if driver.name == "async" else lambda state: changed(work().result())
+    graph = StateGraph(Shared).add_node("node", node, retry_policy=AGAIN).add_edge(START, "node")
+    app = placed(graph.compile(saver, cache=InMemoryCache()))
+    assert not driver.invoke(app, {"log": []}, THREAD)["log"]
+    table.append("dirt")
+    assert driver.invoke(app, Command(resume=1), THREAD)["log"] == ["row", "of the node", 1]
+    assert attempts == [["row", "of the node"]] * 4
+    if "cache_policy" in policy:
+        driver.invoke(app, {"log": []}, {"thread_id": "2"})
+        assert attempts[-1] == ["row", "of the node"]
+
+
+def test_what_readers_change_of_a_question_is_theirs(driver: Any, placed: Any, saver: Any) -> None:
+    draft = {"text": "one"}
+
+    def node(state: Any) -> Any:
+        return {"log": [interrupt(draft), interrupt("second")]}
+
+    app = placed(StateGraph(Shared).add_node("node", node).add_edge(START, "node").compile(saver))
+    (asked,) = driver.invoke(app, {"log": []}, THREAD)["__interrupt__"]
+    asked.value["text"] = "dirt"
+    for part in driver.stream(app, None, THREAD, stream_mode=["tasks", "updates", "values"]):
+        for one in [*part[1].get("interrupts", ()), *part[1].get("__interrupt__", ())]:
+            (one["value"] if isinstance(one, dict) else one.value)["text"] = "dirt"
+    state = app.get_state(THREAD)
+    state.interrupts[0].value["text"] = state.tasks[0].interrupts[0].value["text"] = "dirt"
+    assert app.get_state(THREAD).interrupts[0].value == {"text": "one"}
+    driver.invoke(app, Command(resume=1), THREAD)  # no QuestionChanged
+    assert driver.invoke(app, Command(resume=2), THREAD)["log"] == [1, 2]
 
 
 def test_what_an_entrypoint_remembers_is_apart(driver: Any) -> None:

@@ -7,10 +7,11 @@ nothing changes them after they were made. What only a saver needs is in `Commit
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final, Literal, NamedTuple
 
+from statewright.channels import copy_container
 from statewright.checkpoint.holders import is_holder_gone
 from statewright.events import Log
 from statewright.ids import CheckpointId, InterruptId, TaskId, task_id
@@ -215,6 +216,11 @@ class Interrupt:
     schema_form: str | None = field(default=None, repr=False, compare=False)
     """The schema as text: what it is compared by when its task asks again, since not every type can be stored."""
 
+    def shown(self) -> Interrupt:
+        """The question for a reader, who may change a list, dict or set that is its value."""
+        value = copy_container(self.value)
+        return self if value is self.value else replace(self, value=value)
+
 
 JournalKey = tuple[TaskId, str, int]
 """The task, the name of the step, and how often the task had called that name before."""
@@ -249,8 +255,13 @@ class Pending:
     @property
     def open(self) -> tuple[Interrupt, ...]:
         """Every question without an answer, in task order."""
-        asked = (interrupt for interrupts in self.interrupts.values() for interrupt in interrupts)
-        return tuple(interrupt for interrupt in asked if interrupt.id not in self.answers)
+        return tuple(question for task in self.interrupts for question in self.open_of(task))
+
+    def open_of(self, task: TaskId) -> tuple[Interrupt, ...]:
+        """The questions of a task without an answer; one that has landed asks nothing any more."""
+        if task in self.landed:
+            return ()
+        return tuple(question for question in self.interrupts.get(task, ()) if question.id not in self.answers)
 
     def waits(self, task: TaskId) -> bool:
         """Whether the task cannot run again: a question of it is open.
@@ -269,6 +280,22 @@ class Pending:
             return self.interrupts
         tasks = {**self.settled, **self.interrupts}
         return {task: (*self.settled.get(task, ()), *self.interrupts.get(task, ())) for task in tasks}
+
+    def forked(self) -> Pending:
+        """What a fork of the checkpoint takes along: the same place, with what is asked there to be answered anew.
+
+        What was answered before, so that its task came to ask this, stays answered.
+        """
+        before = {one.id for asked in self.settled.values() for one in asked}
+        before -= {one.id for asked in self.interrupts.values() for one in asked}
+        return Pending(
+            landed=dict(self.landed),
+            interrupts=dict(self.interrupts),
+            answers={question: answer for question, answer in self.answers.items() if question in before},
+            journal=dict(self.journal),
+            paused=self.paused,
+            settled=dict(self.settled),
+        )
 
     def merged(self, other: Pending) -> Pending:
         """Both together; `other` is later."""

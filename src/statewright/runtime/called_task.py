@@ -19,6 +19,7 @@ from typing import Any, Generic, TypeVar, cast
 from weakref import WeakKeyDictionary, WeakSet, ref
 
 from statewright.cache import CacheKey
+from statewright.channels import copy_container
 from statewright.checkpoint import NO_ARG, JournalEntry, JournalKey, Task
 from statewright.clock import Duration, as_seconds
 from statewright.errors import InvalidUpdateError, NodeTimeoutError
@@ -220,7 +221,7 @@ def call_task(called: CalledFunction, args: tuple[Any, ...], kwargs: dict[str, A
     key, given, entry = recall(caller, called.name, args, kwargs)
     future: TaskFuture[Any] = TaskFuture(caller)
     if entry is not None:
-        future.settle(entry.value, None)
+        future.settle(copy_container(entry.value), None)  # the node may change what it was given
         return future
     scope = caller.copy()
     scope.task = CalledTask(caller.task, key)
@@ -265,7 +266,7 @@ class _Call:
         try:
             with told(self._scope, *self._key[1:]):
                 value = self._called_now() if self._is_simple else self._guarded()
-                wait_for(record(self._scope, self._key, JournalEntry(self._given, value)))
+                wait_for(record(self._scope, self._key, JournalEntry(self._given, copy_container(value))))
             self._tell(value)
         except BaseException as error:
             self._future.settle(None, error)
@@ -353,7 +354,7 @@ class _Call:
         try:
             with told(self._scope, *self._key[1:]):
                 value = await (self._awaited_now() if self._is_simple else self._guarded_async())
-                await wait_for_async(record(self._scope, self._key, JournalEntry(self._given, value)))
+                await wait_for_async(record(self._scope, self._key, JournalEntry(self._given, copy_container(value))))
             self._tell(value)
         except GeneratorExit as error:  # the coroutine is dropped, maybe in a finaliser: settling takes a lock
             workers.hand_over(partial(self._future.settle, None, error))
@@ -394,7 +395,7 @@ class _Call:
         scope, guards, run = self._scope, self._called.guards or Guards(), self._scope.run
         cache_key = self._cache_key() if guards.cache is not None and run.cache is not None else None
         if cache_key is not None and (kept := (yield Ask(cast(Any, run.cache).get(cache_key)))) is not None:
-            return kept[0]
+            return copy_container(kept[0])
         number, outer = 1, scope.attempt
         heartbeat_only = guards.timeout is not None and guards.timeout.heartbeat_only
         while True:
@@ -411,7 +412,7 @@ class _Call:
         if cache_key is not None and guards.cache is not None:
             ttl = guards.cache.ttl
             seconds = None if ttl is None else as_seconds(ttl)
-            yield Ask(cast(Any, run.cache).put(cache_key, (tried.value,), ttl=seconds))
+            yield Ask(cast(Any, run.cache).put(cache_key, (copy_container(tried.value),), ttl=seconds))
         return tried.value
 
     def _cache_key(self) -> CacheKey:
@@ -424,7 +425,7 @@ class _Call:
     def _tell(self, value: Any) -> None:
         watch = self._scope.run.watch
         if watch is not None and self._called.shows_result and not self._scope.abandoned:
-            watch.call_finished(self._scope, self._called.name, value)
+            watch.call_finished(self._scope, self._called.name, copy_container(value))
 
 
 _children: WeakKeyDictionary[Any, WeakSet[Any]] = WeakKeyDictionary()

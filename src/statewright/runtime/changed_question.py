@@ -8,19 +8,22 @@ to none of them. So a question is compared with the one that stood there:
 - another value alone may be the same question in other words, such as a draft that a model wrote anew. The answer is
   given, with a warning; `compile(changed_questions="error")` refuses it too.
 
-A question at a new place is refused if it is the same as one whose answer nobody has taken: then it has moved there,
-or has another key.
+A question at a new place is refused if it is the same as one of the task whose answer nobody has taken: then it has
+moved there, or has another key. What a subgraph or a called task asks, and what the task asks that called it, are never
+compared with each other: both may ask in the same words.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
+from itertools import count
 from typing import Any
 
 from statewright.checkpoint import Interrupt
 from statewright.errors import QuestionChanged, QuestionMismatch
 from statewright.fingerprint import fingerprint
+from statewright.ids import interrupt_id
 from statewright.runtime.run import Run
 from statewright.runtime.scope import Scope
 
@@ -81,8 +84,20 @@ def is_equal(one: Any, other: Any) -> bool | None:
 
 
 def _others(scope: Scope, question: Interrupt) -> Iterator[Interrupt]:
-    if scope.task is not None:
-        yield from (other for other in scope.run.questions_of(scope.task) if other.id != question.id)
+    """The other questions that the task itself has asked: those of its calls, in whatever words, are not its own."""
+    task, run = scope.task, scope.run
+    if task is None:
+        return
+    asked = run.questions.by_id
+    for ordinal in count():
+        own = asked.get(interrupt_id(task.id, ordinal))
+        if own is None:
+            break
+        if own.id != question.id:
+            yield own
+    for other in run.questions_of(task):
+        if other.key is not None and other.id != question.id and other.id == interrupt_id(task.id, other.key):
+            yield other
 
 
 def _other_with_value(scope: Scope, question: Interrupt) -> Interrupt | None:

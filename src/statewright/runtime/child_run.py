@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from statewright.channels import copy_container
 from statewright.errors import ChildRunFailed, InvalidConfig
 from statewright.graph import RunStarter
 from statewright.ids import TaskId, digest, interrupt_id
@@ -68,4 +69,4 @@ def _outermost(scope: Scope) -> str:
 def _outcome(child: str, graph: str, told: Mapping[str, Any]) -> Any:
     if told["status"] != "completed":
         raise ChildRunFailed(child, graph, told["status"], told.get("error"))
-    return told["output"]
+    return copy_container(told["output"])

@@ -119,6 +119,7 @@ def _without(caller: Caller, forgotten: set[str]) -> Pending:
         answers={key: answer for key, answer in known.answers.items() if key not in forgotten},
         journal=dict(known.journal),
         paused=known.paused,
+        settled={task: questions for task, questions in known.settled.items() if task != own},
     )
 
 

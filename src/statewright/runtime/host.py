@@ -96,7 +96,8 @@ class RuntimeHost:
 
     def asked(self, key: str) -> Interrupt | None:
         run, task = self._scope.run, self._scope.task
-        return run.asked.get(interrupt_id(task.id, key)) if task is not None else None
+        question = run.asked.get(interrupt_id(task.id, key)) if task is not None else None
+        return question.shown() if question is not None else None
 
     def start_run(self, graph: str, input: Any, *, wait: bool, key: str | None, options: Mapping[str, Any]) -> Any:  # noqa: A002
         return start_run(self._scope, graph, input, wait=wait, key=key, options=options)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from statewright.channels import copy_container
 from statewright.checkpoint import Interrupt, schema_form
 from statewright.clock import Duration, as_seconds
 from statewright.errors import InvalidUpdateError
@@ -120,13 +121,15 @@ def wait_for(
     run = scope.run
     identity = interrupt_id(scope.task.id, scope.next_question(key))
     parts = described()
+    parts["value"] = copy_container(parts["value"])  # whoever asks may go on to change it
     form = schema_form(parts.get("schema"))
     question = Interrupt(id=identity, key=key, schema_form=form, due_at=until, namespace=run.namespace, **parts)
     before = run.questions.by_id.get(identity) or run.asked.get(identity)
     if identity in run.answers:
         if before is not None:
             check_answered(scope, before, question)
-        return _checked(run.answers[identity], before, question)
+        answer = copy_container(run.answers[identity])  # the node may change what it was given
+        return _checked(answer, before, question)
     if not repeats and run.answers:
         check_new(scope, question)
     if before is not None:

@@ -340,7 +340,7 @@ def _rest_of(run: Run, checkpoint: Checkpoint, results: Sequence[Outcome | None]
     if not any(type(result) is Pause for result in results):
         return Rest("failed", checkpoint, error=_commands_of(results))
     asked = tuple(question for result in results if type(result) is Pause for question in result.interrupts)
-    still_open = tuple(question for question in asked if question.id not in run.answers)
+    still_open = tuple(question.shown() for question in asked if question.id not in run.answers)
     return Rest("waiting" if still_open else "paused", checkpoint, interrupts=still_open)
 
 

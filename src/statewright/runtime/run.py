@@ -400,9 +400,16 @@ class Run:
     def origin(self, commit_id: str, step: int) -> str:
         """What the ids of tasks are derived from that a commit makes due.
 
-        A subgraph that is called again for the same task must ask the same questions, though it commits anew.
+        A subgraph that is called again for the same task must ask the same questions, though it commits anew. What it
+        saves keeps its ids; one that saves nothing has only its caller's task to go by, since the thread may be a copy
+        and the node may have another name since.
         """
-        return commit_id if not self.nested else f"{self.settings.thread_id}|{self.namespace}#{step}"
+        if not self.nested:
+            return commit_id
+        if self.line is not None:
+            return f"{self.settings.thread_id}|{self.namespace}#{step}"
+        caller = self.metadata.get("parent_task", "")
+        return f"{caller}|{self.namespace.rpartition(f':{caller}')[2]}#{step}"
 
     def now(self) -> datetime | None:
         """The present instant, where a commit will need it."""

@@ -63,7 +63,7 @@ def snapshot_of(program: Program, saved: SavedCheckpoint) -> StateSnapshot:
         created_at=saved.created_at,
         parent_config=config_of(saved, saved.parent_id) if saved.parent_id else None,
         tasks=tuple(_task(task, saved) for task in due),
-        interrupts=pending.open,
+        interrupts=tuple(question.shown() for question in pending.open),
     )
 
 
@@ -92,11 +92,10 @@ def config_of(saved: SavedCheckpoint, checkpoint_id: str) -> dict[str, Any]:
 def _task(task: Task, saved: SavedCheckpoint) -> TaskSnapshot:
     pending = saved.pending
     landed = pending.landed.get(task.id)
-    questions = pending.interrupts.get(task.id, ())
     return TaskSnapshot(
         id=task.id,
         name=task.node,
         result={name: readable(update) for name, update in pairs_of(landed)} if landed is not None else None,
         error=pending.errors.get(task.id),
-        interrupts=tuple(question for question in questions if question.id not in pending.answers),
+        interrupts=tuple(question.shown() for question in pending.open_of(task.id)),
     )

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any, Final, cast
 
+from statewright.channels import copy_container
 from statewright.checkpoint import (
     NO_ARG,
     Checkpoint,
@@ -21,6 +22,7 @@ from statewright.errors import (
     EmptyInputError,
     InvalidResume,
     InvalidUpdateError,
+    NamespaceBusy,
     UnansweredInterrupts,
 )
 from statewright.graph import END, START, Command, Send
@@ -229,7 +231,9 @@ def _base(run: Run, saved: SavedCheckpoint | None) -> tuple[Checkpoint, list[Tas
     if saved is None:
         return Checkpoint(run.run_id, -1, run.program.start_values(), ()), [], []
     open_questions = saved.pending.open
-    if open_questions and run.on_unfinished != "discard":
+    if open_questions and run.nested:
+        _check_call_is_over(run, saved)
+    elif open_questions and run.on_unfinished != "discard":
         raise UnansweredInterrupts(saved.line.thread_id, [(one.id, one.value) for one in open_questions])
     before, landed = saved.checkpoint, saved.pending.landed
     done = [landed[task.id] for task in before.frontier if task.id in landed]
@@ -237,6 +241,18 @@ def _base(run: Run, saved: SavedCheckpoint | None) -> tuple[Checkpoint, list[Tas
     waiting = [*before.frontier, *(held.task for held in before.held)]
     discarded = sorted({task.node for task in waiting if task.id not in landed})
     return Checkpoint(before.id, before.step, values, ()), done, discarded
+
+
+def _check_call_is_over(run: Run, saved: SavedCheckpoint) -> None:
+    """Raise NamespaceBusy if a task that is still due waits for the call which a memory was in the middle of.
+
+    A task that was discarded, or answered for by an update, never goes on with its call: then its questions are closed.
+    """
+    asker, caller = str(saved.metadata.get("parent_task", "")).partition(":")[0], run.parent
+    if caller is None or caller.task is None or caller.checkpoint is None:
+        return
+    if any(task.id == asker for task in caller.checkpoint.frontier):
+        raise NamespaceBusy(saved.line.namespace, caller.task.node)
 
 
 def _finish_first(run: Run, saved: SavedCheckpoint) -> Generator[Effect, Any, Rest | None]:
@@ -270,8 +286,7 @@ def _going_on(
         newest: SavedCheckpoint | None = yield Load(saved.line.branch)
         at_head = newest is not None and newest.id == saved.id
     beside = yield from taken_along(run, saved, line, at_head=at_head, anew=replay)
-    landed, asked = ({}, {}) if replay else (dict(pending.landed), dict(pending.interrupts))
-    pending = Pending(landed=landed, interrupts=asked, journal=dict(pending.journal), paused=pending.paused)
+    pending = Pending(journal=dict(pending.journal), paused=pending.paused) if replay else pending.forked()
     notes = {"nodes": saved.metadata.get("nodes", [])}
     before, forked = checkpoint, renamed(checkpoint, run.commit_id(checkpoint.step + 1))
     commit = commit_of(run, before, forked, [], source="fork", expected=head, pending=pending, metadata=notes)
@@ -363,7 +378,7 @@ def read_answers(resume: Any, open_questions: Sequence[Interrupt]) -> dict[Any, 
     unknown = next((key for key in answers if key not in by_id), None)
     if unknown is not None:
         raise InvalidResume(f"No open question has the id {unknown!r}.", open_ids=list(by_id))
-    return {key: _fitting(by_id[key], answer) for key, answer in answers.items()}
+    return {key: copy_container(_fitting(by_id[key], answer)) for key, answer in answers.items()}
 
 
 TIMED_OUT: Final[Any] = object()

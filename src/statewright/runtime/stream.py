@@ -263,7 +263,7 @@ def _debugged(kind: str, view: View) -> View:
 
 
 def interrupt_dict(interrupt: Interrupt) -> Mapping[str, Any]:
-    shown = {"id": interrupt.id, "value": interrupt.value, "kind": interrupt.kind}
+    shown = {"id": interrupt.id, "value": copy_container(interrupt.value), "kind": interrupt.kind}
     optional = {"event": interrupt.event, "due_at": interrupt.due_at}
     return {**shown, **{name: value for name, value in optional.items() if value is not None}}
 

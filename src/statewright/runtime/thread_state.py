@@ -211,13 +211,7 @@ def forked(run: Run, branch: str | None) -> Generator[Effect, Any, tuple[Line, C
     after = renamed(before, run.commit_id(before.step + 1))
     run.line = line
     expected = head.id if head is not None else None
-    known = saved.pending
-    pending = Pending(
-        landed=dict(known.landed),
-        interrupts=dict(known.interrupts),
-        journal=dict(known.journal),
-        paused=known.paused,
-    )
+    pending = saved.pending.forked()
     kept = ("nodes", "parent_task", "remembers")
     notes = {name: saved.metadata[name] for name in kept if name in saved.metadata}
     commit = commit_of(

@@ -221,6 +221,25 @@ def test_a_question_is_open_until_it_is_answered_even_with_none(
     assert {task for task in (A, B, C) if pending.waits(task)} == waiting
 
 
+def test_a_task_that_has_landed_asks_nothing_any_more() -> None:
+    pending = Pending(landed={A: result("a")}, interrupts={A: (ONE,), B: (TWO,)})
+    assert pending.open == (TWO,)
+    assert (pending.open_of(A), pending.open_of(B), pending.open_of(C)) == ((), (TWO,), ())
+
+
+def test_a_fork_keeps_the_answers_that_led_to_what_is_asked() -> None:
+    pending = Pending(
+        landed={A: result("a")},
+        interrupts={A: (ONE,), B: (TWO,)},
+        settled={B: (THREE, TWO)},  # TWO was asked once more
+        answers={ONE.id: 1, TWO.id: 2, THREE.id: 3},
+        attempts={B: 2},
+    )
+    forked = pending.forked()
+    assert (forked.landed, forked.settled) == (pending.landed, pending.settled)
+    assert (forked.answers, forked.open, forked.attempts) == ({THREE.id: 3}, (TWO,), {})
+
+
 def test_what_is_known_later_is_added_and_counts_more() -> None:
     again = result("b")
     later = Pending(
