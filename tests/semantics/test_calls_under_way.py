@@ -504,6 +504,28 @@ def test_8_3_no_coroutine_lives_on_after_its_run(
     assert told == ["cleaned up", "over"]
 
 
+def test_a_coroutine_on_a_loop_that_its_node_has_left_is_not_waited_for(driver: Any, within: Any) -> None:
+    loop = asyncio.new_event_loop()
+
+    @task
+    async def long() -> None:
+        await asyncio.sleep(LONG)
+
+    async def leave() -> None:
+        long()
+        await asyncio.sleep(0)
+
+    def node(state: State) -> State:
+        loop.run_until_complete(leave())
+        return {"log": ["done"]}
+
+    app = StateGraph(State).add_node("node", node).add_edge(START, "node").compile()
+    assert within(lambda: driver.invoke(app, {}))["log"] == ["done"]
+    (left,) = asyncio.all_tasks(loop)
+    loop.run_until_complete(asyncio.wait([left]))  # it was told to end, and does when its loop runs on
+    loop.close()
+
+
 def test_a_result_can_be_waited_for_again_after_a_wait_was_cancelled(charging: Charging) -> None:
     async def node(state: State) -> State:
         receipt = charging.charge(10)

@@ -563,7 +563,7 @@ class Call:
             self._loop.call_soon_threadsafe(self._cancel)
         except RuntimeError:  # the loop is closed, and nothing on it goes on
             return False
-        return True
+        return self._loop.is_running()  # a node may have left one that it ran itself
 
     def _cancel(self) -> None:
         if self._running is not None:
