@@ -3,20 +3,23 @@
 A plain function goes to a few worker threads; whoever asks for a result that nobody has begun to work on does the
 work, so that waiting cannot deadlock. A coroutine function becomes an asyncio task of the running loop, or runs on a
 private loop where none runs.
+
+A call that is under way is not begun again: a later attempt at its task takes it, and so does a later run in this
+process, if the one that made the call ended meanwhile and could not stop it.
 """
 
 from __future__ import annotations
 
 import contextvars
 import inspect
+import os
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
 from contextlib import closing
 from functools import partial
-from typing import Any, Generic, TypeVar, cast
-from weakref import WeakKeyDictionary, WeakSet, ref
+from typing import Any, Final, Generic, TypeVar, cast
 
 from statewright.cache import CacheKey
 from statewright.channels import copy_container
@@ -42,8 +45,19 @@ from statewright.runtime.attempts import (
     time_left,
     wait,
 )
+from statewright.runtime.calls import Calls
 from statewright.runtime.guards import Guards
-from statewright.runtime.journal import recall, record, told, wait_for, wait_for_async
+from statewright.runtime.journal import (
+    Unsaved,
+    check_given,
+    recall,
+    record,
+    save_entry,
+    told,
+    wait_for,
+    wait_for_async,
+)
+from statewright.runtime.run import Run
 from statewright.runtime.scope import Attempt, Scope, current_scope, enter_scope
 from statewright.runtime.standing import check_hold, check_hold_async, check_open
 from statewright.runtime.worker_threads import DEFAULT_THREADS, workers
@@ -99,6 +113,7 @@ class TaskFuture(Generic[T]):
     def __init__(self, caller: Scope) -> None:
         self._caller = caller
         self._future: Future[T] = Future()
+        self._future.set_running_or_notify_cancel()  # who waits for it may be cancelled, and it must not
         self._begin: _Work | None = None
         """Does the work, if nobody has begun to."""
         self._running: Any = None
@@ -156,6 +171,10 @@ class TaskFuture(Generic[T]):
 
     # -- for those who do the work
 
+    @property
+    def settled(self) -> Future[T]:
+        return self._future
+
     def settle(self, value: Any, error: BaseException | None) -> None:
         if error is None:
             self._future.set_result(value)
@@ -177,6 +196,10 @@ class _Work:
         """Whether the caller is the one to do it."""
         return self._taken.acquire(blocking=False)
 
+    @property
+    def is_claimed(self) -> bool:
+        return self._taken.locked()
+
     def run(self) -> None:
         self._context.run(self._do)
 
@@ -185,6 +208,9 @@ class _Pool:
     """Worker threads for calls of plain functions: at most a few at once, over all tasks of the process."""
 
     def __init__(self) -> None:
+        self.forget_threads()
+
+    def forget_threads(self) -> None:
         self._waiting: deque[_Work] = deque()
         self._working = 0
         self._lock = threading.Lock()
@@ -208,70 +234,239 @@ class _Pool:
                 work.run()
 
 
-_pool = _Pool()
+_pool: Final = _Pool()
+_under_way: Final[dict[tuple[object, JournalKey], Call]] = {}
+"""The calls that have not ended, by where they are journalled."""
+_lock = threading.Lock()
+"""Held while it is decided who does a call: not while anything is called or saved."""
 
 
 def call_task(called: CalledFunction, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TaskFuture[Any]:
-    """Start a task, or give what it gave."""
+    """Start a task, or give what it gave. A call that was started before and has not ended is taken up."""
     caller = current_scope()
     if caller is None or caller.task is None:
         raise InvalidUpdateError(
             f"The task {called.name!r} was called outside a graph. Call it in an entrypoint or in a node."
         )
-    key, given, entry = recall(caller, called.name, args, kwargs)
+    key, given, _ = recall(caller, called.name, args, kwargs)
     future: TaskFuture[Any] = TaskFuture(caller)
-    if entry is not None:
+    run = caller.run
+    with _lock:
+        place = _journal_of(run), key
+        call = _under_way.get(place)
+        if call is not None and call.may_be_taken_by(run):
+            call.take(caller, given, future)
+            return future
+        entry = run.journal.get(key)  # not before: a call that ends meanwhile is there or here
+        is_saved = entry is not None and not isinstance(entry, Unsaved)
+        if entry is not None:
+            check_given(caller.task, key, entry.given, given)
+        if not is_saved:
+            call = _under_way[place] = Call(called, args, kwargs, caller, place, given, future, entry)
+            _known(run).add(call)
+    if entry is not None and is_saved:
         future.settle(copy_container(entry.value), None)  # the node may change what it was given
-        return future
-    scope = caller.copy()
-    scope.task = CalledTask(caller.task, key)
-    scope.holding = ()
-    call = _Call(called, args, kwargs, scope, key, given, future)
-    if called.is_coroutine:
-        call.start_coroutine()
     else:
-        future._begin = _Work(call.run)  # pyright: ignore[reportPrivateUsage]  # one module
-        _pool.submit(future._begin)  # pyright: ignore[reportPrivateUsage]
+        cast(Call, call).start()
     return future
 
 
-class _Call:
-    """One call of a task function."""
+def _journal_of(run: Run) -> object:
+    """Where the calls of a run are kept: runs that go on from each other have one journal."""
+    return (id(run.saver), run.line) if run.saver is not None and run.line is not None else id(run)
 
-    __slots__ = ("_args", "_called", "_future", "_given", "_key", "_kwargs", "_scope")
+
+def _known(run: Run) -> Calls:
+    if run.calls is None:
+        run.calls = Calls()
+    return run.calls
+
+
+class Call:
+    """One call of a task function, until it has ended."""
+
+    __slots__ = (
+        "_args",
+        "_called",
+        "_entry",
+        "_futures",
+        "_given",
+        "_kwargs",
+        "_loop",
+        "_outer",
+        "_own_loop",
+        "_place",
+        "_recording",
+        "_running",
+        "_scope",
+        "_times_taken",
+        "_work",
+        "ended",
+    )
 
     def __init__(
         self,
         called: CalledFunction,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
-        scope: Scope,
-        key: JournalKey,
+        caller: Scope,
+        place: tuple[object, JournalKey],
         given: str,
         future: TaskFuture[Any],
+        entry: JournalEntry | None,
     ) -> None:
         self._called = called
         self._args = args
         self._kwargs = kwargs
-        self._scope = scope
-        self._key = key
+        self._scope = caller.copy()
+        self._scope.task = CalledTask(cast(Task, caller.task), place[1])
+        self._scope.holding = ()
+        self._outer = caller.attempt
+        """The attempt that wants it."""
+        self._place = place
         self._given = given
-        self._future = future
+        self._entry = entry
+        """What it gave, if it was done and could not be saved yet."""
+        self._futures = [future]
+        self._times_taken = 0
+        self._recording = False
+        self._work: _Work | None = None
+        self._loop: Any = None
+        self._own_loop = False
+        self._running: Any = None
+        self.ended = future.settled
+        """Comes when it has ended, however."""
+
+    @property
+    def planned_id(self) -> TaskId:
+        """The task of the superstep to which it belongs."""
+        return cast(Task, self._scope.task).planned_id
+
+    @property
+    def caller_id(self) -> TaskId:
+        """The task that has made it: of the superstep, or another call."""
+        return self._place[1][0]
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether it is a plain function under way, and its attempt was not given up."""
+        return self._work is not None and self._work.is_claimed and not self._scope.abandoned
+
+    # -- who wants it
+
+    def may_be_taken_by(self, run: Run) -> bool:
+        """Whether a run may take it: not if it is being recorded for one that is over, or not at all. Locked."""
+        return run is self._scope.run or not self._recording
+
+    def take(self, caller: Scope, given: str, future: TaskFuture[Any]) -> None:
+        """Go on for another attempt: the one that has made it may have been given up. Locked.
+
+        Raises NonDeterminismError if that one gave other arguments.
+        """
+        scope = self._scope
+        check_given(cast(Task, scope.task), self._place[1], self._given, given)
+        if scope.attempt is self._outer:
+            scope.attempt = caller.attempt
+        elif scope.attempt is not None:
+            scope.attempt.outer = caller.attempt
+        self._outer = caller.attempt
+        if caller.run is not scope.run:
+            if scope.run.calls is not None:
+                scope.run.calls.discard(self)
+            _known(caller.run).add(self)
+            scope.run, scope.checkpoint = caller.run, caller.checkpoint
+        self._times_taken += 1
+        self._futures.append(future)
+        self._tell_future(future)
+
+    def _tell_future(self, future: TaskFuture[Any]) -> None:
+        future._begin = self._work  # pyright: ignore[reportPrivateUsage]  # one module
+        future._running = None if self._own_loop else self._running  # pyright: ignore[reportPrivateUsage]
+
+    def _is_wanted_again(self, error: BaseException, times_taken: int) -> bool:
+        """Whether it was refused to an attempt that was given up, and another one has taken it meanwhile."""
+        with _lock:
+            if isinstance(error, RunCancelled) and self._times_taken != times_taken:
+                self._scope.count_anew()
+                self._recording = False
+                return True
+            self._forget()
+            return False
+
+    def _forget(self) -> None:
+        """Leave the place to others. Locked."""
+        if _under_way.get(self._place) is self:
+            del _under_way[self._place]
+
+    # -- its life
+
+    def start(self) -> None:
+        try:
+            if self._called.is_coroutine:
+                self._start_coroutine()
+            else:
+                self._work = _Work(self.run)
+                self._tell_all()
+                _pool.submit(self._work)
+        except BaseException as error:
+            self._end(None, error)
+            raise
+
+    def _tell_all(self) -> None:
+        with _lock:
+            for future in self._futures:
+                self._tell_future(future)
+
+    def call_off(self) -> None:
+        """Do not begin it, if it is a plain function and nobody has."""
+        if self._work is not None and self._work.claim():
+            self._end(None, RunCancelled(f"The task that called {self._called.name!r} ended before it was begun."))
+
+    def _end(self, value: Any, error: BaseException | None) -> None:
+        with _lock:
+            self._forget()
+            futures, self._futures = self._futures, []
+        run = self._scope.run
+        if run.calls is not None:
+            run.calls.discard(self)
+        for future in reversed(futures):  # each may change what it was given
+            future.settle(value if future is futures[0] else copy_container(value), error)
+        if (step := run.superstep) is not None:
+            step.call_ended()
 
     # -- a plain function
 
     def run(self) -> None:
         """Do the work, on the present thread."""
         enter_scope(self._scope)
-        try:
-            with told(self._scope, *self._key[1:]):
-                value = self._called_now() if self._is_simple else self._guarded()
-                wait_for(record(self._scope, self._key, JournalEntry(self._given, copy_container(value))))
-            self._tell(value)
-        except BaseException as error:
-            self._future.settle(None, error)
+        while True:
+            times_taken = self._times_taken
+            try:
+                value = self._done()
+            except BaseException as error:
+                if self._is_wanted_again(error, times_taken):
+                    continue
+                self._end(None, error)
+            else:
+                self._end(value, None)
             return
-        self._future.settle(value, None)
+
+    def _done(self) -> Any:
+        scope, key = self._scope, self._place[1]
+        if self._entry is not None:
+            wait_for(save_entry(scope, key, self._entry))
+            self._tell(self._entry.value)
+            return copy_container(self._entry.value)
+        with told(scope, *key[1:]):
+            value = self._called_now() if self._is_simple else self._guarded()
+            wait_for(record(scope, key, self._entry_of(value)))
+        self._tell(value)
+        return value
+
+    def _entry_of(self, value: Any) -> JournalEntry:
+        with _lock:
+            self._recording = True
+        return JournalEntry(self._given, copy_container(value))
 
     def _called_now(self) -> Any:
         """What the function gives, if the task that wants it may still act."""
@@ -332,37 +527,87 @@ class _Call:
 
     # -- a coroutine function
 
-    def start_coroutine(self) -> None:
+    def _start_coroutine(self) -> None:
         """Do the work on the running loop, or on a private one."""
         import asyncio
 
-        from statewright.runtime.private_loop import borrow_loop, give_back
+        from statewright.runtime.private_loop import borrow_loop
 
         try:
-            loop = asyncio.get_running_loop()
+            self._loop = asyncio.get_running_loop()
         except RuntimeError:
-            own = borrow_loop()
-            asyncio.run_coroutine_threadsafe(self._run_async(), own)
-            self._future.add_done_callback(lambda _: give_back(own, idle=True))
+            self._loop, self._own_loop = borrow_loop(), True
+            self._loop.call_soon_threadsafe(self._start_on_loop)
         else:
-            running = loop.create_task(self._run_async())
-            self._future._running = running  # pyright: ignore[reportPrivateUsage]
-            _children_of(self._future._caller, asyncio.current_task()).add(running)  # pyright: ignore[reportPrivateUsage]
+            self._start_on_loop()
+            self._tell_all()
+
+    def _start_on_loop(self) -> None:
+        self._running = self._loop.create_task(self._run_async())
+        self._running.add_done_callback(self._left_loop)
+
+    def _left_loop(self, running: Any) -> None:
+        if not self.ended.done():  # cancelled before it began
+            import asyncio
+
+            self._end(None, asyncio.CancelledError())
+        if self._own_loop:
+            from statewright.runtime.private_loop import give_back
+
+            give_back(self._loop, idle=True)
+
+    def stop(self) -> bool:
+        """Cancel it, if it is a coroutine; from any thread. Whether it ends by that."""
+        if self._loop is None:
+            return False
+        try:
+            self._loop.call_soon_threadsafe(self._cancel)
+        except RuntimeError:  # the loop is closed, and nothing on it goes on
+            return False
+        return self._loop.is_running()  # a node may have left one that it ran itself
+
+    def _cancel(self) -> None:
+        if self._running is not None:
+            self._running.cancel()
+
+    @property
+    def is_on_this_thread(self) -> bool:
+        """Whether the present thread's loop runs it: waiting here, it would never end."""
+        import asyncio
+
+        try:
+            return asyncio.get_running_loop() is self._loop
+        except RuntimeError:
+            return False
 
     async def _run_async(self) -> None:
         enter_scope(self._scope)
-        try:
-            with told(self._scope, *self._key[1:]):
-                value = await (self._awaited_now() if self._is_simple else self._guarded_async())
-                await wait_for_async(record(self._scope, self._key, JournalEntry(self._given, copy_container(value))))
-            self._tell(value)
-        except GeneratorExit as error:  # the coroutine is dropped, maybe in a finaliser: settling takes a lock
-            workers.hand_over(partial(self._future.settle, None, error))
-            raise
-        except BaseException as error:
-            self._future.settle(None, error)
+        while True:
+            times_taken = self._times_taken
+            try:
+                value = await self._done_async()
+            except GeneratorExit as error:  # the coroutine is dropped, maybe in a finaliser: settling takes a lock
+                workers.hand_over(partial(self._end, None, error))
+                raise
+            except BaseException as error:
+                if self._is_wanted_again(error, times_taken):
+                    continue
+                self._end(None, error)
+            else:
+                self._end(value, None)
             return
-        self._future.settle(value, None)
+
+    async def _done_async(self) -> Any:
+        scope, key = self._scope, self._place[1]
+        if self._entry is not None:
+            await wait_for_async(save_entry(scope, key, self._entry))
+            self._tell(self._entry.value)
+            return copy_container(self._entry.value)
+        with told(scope, *key[1:]):
+            value = await (self._awaited_now() if self._is_simple else self._guarded_async())
+            await wait_for_async(record(scope, key, self._entry_of(value)))
+        self._tell(value)
+        return value
 
     async def _awaited_now(self) -> Any:
         """What the coroutine function gives, if the task that wants it may still act."""
@@ -396,11 +641,11 @@ class _Call:
         cache_key = self._cache_key() if guards.cache is not None and run.cache is not None else None
         if cache_key is not None and (kept := (yield Ask(cast(Any, run.cache).get(cache_key)))) is not None:
             return copy_container(kept[0])
-        number, outer = 1, scope.attempt
+        number = 1
         heartbeat_only = guards.timeout is not None and guards.timeout.heartbeat_only
         while True:
             scope.begin_attempt(
-                Attempt(number, run.clock, again=number > 1, heartbeat_only=heartbeat_only, outer=outer)
+                Attempt(number, run.clock, again=number > 1, heartbeat_only=heartbeat_only, outer=self._outer)
             )
             tried: Any = yield from admitted(scope, guards, guards.timeout)
             if type(tried) is _Value:
@@ -428,29 +673,6 @@ class _Call:
             watch.call_finished(self._scope, self._called.name, copy_container(value))
 
 
-_children: WeakKeyDictionary[Any, WeakSet[Any]] = WeakKeyDictionary()
-"""The asyncio tasks that an asyncio task has started: when it ends, it takes along those that it did not wait for."""
-
-
-def _children_of(scope: Scope, caller: Any) -> WeakSet[Any]:
-    """The children of an asyncio task; the scope remembers those of the one that asked last."""
-    known = scope.children
-    if known is not None and known[0]() is caller:
-        return known[1]
-    children = _children.get(caller)
-    if children is None:
-        started: WeakSet[Any] = WeakSet()
-        children = _children[caller] = started
-        caller.add_done_callback(lambda _ended: _cancel_all(started))  # pyright: ignore[reportUnknownLambdaType]
-    scope.children = (ref(caller), children)
-    return children
-
-
-def _cancel_all(tasks: WeakSet[Any]) -> None:
-    for one in tasks:
-        one.cancel()
-
-
 class _Value:
     """What a call gave, told from what it raised."""
 
@@ -458,3 +680,15 @@ class _Value:
 
     def __init__(self, value: Any) -> None:
         self.value = value
+
+
+def _forget_calls() -> None:
+    """The threads that did the work are not in a forked process."""
+    global _lock
+    _lock = threading.Lock()
+    _under_way.clear()
+    _pool.forget_threads()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_calls)

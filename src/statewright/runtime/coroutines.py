@@ -9,15 +9,17 @@ from collections.abc import Sequence
 from statewright.runtime.effects import Failure
 from statewright.runtime.loop_executor import DEFAULT_IN_FLIGHT, LoopExecutor
 from statewright.runtime.private_loop import borrow_loop, give_back
+from statewright.runtime.run import Run
 from statewright.runtime.superstep import Superstep
 
 
 class Coroutines:
     """Tasks of one superstep that run on a private loop; called to end them."""
 
-    __slots__ = ("_executor", "_loop")
+    __slots__ = ("_executor", "_loop", "_run")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, executor: LoopExecutor) -> None:
+    def __init__(self, run: Run, loop: asyncio.AbstractEventLoop, executor: LoopExecutor) -> None:
+        self._run = run
         self._loop = loop
         self._executor = executor
 
@@ -31,14 +33,19 @@ class Coroutines:
         A finaliser must not wait.
         """
         loop, executor = self._loop, self._executor
-        if executor.has_running:
-            cancelling = asyncio.run_coroutine_threadsafe(executor.cancel(), loop)
+        if executor.has_running or self._run.calls is not None:
+            cancelling = asyncio.run_coroutine_threadsafe(self._end(), loop)
             cancelling.add_done_callback(lambda _: _at_work.discard(executor))
             if waits:
                 cancelling.result()
         else:
             _at_work.discard(executor)
         give_back(loop, idle=not executor.has_running)
+
+    async def _end(self) -> None:
+        await self._executor.cancel()
+        if self._run.calls is not None:
+            await self._run.calls.end_async()
 
 
 def start_coroutines(step: Superstep, places: Sequence[int], limit: int | None) -> Coroutines:
@@ -48,7 +55,7 @@ def start_coroutines(step: Superstep, places: Sequence[int], limit: int | None) 
     _at_work.add(executor)
     context = contextvars.copy_context()
     loop.call_soon_threadsafe(_start, executor, step, places, limit or DEFAULT_IN_FLIGHT, context=context)
-    return Coroutines(loop, executor)
+    return Coroutines(step.run, loop, executor)
 
 
 def _start(executor: LoopExecutor, step: Superstep, places: Sequence[int], limit: int) -> None:

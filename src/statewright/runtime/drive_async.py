@@ -7,7 +7,7 @@ worker thread, so that a node that blocks never blocks the loop, unless its node
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from typing import Any, Final, cast
@@ -38,7 +38,7 @@ from statewright.runtime.executor import InlineExecutor, ThreadExecutor
 from statewright.runtime.lifecycle import run_to_rest
 from statewright.runtime.loop import note_failure
 from statewright.runtime.loop_executor import DEFAULT_IN_FLIGHT, LoopExecutor
-from statewright.runtime.program import NodeProgram
+from statewright.runtime.program import Lane, NodeProgram
 from statewright.runtime.run import ALL_CLOSED, NONE_CLOSED, Run
 from statewright.runtime.saver_calls import (
     are_callers_saved,
@@ -110,6 +110,8 @@ async def drive_async(run: Run, core: Core) -> None:
                     cancelled, answer = error.signal, error.outcomes
                 except asyncio.CancelledError as error:
                     cancelled, answer = error, [None] * len(tasks)
+                if run.calls is not None:
+                    answer, cancelled = await _end_calls(run, effect, answer, cancelled)
                 run.closed_step = effect.checkpoint.step
                 answer = answer, draw_checkpoint_id() if draws else None
             else:
@@ -119,9 +121,13 @@ async def drive_async(run: Run, core: Core) -> None:
                 await buffer.room()
     except GeneratorExit as error:  # the coroutine was dropped, maybe in a finaliser: no instrument may be called
         workers.hand_over(partial(tell_broken_off, run, error))
+        if run.calls is not None:
+            workers.hand_over(run.calls.stop)
         raise
     except BaseException as error:
         failed = None  # its traceback leads here
+        if run.calls is not None:
+            run.calls.stop()
         tell_broken_off(run, error)
         raise
     finally:
@@ -290,16 +296,37 @@ async def _flush(run: Run) -> asyncio.CancelledError | None:
     return signal
 
 
-async def _run_many(run: Run, effect: RunTasks) -> list[Outcome | None]:
-    """Run tasks beside each other, each where it runs."""
+async def _end_calls(
+    run: Run, effect: RunTasks, outcomes: list[Outcome | None], cancelled: asyncio.CancelledError | None
+) -> tuple[list[Outcome | None], asyncio.CancelledError | None]:
+    """Wait for what a task has called that ran alone, and stop what is left of the calls of all."""
+    calls = run.calls
+    assert calls is not None
+    may_wait = len(effect.tasks) == 1 and (cancelled is None or is_waited_for(run))
+    if may_wait and calls.are_waited_for(effect.tasks, outcomes):
+        try:
+            outcomes = await _run_many(run, effect, outcomes)
+        except _Cancelled as error:
+            cancelled, outcomes = error.signal, error.outcomes
+    run.closed_step = effect.checkpoint.step  # none begins any more
+    return outcomes, await calls.end_async() or cancelled
+
+
+async def _run_many(run: Run, effect: RunTasks, lone: Sequence[Outcome | None] = ()) -> list[Outcome | None]:
+    """Run tasks beside each other, each where it runs.
+
+    With `lone`, which a task has brought that ran alone, only wait for what it has called.
+    """
     if not effect.tasks:
         return []
     loop = asyncio.get_running_loop()
     changed, executor = asyncio.Event(), LoopExecutor(loop)
     step = Superstep(run, effect, lambda: _call_on(loop, changed.set))
-    lanes = lanes_of(step, [node.async_lane for node in step.task_nodes()], run.max_concurrency)
+    lanes: Mapping[Lane, Sequence[int]] = {} if lone else lanes_of(step, [node.async_lane for node in step.task_nodes()], run.max_concurrency)
     with _following(step):
         try:
+            if lone:
+                step.land_lone(lone[0])
             if "thread" in lanes:
                 ThreadExecutor().start(step, lanes["thread"], run.max_concurrency or DEFAULT_THREADS)
             if "loop" in lanes:

@@ -74,18 +74,29 @@ def drive_sync(run: Run, core: Core) -> Parts:
                 scope.task = task = effect.tasks[0]
                 scope.checkpoint = checkpoint = effect.checkpoint
                 performs = perform if node.guards is None and not run.guards_all else perform_guarded
-                answer = [performs(scope, node, task, checkpoint)], draw_checkpoint_id() if draws else None
+                outcomes = [performs(scope, node, task, checkpoint)]
+                if run.calls is not None and run.calls.are_waited_for(effect.tasks, outcomes):
+                    leave_scope(token)
+                    outcomes = yield from _run_many(run, effect, buffer, outcomes)
+                    token = enter_scope(scope)
+                answer = outcomes, draw_checkpoint_id() if draws else None
                 run.closed_step = checkpoint.step
             else:
                 leave_scope(token)
                 outcomes = yield from _run_many(run, effect, buffer)
                 token = enter_scope(scope)
                 answer = outcomes, draw_checkpoint_id() if draws else None
+            if run.calls is not None:
+                run.calls.end()
     except GeneratorExit as error:  # maybe in a finaliser, where no instrument may be called
         workers.hand_over(partial(tell_broken_off, run, error))
+        if run.calls is not None:
+            workers.hand_over(run.calls.stop)
         raise
     except BaseException as error:
         failed = None  # its traceback leads here
+        if run.calls is not None:
+            run.calls.end()
         tell_broken_off(run, error)
         raise
     finally:
@@ -141,8 +152,13 @@ def leave_anywhere(token: Token[Scope | None]) -> None:
         pass
 
 
-def _run_many(run: Run, effect: RunTasks, buffer: StreamBuffer | None) -> Generator[Any, None, list[Outcome | None]]:
-    """Run tasks beside each other; while they run, hand out parts of a live stream."""
+def _run_many(
+    run: Run, effect: RunTasks, buffer: StreamBuffer | None, lone: Sequence[Outcome | None] = ()
+) -> Generator[Any, None, list[Outcome | None]]:
+    """Run tasks beside each other; while they run, hand out parts of a live stream.
+
+    With `lone`, which a task has brought that ran alone, only wait for what it has called.
+    """
     if not effect.tasks:
         return []
     wake = SafeEvent()  # a signal handler may cancel the run
@@ -152,7 +168,10 @@ def _run_many(run: Run, effect: RunTasks, buffer: StreamBuffer | None) -> Genera
     lanes = _Lanes()
     with _stoppable(step):
         try:
-            lanes.start(step)
+            if lone:
+                step.land_lone(lone[0])
+            else:
+                lanes.start(step)
             while not (step.closed or step.ending):
                 wake.wait()
                 wake.clear()

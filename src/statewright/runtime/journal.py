@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from statewright.channels import copy_container
-from statewright.checkpoint import Hold, JournalEntry, JournalKey, Pending
+from statewright.checkpoint import Hold, JournalEntry, JournalKey, Pending, Task
 from statewright.errors import InvalidUpdateError, JournalConflict, NonDeterminismError
 from statewright.events import Log
 from statewright.fingerprint import fingerprint
@@ -34,8 +34,8 @@ def journalled(
         value = copy_container(entry.value)  # the node may change what it was given
         if is_coroutine_function(function):
             return _given(scope, key, entry, value)
-        if type(entry) is _Unsaved:
-            wait_for(_save(scope, key, entry))
+        if type(entry) is Unsaved:
+            wait_for(save_entry(scope, key, entry))
         return value
     if is_coroutine_function(function):
         return _awaited(scope, key, given, function, args, kwargs)
@@ -79,26 +79,32 @@ def recall(
     key = (scope.task.id, name, ordinal)
     given = fingerprint((args, kwargs) if kwargs else args)
     entry = scope.run.journal.get(key)
-    if entry is not None and entry.given != given:
-        raise NonDeterminismError(scope.task.node, name, ordinal)
+    if entry is not None:
+        check_given(scope.task, key, entry.given, given)
     return key, given, entry
+
+
+def check_given(task: Task, key: JournalKey, before: str, given: str) -> None:
+    """Raise NonDeterminismError if a call that was made before had other arguments."""
+    if before != given:
+        raise NonDeterminismError(task.node, key[1], key[2])
 
 
 def record(scope: Scope, key: JournalKey, entry: JournalEntry) -> Any:
     """Keep a result, and what was noted for the log until it was there; the saver's answer, which may come later."""
-    unsaved = _Unsaved(*entry)
+    unsaved = Unsaved(*entry)
     if scope.run.journal.setdefault(key, unsaved) is not unsaved:
         raise JournalConflict(*key)  # by an attempt that was given up while its function ran: the first record stays
-    return _save(scope, key, entry)
+    return save_entry(scope, key, entry)
 
 
-class _Unsaved(JournalEntry):
+class Unsaved(JournalEntry):
     """An entry of a step that was done and could not be saved yet: another attempt saves it, and does nothing."""
 
     __slots__ = ()
 
 
-def _save(scope: Scope, key: JournalKey, entry: JournalEntry) -> Any:
+def save_entry(scope: Scope, key: JournalKey, entry: JournalEntry) -> Any:
     run = scope.run
     if run.saver is None or run.line is None or scope.checkpoint is None:
         run.journal[key] = JournalEntry(*entry)
@@ -172,6 +178,6 @@ async def _completed(scope: Scope, key: JournalKey, given: str, result: Awaitabl
 
 
 async def _given(scope: Scope, key: JournalKey, entry: JournalEntry, value: Any) -> Any:
-    if type(entry) is _Unsaved:
-        await wait_for_async(_save(scope, key, entry))
+    if type(entry) is Unsaved:
+        await wait_for_async(save_entry(scope, key, entry))
     return value

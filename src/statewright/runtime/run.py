@@ -30,6 +30,7 @@ from statewright.runtime.config import OnBusy, OnUnfinished, Settings
 from statewright.store import Store
 
 if TYPE_CHECKING:
+    from statewright.runtime.calls import Calls
     from statewright.runtime.claim import Claim
     from statewright.runtime.control import RunControl
     from statewright.runtime.effects import Rest
@@ -79,6 +80,7 @@ class Run:
         "budget",
         "cache",
         "caller",
+        "calls",
         "claim",
         "claimed",
         "clock",
@@ -211,6 +213,8 @@ class Run:
         """When tasks that had failed before this call are to be tried again."""
         self.journal: dict[JournalKey, JournalEntry] = {}
         """The steps that tasks of the present superstep have done."""
+        self.calls: Calls | None = None
+        """The calls of `@task` functions that its tasks have under way; None while there was none."""
         self.budget = budget
         self.spent = spent
         """What was counted against the budget; None where nothing was."""

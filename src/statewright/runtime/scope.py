@@ -87,7 +87,6 @@ class Scope:
         "apart",
         "attempt",
         "checkpoint",
-        "children",
         "holding",
         "input",
         "is_inline",
@@ -116,8 +115,6 @@ class Scope:
         """The state and the node's own copies before it ran, where changes in place are looked for."""
         self.attempt: Attempt | None = None
         """Which try this is, of a task that has a policy."""
-        self.children: tuple[Any, Any] | None = None
-        """The asyncio task that started tasks last, and what it has started."""
         self.is_inline = False
         """Whether it runs on the thread of the driver while others are under way: there it must not wait for them."""
         self.lending = 0
@@ -164,8 +161,13 @@ class Scope:
             self.lent = ()
 
     def begin_attempt(self, attempt: Attempt) -> None:
-        """Begin a try of the task: what it counts is counted anew."""
-        self.attempt, self._asked = attempt, None
+        """Begin a try of the task."""
+        self.attempt = attempt
+        self.count_anew()
+
+    def count_anew(self) -> None:
+        """Tell questions, steps and calls apart from the beginning: the task is executed again."""
+        self._asked = None
 
     def end_attempts(self) -> None:
         """The task is through: what comes next in this scope, if it serves several tasks, has no attempts yet."""

@@ -63,6 +63,8 @@ class Superstep:
 
     def land(self, place: int, outcome: Outcome) -> None:
         """Take the outcome of the task at `place`, from any thread."""
+        if type(outcome) is not TaskResult:
+            self._call_off(place)
         if self._landing is not None and type(outcome) is TaskResult:
             outcome = self._noted(self._landing, outcome)
         with self.lock:
@@ -76,9 +78,45 @@ class Superstep:
                 self._left -= 1
                 changed = not self._left
             if changed and (not self._left or not self.under_way):
-                self._close()
+                self._close_after_calls()
         if changed:
             self._tell()
+
+    def land_lone(self, outcome: Outcome | None) -> None:
+        """Take what a task has brought that ran alone, and has calls under way: they run beside it, as it were.
+
+        None stands for one that was stopped.
+        """
+        if outcome is None:
+            self._call_off(0)
+            self.end()
+        else:
+            self.land(0, outcome)
+
+    def call_ended(self) -> None:
+        """Note that a call of a `@task` function has ended."""
+        with self.lock:
+            if self.closed or not self.ending or self.under_way:
+                return
+            self._close_after_calls()
+            changed = self.closed
+        if changed:
+            self._tell()
+
+    def _call_off(self, place: int) -> None:
+        """Begin nothing more of what the task at `place` has called: it is over."""
+        if self.run.calls is not None:
+            self.run.calls.call_off(self.tasks[place])
+
+    def _close_after_calls(self) -> None:
+        """Close, unless plain functions have to be waited for that tasks have called. The lock is held."""
+        run = self.run
+        if run.calls is None or self.closed or run.sibling_grace == 0 or run.root.hold_lost:
+            self._close()
+        elif run.calls.are_waited_for(self.tasks, self.outcomes):
+            self.ending = True
+        else:
+            self._close()
 
     def _take_while_ending(self, place: int, outcome: Outcome) -> bool:
         """Take a failure, or what lands after one; whether that changes anything for those who wait."""
@@ -121,11 +159,12 @@ class Superstep:
 
     def leave(self, place: int) -> None:
         """Note that the task at `place` was stopped, and brings nothing."""
+        self._call_off(place)
         with self.lock:
             self.under_way.discard(place)
             if self.closed or not self.ending or self.under_way:
                 return
-            self._close()
+            self._close_after_calls()
         self._tell()
 
     def end(self) -> None:
@@ -135,7 +174,7 @@ class Superstep:
                 return
             self.ending = True
             if not self.under_way:
-                self._close()
+                self._close_after_calls()
         self._tell()
 
     def close(self) -> None:
