@@ -25,7 +25,7 @@ from statewright.cache import CacheKey
 from statewright.channels import copy_container
 from statewright.checkpoint import NO_ARG, JournalEntry, JournalKey, Task
 from statewright.clock import Duration, as_seconds
-from statewright.errors import InvalidUpdateError, NodeTimeoutError
+from statewright.errors import InvalidUpdateError, NodeTimeoutError, RunCancelled
 from statewright.fingerprint import fingerprint
 from statewright.graph import CachePolicy, RetryPolicy, TimeoutPolicy, is_coroutine_function
 from statewright.graph.policy import as_retries, as_timeout
