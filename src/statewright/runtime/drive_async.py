@@ -322,9 +322,9 @@ async def _run_many(run: Run, effect: RunTasks, lone: Sequence[Outcome | None] =
     loop = asyncio.get_running_loop()
     changed, executor = asyncio.Event(), LoopExecutor(loop)
     step = Superstep(run, effect, lambda: _call_on(loop, changed.set))
-    lanes: Mapping[Lane, Sequence[int]] = (
-        {} if lone else lanes_of(step, [node.async_lane for node in step.task_nodes()], run.max_concurrency)
-    )
+    lanes: Mapping[Lane, Sequence[int]] = {}
+    if not lone:
+        lanes = lanes_of(step, [node.async_lane for node in step.task_nodes()], run.max_concurrency)
     with _following(step):
         try:
             if lone:
