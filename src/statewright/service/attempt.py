@@ -192,6 +192,8 @@ class RunAttempt:
         try:
             await answered(self._around.ledger.write(changes))
             self._around.published(changes)
+        except RecordConflict:
+            logger.info("Run %s was taken over or cancelled.", self.run_id)
         except StatewrightError:
             logger.exception("Run %s could not be put off. Its worker looks after it with its next beat.", self.run_id)
 
