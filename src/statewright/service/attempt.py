@@ -238,7 +238,7 @@ class RunAttempt:
             return await self._answered(app, steps, waits)
         await self._free_thread([run.id])
         progress = Progress(run, app.graph, steps=steps, waits=waits)
-        saved = await answered(self._around.saver.load(run.thread_id))
+        saved = await answered(self._saver.load(run.thread_id))
         if saved is not None and saved.checkpoint.at_rest:  # it was ended from outside
             progress.values = saved.checkpoint.values
         return None, progress
