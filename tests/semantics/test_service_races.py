@@ -14,7 +14,7 @@ import pytest
 from tests.semantics.on_services import PATIENCE, WS, Places, events_of, rested, run_to_rest, serving, types_of, until
 
 from statewright import END, START, Command, Runtime, StateGraph, interrupt, wait_for_event
-from statewright.errors import InvalidTransition, RequestConflict
+from statewright.errors import InvalidTransition, NotFound, PayloadTooLarge, RequestConflict
 from statewright.runs import ENDED, Run, RunStatus, Signal, StepStatus, UpdateAll, Wait, Worker
 from statewright.runtime.awaiting import answered
 from statewright.service import Catalog, RunFilter, Service, ServiceSettings, StartRun
@@ -127,10 +127,20 @@ class Interposed:
 
 
 def interposed(
-    place: Places, graph: StateGraph, clock: FakeClock, *, looks_at: Any = Signal
+    place: Places,
+    graph: StateGraph,
+    *,
+    clock: FakeClock | None = None,
+    looks_at: Any = Signal,
+    column: str | None = None,
 ) -> tuple[Interposed, Service]:
+    """A ledger in which something may happen after a look at records, by a column of theirs; and a service on it."""
+
+    def is_meant(kind: Any, where: Any) -> bool:
+        return kind is looks_at and (column is None or any(one.column == column for one in where))
+
     views = place.views()
-    ledger = Interposed(views["ledger"], after=lambda kind, _: kind is looks_at)
+    ledger = Interposed(views["ledger"], after=is_meant)
     catalog = Catalog()
     catalog.serve(graph.name or "graph", graph)
     return ledger, Service(catalog, ledger=ledger, saver=views["saver"], clock=clock, settings=QUICK)  # pyright: ignore
@@ -163,7 +173,7 @@ async def outcomes(*calls: Awaitable[Any]) -> list[str]:
 
 async def test_a_decision_that_was_accepted_is_not_undone_by_the_end_of_its_time(place: Places) -> None:
     clock = FakeClock()
-    ledger, serves = interposed(place, graph_of("approves", approves), clock)
+    ledger, serves = interposed(place, graph_of("approves", approves), clock=clock)
     here = asyncio.get_running_loop()
     async with serves as service:
         run = await run_to_rest(service, "approves")
@@ -184,7 +194,7 @@ async def test_a_decision_that_was_accepted_is_not_undone_by_the_end_of_its_time
 
 async def test_a_signal_that_was_accepted_by_a_waiting_run_is_what_it_gets(place: Places) -> None:
     clock = FakeClock()
-    ledger, serves = interposed(place, graph_of("pays", pays), clock)
+    ledger, serves = interposed(place, graph_of("pays", pays), clock=clock)
     here = asyncio.get_running_loop()
     async with serves as service:
         run = await run_to_rest(service, "pays")
@@ -218,7 +228,7 @@ async def test_a_signal_after_the_end_of_a_wait_is_kept_and_changes_nothing(plac
 @pytest.mark.parametrize("way", ["signal", "answer"])
 async def test_what_comes_while_the_end_of_a_wait_is_handled_is_refused(place: Places, way: str) -> None:
     clock, held = FakeClock(), Held()
-    ledger, serves = interposed(place, graph_of("pays", pays, held), clock, looks_at=Wait)
+    ledger, serves = interposed(place, graph_of("pays", pays, held), clock=clock, looks_at=Wait)
     async with serves as service:
         run = await run_to_rest(service, "pays")
         [wait] = (await service.waits(WS)).items
@@ -557,6 +567,174 @@ async def test_what_a_run_was_to_roll_back_is_rolled_back_by_the_one_that_took_i
         await service.start(WS, StartRun(graph="both", thread_id="t", on_busy="rollback", after=later))
         last = await run_to_rest(service, "both", thread_id="t", on_busy="rollback")
         assert await service.state(WS, last.id) == {"log": ["end"]}
+
+
+def in_between(ledger: Interposed, act: Callable[[], Awaitable[Any]]) -> list[Any]:
+    """Let something be done at the next look; what came of it."""
+    came: list[Any] = []
+
+    async def done() -> None:
+        try:
+            came.append(await act())
+        except RequestConflict as error:
+            came.append(error)
+
+    def happens() -> None:
+        thread = threading.Thread(target=lambda: asyncio.run(done()))
+        thread.start()
+        thread.join(PATIENCE)
+
+    ledger.happens = happens
+    return came
+
+
+def rival_of(service: Service, ledger: Interposed) -> Service:
+    """Another service on the same records, whose looks let nothing happen."""
+    desk = service.desk
+    plain: Any = ledger._ledger
+    return Service(desk.catalog, ledger=plain, saver=desk.saver, clock=desk.clock)
+
+
+def breaking(broken: list[bool], *, last: Any = asks) -> StateGraph:
+    """A graph that fails as long as it is broken."""
+
+    def breaks(state: State) -> State:
+        if broken:
+            raise ValueError("not yet")
+        return {"log": ["mended"]}
+
+    return graph_of("breaks", breaks, last)
+
+
+async def going(service: Service, thread_id: str) -> list[str]:
+    """The runs on a thread that have not ended."""
+    runs = (await service.runs(WS, RunFilter(thread_id=thread_id))).items
+    return [run.id for run in runs if run.status not in ENDED]
+
+
+@pytest.mark.parametrize("on_busy", ["interrupt", "rollback"])
+@pytest.mark.parametrize(
+    ("rivals", "busy"), [("reject", False), ("enqueue", False), ("enqueue", True), ("interrupt", True)]
+)
+async def test_a_run_takes_the_thread_also_from_those_that_come_while_it_looks(
+    place: Places, rivals: str, busy: bool, on_busy: str
+) -> None:
+    ledger, serves = interposed(place, graph_of("asks", asks), looks_at=Run, column="thread_id")
+    async with serves as service:
+        rival = rival_of(service, ledger)
+        if busy:
+            await run_to_rest(service, "asks", thread_id="t")
+        wanted = StartRun(graph="asks", thread_id="t", on_busy=rivals)
+        came = in_between(ledger, lambda: rival.start(WS, wanted))
+        last = await run_to_rest(service, "asks", thread_id="t", on_busy=on_busy)
+        assert last.status is RunStatus.WAITING
+        assert (await service.run(WS, came[0].run.id)).status is RunStatus.CANCELLED
+        assert await going(service, "t") == [last.id]
+        [wait] = (await service.waits(WS)).items
+        await service.answer(WS, last.id, {wait.id: "yes"})
+        assert (await ended(service, last.id)).output == {"log": ["yes"]}
+
+
+async def test_of_many_that_take_a_thread_at_once_one_has_it(shared: Places) -> None:
+    graph = graph_of("asks", asks)
+    async with serving(shared, graph, settings=QUICK) as one, serving(shared, graph, settings=QUICK) as other:
+        first = await run_to_rest(one, "asks", thread_id="t")
+        wanted = StartRun(graph="asks", thread_id="t", on_busy="interrupt")
+        started = await asyncio.gather(*(service.start(WS, wanted) for service in (one, other) * 6))
+        [last] = await going(one, "t")
+        assert last in {each.run.id for each in started}
+        await reached(one, last, RunStatus.WAITING)
+        assert (await one.run(WS, first.id)).status is RunStatus.CANCELLED
+        assert [wait.run_id for wait in (await one.waits(WS)).items] == [last]
+
+
+async def test_a_run_that_stands_in_line_waits_its_turn_whatever_its_id_is(place: Places) -> None:
+    async with serving(place, graph_of("asks", asks), settings=QUICK) as service:
+        first = await run_to_rest(service, "asks", thread_id="t", run_id="run_m")
+        for identity in ("run_z", "run_a"):
+            await service.start(WS, StartRun(graph="asks", thread_id="t", on_busy="enqueue", run_id=identity))
+        said: list[str] = []
+        for identity in (first.id, "run_z", "run_a"):
+            run = await reached(service, identity, RunStatus.WAITING)
+            [wait] = (await service.waits(WS)).items
+            assert (wait.run_id, run.id) == (identity, identity)
+            said.append(identity)
+            await service.answer(WS, identity, {wait.id: identity})
+            assert (await ended(service, identity)).output == {"log": said}
+
+
+@pytest.mark.parametrize("wrong", [{"graph": "nope"}, {"graph": "asks", "metadata": {"a": "x" * 3_000_000}}])
+@pytest.mark.parametrize("on_busy", ["interrupt", "rollback"])
+async def test_a_start_that_is_refused_takes_no_thread(place: Places, wrong: dict[str, Any], on_busy: str) -> None:
+    async with serving(place, graph_of("asks", asks), settings=QUICK) as service:
+        run = await run_to_rest(service, "asks", thread_id="t")
+        with pytest.raises((NotFound, PayloadTooLarge)):
+            await service.start(WS, StartRun(thread_id="t", on_busy=on_busy, **wrong))
+        after = await service.run(WS, run.id)
+        assert (after.status, after.version) == (RunStatus.WAITING, run.version)
+
+
+async def test_a_thread_is_taken_in_the_write_that_starts_the_run(shared: Places) -> None:
+    graph = graph_of("asks", asks)
+    async with serving(shared, graph, settings=QUICK) as service:
+        first = await run_to_rest(service, "asks", thread_id="t")
+    views, catalog = shared.views(), Catalog()
+    catalog.serve("asks", graph)
+    dies: Any = _OneWrite(views["ledger"])
+    wanted = StartRun(graph="asks", thread_id="t", on_busy="interrupt")
+    started = await Service(catalog, ledger=dies, saver=views["saver"]).start(WS, wanted)
+    async with serving(shared, graph, settings=QUICK) as service:
+        assert (await service.run(WS, first.id)).status is RunStatus.CANCELLED
+        assert (await reached(service, started.run.id, RunStatus.WAITING)).id == started.run.id
+
+
+@pytest.mark.parametrize("last", [asks, ends])
+async def test_a_run_that_starts_while_another_is_tried_again_has_the_thread(place: Places, last: Any) -> None:
+    broken = [True]
+    ledger, serves = interposed(place, breaking(broken, last=last), looks_at=Run, column="thread_id")
+    async with serves as service:
+        rival = rival_of(service, ledger)
+        run = await run_to_rest(service, "breaks", thread_id="t")
+        broken.clear()
+        wanted = StartRun(graph="breaks", thread_id="t")
+        came = in_between(ledger, lambda: rival.start_and_wait(WS, wanted, PATIENCE))
+        with pytest.raises(RequestConflict, match=r"cannot be tried again"):
+            await service.retry(WS, run.id)
+        assert (await service.run(WS, run.id)).status is RunStatus.FAILED
+        other = came[0].run
+        assert other.status is (RunStatus.WAITING if last is asks else RunStatus.COMPLETED)
+        assert await going(service, "t") == [other.id] * (last is asks)
+
+
+@pytest.mark.parametrize("on_busy", ["reject", "enqueue", "interrupt"])
+async def test_a_run_that_is_tried_again_while_another_starts_has_the_thread(place: Places, on_busy: str) -> None:
+    broken = [True]
+    ledger, serves = interposed(place, breaking(broken), looks_at=Run, column="thread_id")
+    async with serves as service:
+        rival = rival_of(service, ledger)
+        run = await run_to_rest(service, "breaks", thread_id="t")
+        broken.clear()
+        came = in_between(ledger, lambda: rival.retry(WS, run.id))
+        wanted = StartRun(graph="breaks", thread_id="t", on_busy=on_busy)
+        if on_busy == "reject":
+            with pytest.raises(RequestConflict, match=f"busy with run {run.id}"):
+                await service.start(WS, wanted)
+            assert await going(service, "t") == [run.id]
+            return
+        if on_busy == "enqueue":  # it does not look
+            ledger.happens = None
+            await rival.retry(WS, run.id)
+        last = (await service.start(WS, wanted)).run
+        if on_busy == "interrupt":
+            assert came[0].id == run.id
+            assert await going(service, "t") == [last.id]
+            await reached(service, last.id, RunStatus.WAITING)
+            return
+        await reached(service, run.id, RunStatus.WAITING)
+        [wait] = (await service.waits(WS)).items
+        await service.answer(WS, run.id, {wait.id: "yes"})
+        assert (await ended(service, run.id)).output == {"log": ["mended", "yes"]}
+        await reached(service, last.id, RunStatus.WAITING)
 
 
 # -- two services on one file

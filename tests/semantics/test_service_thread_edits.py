@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
-from tests.semantics.on_services import WS, Places, events_of, rested, run_to_rest, serving, until
+from tests.semantics.on_services import PATIENCE, WS, Places, events_of, rested, run_to_rest, serving, until
 
 from statewright import END, START, StateGraph, interrupt, wait_for_event
 from statewright.errors import InvalidTransition, NotFound, RequestConflict, SignalMismatch
 from statewright.runs import Advance, Insert, Run, RunStatus, StepRun, StepStatus, where
 from statewright.runtime.awaiting import answered
-from statewright.service import Service, ServiceSettings
+from statewright.service import Service, ServiceSettings, StartRun
 from statewright.service.signals import answer_to, woken
 
 pytestmark = pytest.mark.anyio
@@ -122,6 +122,21 @@ async def test_a_run_that_has_nothing_left_to_do_ends_with_the_state_that_it_was
         run = await waiting(service)
         await service.threads.update(WS, "t", {"log": ["by hand"]}, as_node=as_node)
         assert await completed(service, run) == {"log": ["first", "by hand"]}
+
+
+async def test_the_state_that_a_run_ends_with_is_that_of_its_own_workspace(place: Places) -> None:
+    async with serving(place, chain(first, asks), settings=QUICK) as service:
+        await waiting(service)
+        wanted = StartRun(graph="g", input={}, thread_id="t")
+        run = (await service.start_and_wait("other", wanted, PATIENCE)).run
+        await service.threads.update("other", "t", {"log": ["of the other"]}, as_node="asks")
+        ended = until(lambda: _is_completed(service, "other", run))
+        assert (await ended).output == {"log": ["first", "of the other"]}
+
+
+async def _is_completed(service: Service, workspace_id: str, run: Run) -> Run | None:
+    found = await service.run(workspace_id, run.id)
+    return found if found.status is RunStatus.COMPLETED else None
 
 
 async def test_other_questions_stay_open(place: Places) -> None:

@@ -81,9 +81,11 @@ class Ledger(Protocol):
     def claim(self, worker_id: str, now: datetime, limit: int) -> Answered[Sequence[Run]]:
         """Take runs that are due for a worker, those first that have been due longest.
 
-        A run is left alone while another one that was made earlier and has not ended has its thread or stands in its
-        `queue`, while as many runs with its `concurrency_key` are at work as its `concurrency_limit` allows, and while
-        as many runs of its workspace are as its `max_running` allows. At work is what is claimed. What is taken has a
-        new `claim`, no `due_at`, and a version that has grown; its status stays.
+        A run is left alone while another one that has not ended has its thread, or stands before it in the line for its
+        thread or its `queue`. First in a line is who is at work, then who has begun (is not pending any more), and the
+        others in the order in which they were written, whatever their ids. It is also left alone while as many runs
+        with its `concurrency_key` are at work as its `concurrency_limit` allows, and while as many runs of its
+        workspace are as its `max_running` allows. At work is what is claimed. What is taken has a new `claim`, no
+        `due_at`, and a version that has grown; its status stays.
         """
         ...

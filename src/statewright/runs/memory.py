@@ -34,7 +34,7 @@ from statewright.runs.change import (
 from statewright.runs.ledger import Group, Order
 from statewright.runs.records import OF_RUNS, Record, Run, Webhook, Workspace
 from statewright.runs.records.record import R, columns_of
-from statewright.runs.status import ENDED
+from statewright.runs.status import ENDED, RunStatus
 
 _COMPARED: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
     "=": eq,
@@ -71,19 +71,21 @@ class InMemoryLedger:
         with self._lock:
             runs: Table = self._tables[Run]
             due = [run for run in runs.values() if run.due_at is not None and run.due_at <= now and run.claim is None]
+            written = {identity: place for place, identity in enumerate(runs)}  # a change leaves a run where it stands
             taken: list[Run] = []
             for run in sorted(due, key=attrgetter("due_at", "id")):
-                if len(taken) < limit and self._may_begin(run):
+                if len(taken) < limit and self._may_begin(run, written):
                     changes = {"claim": draw_run_id(), "worker_id": worker_id, "due_at": None}
                     taken.append(replace(run, **changes, version=run.version + 1))
                     runs[run.id] = taken[-1]
             return [_copied(run) for run in taken]
 
-    def _may_begin(self, run: Run) -> bool:
+    def _may_begin(self, run: Run, written: Mapping[str, int]) -> bool:
         others = [one for one in self._tables[Run].values() if one.id != run.id]
         at_work = [one for one in others if one.claim is not None]
-        earlier = [one for one in others if one.id < run.id and one.status not in ENDED]
-        if any(_on_one_thread(one, run) or _in_one_queue(one, run) for one in earlier):
+        in_line = [one for one in others if one.status not in ENDED]
+        ahead = [one for one in in_line if _rank(one, written) < _rank(run, written)]
+        if any(_on_one_thread(one, run) or _in_one_queue(one, run) for one in ahead):
             return False
         if run.concurrency_key is not None and run.concurrency_limit is not None:
             same = (run.workspace_id, run.concurrency_key)
@@ -264,6 +266,11 @@ class _Draft:
                 self._changed[kind][record.id] = None
         self._forgotten.append(run_id)
         self._advanced = [one for one in self._advanced if one.run_id != run_id]
+
+
+def _rank(run: Run, written: Mapping[str, int]) -> tuple[bool, bool, int]:
+    """Where a run stands in a line: those at work come first, then those that have begun, then others as written."""
+    return run.claim is None, run.status is RunStatus.PENDING, written[run.id]
 
 
 def _on_one_thread(one: Run, other: Run) -> bool:

@@ -192,6 +192,8 @@ class RunAttempt:
         try:
             await answered(self._around.ledger.write(changes))
             self._around.published(changes)
+        except RecordConflict:
+            logger.info("Run %s was taken over or cancelled.", self.run_id)
         except StatewrightError:
             logger.exception("Run %s could not be put off. Its worker looks after it with its next beat.", self.run_id)
 
@@ -238,7 +240,7 @@ class RunAttempt:
         progress = Progress(run, app.graph, steps=steps, waits=waits)
         inbox = await self._inbox()
         progress.steps.answered = {signal.interrupt_id for signal in inbox if signal.interrupt_id is not None}
-        saved = await answered(self._around.saver.load(run.thread_id))
+        saved = await answered(self._saver.load(run.thread_id))
         if saved is not None and saved.checkpoint.at_rest:  # it was ended from outside
             progress.values = saved.checkpoint.values
         return None, progress

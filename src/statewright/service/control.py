@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
-from statewright.errors import InvalidTransition, RecordConflict, RequestConflict
+from statewright.errors import InvalidTransition, RecordConflict, RecordPresent, RequestConflict
 from statewright.runs import (
     ENDED,
+    Absent,
     Advance,
     Approval,
     Change,
@@ -29,7 +31,7 @@ from statewright.runs import (
 from statewright.runtime.awaiting import answered
 from statewright.service.desk import Desk
 from statewright.service.endings import Ending, ended_changes
-from statewright.service.records import conditions_of
+from statewright.service.records import GOING, conditions_of, others_on_thread
 from statewright.service.request import RunFilter
 
 _TRIES: Final = 20
@@ -38,6 +40,16 @@ _UNFINISHED: Final = [StepStatus.PENDING, StepStatus.RUNNING, StepStatus.WAITING
 _BULK: Final = 1000
 """How many runs one request changes; the next request does the others."""
 Changes = Callable[[Run, datetime], Sequence[Change]]
+
+
+@dataclass(frozen=True, slots=True)
+class Cancellation:
+    """The end of some runs, to be written beside what it makes room for."""
+
+    changes: Sequence[Change]
+    """Refused as RecordConflict if one of the runs has moved."""
+    tell: Callable[[], object]
+    """Tells of the changes once they are written."""
 
 
 class Control:
@@ -53,24 +65,42 @@ class Control:
             run = await desk.records.run(workspace_id, run_id)
             if run.status in ENDED:  # those that it has started were cancelled with it, or go on without it
                 return run
-            family = [run, *await self._descendants(run)]
-            now = desk.now()
-            why = [reason, *(f"run {run_id}, which has started it, was cancelled" for _ in family[1:])]
-            changes = [one for each, told in zip(family, why, strict=True) for one in _cancelled(each, told, now)]
+            cancellation = await self.cancellation([run], reason)
             try:
-                await desk.write(changes)
+                await answered(desk.ledger.write(cancellation.changes))
             except RecordConflict:  # one of them has moved, or started another one
                 continue
-            self._stop(family)
+            cancellation.tell()
             return await desk.records.run(workspace_id, run_id)
         raise _never_still(run_id)
+
+    async def cancellation(self, runs: Sequence[Run], reason: str | None = None) -> Cancellation:
+        """What ends runs, as they were read, and those that they have started."""
+        now = self._desk.now()
+        families = [(run, await self._descendants(run)) for run in runs]
+        below = {one.id for _, descendants in families for one in descendants}
+        ended: list[Run] = []
+        changes: list[Change] = []
+        for run, descendants in families:
+            if run.id in below:  # it ends with its parent, and behind it: its end moves a parent that waits for it
+                continue
+            changes += _cancelled(run, reason, now)
+            for one in descendants:
+                changes += _cancelled(one, f"run {run.id}, which has started it, was cancelled", now)
+            ended += [run, *descendants]
+
+        def tell() -> None:
+            self._desk.published(changes)
+            self._stop(ended)
+
+        return Cancellation(changes, tell)
 
     async def _descendants(self, run: Run) -> list[Run]:
         """The runs that a run has started, and those that these have, as far as they have not ended."""
         found: list[Run] = []
         parents = [run.id]
         while parents:
-            conditions = [Condition("parent_id", "in", parents), Condition("status", "in", _GOING)]
+            conditions = [Condition("parent_id", "in", parents), Condition("status", "in", GOING)]
             children = await answered(self._desk.ledger.find(Run, conditions))
             found += children
             parents = [child.id for child in children]
@@ -118,10 +148,9 @@ class Control:
     async def retry(self, workspace_id: str, run_id: str) -> Run:
         """Let a failed run go on from the step that failed, from its first attempt; what was done is kept.
 
-        Raises InvalidTransition for one that has not failed, RequestConflict if its thread has gone on without it.
+        Raises InvalidTransition for one that has not failed, RequestConflict if another run has its thread, or the
+        thread has gone on without it.
         """
-        failed = await self._desk.records.run(workspace_id, run_id)
-        await self._check_thread(failed)
 
         def again(run: Run, now: datetime) -> Sequence[Change]:
             if run.status is not RunStatus.FAILED:
@@ -131,29 +160,38 @@ class Control:
             steps = [*where(run_id=run.id, status=StepStatus.FAILED)]
             values = {"status": StepStatus.RUNNING, "attempt": 1, "error": None, "completed_at": None}
             return [
+                *(Absent(Run, conditions) for conditions, _ in _in_its_way(run)),
                 _set_going(_retried(run), now, NewEvent("WORKFLOW_RETRIED", {}), **_AS_BEFORE),
                 UpdateAll(StepRun, steps, values),
             ]
 
-        run = await self._changed(workspace_id, run_id, again)
+        while True:
+            await self._check_thread(await self._desk.records.run(workspace_id, run_id))
+            with suppress(RecordPresent):  # another run took the thread after it was looked at: it is looked at again
+                run = await self._changed(workspace_id, run_id, again)
+                break
         self._desk.ring()
         return run
 
     async def _check_thread(self, run: Run) -> None:
-        begun = where(workspace_id=run.workspace_id, thread_id=run.thread_id, begun=True)
-        conditions = [*begun, Condition("id", ">", run.id)]
-        later = await answered(self._desk.ledger.find(Run, conditions, limit=1))
-        if later:
-            raise RequestConflict(
-                f"Run {run.id} cannot be tried again: its thread {run.thread_id!r} has gone on with run {later[0].id}. "
-                f"Start a new run."
-            )
+        """Raise RequestConflict if a failed run cannot have its thread back."""
+        if run.status is not RunStatus.FAILED:
+            return
+        for conditions, told in _in_its_way(run):
+            found: Sequence[Run] = await answered(self._desk.ledger.find(Run, conditions, limit=1))
+            if found:
+                other = found[0]
+                raise RequestConflict(
+                    f"Run {run.id} cannot be tried again: its thread {run.thread_id!r} "
+                    + told.format(id=other.id, status=other.status),
+                    details={"runs": [other.id]},
+                )
 
     # -- many at once
 
     async def cancel_all(self, workspace_id: str, wanted: RunFilter) -> list[str]:
         """Cancel the runs that fit and have not ended, 1000 at most; their ids."""
-        return await self._all(workspace_id, wanted, _GOING, self.cancel)
+        return await self._all(workspace_id, wanted, GOING, self.cancel)
 
     async def retry_all(self, workspace_id: str, wanted: RunFilter) -> list[str]:
         """Try the runs again that fit and have failed, 1000 at most; their ids."""
@@ -185,6 +223,8 @@ class Control:
                 return run
             try:
                 await desk.write(changes)
+            except RecordPresent:  # not this run is in the way
+                raise
             except RecordConflict:
                 continue
             return await desk.records.run(workspace_id, run_id)
@@ -193,9 +233,6 @@ class Control:
 
 def _never_still(run_id: str) -> RequestConflict:
     return RequestConflict(f"Run {run_id!r} changes all the time. Try again.")
-
-
-_GOING: Final = [status for status in RunStatus if status not in ENDED]
 
 
 def _unchanged(run: Run) -> list[Condition]:
@@ -220,6 +257,22 @@ def _cancelled(run: Run, reason: str | None, now: datetime) -> Sequence[Change]:
 def _halted(run: Run, now: datetime) -> Advance:
     values = {"status": RunStatus.PAUSED, "due_at": None}
     return Advance(run.id, now, values, [NewEvent("WORKFLOW_PAUSED", {"reason": "paused"})], _unchanged(run))
+
+
+def _in_its_way(run: Run) -> list[tuple[list[Condition], str]]:
+    """Which runs keep a failed one from going on on its thread, and what is told of them.
+
+    Runs begin on a thread one after the other, so those that began later have begun since. Ids do not tell: they are
+    drawn before a run is written.
+    """
+    begun = where(workspace_id=run.workspace_id, thread_id=run.thread_id, begun=True)
+    at_once = [*where(started_at=run.started_at), Condition("id", ">", run.id)]
+    gone_on = "has gone on with run {id}. Start a new run."
+    return [
+        ([*begun, Condition("started_at", ">", run.started_at)], gone_on),
+        ([*begun, *at_once], gone_on),
+        (others_on_thread(run), "belongs to run {id} now, which is {status}. Wait for its end, or start a new run."),
+    ]
 
 
 def _retried(run: Run) -> Run:

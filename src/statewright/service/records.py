@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 from statewright.errors import InvalidRequest, NotFound
-from statewright.runs import Among, Condition, Ledger, Order, Record, Run, RunLabel, Where, where
+from statewright.runs import ENDED, Among, Condition, Ledger, Order, Record, Run, RunLabel, RunStatus, Where, where
 from statewright.runtime.awaiting import answered
 from statewright.service.plain import entries_as_text
 from statewright.service.request import RunFilter
@@ -16,6 +16,8 @@ R = TypeVar("R", bound=Record)
 LARGEST_PAGE: Final = 100
 MOST_LABELS: Final = 50
 """Tags and metadata that a filter may name, and tags that a run may have."""
+GOING: Final = [status for status in RunStatus if status not in ENDED]
+"""Where runs stand that have not ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,12 @@ class Records:
     async def all_of_run(self, kind: type[R], run: Run, *, order: str = "created_at") -> Sequence[R]:
         """The records of a kind that belong to a run, the oldest first."""
         return await answered(self._ledger.find(kind, where(run_id=run.id), order=Order(order)))
+
+
+def others_on_thread(run: Run) -> list[Condition]:
+    """The conditions of those besides a run that have its thread, or stand in the line for it."""
+    same_thread = where(workspace_id=run.workspace_id, thread_id=run.thread_id)
+    return [*same_thread, Condition("id", "!=", run.id), Condition("status", "in", GOING)]
 
 
 def conditions_of(workspace_id: str, wanted: RunFilter) -> list[Condition]:

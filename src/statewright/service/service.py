@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, Self, overload
 
 from statewright.checkpoint import InMemorySaver, WorkspaceCheckpointer
 from statewright.clock import Clock, SystemClock
-from statewright.errors import DuplicateRecord, InvalidConfig, NotFound, RecordPresent
+from statewright.errors import DuplicateRecord, InvalidConfig, NotFound, RecordConflict, RequestConflict
 from statewright.runs import (
     ApiKey,
     Approval,
@@ -62,7 +62,7 @@ from statewright.service.retention import Retention
 from statewright.service.schedules import Scheduler
 from statewright.service.settings import ServiceSettings
 from statewright.service.signals import Signals
-from statewright.service.starting import Started, Starter, claimed, guards
+from statewright.service.starting import Room, Started, Starter, claimed
 from statewright.service.step_records import LogSource
 from statewright.service.threads import Threads
 from statewright.service.versions import asked, asked_here
@@ -72,6 +72,8 @@ from statewright.store import Store
 
 logger = logging.getLogger("statewright.service")
 NEWEST: Final = Order("created_at", descending=True)
+_TRIES: Final = 100
+"""How often a run is tried to be started on a thread that others take or leave at the same time."""
 
 
 class Service:
@@ -135,7 +137,7 @@ class Service:
                 self.webhooks,
                 tried=self._meter.tried_delivery if self._meter is not None else _untold,
             ),
-            Scheduler(desk.ledger, self.starter.prepare, self.cancel, on_started=lambda _: self.ring()),
+            Scheduler(desk.ledger, self.starter.prepare, self._control.cancellation, on_started=lambda _: self.ring()),
             Retention(desk.ledger, desk.saver),
             Deadlines(desk.ledger, desk.published, self._on_end),
         ]
@@ -246,35 +248,39 @@ class Service:
         Raises InvalidRequest, NotFound for a graph or definition there is not, RequestConflict for a busy thread,
         PayloadTooLarge.
         """
-        while True:
-            with suppress(RecordPresent):  # somebody else took the thread after it was looked at: it is looked at again
+        for _ in range(_TRIES):
+            with suppress(RecordConflict):  # the thread is not any more as it was when it was looked at: look again
                 return await self._start(workspace_id, wanted)
+        raise RequestConflict(f"Other runs take thread {wanted.thread_id!r} and leave it all the time. Try again.")
 
     async def _start(self, workspace_id: str, wanted: StartRun) -> Started:
         known = await self._known(workspace_id, wanted)
         if known is not None:
             return Started(known, created=False)
-        room = await self.starter.make_room(workspace_id, wanted, self.cancel)
+        # All that can be wrong with it is told before anything is done for it.
+        run, (_, *labels) = await self.starter.prepare(workspace_id, wanted, self.desk.now())
+        room = await self.starter.make_room(run, self._control.cancellation)
         if isinstance(room, Run):
             return Started(room, created=False)
-        run, changes = await self.starter.prepare(workspace_id, room, self.desk.now())
         worker = self._worker
         promise = worker.promise() if worker is not None and await self._may_begin(run) else None
         if worker is None or promise is None:
-            return await self._written(workspace_id, wanted, run, [*guards(run), *changes])
-        run, taken = claimed(run, worker.id), None
+            return await self._written(workspace_id, wanted, room, labels)
+        room, taken = replace(room, run=claimed(room.run, worker.id)), None
         try:
-            started = await self._written(workspace_id, wanted, run, [Insert(run), *changes[1:]])
-            taken = run if started.created else None
+            started = await self._written(workspace_id, wanted, room, labels)
+            taken = started.run if started.created else None
         finally:
             worker.take(promise, taken)
         return started
 
-    async def _written(self, workspace_id: str, wanted: StartRun, run: Run, changes: Sequence[Change]) -> Started:
+    async def _written(self, workspace_id: str, wanted: StartRun, room: Room, labels: Sequence[Change]) -> Started:
+        run = room.run
         try:
-            await answered(self.desk.ledger.write(changes))
+            await answered(self.desk.ledger.write([*room.changes, Insert(run), *labels]))
         except DuplicateRecord:
             return Started(await self._known(workspace_id, wanted) or run, created=False)
+        room.tell()
         if run.claim is None:
             self.ring()
         return Started(run, created=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -13,34 +13,32 @@ from statewright.clock import Clock
 from statewright.errors import InvalidRequest, PayloadTooLarge, RequestConflict, suggestion
 from statewright.ids import draw_checkpoint_id, draw_run_id
 from statewright.runs import (
-    ENDED,
     Absent,
     Change,
-    Condition,
     Insert,
     Ledger,
     Run,
     RunLabel,
-    RunStatus,
     StoredDefinition,
     Workspace,
     where,
 )
 from statewright.runtime.awaiting import answered
 from statewright.service.catalog import Catalog
+from statewright.service.control import Cancellation
 from statewright.service.plain import entries_as_text, iso
-from statewright.service.records import MOST_LABELS
+from statewright.service.records import MOST_LABELS, others_on_thread
 from statewright.service.request import StartRun
 from statewright.service.settings import ServiceSettings
 from statewright.service.versions import Versions, asked
 
 ON_BUSY: Final = ("reject", "enqueue", "interrupt", "rollback")
-_ACTIVE: Final = [status for status in RunStatus if status not in ENDED]
 _LONGEST_KEY: Final = 255
 _LONGEST_TAG: Final = 200
 _KNOWN_FOR: Final = 2.0
 """Seconds for which the limits of a workspace are not read again."""
-Cancel = Callable[[str, str, str], Awaitable[Any]]
+Cancelling = Callable[[Sequence[Run], str], Awaitable[Cancellation]]
+"""What cancels runs for a reason: see `Control.cancellation`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +48,18 @@ class Started:
     run: Run
     created: bool
     """False if the same key was given before: then this is the run that it gave."""
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """A place on a thread for a new run."""
+
+    run: Run
+    """The run as it takes the place."""
+    changes: Sequence[Change] = ()
+    """What makes the room and sees that nobody else has taken it: to be written before the run, in its transaction."""
+    tell: Callable[[], object] = lambda: None
+    """Tells of the changes once they are written."""
 
 
 class Starter:
@@ -120,45 +130,34 @@ class Starter:
         found = await answered(self._ledger.find(Run, where(workspace_id=workspace_id, idempotency_key=key)))
         return found[0] if found else None
 
-    async def make_room(self, workspace_id: str, wanted: StartRun, cancel: Cancel) -> StartRun | Run:
-        """See to it that the thread is free, as `on_busy` says; what is to be started then, or the run that was.
+    async def make_room(self, run: Run, cancelling: Cancelling) -> Room | Run:
+        """Find a place for a new run on its thread, as its `on_busy` says; or the run that was started as this one.
 
         Raises RequestConflict if another run has the thread, and nothing else was said.
         """
-        if wanted.thread_id is None:
-            return wanted
-        mine = where(workspace_id=workspace_id, thread_id=wanted.thread_id)
-        busy = await answered(self._ledger.find(Run, [*mine, Condition("status", "in", _ACTIVE)]))
-        same = next(
-            (run for run in busy if wanted.idempotency_key and run.idempotency_key == wanted.idempotency_key), None
-        )
+        if run.thread_id == run.id:
+            return Room(run)
+        busy = await answered(self._ledger.find(Run, others_on_thread(run)))
+        same = next((one for one in busy if run.idempotency_key and one.idempotency_key == run.idempotency_key), None)
         if same is not None:
             return same
-        if not busy or wanted.on_busy == "enqueue":
-            return wanted
-        if wanted.on_busy == "reject":
+        if run.on_busy == "enqueue":
+            return Room(run)
+        alone = Absent(Run, others_on_thread(run))
+        if not busy:
+            return Room(run, [alone])
+        if run.on_busy == "reject":
             raise RequestConflict(
-                f"Thread {wanted.thread_id!r} is busy with run {busy[0].id}, which is {busy[0].status}. Wait for its "
+                f"Thread {run.thread_id!r} is busy with run {busy[0].id}, which is {busy[0].status}. Wait for its "
                 f"end, or say with onBusy what is to be done: enqueue, interrupt or rollback.",
-                details={"runs": [run.id for run in busy]},
+                details={"runs": [one.id for one in busy]},
             )
-        for run in busy:
-            await cancel(workspace_id, run.id, f"run on_busy={wanted.on_busy!r} took its thread")
-        before = [run.id for run in busy] + [one for run in busy for one in run.settings.get("takesOver", ())]
-        undone = any(run.settings.get("rollsBack") for run in busy if not run.begun)
-        taken = {"takesOver": before, "rollsBack": undone or wanted.on_busy == "rollback"}
-        return replace(wanted, settings={**wanted.settings, **taken})
-
-
-def guards(run: Run) -> list[Absent]:
-    """What keeps a run from being written that another one, started in the same instant, leaves no room for.
-
-    `make_room` has looked before; this holds while it is written.
-    """
-    if run.thread_id == run.id or run.on_busy != "reject":
-        return []
-    same_thread = where(workspace_id=run.workspace_id, thread_id=run.thread_id)
-    return [Absent(Run, [*same_thread, Condition("status", "in", _ACTIVE)])]
+        cancellation = await cancelling(busy, f"run on_busy={run.on_busy!r} took its thread")
+        before = [one.id for one in busy] + [each for one in busy for each in one.settings.get("takesOver", ())]
+        undone = any(one.settings.get("rollsBack") for one in busy if not one.begun)
+        taken = {"takesOver": before, "rollsBack": undone or run.on_busy == "rollback"}
+        taking = replace(run, settings={**run.settings, **taken})
+        return Room(taking, [*cancellation.changes, alone], cancellation.tell)
 
 
 def claimed(run: Run, worker_id: str) -> Run:

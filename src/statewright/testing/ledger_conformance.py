@@ -692,6 +692,41 @@ class _Claims(_Suite):
         assert self.claimed(ledger) == ["r1", "r4", "r5", "r6", "r7"]
         self._check_that_r2_follows_r1(ledger)
 
+    def test_runs_begin_in_the_order_in_which_they_were_written(self) -> None:
+        for line in ({"thread_id": "t"}, {"queue": "q"}):
+            ledger = self.ledger_of(self.due("r2", **line))
+            write(ledger, Insert(self.due("r1", **line)))
+            write(ledger, Insert(self.due("r3", **line)), Update(Run, "r2", {"graph": "other"}))
+            for identity in ("r2", "r1", "r3"):
+                assert self.claimed(ledger) == [identity]
+                write(ledger, Update(Run, identity, {"status": RunStatus.COMPLETED, "claim": None}))
+
+    def test_who_has_begun_goes_on_before_who_has_not(self) -> None:
+        for line in ({"thread_id": "t"}, {"queue": "q"}):
+            ledger = self.ledger_of(self.due("r1", **line), self.due("r2", **line))
+            for status in (RunStatus.RUNNING, RunStatus.WAITING, RunStatus.PAUSED):
+                begun = {"status": status, "claim": None, "due_at": None}
+                write(ledger, Update(Run, "r2", begun))
+                assert self.claimed(ledger) == []
+                write(ledger, Update(Run, "r2", {"due_at": NOW}))
+                assert self.claimed(ledger) == ["r2"]
+                assert self.claimed(ledger) == []
+
+    def test_who_is_at_work_keeps_off_whoever_was_written_or_has_begun_before(self) -> None:
+        for line in ({"thread_id": "t"}, {"queue": "q"}):
+            ledger = self.ledger_of(self.due("r1", status=RunStatus.WAITING, **line), self.due("r2", claim="c", **line))
+            assert self.claimed(ledger) == []
+            write(ledger, Update(Run, "r2", {"claim": None}))
+            assert self.claimed(ledger) == ["r1"]
+
+    def test_of_several_that_have_begun_one_goes_on(self) -> None:
+        for line in ({"thread_id": "t"}, {"queue": "q"}):
+            ledger = self.ledger_of(*(self.due(f"r{n}", status=RunStatus.WAITING, **line) for n in (2, 1, 3)))
+            assert self.claimed(ledger) == ["r2"]
+            assert self.claimed(ledger) == []
+            write(ledger, Update(Run, "r2", {"status": RunStatus.COMPLETED, "claim": None}))
+            assert self.claimed(ledger) == ["r1"]
+
     def _check_that_r2_follows_r1(self, ledger: Ledger) -> None:
         """Runs in a row, of which the first is at work: nothing but its end lets the second one begin."""
         for status in (RunStatus.RUNNING, RunStatus.WAITING, RunStatus.PAUSED, RunStatus.PENDING):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from statewright.checkpoint import Checkpointer
 from statewright.errors import InvalidTransition, NotFound, RequestConflict
 from statewright.runs import (
+    ENDED,
     Advance,
     Approval,
     Condition,
@@ -156,12 +158,61 @@ async def test_a_run_that_is_tried_again_has_all_its_attempts_and_time(desk: Des
 
 
 async def test_a_run_whose_thread_went_on_is_not_tried_again(desk: Desk, new_run: Callable[..., Run]) -> None:
-    await added(desk, new_run(id="run_1", thread_id="t", status=RunStatus.FAILED))
-    await added(desk, new_run(id="run_2", thread_id="t"))
-    control = Control(desk)
-    await desk.write([Advance("run_2", desk.now(), {"begun": True})])
-    with pytest.raises(RequestConflict, match="has gone on with run run_2"):
-        await control.retry("default", "run_1")
+    now = desk.now()
+    for failed, later, began in (("run_1", "run_2", now), ("run_2", "run_1", now + timedelta(seconds=1))):
+        thread = {"thread_id": failed, "begun": True}
+        await added(desk, new_run(id=f"{failed}_f", status=RunStatus.FAILED, started_at=now, **thread))
+        await added(desk, new_run(id=f"{later}_l", status=RunStatus.CANCELLED, started_at=began, **thread))
+        with pytest.raises(RequestConflict, match=f"has gone on with run {later}_l"):
+            await Control(desk).retry("default", f"{failed}_f")
+
+
+async def test_what_was_done_on_a_thread_before_a_run_is_not_in_its_way(
+    desk: Desk, new_run: Callable[..., Run]
+) -> None:
+    now, thread = desk.now(), {"thread_id": "t", "begun": True}
+    await added(desk, new_run(id="run_0", status=RunStatus.COMPLETED, started_at=now, **thread))
+    await added(desk, new_run(id="run_2", status=RunStatus.CANCELLED, started_at=now - timedelta(seconds=1), **thread))
+    await added(desk, new_run(id="run_1", status=RunStatus.FAILED, started_at=now, **thread))
+    await added(desk, new_run(id="run_3", status=RunStatus.CANCELLED, thread_id="t"))  # it never began
+    assert (await Control(desk).retry("default", "run_1")).status is RunStatus.RUNNING
+
+
+@pytest.mark.parametrize("status", [status for status in RunStatus if status not in ENDED])
+async def test_a_run_whose_thread_is_for_another_one_is_not_tried_again(
+    desk: Desk, new_run: Callable[..., Run], status: RunStatus
+) -> None:
+    await added(desk, new_run(id="run_2", thread_id="t", status=RunStatus.FAILED, started_at=desk.now()))
+    await added(desk, new_run(id="run_1", thread_id="t", status=status))
+    with pytest.raises(RequestConflict, match=f"belongs to run run_1 now, which is {status}"):
+        await Control(desk).retry("default", "run_2")
+
+
+@pytest.mark.parametrize("status", [RunStatus.PENDING, RunStatus.COMPLETED])
+async def test_a_run_that_takes_the_thread_while_another_is_tried_again_has_it(
+    desk: Desk, new_run: Callable[..., Run], status: RunStatus
+) -> None:
+    now = desk.now()
+    await added(desk, new_run(id="run_2", thread_id="t", status=RunStatus.FAILED, started_at=now))
+    begun = {"begun": True, "started_at": now + timedelta(seconds=1)} if status is RunStatus.COMPLETED else {}
+    other = new_run(id="run_1", thread_id="t", status=status, **begun)
+    desk.ledger = Quicker(desk.ledger, [Insert(other)])  # type: ignore[assignment]
+    with pytest.raises(RequestConflict, match=r"cannot be tried again.* run_1"):
+        await Control(desk).retry("default", "run_2")
+    assert (await desk.records.run("default", "run_2")).status is RunStatus.FAILED
+
+
+async def test_a_parent_and_a_child_that_it_waits_for_are_cancelled_in_one_write(
+    desk: Desk, new_run: Callable[..., Run]
+) -> None:
+    child = await added(desk, new_run(id="run_1", parent_id="run_2", parent_waits=True))
+    parent = await added(desk, new_run(id="run_2", status=RunStatus.WAITING))
+    cancellation = await Control(desk).cancellation([child, parent], "why")
+    await answered(desk.ledger.write(cancellation.changes))
+    cancellation.tell()
+    found = await answered(desk.ledger.find(Run))
+    assert [run.status for run in found] == [RunStatus.CANCELLED] * 2
+    assert [await kinds(desk, run) for run in found] == [["WORKFLOW_CANCELLED"]] * 2
 
 
 async def test_what_others_do_at_the_same_time_is_seen(desk: Desk, new_run: Callable[..., Run]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -9,12 +10,13 @@ import pytest
 
 from statewright import END, START, StateGraph
 from statewright.errors import InvalidRequest, NotFound, PayloadTooLarge, RequestConflict
-from statewright.runs import Insert, Ledger, Run, RunLabel, RunStatus
+from statewright.runs import Absent, Advance, Insert, Ledger, Run, RunLabel, RunStatus
 from statewright.runtime.awaiting import answered
 from statewright.service.catalog import Catalog
+from statewright.service.control import Cancellation
 from statewright.service.request import StartRun
 from statewright.service.settings import ServiceSettings
-from statewright.service.starting import Starter, check_start, claimed, size_of
+from statewright.service.starting import Room, Starter, check_start, claimed, size_of
 from statewright.testing import FakeClock
 
 pytestmark = pytest.mark.anyio
@@ -99,25 +101,51 @@ async def test_a_run_has_its_own_thread_and_begins_no_earlier_than_now(ledger: L
         await start.prepare("default", StartRun(graph="reprot"), now)
 
 
+class Ends:
+    """What would cancel runs."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.told = 0
+
+    async def cancelling(self, runs: Sequence[Run], reason: str) -> Cancellation:
+        self.asked += [run.id for run in runs]
+        return Cancellation([Advance(run.id, run.created_at) for run in runs], self.tell)
+
+    def tell(self) -> None:
+        self.told += 1
+
+
+async def room_of(start: Starter, run: Run, ends: Ends) -> Room:
+    room = await start.make_room(run, ends.cancelling)
+    assert isinstance(room, Room)
+    return room
+
+
 async def test_a_thread_is_free_or_busy_in_its_workspace(ledger: Ledger, new_run: Any) -> None:
-    start, cancelled = await starter(ledger), list[str]()
-
-    async def cancel(_: str, run_id: str, reason: str) -> None:
-        cancelled.append(run_id)
-
+    start, ends = await starter(ledger), Ends()
     await answered(ledger.write([Insert(new_run(id="run_1", thread_id="t"))]))
     await answered(ledger.write([Insert(new_run(id="run_0", thread_id="u", status=RunStatus.COMPLETED))]))
-    free = StartRun(graph="report", thread_id="u")
-    assert await start.make_room("default", free, cancel) is free
-    elsewhere = StartRun(graph="report", thread_id="t", on_busy="interrupt")
-    assert await start.make_room("other", elsewhere, cancel) is elsewhere
+    for free in (new_run(thread_id="u"), new_run(thread_id="t", workspace_id="other", on_busy="interrupt")):
+        room = await room_of(start, free, ends)
+        assert (room.run, [type(one) for one in room.changes]) == (free, [Absent])
     with pytest.raises(RequestConflict, match="run_1, which is pending") as told:
-        await start.make_room("default", StartRun(graph="report", thread_id="t"), cancel)
+        await start.make_room(new_run(thread_id="t"), ends.cancelling)
     assert told.value.details == {"runs": ["run_1"]}
-    assert cancelled == []
-    room = await start.make_room("default", StartRun(graph="report", thread_id="t", on_busy="rollback"), cancel)
-    assert room.settings == {"takesOver": ["run_1"], "rollsBack": True}
-    assert cancelled == ["run_1"]
+    assert ends.asked == []
+    room = await room_of(start, new_run(thread_id="t", on_busy="rollback"), ends)
+    assert room.run.settings == {"takesOver": ["run_1"], "rollsBack": True}
+    assert [type(one) for one in room.changes] == [Advance, Absent]
+    assert (ends.asked, ends.told) == (["run_1"], 0)
+    room.tell()
+    assert ends.told == 1
+
+
+async def test_who_stands_in_line_or_has_a_thread_of_its_own_needs_no_room(ledger: Ledger, new_run: Any) -> None:
+    start = await starter(ledger)
+    await answered(ledger.write([Insert(new_run(thread_id="t"))]))
+    for run in (new_run(thread_id="t", on_busy="enqueue"), new_run(), new_run(on_busy="interrupt")):
+        assert (await room_of(start, run, Ends())).changes == ()
 
 
 async def test_a_key_that_the_run_on_the_thread_has_is_that_run(ledger: Ledger, new_run: Any) -> None:
@@ -125,14 +153,13 @@ async def test_a_key_that_the_run_on_the_thread_has_is_that_run(ledger: Ledger, 
     run = new_run(id="run_1", thread_id="t", idempotency_key="k")
     await answered(ledger.write([Insert(run)]))
 
-    async def never(*_: str) -> None:
-        raise AssertionError("It is the same request.")
-
+    ends = Ends()
     for on_busy in ("reject", "enqueue", "interrupt", "rollback"):
-        wanted = StartRun(graph="report", thread_id="t", on_busy=on_busy, idempotency_key="k")
-        room = await start.make_room("default", wanted, never)
+        again = new_run(thread_id="t", on_busy=on_busy, idempotency_key="k")
+        room = await start.make_room(again, ends.cancelling)
         assert isinstance(room, Run)
         assert room.id == "run_1"
+    assert ends.asked == []
 
 
 @pytest.mark.parametrize(("begun", "rolls_back"), [(False, True), (True, False)])
@@ -142,12 +169,8 @@ async def test_who_takes_a_thread_over_takes_over_what_the_one_before_was_to_do(
     start = await starter(ledger)
     settings = {"takesOver": ["run_1"], "rollsBack": True}
     await answered(ledger.write([Insert(new_run(id="run_2", thread_id="t", begun=begun, settings=settings))]))
-
-    async def cancel(*_: str) -> None:
-        pass
-
-    room = await start.make_room("default", StartRun(graph="report", thread_id="t", on_busy="interrupt"), cancel)
-    assert room.settings == {"takesOver": ["run_2", "run_1"], "rollsBack": rolls_back}
+    room = await room_of(start, new_run(thread_id="t", on_busy="interrupt"), Ends())
+    assert room.run.settings == {"takesOver": ["run_2", "run_1"], "rollsBack": rolls_back}
 
 
 def test_a_claimed_run_is_the_workers(new_run: Any, now: datetime) -> None:

@@ -8,25 +8,25 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from statewright.errors import DuplicateRecord, NotFound, RecordConflict, RequestConflict, StorageUnavailable
+from statewright.errors import DuplicateRecord, RecordConflict, StorageUnavailable
 from statewright.runs import ENDED, Change, Condition, Ledger, Order, Plus, Run, Schedule, Update, where
 from statewright.runtime.awaiting import answered
+from statewright.service.control import Cancellation
 from statewright.service.plain import iso
 from statewright.service.request import StartRun
 from statewright.service.schedules.turns import Turn, turns_of
 
 Prepare = Callable[[str, StartRun, datetime], Awaitable[tuple[Run, Sequence[Change]]]]
 """For a workspace and a run to be started: the run, and the changes that start it; no changes if it runs already."""
-Cancel = Callable[[str, str], Awaitable[object]]
-"""Cancels a run of a workspace."""
+Cancelling = Callable[[Sequence[Run]], Awaitable[Cancellation]]
+"""What cancels runs: see `Control.cancellation`."""
 AT_ONCE: Final = 100
 """How many schedules are read at a time."""
-TRIES: Final = 3
+TRIES: Final = 20
 """How often one run is tried to be started, where what it depends on changes meanwhile."""
 LATER: Final = timedelta(hours=1)
 """When a schedule is looked at again that cannot be read any more."""
@@ -37,11 +37,16 @@ class Scheduler:
     """Looks after the schedules of a ledger."""
 
     def __init__(
-        self, ledger: Ledger, prepare: Prepare, cancel: Cancel, *, on_started: Callable[[Run], object] | None = None
+        self,
+        ledger: Ledger,
+        prepare: Prepare,
+        cancelling: Cancelling,
+        *,
+        on_started: Callable[[Run], object] | None = None,
     ) -> None:
         self._ledger = ledger
         self._prepare = prepare
-        self._cancel = cancel
+        self._cancelling = cancelling
         self._on_started = on_started
         """Told of each run once it is written, so that a worker looks at once."""
 
@@ -94,25 +99,28 @@ class Scheduler:
         return found is None or found.version != schedule.version
 
     async def _start(self, schedule: Schedule, turn: Turn, now: datetime) -> Schedule:
-        if turn.at is None or not await self._may_start(schedule):
+        if turn.at is None:
+            return await self._write(schedule, turn)
+        last = await self._in_its_way(schedule)
+        if last is not None and schedule.overlap == "skip":
             return await self._write(schedule, turn)
         run, changes = await self._prepare(schedule.workspace_id, _wanted(schedule, turn.at), now)
-        after = await self._write(schedule, turn, run, changes)
+        if last is None:
+            after = await self._write(schedule, turn, run, changes)
+        else:  # it ends only with the write that starts another one
+            cancellation = await self._cancelling([last])
+            after = await self._write(schedule, turn, run, [*cancellation.changes, *changes])
+            cancellation.tell()
         if self._on_started is not None:
             self._on_started(run)
         return after
 
-    async def _may_start(self, schedule: Schedule) -> bool:
-        """Whether another run may be started beside the last one, which is cancelled if the schedule wants that."""
+    async def _in_its_way(self, schedule: Schedule) -> Run | None:
+        """The last run of a schedule, if it has not ended and the next one is not to run beside it."""
         if schedule.last_run_id is None or schedule.overlap in ("allow", "enqueue"):
-            return True
+            return None
         last: Run | None = await answered(self._ledger.get(Run, schedule.last_run_id))
-        if last is None or last.status in ENDED:
-            return True
-        if schedule.overlap == "cancel":
-            with suppress(NotFound, RequestConflict):  # it ended meanwhile
-                await self._cancel(schedule.workspace_id, last.id)
-        return schedule.overlap == "cancel"
+        return last if last is not None and last.status not in ENDED else None
 
     async def _write(
         self, schedule: Schedule, turn: Turn, run: Run | None = None, changes: Sequence[Change] = ()

@@ -16,8 +16,8 @@ from statewright.storage.sqlite.ledger_tables import Tables
 from statewright.storage.sqlite.statements import statements
 
 _SQL: Final = statements("ledger_claim")
-_EARLIER: Final = _SQL["earlier"]
-_EARLIER_IN_QUEUE: Final = _SQL["earlier_in_queue"]
+_AHEAD_ON_THREAD: Final = _SQL["ahead_on_thread"]
+_AHEAD_IN_QUEUE: Final = _SQL["ahead_in_queue"]
 _LIMITS: Final = _SQL["limits"]
 _AT_WORK: Final = _SQL["at_work"]
 _AT_WORK_WITH_KEY: Final = _SQL["at_work_with_key"]
@@ -40,10 +40,11 @@ def _chosen(connection: sqlite3.Connection, now: int, limit: int) -> list[int]:
     place, length, room = _BEFORE_ALL, limit + 1, _Room(connection)
     while len(chosen) < limit:
         rows = connection.execute(_SQL["due"], (now, *place, json.dumps(room.full), length)).fetchall()
-        for *place, number, workspace, thread, queue, key, most in rows:
+        for due_at, identity, number, is_pending, workspace, thread, queue, key, most in rows:
+            place = due_at, identity
             if len(chosen) == limit or not room.has(workspace, key, most):
                 continue
-            if _is_next(connection, place[1], thread, workspace, queue):
+            if _is_next(connection, (is_pending, number), workspace, thread, queue):
                 room.take(workspace, key)
                 chosen.append(number)
         if len(rows) < length:
@@ -52,11 +53,13 @@ def _chosen(connection: sqlite3.Connection, now: int, limit: int) -> list[int]:
     return chosen
 
 
-def _is_next(connection: sqlite3.Connection, run_id: str, thread_id: str, workspace_id: str, queue: str | None) -> bool:
-    """Whether no run that was made earlier has the thread, or stands before it in its queue."""
-    if connection.execute(_EARLIER, (workspace_id, thread_id, run_id)).fetchone() is not None:
+def _is_next(
+    connection: sqlite3.Connection, rank: tuple[int, int], workspace_id: str, thread_id: str, queue: str | None
+) -> bool:
+    """Whether no other run has the thread of a run, or stands before it in the lines for its thread and its queue."""
+    if connection.execute(_AHEAD_ON_THREAD, (workspace_id, thread_id, *rank)).fetchone() is not None:
         return False
-    return queue is None or connection.execute(_EARLIER_IN_QUEUE, (workspace_id, queue, run_id)).fetchone() is None
+    return queue is None or connection.execute(_AHEAD_IN_QUEUE, (workspace_id, queue, *rank)).fetchone() is None
 
 
 class _Room:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from statewright.errors import InvalidTransition, NotFound, RecordConflict, StorageUnavailable
+from statewright.errors import NotFound, RecordConflict, StorageUnavailable
 from statewright.runs import (
     Change,
     Delete,
@@ -28,6 +28,7 @@ from statewright.runs import (
     where,
 )
 from statewright.runtime.awaiting import answered
+from statewright.service.control import Cancellation
 from statewright.service.request import StartRun
 from statewright.service.schedules import (
     NewSchedule,
@@ -58,7 +59,7 @@ class World:
         self.scheduler = self.another()
 
     def another(self) -> Scheduler:
-        return Scheduler(self.ledger, self.prepare, self.cancel, on_started=lambda run: self.told.append(run.id))
+        return Scheduler(self.ledger, self.prepare, self.cancelling, on_started=lambda run: self.told.append(run.id))
 
     async def prepare(self, workspace_id: str, wanted: StartRun, now: datetime) -> tuple[Run, Sequence[Change]]:
         self.wanted.append(wanted)
@@ -76,12 +77,11 @@ class World:
         await asyncio.sleep(0)
         return run, [Insert(run)]
 
-    async def cancel(self, workspace_id: str, run_id: str) -> None:
-        self.cancelled.append(run_id)
-        run = await answered(self.ledger.get(Run, run_id))
-        if run.status is RunStatus.COMPLETED:
-            raise InvalidTransition(run_id, run.status, RunStatus.CANCELLED, [])
-        await answered(self.ledger.write([Update(Run, run_id, {"status": RunStatus.CANCELLED})]))
+    async def cancelling(self, runs: Sequence[Run]) -> Cancellation:
+        ended = {"status": RunStatus.CANCELLED}
+        ids = [run.id for run in runs]
+        changes = [Update(Run, run.id, ended, where(version=run.version)) for run in runs]
+        return Cancellation(changes, lambda: self.cancelled.extend(ids))
 
     # -- without an event loop
 
@@ -256,15 +256,33 @@ def test_the_last_run_is_cancelled_for_the_next(world: World) -> None:
 def test_a_run_that_ends_while_it_is_cancelled_is_no_obstacle(world: World) -> None:
     world.add(overlap="cancel")
     world.sweep()
-    inner = world.cancel
 
-    async def too_late(workspace_id: str, run_id: str) -> None:
-        await answered(world.ledger.write([Update(Run, run_id, {"status": RunStatus.COMPLETED})]))
-        await inner(workspace_id, run_id)
+    async def too_late(runs: Sequence[Run]) -> Cancellation:
+        completed = {"status": RunStatus.COMPLETED}
+        await answered(world.ledger.write([Update(Run, run.id, completed) for run in runs]))
+        return await world.cancelling(runs)
 
     world.scheduler = Scheduler(world.ledger, world.prepare, too_late)
     world.sweep()
     assert [run.status for run in world.runs()] == [RunStatus.COMPLETED, RunStatus.PENDING]
+    assert world.cancelled == []
+
+
+def test_a_run_that_cannot_be_started_ends_no_other(world: World) -> None:
+    world.add(overlap="cancel")
+    world.sweep()
+    world.failure = NotFound("There is no graph 'report'.")
+    world.sweep()
+    world.failure = None
+    prepare = world.prepare
+
+    async def in_vain(workspace_id: str, wanted: StartRun, now: datetime) -> tuple[Run, Sequence[Change]]:
+        run, changes = await prepare(workspace_id, wanted, now)
+        return run, [*changes, Update(Run, "run_none", {})]
+
+    world.scheduler = Scheduler(world.ledger, in_vain, world.cancelling)
+    world.sweep()
+    assert ([run.status for run in world.runs()], world.cancelled) == ([RunStatus.PENDING], [])
 
 
 @pytest.mark.parametrize("overlap", ["skip", "cancel"])
@@ -304,7 +322,7 @@ def test_one_that_cannot_start_holds_up_no_other(world: World, caplog: pytest.Lo
             raise RuntimeError("a bug")
         return await prepare(workspace_id, wanted, now)
 
-    world.scheduler = Scheduler(world.ledger, some, world.cancel)
+    world.scheduler = Scheduler(world.ledger, some, world.cancelling)
     world.sweep()
     assert [run.graph for run in world.runs()] == ["report"]
     assert "a bug" in caplog.text
@@ -341,7 +359,7 @@ def test_a_conflict_in_what_starts_the_run_is_tried_again(world: World) -> None:
         guard = [] if len(tries) == 3 else [Update(Run, "run_none", {})]
         return run, [*changes, *guard]
 
-    world.scheduler = Scheduler(world.ledger, in_vain_at_first, world.cancel)
+    world.scheduler = Scheduler(world.ledger, in_vain_at_first, world.cancelling)
     world.sweep()
     assert [run.id for run in world.runs()] == [tries[2]]
 
@@ -352,7 +370,7 @@ def test_a_conflict_that_stays_is_told(world: World, caplog: pytest.LogCaptureFi
     async def in_vain(workspace_id: str, wanted: StartRun, now: datetime) -> tuple[Run, Sequence[Change]]:
         raise RecordConflict("workflow_runs", "run_none")
 
-    world.scheduler = Scheduler(world.ledger, in_vain, world.cancel)
+    world.scheduler = Scheduler(world.ledger, in_vain, world.cancelling)
     assert world.sweep() == world.clock.now() + HOUR
     assert len(caplog.records) == 1
 
@@ -411,7 +429,7 @@ def test_a_change_while_it_starts_wins(world: World) -> None:
         await change_schedule(world.ledger, "default", schedule.id, {"paused": True}, now)
         return await prepare(workspace_id, wanted, now)
 
-    world.scheduler = Scheduler(world.ledger, slow, world.cancel)
+    world.scheduler = Scheduler(world.ledger, slow, world.cancelling)
     assert world.sweep() is None
     assert world.runs() == []
 
@@ -468,7 +486,7 @@ def test_each_run_is_told_once_it_is_written(new_run: Runs, now: datetime) -> No
     def told(run: Run) -> None:
         seen.append(ledger.get(Run, run.id))
 
-    world.scheduler = Scheduler(ledger, world.prepare, world.cancel, on_started=told)
+    world.scheduler = Scheduler(ledger, world.prepare, world.cancelling, on_started=told)
     world.sweep()
     assert seen == world.runs()
 

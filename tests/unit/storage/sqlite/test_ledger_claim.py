@@ -39,16 +39,18 @@ def claimed(ledger: SqliteLedger, limit: int = 10) -> list[str]:
     return [one.id for one in found]
 
 
-def test_runs_that_have_not_ended_keep_their_thread() -> None:
+@pytest.mark.parametrize("statement", ["ahead_on_thread", "ahead_in_queue"])
+def test_runs_that_have_not_ended_keep_their_place(statement: str) -> None:
     for status in RunStatus:
-        assert (f"'{status}'" in STATEMENTS["earlier"]) == (status not in ENDED)
+        assert (f"'{status}'" in STATEMENTS[statement]) == (status not in ENDED)
 
 
 @pytest.mark.parametrize(
     ("statement", "index"),
     [
         ("due", "SEARCH workflow_runs USING INDEX runs_due"),
-        ("earlier", "SEARCH workflow_runs USING INDEX runs_by_thread"),
+        ("ahead_on_thread", "SEARCH workflow_runs USING INDEX runs_by_thread"),
+        ("ahead_in_queue", "SEARCH workflow_runs USING INDEX runs_by_queue"),
         ("at_work", "SEARCH workflow_runs USING COVERING INDEX runs_at_work"),
         ("at_work_with_key", "SEARCH workflow_runs USING COVERING INDEX runs_at_work_by_key"),
     ],

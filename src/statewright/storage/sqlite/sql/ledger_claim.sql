@@ -2,20 +2,24 @@
 
 -- due
 -- Runs that are due, from a place in their order on, but for those of some workspaces.
-SELECT due_at, id, number, workspace_id, thread_id, queue, concurrency_key, concurrency_limit FROM workflow_runs
+SELECT due_at, id, number, status = 'pending', workspace_id, thread_id, queue, concurrency_key, concurrency_limit
+FROM workflow_runs
 WHERE claim IS NULL AND due_at <= ? AND (due_at, id) > (?, ?)
     AND workspace_id NOT IN (SELECT value FROM json_each(?))
 ORDER BY due_at, id LIMIT ?;
 
--- earlier
--- Whether a run of the workspace that was made earlier and has not ended has the thread.
+-- ahead_on_thread
+-- Whether a run of the workspace that has not ended has the thread, or stands before this one in the line for it: those
+-- that are at work stand first, then those that somebody has begun with, then the others as they were written.
 SELECT 1 FROM workflow_runs
-WHERE workspace_id = ? AND thread_id = ? AND status IN ('pending', 'running', 'waiting', 'paused') AND id < ?
+WHERE workspace_id = ? AND thread_id = ? AND status IN ('pending', 'running', 'waiting', 'paused')
+    AND (claim IS NULL, status = 'pending', number) < (1, ?, ?)
 LIMIT 1;
 
--- earlier_in_queue
+-- ahead_in_queue
 SELECT 1 FROM workflow_runs
-WHERE workspace_id = ? AND queue = ? AND status IN ('pending', 'running', 'waiting', 'paused') AND id < ?
+WHERE workspace_id = ? AND queue = ? AND status IN ('pending', 'running', 'waiting', 'paused')
+    AND (claim IS NULL, status = 'pending', number) < (1, ?, ?)
 LIMIT 1;
 
 -- limits
