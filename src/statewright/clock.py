@@ -5,14 +5,18 @@ Only drivers and adapters hold a clock; the core is handed instants. Tests use `
 
 from __future__ import annotations
 
+import _thread
 import heapq
 import itertools
+import math
 import os
 import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Protocol, runtime_checkable
+
+from statewright.promise import SafeEvent
 
 Seconds = float
 Duration = float | timedelta
@@ -95,7 +99,11 @@ class Alarm:
 
 
 class _Alarms:
-    """Calls on a daemon thread of their own, which starts with the first and sleeps until the next is due."""
+    """Calls on a daemon thread of their own, which starts with the first and sleeps until the next is due.
+
+    A signal handler may interrupt whoever adds one, after any call. So the lock is a plain one, which cannot be left
+    held, and entries of the heap are tuples, which are compared without calling anything of ours.
+    """
 
     def __init__(self) -> None:
         self._order = itertools.count()
@@ -105,20 +113,31 @@ class _Alarms:
 
     def _forget(self) -> None:
         """Begin anew. In a forked process the calls are the business of the parent, and its lock may stay held."""
-        self._changed = threading.Condition()
-        self._alarms: list[Alarm] = []
-        self._thread: threading.Thread | None = None
+        self._lock, self._changed = threading.Lock(), SafeEvent()
+        self._alarms: list[tuple[Seconds, int, Alarm]] = []
+        self._sleeps_until = math.inf
+        self._is_ringing = False
 
     def add(self, due: Seconds, callback: Callable[[], object]) -> Alarm:
         alarm = Alarm(due, next(self._order), callback)
-        with self._changed:
-            heapq.heappush(self._alarms, alarm)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._ring, name="statewright-alarms", daemon=True)
-                self._thread.start()
-            elif self._alarms[0] is alarm:
-                self._changed.notify()
+        entry = (due, alarm.order, alarm)
+        with self._lock:
+            heapq.heappush(self._alarms, entry)
+            if not self._is_ringing:
+                self._start()
+            wakes = due < self._sleeps_until
+        if wakes:
+            self._changed.set()
         return alarm
+
+    def _start(self) -> None:
+        ring = self._ring
+        self._is_ringing = True
+        try:  # not a `threading.Thread`: one whose start is interrupted may wait for ever
+            _thread.start_new_thread(ring, ())
+        except RuntimeError:  # there are too many threads, or the interpreter ends
+            self._is_ringing = False
+            raise
 
     def _ring(self) -> None:
         while True:
@@ -131,14 +150,16 @@ class _Alarms:
                 logging.getLogger("statewright").exception("A call that was due failed.")
 
     def _next_due(self) -> Alarm:
-        with self._changed:
-            while True:
-                while self._alarms and self._alarms[0].callback is None:
+        while True:
+            self._changed.clear()
+            with self._lock:
+                while self._alarms and self._alarms[0][-1].callback is None:
                     heapq.heappop(self._alarms)
-                remaining = self._alarms[0].due - time.monotonic() if self._alarms else None
-                if remaining is not None and remaining <= 0:
-                    return heapq.heappop(self._alarms)
-                self._changed.wait(remaining)
+                self._sleeps_until = self._alarms[0][0] if self._alarms else math.inf
+                remaining = self._sleeps_until - time.monotonic()
+                if remaining <= 0:
+                    return heapq.heappop(self._alarms)[-1]
+            self._changed.wait(None if remaining == math.inf else remaining)
 
 
 _alarms = _Alarms()

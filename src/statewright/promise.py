@@ -52,8 +52,12 @@ class Promise(Generic[T]):
     def add_done_callback(self, callback: Callable[[Self], object]) -> None:
         """Call when the answer is there, on the thread that gives it; at once if it is. It must not raise."""
         self._callbacks.append(callback)
-        if self._done:
-            self._call_back()
+        if self._done:  # only this one: a signal handler may interrupt this thread, and others wait for theirs
+            try:
+                self._callbacks.remove(callback)
+            except ValueError:  # who answers has called it
+                return
+            callback(self)
 
     def set_result(self, value: T) -> None:
         """Give the answer."""
@@ -84,7 +88,7 @@ class SafeEvent(threading.Event):
     """An event that may be set anywhere: in a finaliser, a signal handler, a callback of the garbage collector.
 
     Those of `threading` hold a lock while they are set and waited for. Code that interrupts the thread that holds it,
-    and sets the same event, would wait for itself.
+    and sets the same event, would wait for itself; a signal handler that raises may leave it held for good.
     """
 
     def __init__(self) -> None:  # pyright: ignore[reportMissingSuperCall]  # without the lock of the base class
@@ -96,13 +100,23 @@ class SafeEvent(threading.Event):
 
     def set(self) -> None:
         self._is_set = True
+        try:
+            self._wake()
+        except BaseException:  # of a signal handler: all are woken, even so
+            self._wake()
+            raise
+
+    def _wake(self) -> None:
         sleepers = self._sleepers
         while sleepers:
             try:
-                sleeper = sleepers.popleft()
+                sleeper = sleepers[0]
             except IndexError:  # another thread sets it, too
                 return
-            sleeper.release()  # releasing never waits
+            with suppress(RuntimeError):  # it was woken before
+                sleeper.release()  # releasing never waits
+            with suppress(ValueError):
+                sleepers.remove(sleeper)  # only now: who is interrupted before this wakes it again
 
     def clear(self) -> None:
         self._is_set = False

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from tests.interruptions import LONG, interruptions, on_another_thread
 
-from statewright.clock import Alarm, Clock, Duration, SystemClock, as_seconds
+from statewright.clock import Alarm, Clock, Duration, SystemClock, _Alarms, as_seconds
 from statewright.testing import FakeClock
-
-LONG = 60.0
-"""Seconds after which a test is given up. No test waits that long if it passes."""
 
 
 @pytest.mark.parametrize(
@@ -151,3 +150,20 @@ def test_an_alarm_that_is_cancelled_keeps_silent() -> None:
 def test_alarms_are_sorted_by_when_they_are_due_and_then_by_when_they_were_set() -> None:
     alarms = [Alarm(2.0, 0, print), Alarm(1.0, 2, print), Alarm(1.0, 1, print)]
     assert [(one.due, one.order) for one in sorted(alarms)] == [(1.0, 1), (1.0, 2), (2.0, 0)]
+
+
+def test_a_call_is_made_however_others_were_interrupted_that_asked_for_theirs() -> None:
+    alarms: list[_Alarms] = []
+    for _ in interruptions(lambda: alarms[-1].add(time.monotonic(), int), lambda: alarms.append(_Alarms())):
+        called = threading.Event()
+        on_another_thread(lambda called=called: alarms[-1].add(time.monotonic(), called.set))
+        assert called.wait(LONG)
+
+
+def test_a_call_before_which_another_was_interrupted_does_not_wait_for_the_next() -> None:
+    alarms = _Alarms()
+    alarms.add(time.monotonic() + 3600, int)
+    for _ in interruptions(lambda: alarms.add(time.monotonic(), int)):
+        called = threading.Event()
+        on_another_thread(lambda called=called: alarms.add(time.monotonic() + 0.001, called.set))
+        assert called.wait(LONG)

@@ -3,11 +3,13 @@
 import asyncio
 import sys
 import threading
+import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
 import pytest
+from tests.interruptions import LONG, interruptions
 
 from statewright.promise import Promise, SafeEvent, comes_later
 from statewright.runtime.awaiting import awaited
@@ -139,3 +141,38 @@ def test_an_event_may_be_set_wherever_a_thread_that_waits_for_it_is() -> None:
         finally:
             sys.settrace(None)
         assert was_set == event.is_set()
+
+
+def test_who_adds_a_callback_calls_only_that() -> None:
+    promise, begun, go_on = Promise[int](), threading.Event(), threading.Event()
+    called: list[tuple[str, threading.Thread]] = []
+    promise.add_done_callback(lambda _: (begun.set(), go_on.wait(LONG)))
+    promise.add_done_callback(lambda _: called.append(("another", threading.current_thread())))
+    answering = threading.Thread(target=promise.set_result, args=[1])
+    answering.start()
+    assert begun.wait(LONG)
+    promise.add_done_callback(lambda _: called.append(("own", threading.current_thread())))
+    go_on.set()
+    answering.join(LONG)
+    assert called == [("own", threading.current_thread()), ("another", answering)]
+
+
+def test_all_who_sleep_are_woken_however_the_one_who_wakes_them_is_interrupted() -> None:
+    sleeping: list[tuple[SafeEvent, list[threading.Thread]]] = []
+
+    def sleep() -> None:
+        event = SafeEvent()
+        threads = [threading.Thread(target=event.wait, daemon=True) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        while len(event._sleepers) < len(threads):
+            time.sleep(0.001)
+        sleeping.append((event, threads))
+
+    for _ in interruptions(lambda: sleeping[-1][0].set(), sleep):
+        event, threads = sleeping[-1]
+        if not event.is_set():  # it was interrupted before it began
+            event.set()
+        for thread in threads:
+            thread.join(LONG)
+            assert not thread.is_alive()

@@ -432,7 +432,7 @@ def _stops_a_loop() -> bool:
 def _tried_in_time(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, timeout: TimeLimit) -> Tried:
     """What one call brings, made on another thread so that waiting for it can end."""
     attempt = cast(Attempt, scope.attempt)
-    ended = threading.Event()
+    ended = SafeEvent()  # a signal handler may interrupt the wait
     brought: list[Tried] = []
     own = scope.copy()
 

@@ -30,7 +30,7 @@ from statewright.fingerprint import fingerprint
 from statewright.graph import CachePolicy, RetryPolicy, TimeoutPolicy, is_coroutine_function
 from statewright.graph.policy import as_retries, as_timeout
 from statewright.ids import TaskId
-from statewright.promise import resolved
+from statewright.promise import SafeEvent, resolved
 from statewright.runtime.attempt import ENDS_THE_RUN
 from statewright.runtime.attempts import (
     Ask,
@@ -506,7 +506,7 @@ class Call:
         """One try on another thread, so that waiting for it can end."""
         attempt, timeout = cast(Attempt, self._scope.attempt), effect.timeout
         assert timeout is not None
-        ended = threading.Event()
+        ended = SafeEvent()  # a signal handler may interrupt the wait
         brought: list[Any] = []
         own, context = self._scope.copy(), contextvars.copy_context()
 

@@ -13,11 +13,15 @@ import _thread
 import os
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from types import TracebackType
-from typing import Final
+from typing import Final, TypeVar
 
+from statewright.promise import Promise
+
+T = TypeVar("T")
 Job = Callable[[], object]
 MOST_HANDED_OVER: Final = 4
 """How many jobs of finalisers run at once."""
@@ -37,13 +41,14 @@ class WorkerThreads:
 
     def _forget_threads(self) -> None:
         self._jobs: SimpleQueue[Job] = SimpleQueue()
-        self._idle = threading.Semaphore(0)
+        self._idle: deque[None] = deque()
+        """An entry for each thread that waits. A semaphore that a signal interrupts may stay locked for good."""
         self._handed_over: SimpleQueue[Job] = SimpleQueue()
         self._forwards = False
 
     def submit(self, job: Job) -> None:
         """Run `job` soon. What it raises is reported like any unhandled exception of a thread."""
-        if self._idle.acquire(blocking=False):
+        if self._take_idle():
             self._jobs.put(job)
         else:
             first = [job]  # a thread keeps its arguments until it ends: they must not keep the job
@@ -81,7 +86,7 @@ class WorkerThreads:
         while job is not None:
             job()
             del job  # a waiting thread must not keep the last run alive
-            self._idle.release()
+            self._idle.append(None)
             job = self._next_job()
 
     def _next_job(self) -> Job | None:
@@ -89,7 +94,15 @@ class WorkerThreads:
             return self._jobs.get(timeout=IDLE_SECONDS)
         except Empty:
             # If somebody has just counted on this thread, its job is on the way.
-            return None if self._idle.acquire(blocking=False) else self._jobs.get()
+            return None if self._take_idle() else self._jobs.get()
+
+    def _take_idle(self) -> bool:
+        """Count on a thread that waits; False if there is none."""
+        try:
+            self._idle.pop()
+        except IndexError:
+            return False
+        return True
 
 
 def _in_place(job: Job, places: threading.Semaphore) -> Job:
@@ -103,6 +116,27 @@ def _in_place(job: Job, places: threading.Semaphore) -> Job:
 
 
 workers: Final = WorkerThreads()
+
+
+def call_beside(function: Callable[[], T]) -> Promise[T]:
+    """Call a function on a thread of its own, where this one must not wait for it or must not be interrupted in it."""
+    promise: Promise[T] = Promise()
+
+    def call() -> None:
+        try:
+            result = function()
+        except BaseException as error:
+            promise.set_exception(error)
+        else:
+            promise.set_result(result)
+
+    workers.submit(call)
+    return promise
+
+
+def may_be_interrupted() -> bool:
+    """Whether signal handlers may raise in the middle of what this thread does: Python calls them on the main one."""
+    return threading.get_ident() == threading.main_thread().ident
 
 
 class Cleanup:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.interruptions import interruptions, on_another_thread
 
 from statewright.runtime import worker_threads
 from statewright.runtime.worker_threads import DEFAULT_THREADS, WorkerThreads
@@ -158,3 +159,15 @@ assert os.waitpid(child, 0)[1] == 0
 def test_a_child_process_has_threads_of_its_own() -> None:
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", FORKING], capture_output=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_idle_threads_are_counted_on_however_others_were_interrupted_that_did_so() -> None:
+    pools: list[WorkerThreads] = []
+
+    def begin() -> None:
+        pools.append(WorkerThreads())
+        thread_of(pools[-1])
+        assert comes_true(lambda: len(pools[-1]._idle) == 1)
+
+    for _ in interruptions(lambda: pools[-1].submit(int), begin):
+        assert on_another_thread(lambda: thread_of(pools[-1])).name == "statewright-worker"

@@ -4,11 +4,16 @@ Readers have connections of their own and never wait for writers (write-ahead lo
 one writing connection. Whoever writes takes everything that waits along, in one transaction: a commit costs what the
 disk needs to confirm it, and many runs share that cost. A job that fails fails alone.
 
+Signal handlers run on the main thread and may raise anywhere. So that thread never writes for others: it does its own
+job while nothing else waits, and hands it over otherwise. What an interruption leaves half done is undone by whoever
+writes next, if not at once.
+
 The file is safe with several processes; within one, share one `SqliteDatabase`.
 """
 
 from __future__ import annotations
 
+import _thread
 import os
 import sqlite3
 import sys
@@ -16,14 +21,16 @@ import threading
 from collections import deque
 from collections.abc import Callable, Generator, Hashable
 from contextlib import contextmanager
+from pathlib import Path
 from traceback import clear_frames
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 from weakref import ref
 
 from statewright.checkpoint.serde import Serde
+from statewright.errors import StorageUnavailable
 from statewright.promise import Promise, SafeEvent
-from statewright.runtime.worker_threads import workers
+from statewright.runtime.worker_threads import call_beside, may_be_interrupted, workers
 from statewright.storage.locations import path_of
 from statewright.storage.seal import Seal
 from statewright.storage.sqlite.faults import check_in_place, identity_of, translated
@@ -61,9 +68,9 @@ class _Write(Promise[T]):
             clear_frames(error.__traceback__)  # see SqliteDatabase.read
             self.error = error
 
-    def tell(self) -> None:
+    def tell(self, path: Path) -> None:
         if self.error is not None:
-            self.set_exception(self.error)
+            self.set_exception(translated(self.error, path) or self.error)
         else:
             self.set_result(self.answer)
 
@@ -97,8 +104,9 @@ class SqliteDatabase:
         self._lock = threading.Lock()
         self._starting = threading.Lock()
         self._queue: deque[_Write[Any]] = deque()
-        self._bell = SafeEvent()
-        self._writer: threading.Thread | None = None
+        self._begun = False
+        """Whether a transaction is under way. Found so by who writes next, it was interrupted."""
+        self._forget_writer()
         self._readers: list[sqlite3.Connection] = []
         self._process = os.getpid()
         with self._faults():
@@ -140,6 +148,17 @@ class SqliteDatabase:
         if self._closed:
             return
         self._check_process()
+        if may_be_interrupted():
+            try:
+                closing = call_beside(self._close)
+            except RuntimeError:  # no thread can be started any more: the interpreter ends
+                self._close()
+            else:
+                closing.result()
+        else:
+            self._close()
+
+    def _close(self) -> None:
         with self._lock:
             while self._queue:
                 self._drain()
@@ -150,8 +169,8 @@ class SqliteDatabase:
             for connection in (*self._readers, self._connection):
                 _disconnect(connection)
             self._readers.clear()
-        if self._writer is not None and self._writer is not threading.current_thread():
-            self._writer.join()
+        if self._writer is not None and self._writer != threading.get_ident():
+            self._writer_ended.wait()
 
     # -- reading
 
@@ -187,21 +206,14 @@ class SqliteDatabase:
 
     def read_beside(self, read: Callable[[sqlite3.Connection], T], *, after: Promise[Any] | None = None) -> Promise[T]:
         """What a function reads, on a thread of its own, when a write is through."""
-        promise: Promise[T] = Promise()
 
-        def call() -> None:
-            try:
-                if after is not None:
-                    after.wait()
-                with self.read() as connection:
-                    found = read(connection)
-            except BaseException as error:
-                promise.set_exception(error)
-            else:
-                promise.set_result(found)
+        def call() -> T:
+            if after is not None:
+                after.wait()
+            with self.read() as connection:
+                return read(connection)
 
-        workers.submit(call)
-        return promise
+        return call_beside(call)
 
     def unsaved_of(self, thread: tuple[str, str]) -> Promise[Any] | None:
         """Find the last commit to a thread, given by its workspace and id, if it is still on its way to the disk."""
@@ -212,14 +224,29 @@ class SqliteDatabase:
     # -- writing
 
     def write(self, job: Job[T]) -> T:
-        """Do a job in a transaction, on this thread, with whatever else waits to be written; its answer."""
+        """Do a job in a transaction, with whatever else waits to be written; its answer.
+
+        Raises what a signal handler raises meanwhile; the job may have been done all the same.
+        """
         self._check_process()
+        if may_be_interrupted():
+            return self._write_uncertainly(job)
         promise = _Write(job)
         self._queue.append(promise)
         with self._lock:
-            while not promise.done():  # whoever held the lock may have done it already
+            while not promise.done() and self._queue:  # whoever held the lock may have done it already
                 self._drain()
+        if not promise.done():  # who had taken it along was ended from outside
+            raise _broken_off(self.path)
         return promise.result()
+
+    def _write_uncertainly(self, job: Job[T]) -> T:
+        """Do a job on a thread that may be interrupted anywhere: by itself, or on the writer thread with others."""
+        if not self._queue and not self._lock.locked():
+            with self._lock:
+                if not self._queue:  # nobody has come first
+                    return self._write_by_itself(job)
+        return self.hand_over(job).result()
 
     def vacuum(self) -> int:
         """Write the file anew without what is empty in it; how many bytes it became smaller.
@@ -232,13 +259,16 @@ class SqliteDatabase:
             if self._closed:
                 raise sqlite3.ProgrammingError(_CLOSED)
             check_in_place(self._location, self._identity)
-            self.known.refresh(self._connection)
-            before = os.path.getsize(self._location)
-            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            self._connection.execute("VACUUM")
-            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            self.known.forget()
-            return before - os.path.getsize(self._location)
+            self._note_begin()
+            try:
+                self.known.refresh(self._connection)
+                before = os.path.getsize(self._location)
+                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                self._connection.execute("VACUUM")
+                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                return before - os.path.getsize(self._location)
+            finally:
+                self._undo()  # nothing, except what is known: rows may have other numbers
 
     def hand_over(self, job: Job[T]) -> Promise[T]:
         """Let a job be done in a transaction on the writer thread; jobs keep their order.
@@ -246,24 +276,31 @@ class SqliteDatabase:
         It is done even if nobody waits for it any more. The promise of a closed database raises.
         """
         self._check_process()
-        promise = _Write(job)
-        self._queue.append(promise)
         if self._writer is None:
             self._start_writer()
+        promise = _Write(job)
+        self._queue.append(promise)
         if not self._bell.is_set():
             self._bell.set()
-        if self._closed:  # nobody else will answer
-            with self._lock:
-                self._drain()
+        if self._closed:  # it came too late, unless whoever has closed has found it
+            try:
+                self._queue.remove(promise)
+            except ValueError:
+                return promise
+            promise.error = sqlite3.ProgrammingError(_CLOSED)
+            promise.tell(self.path)
         return promise
 
     def _start_writer(self) -> None:
         with self._starting:  # not the lock: whoever hands over does not wait for those who write
             if self._writer is None and not self._closed:
-                self._writer = threading.Thread(
-                    target=_write_on, args=(ref(self), self._bell), name="statewright-sqlite", daemon=True
-                )
-                self._writer.start()
+                # Not a `threading.Thread`: one whose start is interrupted may wait for ever. If a signal comes between
+                # the start and the assignment there will be two writers, which does no harm.
+                self._writer = _thread.start_new_thread(_write_on, (ref(self), self._bell, self._writer_ended))
+
+    def _forget_writer(self) -> None:
+        self._bell, self._writer_ended = SafeEvent(), SafeEvent()
+        self._writer: int | None = None
 
     def _write_all(self) -> bool:
         """Write whatever waits; False if the database is closed."""
@@ -273,63 +310,93 @@ class SqliteDatabase:
         return not self._closed
 
     def _drain(self) -> None:
-        """Write what waits as one transaction. The lock is held."""
+        """Write what waits as one transaction. The lock is held, and no signal handler interrupts this thread."""
         queue, group = self._queue, list[_Write[Any]]()
-        while queue and len(group) < LARGEST_GROUP:
-            group.append(queue.popleft())
-        if not group:
-            return
         try:
-            if not self._written_together(group):
+            while queue and len(group) < LARGEST_GROUP:
+                group.append(queue.popleft())
+            if group and not self._written_together(group):
                 for one in group:
                     self._written_alone(one)
-        except BaseException as error:
+        except Exception as error:
             for one in group:
                 one.error = one.error or error
-        for one in group:
-            if one.error is not None:
-                one.error = translated(one.error, self.path) or one.error
-            one.tell()
+        except BaseException:  # this thread was told to end, which is no business of the others
+            for one in group:
+                one.error = one.error or _broken_off(self.path)
+            raise
+        finally:
+            for one in group:
+                one.tell(self.path)
 
     def _written_together(self, group: list[_Write[Any]]) -> bool:
         """Write a group; False if one failed after it had written, so that nothing was kept."""
         connection = self._connection
-        if self._closed:
-            raise sqlite3.ProgrammingError(_CLOSED)
-        check_in_place(self._location, self._identity)
-        connection.execute("BEGIN IMMEDIATE")
         try:
-            self.known.refresh(connection)
+            self._begin()
             for one in group:
                 before = connection.total_changes
                 one.attempt(connection)
                 if one.error is not None and (connection.total_changes != before or not connection.in_transaction):
                     self._undo()
                     return False
-            connection.execute("COMMIT")
+            self._commit()
         except BaseException:
             self._undo()
             raise
         return True
 
-    def _written_alone(self, one: _Write[Any]) -> None:
-        connection = self._connection
+    def _write_by_itself(self, job: Job[T]) -> T:
+        """Do a job while nothing else waits. The lock is held.
+
+        A signal handler may raise anywhere in between. Nobody else waits for what is done here, and a transaction that
+        is left open is undone.
+        """
+        one = _Write(job)
         try:
-            connection.execute("BEGIN IMMEDIATE")
-            self.known.refresh(connection)
-            one.attempt(connection)
+            self._written_alone(one)
+        finally:
+            if self._begun:  # the signal came while it was undone
+                self._undo()
+        one.tell(self.path)
+        return one.result()
+
+    def _written_alone(self, one: _Write[Any]) -> None:
+        try:
+            self._begin()
+            one.attempt(self._connection)
             if one.error is None:
-                connection.execute("COMMIT")
+                self._commit()
             else:
                 self._undo()
         except BaseException as error:
             self._undo()
             one.error = error
 
+    def _begin(self) -> None:
+        if self._closed:
+            raise sqlite3.ProgrammingError(_CLOSED)
+        check_in_place(self._location, self._identity)
+        self._note_begin()
+        self._connection.execute("BEGIN IMMEDIATE")
+        self.known.refresh(self._connection)
+
+    def _note_begin(self) -> None:
+        """Note that something is under way, once what was interrupted before is undone."""
+        if self._begun:
+            self._undo()
+        self._begun = True
+
+    def _commit(self) -> None:
+        self._connection.execute("COMMIT")
+        self._begun = False
+
     def _undo(self) -> None:
-        """Write nothing of the present transaction."""
-        self._connection.rollback()
-        self.known.forget()
+        """Write nothing of the present transaction, if there is one."""
+        if self._begun:
+            self._connection.rollback()
+            self.known.forget()
+            self._begun = False
 
     # -- connections
 
@@ -357,9 +424,11 @@ class SqliteDatabase:
         with _after_fork:
             if self._process == os.getpid():
                 return
-            self._readers, self._writer, self._queue = [], None, deque()
-            self._lock, self._starting, self._bell = threading.Lock(), threading.Lock(), SafeEvent()
+            self._readers, self._queue = [], deque()
+            self._lock, self._starting = threading.Lock(), threading.Lock()
+            self._forget_writer()
             self._connection = self._connect()
+            self._begun = False
             self.known.forget()
             self.ahead = {}
             self._process = os.getpid()  # last: until then other threads wait
@@ -376,15 +445,25 @@ class SqliteDatabase:
             raise ours from error
 
 
-def _write_on(database: ref[SqliteDatabase], bell: SafeEvent) -> None:
+def _write_on(database: ref[SqliteDatabase], bell: SafeEvent, ended: SafeEvent) -> None:
     """Write whatever waits, until the database is closed. The thread that does so must not keep the database."""
-    while True:
-        bell.wait()
-        bell.clear()
-        open_database = database()
-        if open_database is None or not open_database._write_all():  # pyright: ignore[reportPrivateUsage]
-            return
-        del open_database
+    try:
+        while True:
+            bell.wait()
+            bell.clear()
+            open_database = database()
+            if open_database is None or not open_database._write_all():  # pyright: ignore[reportPrivateUsage]
+                return
+            del open_database
+    finally:
+        ended.set()
+
+
+def _broken_off(path: Path) -> StorageUnavailable:
+    return StorageUnavailable(
+        f"The thread that wrote to {path} for others was ended from outside while it did so. Whether this write was "
+        f"kept is not known: read what is stored before you write it again."
+    )
 
 
 def _disconnect(connection: sqlite3.Connection) -> None:

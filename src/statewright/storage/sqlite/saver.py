@@ -32,6 +32,7 @@ from statewright.errors import CheckpointConflict, CheckpointNotFound
 from statewright.events import Event, Log
 from statewright.ids import CheckpointId
 from statewright.promise import Answered
+from statewright.runtime.worker_threads import call_beside
 from statewright.storage.sqlite.commits import Encoder, Job, Writer, check_hold, has_moved
 from statewright.storage.sqlite.faults import reading
 from statewright.storage.sqlite.history import HistoryReader, State
@@ -49,7 +50,7 @@ from statewright.storage.sqlite.places import (
 from statewright.storage.sqlite.prune import Pruner
 from statewright.storage.sqlite.removal import delete_thread
 from statewright.storage.sqlite.statements import statements
-from statewright.storage.sqlite.view import Given, View, call_beside, on_event_loop
+from statewright.storage.sqlite.view import Given, View, on_event_loop
 
 T = TypeVar("T")
 

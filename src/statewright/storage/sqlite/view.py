@@ -10,8 +10,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from statewright.errors import InvalidConfig
-from statewright.promise import Answered, Promise
-from statewright.runtime.worker_threads import workers
+from statewright.promise import Answered
 from statewright.storage.sqlite.database import SqliteDatabase
 from statewright.storage.sqlite.statements import run_script
 
@@ -58,22 +57,6 @@ class View:
         """Close the database, if this face has opened it."""
         if self._owns:
             self.database.close()
-
-
-def call_beside(function: Callable[[], T]) -> Promise[T]:
-    """Call a function on a thread of its own, where an event loop must not wait for it."""
-    promise: Promise[T] = Promise()
-
-    def call() -> None:
-        try:
-            result = function()
-        except BaseException as error:
-            promise.set_exception(error)
-        else:
-            promise.set_result(result)
-
-    workers.submit(call)
-    return promise
 
 
 def on_event_loop() -> bool:
