@@ -45,6 +45,7 @@ def _migrate(connection: sqlite3.Connection) -> None:
 class SqliteLedger(View):
     """Keeps the records of runs in a SQLite file; safe to use from several threads and processes.
 
+    In an encrypted database names, ids, times, tags, metadata and keys stay readable: runs are looked for by them.
     Takes a path, and what `SqliteDatabase` takes besides, or a database that others use too: jobs of this ledger are
     part of the commits of a `SqliteSaver` of the same one.
     """

@@ -45,7 +45,8 @@ class SqliteStore(View, StoreFace):
     """Keeps items in a SQLite file; safe to use from several threads and processes.
 
     Takes a path, and what `SqliteDatabase` takes besides, or a database that others use too. Times to live are by the
-    clock of the wall, so that they go on while nobody has the file open.
+    clock of the wall, so that they go on while nobody has the file open. In an encrypted database namespaces and keys
+    stay readable: items are looked for by them.
     """
 
     def __init__(
