@@ -497,7 +497,11 @@ class _Questions(_Suite):
         assert ids(ledger, RunLabel, limit=2) == ["0", "1"]
         assert ids(ledger, RunLabel, limit=2, offset=5) == ["5"]
         assert ids(ledger, RunLabel, offset=4) == ["4", "5"]
-        assert ids(ledger, RunLabel, limit=0) == ids(ledger, RunLabel, offset=9) == []
+        assert (
+            ids(ledger, RunLabel, limit=0) == ids(ledger, RunLabel, offset=9) == ids(ledger, RunLabel, limit=-1) == []
+        )
+        assert ids(ledger, RunLabel, limit=2, offset=-3) == ["0", "1"]
+        assert ids(ledger, RunLabel, offset=-3) == ids(ledger, RunLabel)
         found = ids(ledger, RunLabel, *where(value="1"), order=Order("id", descending=True), limit=1, offset=1)
         assert found == ["3"]
 
@@ -556,6 +560,8 @@ class _Logs(_Suite):
             assert list(answer(ledger.events("r1", after=after))) == written[after:]
             for limit in range(4):
                 assert list(answer(ledger.events("r1", after=after, limit=limit))) == written[after : after + limit]
+        assert list(answer(ledger.events("r1", limit=-1))) == []
+        assert list(answer(ledger.events("r1", after=-3, limit=2))) == written[:2]
 
     def test_events_come_back_as_they_were(self) -> None:
         ledger = self.ledger_of(run("r1"))

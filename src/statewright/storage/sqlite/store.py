@@ -15,6 +15,7 @@ from typing import Any, Final
 from statewright.checkpoint.forms import microseconds
 from statewright.clock import Clock, Duration, SystemClock, Timer, as_seconds
 from statewright.errors import InvalidUpdateError, SerdeError
+from statewright.page import cut_page
 from statewright.runtime.awaiting import awaited
 from statewright.runtime.thread_calls import call_in_thread
 from statewright.storage.sqlite.batch import Step, Work
@@ -240,8 +241,7 @@ class SqliteStore(View, StoreFace):
 
 
 def _list_step(operation: ListNamespacesOp) -> Step:
-    first = max(operation.offset, 0)
-    shown = slice(first, first + max(operation.limit, 0))
+    shown = cut_page(operation.limit, operation.offset)
     wanted = (operation.prefix, operation.suffix, operation.max_depth)
     return Step(lambda items, _: items.namespaces(*wanted)[shown])
 
