@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import os
 import time
+from datetime import UTC, datetime
 from typing import Any, Final, NewType
 
 ThreadId = NewType("ThreadId", str)
@@ -91,6 +92,16 @@ class _Drawn:
 _drawn = _Drawn()
 draw_run_id = _drawn.run_id
 draw_checkpoint_id = _drawn.checkpoint_id
+
+
+def drawn_at(checkpoint_id: str) -> datetime | None:
+    """When a checkpoint id was drawn, to the millisecond; None if it is none of those that are drawn here."""
+    if len(checkpoint_id) != 32 or checkpoint_id[12] != "7" or checkpoint_id[16] not in "89ab":
+        return None
+    try:
+        return datetime.fromtimestamp(int(checkpoint_id[:12], 16) / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
 
 
 def short_id(text: str) -> str | bytes:

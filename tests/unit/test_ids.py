@@ -6,12 +6,13 @@ import os
 import subprocess
 import sys
 import uuid
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statewright.ids import draw_checkpoint_id, interrupt_id, is_interrupt_id, short_id, task_id, whole_id
+from statewright.ids import draw_checkpoint_id, drawn_at, interrupt_id, is_interrupt_id, short_id, task_id, whole_id
 
 
 def test_ids_of_work_depend_on_every_part() -> None:
@@ -30,6 +31,15 @@ def test_checkpoint_ids_are_uuids_of_version_7_in_order() -> None:
     ids = [draw_checkpoint_id() for _ in range(1000)]
     assert ids == sorted(set(ids))
     assert {uuid.UUID(one).version for one in ids} == {7}
+
+
+def test_a_checkpoint_id_tells_when_it_was_drawn() -> None:
+    before = datetime.now(UTC) - timedelta(milliseconds=1)
+    at = drawn_at(draw_checkpoint_id())
+    assert at is not None
+    assert before <= at <= datetime.now(UTC)
+    others = ("", "first", task_id("c", 1)[:12] + "4" + "0" * 19, "0" * 12 + "7" + "z" * 19, "z" * 12 + "7" + "8" * 19)
+    assert {drawn_at(one) for one in others} == {None}
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")

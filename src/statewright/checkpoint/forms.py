@@ -117,7 +117,7 @@ def key_of(checkpoint_id: str) -> bytes:
         key = bytes.fromhex(checkpoint_id)
     except ValueError:
         key = b""
-    if len(key) == 16:
+    if len(key) == 16 and key.hex() == checkpoint_id:  # capitals make another id
         return key
     from hashlib import blake2b
 

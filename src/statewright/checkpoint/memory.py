@@ -22,6 +22,7 @@ from statewright.clock import Duration
 from statewright.errors import CheckpointConflict, CheckpointNotFound, Fenced, JournalConflict, ThreadBusy
 from statewright.events import Event, Log
 from statewright.ids import DEFAULT_WORKSPACE, CheckpointId
+from statewright.page import cut_page
 
 
 class _Thread:
@@ -242,7 +243,7 @@ class InMemorySaver:
             for namespace, log in written if run_id is None or run_id == run else ():
                 found.extend(log.events(thread_id, namespace, number))
                 number += len(log.entries)
-        return [one for one in found if run_id is None or (one.seq or 0) > after][:limit]
+        return [one for one in found if run_id is None or (one.seq or 0) > after][cut_page(limit)]
 
     def renew(self, thread_id: str, hold: Hold) -> Lease | None:
         with self._lock:
@@ -286,7 +287,7 @@ class InMemorySaver:
                 found = reversed(saved.values()) if branch is None else _ancestry(saved, head)
                 if before is not None and all(one.checkpoint.id != before for one in found):
                     raise CheckpointNotFound(f"Thread {thread_id!r} has no checkpoint {before!r}. List its history.")
-            shown = [_saved(one) for one in islice(found, limit)]
+            shown = [_saved(one) for one in islice(found, cut_page(limit).stop)]
             self._page_end = (id(saved), head, shown[-1].id) if shown else None
         return shown
 
@@ -308,7 +309,7 @@ class InMemorySaver:
                 if name.startswith(prefix)
             ]
         found.sort(key=lambda one: one.changed_at, reverse=True)
-        return found[:limit]
+        return found[cut_page(limit)]
 
     def prune(self, policy: PrunePolicy, *, thread_id: str | None = None, dry_run: bool = False) -> Pruned:
         with self._lock:

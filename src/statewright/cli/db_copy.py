@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from contextlib import closing
-from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
@@ -106,40 +104,21 @@ def _checked(draft: Path, source: Path, key_file: Path | None) -> str:
 def check_replaceable(path: Path, draft: Path) -> None:
     """Raise WrongUse if the database is in use, holds newer work than the backup, or can't be read."""
     from statewright.cli.copying import is_in_use
-    from statewright.cli.table import moment
+    from statewright.cli.newer_work import find_newer_work
+    from statewright.storage.sqlite.faults import UNREADABLE
 
     if not path.stat().st_size:
         return
     try:
         if is_in_use(path):
             raise WrongUse(f"The database {str(path)!r} is in use. End what uses it, or pass --force.")
-        there, here = changed_at(path), changed_at(draft)
-    except sqlite3.Error as error:
+        newer = find_newer_work(path, draft)
+    except (sqlite3.Error, *UNREADABLE) as error:
         raise WrongUse(
             f"It cannot be told what {str(path)!r} holds: {error}. Pass --force to set it aside and restore the backup."
         ) from error
-    if there is not None and (here is None or there > here):
-        last = f"which ends at {moment(here)}" if here is not None else "which is empty"
-        raise WrongUse(
-            f"The database {str(path)!r} holds work of {moment(there)} that is not in the backup, {last}. "
-            f"Back it up first, or pass --force to lose it."
-        )
-
-
-def changed_at(path: Path) -> datetime | None:
-    """When a database was last worked with; None if it is empty."""
-    from statewright.checkpoint.forms import instant_of
-    from statewright.cli.copying import connect_to_read
-
-    with closing(connect_to_read(path)) as connection:
-        tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
-        columns = [(table, column) for table, column in _CHANGED if table in tables]
-        newest = [connection.execute(f"SELECT max({column}) FROM {table}").fetchone()[0] for table, column in columns]
-    return max((instant_of(found) for found in newest if found is not None), default=None)
-
-
-_CHANGED: Final = (("threads", "changed"), ("items", "updated_at"))
-"""Where it says when something was changed last."""
+    if newer is not None:
+        raise WrongUse(f"The database {str(path)!r} holds {newer}. Back it up first, or pass --force to lose it.")
 
 
 def _replace(draft: Path, path: Path) -> Path | None:

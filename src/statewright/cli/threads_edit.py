@@ -136,13 +136,18 @@ def rm(
     print(f"Thread {thread!r} is gone.")
 
 
-def release(thread: ThreadArgument, database: DatabaseOption = None, key_file: KeyOption = None) -> None:
+def release(
+    thread: ThreadArgument,
+    workspace: WorkspaceOption = DEFAULT_WORKSPACE,
+    database: DatabaseOption = None,
+    key_file: KeyOption = None,
+) -> None:
     """Take a thread from the run that holds it, e.g. of a machine that is gone; if it still runs, it is stopped."""
     from statewright.checkpoint import short_owner
-    from statewright.cli.database import check_thread, opened
+    from statewright.cli.database import check_thread, opened_in
     from statewright.promise import resolved
 
-    with opened(database, key_file) as saver:
+    with opened_in(workspace, database, key_file) as saver:
         check_thread(saver, thread)
         lease = resolved(saver.lease(thread))
         if lease is not None:

@@ -212,13 +212,14 @@ class _Writer:
         """
         self.flush()
         self.owns = True
+        line = saved.line._replace(thread_id=self._to)  # of any branch: that of the first may be gone, or never was
         for (run, namespace, at), group in groupby(events, lambda one: (one.run_id, one.namespace, one.at)):
             log = Log(run, at or saved.created_at, tuple(_entry(event) for event in group))
             if namespace:
                 self._passing(Line(self._to, namespace), run, log.at, log)
             else:
                 self.flush()
-                resolved(self._target.save_results(Line(self._to), saved.id, Pending(), log=log))
+                resolved(self._target.save_results(line, saved.id, Pending(), log=log))
 
     def _passing(self, line: Line, run_id: str, at: datetime, log: Log | None) -> None:
         """Commit a checkpoint that is dropped at once: what is logged with it stays, as it does when calls end."""

@@ -13,6 +13,7 @@ from typing import Any, Final, cast
 
 from statewright.errors import DuplicateRecord, RecordConflict, RecordPresent
 from statewright.ids import draw_run_id
+from statewright.page import cut_page
 from statewright.runs.change import (
     Absent,
     Advance,
@@ -115,8 +116,7 @@ class InMemoryLedger:
             found = sorted(_Draft(self._tables).fitting(kind, where), key=attrgetter("id"))
             if order is not None:
                 found.sort(key=_place(order.column), reverse=order.descending)
-            end = None if limit is None else offset + limit
-            return [_copied(one) for one in found[offset:end]]
+            return [_copied(one) for one in found[cut_page(limit, offset)]]
 
     def count(self, kind: type[R], where: Where = ()) -> int:
         with self._lock:
@@ -133,8 +133,7 @@ class InMemoryLedger:
 
     def events(self, run_id: str, *, after: int = 0, limit: int | None = None) -> list[RunEvent]:
         with self._lock:
-            end = None if limit is None else after + limit
-            log = self._logs[run_id][after:end] if run_id in self._logs else []
+            log = self._logs[run_id][cut_page(limit, after)] if run_id in self._logs else []
             return [one._replace(payload=deepcopy(one.payload)) for one in log]
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from statewright.clock import Clock, Duration, SystemClock, Timer, as_seconds
 from statewright.errors import InvalidUpdateError
+from statewright.page import cut_page
 from statewright.store.filters import matches
 from statewright.store.model import Index, Item, Namespace, SearchItem, TimeToLive, checked_namespace
 from statewright.store.port import StoreFace
@@ -105,7 +106,7 @@ class InMemoryStore(StoreFace):
             ]
             if wanted is not None:
                 found = sorted((one for one in found if one[0] is not None), key=_nearest_first)
-            shown = found[offset : offset + limit]
+            shown = found[cut_page(limit, offset)]
             for _, kept in shown:
                 self._read(kept, now, refresh_ttl)
             return [_search_item(kept.item, score) for score, kept in shown]
@@ -127,7 +128,7 @@ class InMemoryStore(StoreFace):
             for namespace in used
             if _fits(namespace[: len(prefix)], prefix) and _fits(namespace[len(namespace) - len(suffix) :], suffix)
         }
-        return sorted(found)[offset : offset + limit]
+        return sorted(found)[cut_page(limit, offset)]
 
     def sweep(self) -> int:
         """Remove the items whose time is over; how many there were."""

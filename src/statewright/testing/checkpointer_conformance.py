@@ -323,6 +323,60 @@ class CheckpointerConformance:
         unknown = CheckpointId("nothing")
         raises(CheckpointNotFound, lambda: list(answer(saver.history("thread", before=unknown))))
 
+    def test_a_limit_below_nothing_is_nothing(self) -> None:
+        saver = self.make_saver()
+        logged = replace(commit_after(None), log=Log("run", datetime.now(UTC), (("run_started", 0, None, None, None),)))
+        answer(saver.commit(logged))
+        assert len(answer(saver.events("thread"))) == 1
+        for limit in (0, -1, -7):
+            assert list(answer(saver.history("thread", limit=limit))) == []
+            assert list(answer(saver.threads(limit=limit))) == []
+            assert list(answer(saver.events("thread", limit=limit))) == []
+
+    def test_an_id_in_other_letters_is_another_id(self) -> None:
+        saver = self.make_saver()
+        small, large = CheckpointId("ab" * 16), CheckpointId("AB" * 16)
+        spaced = CheckpointId(" ".join(["ab"] * 16))
+        for n, identity in enumerate((small, spaced)):
+            one = commit_after(small if n else None, n=n)
+            answer(saver.commit(replace(one, checkpoint=Checkpoint(identity, n, {"n": n}, ()))))
+        assert answer(saver.load("thread", checkpoint_id=large)) is None
+        raises(CheckpointNotFound, lambda: list(answer(saver.history("thread", before=large))))
+        assert [one.id for one in answer(saver.history("thread"))] == [spaced, small]
+        one = commit_after(spaced, n=2)
+        answer(saver.commit(replace(one, checkpoint=Checkpoint(large, 2, {"n": 2}, ()))))
+        for n, identity in enumerate((small, spaced, large)):
+            saved = answer(saver.load("thread", checkpoint_id=identity))
+            assert saved is not None
+            assert (saved.id, saved.checkpoint.values) == (identity, {"n": n})
+
+    def test_values_that_are_stored_whole_leave_nothing_of_the_parent(self) -> None:
+        saver = self.make_saver()
+        first = commit_after(None)
+        state = Checkpoint(first.checkpoint.id, 0, {"n": 0, "list": [1], "gone": 1}, (), reported=(("a", {"n": 1}),))
+        answer(saver.commit(replace(first, checkpoint=state, deltas=None, reported=[["a", {"n": 1}]])))
+        parent = state.id
+        states: list[tuple[dict[str, Any], Any]] = [
+            ({"n": 1, "list": [2]}, ()),
+            ({"n": 2}, (("b", {"n": 2}),)),
+            ({}, ()),
+        ]
+        for values, reported in states:
+            one = commit_after(parent)
+            whole = Checkpoint(one.checkpoint.id, values.get("n", 0), values, (), reported=reported)
+            answer(saver.commit(replace(one, checkpoint=whole, deltas=None)))
+            assert (_loaded(saver).checkpoint.values, _loaded(saver).checkpoint.reported) == (values, reported)
+            parent = one.checkpoint.id
+
+    def test_threads_are_found_by_what_their_ids_begin_with(self) -> None:
+        saver = self.make_saver()
+        names = ["a", "a\x00", "a\x00b", "ab", "a%", "a_b", "A", "ä", "äb", "🦉", "🦉b"]
+        for name in names:
+            answer(saver.commit(commit_after(None, line=Line(name))))
+        for prefix in ("", *names, "a\x00bc", "%", "_"):
+            found = [one.thread_id for one in answer(saver.threads(prefix=prefix))]
+            assert sorted(found) == sorted(name for name in names if name.startswith(prefix))
+
     def test_a_branch_has_its_own_head_and_the_history_of_its_ancestors(self) -> None:
         saver = self.make_saver()
         ids = self.chain(saver, 3)

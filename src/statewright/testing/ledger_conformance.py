@@ -109,7 +109,7 @@ def bare(kind: type[R], identity: str) -> R:
 
 def _sample(column: Column) -> Any:
     samples: dict[str, Any] = {"text": f"a {column.name}", "integer": 7, "real": 0.25, "flag": True, "json": NESTED}
-    samples["instant"] = NOW
+    samples |= {"instant": NOW, "sealed": f"a {column.name}"}
     return next(iter(cast(Any, column.type))) if column.kind == "status" else samples[column.kind]
 
 
@@ -192,7 +192,7 @@ class _Records(_Suite):
         for kind in RECORDS:
             one, other = filled(kind, "1"), bare(kind, "2")
             for column in columns_of(kind):
-                if column.kind == "text" and column.name != "id" and not column.optional:
+                if column.kind in ("text", "sealed") and column.name != "id" and not column.optional:
                     setattr(other, column.name, "")
             ledger = self.ledger_of(one, other)
             assert got(ledger, kind, "1") == one
@@ -437,7 +437,7 @@ class _Questions(_Suite):
             ledger = self.ledger_of(filled(kind, "1"), replace(bare(kind, "2"), **_apart(kind)))
             for column in columns_of(kind):
                 value = getattr(filled(kind, "1"), column.name)
-                if column.kind != "json":
+                if column.kind not in ("json", "sealed"):
                     found = ids(ledger, kind, Condition(column.name, "=", value))
                     both = getattr(got(ledger, kind, "2"), column.name) == value
                     assert found == (["1", "2"] if both else ["1"])
@@ -497,7 +497,11 @@ class _Questions(_Suite):
         assert ids(ledger, RunLabel, limit=2) == ["0", "1"]
         assert ids(ledger, RunLabel, limit=2, offset=5) == ["5"]
         assert ids(ledger, RunLabel, offset=4) == ["4", "5"]
-        assert ids(ledger, RunLabel, limit=0) == ids(ledger, RunLabel, offset=9) == []
+        assert (
+            ids(ledger, RunLabel, limit=0) == ids(ledger, RunLabel, offset=9) == ids(ledger, RunLabel, limit=-1) == []
+        )
+        assert ids(ledger, RunLabel, limit=2, offset=-3) == ["0", "1"]
+        assert ids(ledger, RunLabel, offset=-3) == ids(ledger, RunLabel)
         found = ids(ledger, RunLabel, *where(value="1"), order=Order("id", descending=True), limit=1, offset=1)
         assert found == ["3"]
 
@@ -556,6 +560,8 @@ class _Logs(_Suite):
             assert list(answer(ledger.events("r1", after=after))) == written[after:]
             for limit in range(4):
                 assert list(answer(ledger.events("r1", after=after, limit=limit))) == written[after : after + limit]
+        assert list(answer(ledger.events("r1", limit=-1))) == []
+        assert list(answer(ledger.events("r1", after=-3, limit=2))) == written[:2]
 
     def test_events_come_back_as_they_were(self) -> None:
         ledger = self.ledger_of(run("r1"))

@@ -75,6 +75,10 @@ class StoreConformance:
         store.put(NAMES, "0", {"n": 0, "inside": []})
         assert [item.value["n"] for item in store.search(NAMES, limit=2)] == [0, 3]
         assert [item.value["n"] for item in store.search(NAMES, limit=2, offset=2)] == [2, 1]
+        for limit in (0, -1, -3):
+            assert list(store.search(NAMES, limit=limit)) == list(store.list_namespaces(limit=limit)) == []
+        assert [item.value["n"] for item in store.search(NAMES, limit=2, offset=-2)] == [0, 3]
+        assert list(store.list_namespaces(limit=1, offset=-2)) == [NAMES]
         store.search(NAMES, limit=1)[0].value["inside"].append(1)
         assert store.search(NAMES, limit=1)[0].value["inside"] == []
 

@@ -141,6 +141,15 @@ def test_newer_work_is_not_written_over(statewright: Any, threads: Any) -> None:
     assert threads() == ["a"]
 
 
+def test_work_whose_time_cannot_be_read_is_not_written_over(statewright: Any, threads: Any) -> None:
+    threads("a")
+    statewright("db", "backup", "copy.db")
+    for wrong in ("'yesterday'", "1e300", str(2**62)):
+        change(f"UPDATE threads SET changed = {wrong}")
+        refused = statewright("db", "restore", "copy.db")
+        assert (refused.code, "It cannot be told what" in refused.err) == (2, True)
+
+
 def test_a_database_in_use_is_not_written_over(statewright: Any, threads: Any) -> None:
     threads("a")
     statewright("db", "backup", "copy.db")

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
+from inspect import signature
 from pathlib import Path
 from typing import Any, TypedDict
 
 import pytest
 
 from statewright import START, StateGraph
+from statewright.checkpoint import Hold
+from statewright.cli.threads import threads as threads_app
+from statewright.promise import resolved
 from statewright.runs import Workspace
 from statewright.storage.sqlite import SqliteDatabase, SqliteLedger, SqliteSaver
 
@@ -86,6 +91,24 @@ def test_what_is_changed_is_of_the_named_workspace(acme: str, threads: Any, fold
     assert names(threads("ls", "--json", *option)) == ["t2", "theirs"]
     with SqliteSaver(folder / "runs.db") as saver:
         assert len(saver.history("t")) == 2  # type: ignore[arg-type]
+
+
+def test_a_thread_of_a_workspace_is_released(acme: str, threads: Any, folder: Path) -> None:
+    now = datetime.now(UTC)
+    hold = Hold("run@host.1.2.3", now, now + timedelta(hours=1), claims=True)
+    with SqliteSaver(folder / "runs.db", workspace=acme) as saver:
+        resolved(saver.renew("t", hold))
+    assert threads("release", "t").out == "Thread 't' was free.\n"
+    assert threads("release", "t", "--workspace", "acme").out.startswith("Took 't' from run ")
+    with SqliteSaver(folder / "runs.db", workspace=acme) as saver:
+        assert resolved(saver.lease("t")) is None
+
+
+def test_every_command_on_threads_takes_a_workspace() -> None:
+    commands = [one.callback for one in threads_app.registered_commands if one.callback is not None]
+    assert len(commands) == len(threads_app.registered_commands)
+    lacking = [one.__name__ for one in commands if "workspace" not in signature(one).parameters]
+    assert lacking == []
 
 
 def test_a_thread_is_carried_from_one_workspace_to_another(acme: str, threads: Any, folder: Path) -> None:

@@ -145,6 +145,23 @@ def test_a_pruned_thread_is_carried_with_the_log_of_what_is_gone(source: SqliteS
     check_carried(source, target)
 
 
+def test_a_thread_whose_main_branch_begins_later_is_carried(source: SqliteSaver, target: Any) -> None:
+    graph = waiting(source)
+    graph.fork({"configurable": {"thread_id": "t"}}, branch="other")
+    graph.invoke(Command(resume="yes"), thread_id="t")
+    resolved(source.prune(PrunePolicy(keep_last=1)))
+    assert resolved(source.history("t"))[-1].line.branch == "other"
+    check_carried(source, target)
+
+
+def test_a_thread_without_a_main_branch_is_carried(source: SqliteSaver, target: Any, tmp_path: Path) -> None:
+    app(source).invoke({"n": 1}, thread_id="t", branch="other")
+    check_carried(source, target)
+    with SqliteSaver(tmp_path / "again.db") as again:
+        carry(target, "new", again, "t")
+        assert facts(again, "t", [""]) == facts(source, "t", [""])
+
+
 def test_fields_that_go_are_gone(source: SqliteSaver, target: Any) -> None:
     ids = [draw_checkpoint_id() for _ in range(4)]
     states: list[dict[str, Any]] = [{"a": [1], "b": 1}, {"a": [1, 2]}, {"a": [3], "b": True}, {"b": 1}]

@@ -202,8 +202,10 @@ async def test_a_service_that_stops_takes_no_more_and_leaves_the_rest(storage: S
     await service.start_working()
     run = (await service.start(WS, StartRun(graph="g"))).run
     assert await asyncio.to_thread(begun.wait, PATIENCE)
+    worker = service.worker
+    assert worker is not None
     stopping = asyncio.create_task(service.stop())
-    while service.worker is not None:
+    while service.worker is not None or not worker._draining:
         await asyncio.sleep(0.001)
     accepted = (await service.start(WS, StartRun(graph="g"))).run
     go.set()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
-from statewright.runs.records.record import Json, Record
+from statewright.runs.records.record import Json, Record, Sealed
 
 
 @dataclass(slots=True, kw_only=True)
@@ -21,7 +21,7 @@ class StoredDefinition(Record):
     version: str
     kind: str
     """`steps` for JSON, `states` for YAML, `graph` for what stands in a Python module."""
-    description: str = ""
+    description: Sealed = ""
     digest: str
     body: Json = None
     """The definition itself; None for a graph, whose code is elsewhere."""

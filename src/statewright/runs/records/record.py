@@ -1,7 +1,8 @@
 """What records have in common: how a class says which of its fields a database can look for.
 
 A record is a plain class of fields. Those annotated `Json` hold what runs and users put in: they are stored as one
-text, encrypted where the database is, and nothing can be looked for in them. All others are columns.
+text, encrypted where the database is, and nothing can be looked for in them. So is the text of those annotated
+`Sealed`. All others are columns.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeVar, get_args, get_ty
 
 Json = Any
 """A value that JSON can hold."""
-ColumnKind = Literal["text", "integer", "real", "flag", "instant", "status", "json"]
+Sealed = str
+"""Text for people to read, or that gives access: encrypted where the database is."""
+ColumnKind = Literal["text", "integer", "real", "flag", "instant", "status", "json", "sealed"]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -54,11 +57,13 @@ def _annotations(kind: type) -> dict[str, Any]:
 
 
 def _column(name: str, written: str, hint: Any) -> Column:
-    if written.split(" | ")[0] == "Json":
+    annotated = written.split(" | ")[0]
+    if annotated == "Json":
         return Column(name, "json", object, True)
     parts = get_args(hint) or (hint,)
     kinds = [part for part in parts if part is not type(None)]
-    return Column(name, _kind(kinds[0]), kinds[0], len(kinds) < len(parts))
+    kind = "sealed" if annotated == "Sealed" else _kind(kinds[0])
+    return Column(name, kind, kinds[0], len(kinds) < len(parts))
 
 
 def _kind(kind: Any) -> ColumnKind:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
-from statewright.runs.records.record import Json, Record
+from statewright.runs.records.record import Json, Record, Sealed
 
 
 @dataclass(slots=True, kw_only=True)
@@ -63,11 +63,11 @@ class Approval(Record):
     step_name: str
     content_key: str | None = None
     content: Json = None
-    prompt: str = ""
+    prompt: Sealed = ""
     decision: str | None = None
     """`approved`, `rejected`, `edited`; `expired` or `cancelled` if nobody decided."""
     edited_content: Json = None
-    decided_by: str | None = None
+    decided_by: Sealed | None = None
     """A note of the caller."""
     decided_by_key: str | None = None
     """The id of the key with which it was decided; None where no keys are asked for."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import ClassVar
 
-from statewright.runs.records.record import Json, Record
+from statewright.runs.records.record import Json, Record, Sealed
 
 
 @dataclass(slots=True, kw_only=True)
@@ -16,16 +16,16 @@ class Webhook(Record):
     TABLE: ClassVar[str] = "webhooks"
 
     workspace_id: str
-    url: str
+    url: Sealed
     events: Json = field(default_factory=list[str])
     """The types that it wants; all if there are none."""
-    description: str = ""
+    description: Sealed = ""
     secret: Json = None
     """What its messages are signed with; shown once."""
     active: bool = True
     failures: int = 0
     """How many deliveries have failed for good, one after the other."""
-    disabled_reason: str | None = None
+    disabled_reason: Sealed | None = None
     created_at: datetime
 
 
@@ -45,7 +45,7 @@ class Delivery(Record):
     """`pending`, `delivered`, or `failed` when no more tries are left."""
     attempts: int = 0
     response_status: int | None = None
-    error: str | None = None
+    error: Sealed | None = None
     claim: str | None = None
     due_at: datetime | None = None
     created_at: datetime

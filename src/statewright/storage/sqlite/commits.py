@@ -7,9 +7,10 @@ and writes then.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from statewright.channels import MISSING
 from statewright.checkpoint import Commit, Hold, JournalKey, Line, Pending
 from statewright.checkpoint.forms import (
     ATTEMPTS,
@@ -53,12 +54,19 @@ class Encoder:
     def control(self, commit: Commit) -> bytes:
         return self._stored(plain_control(commit), "checkpoint")
 
-    def changes(self, commit: Commit) -> bytes | None:
+    def changes(self, commit: Commit, deltas: Mapping[str, Any] | None) -> bytes | None:
         """What the checkpoint of a commit changed; None if that is nothing."""
-        deltas, reported = commit.deltas, commit.reported
+        reported = commit.reported
         changes = commit.checkpoint.values if deltas is None else deltas
         if reported is not None:
             changes = {**changes, REPORTED: reported}
+        return self._stored(changes, "values") if changes else None
+
+    def whole(self, commit: Commit, before: Iterable[str]) -> bytes | None:
+        """The values of a commit as changes that leave nothing of its parent's, which are the fields `before`."""
+        checkpoint = commit.checkpoint
+        told = {REPORTED: [[name, update] for name, update in checkpoint.reported]} if checkpoint.reported else {}
+        changes = {**dict.fromkeys(before, MISSING), **checkpoint.values, **told}
         return self._stored(changes, "values") if changes else None
 
     def entries(self, pending: Pending | None) -> Entries:
@@ -105,7 +113,8 @@ class Writer:
         encoder, identity = self._encoder, commit.checkpoint.id
         key = key_of(identity)
         expected = key_of(commit.expected) if commit.expected is not None else None
-        control, changes = encoder.control(commit), encoder.changes(commit)
+        deltas = commit.deltas
+        control, changes = encoder.control(commit), encoder.changes(commit, deltas)
         entries, log = encoder.entries(commit.pending), commit.log
         events = encoder.log_beside(log, commit) if log is not None else None
         other = encoder.log(log, commit.line.namespace) if log is not None and events is None else None
@@ -118,10 +127,13 @@ class Writer:
             if (head.key if head is not None else None) != expected or has_moved(thread, commit.hold):
                 raise self._conflict(connection, commit.line.thread_id, commit.expected, head)
             parent = self._parent(connection, thread, commit, head)
+            stored = changes
+            if deltas is None and parent is not None:  # rare: runs say what they changed
+                stored = encoder.whole(commit, HistoryReader(connection, encoder.serde, encoder.seal).state_at(parent))
             thread = self._taken(connection, thread, commit)
             run, number = self._run(connection, thread, commit.run_id)
             place = head.place + 1 if head is not None else self._new_line(connection, thread, commit.line)
-            connection.execute(_INSERT_RECORD, (place, key, run, number if events else None, control, changes, events))
+            connection.execute(_INSERT_RECORD, (place, key, run, number if events else None, control, stored, events))
             if parent != (head.place if head is not None else None):
                 connection.execute(_INSERT_JUMP, (place, parent))
             if parent is not None and commit.source != "fork" and _may_have_entries(head, parent):

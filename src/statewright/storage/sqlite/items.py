@@ -14,6 +14,7 @@ from typing import Any, Final, cast
 
 from statewright.checkpoint.forms import instant_of
 from statewright.errors import InvalidConfig
+from statewright.page import cut_page
 from statewright.storage.sqlite.database import SqliteDatabase
 from statewright.storage.sqlite.faults import reading
 from statewright.storage.sqlite.nearness import Vector, packed, scored
@@ -86,7 +87,8 @@ class Items:
         found = self._by_update(prefix) if wanted is None else self._by_nearness(prefix, wanted)
         rows = ((self._found(number), score) for number, score in found)
         fitting = ((row, score) for row, score in rows if not conditions or matches(self._value(row), conditions))
-        shown = list(itertools.islice(fitting, max(offset, 0), max(offset, 0) + max(limit, 0)))
+        part = cut_page(limit, offset)
+        shown = list(itertools.islice(fitting, part.start, part.stop))
         return [self._shown(SearchItem, row, refresh, score=score) for row, score in shown]
 
     def namespaces(self, prefix: Namespace, suffix: Namespace, max_depth: int | None) -> list[Namespace]:

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 
 from statewright.checkpoint.forms import instant_of, microseconds
 from statewright.errors import NewerFormat, SerdeError
+from statewright.page import cut_page
 from statewright.promise import Answered
 from statewright.runs import Change, Group, Order, Run, RunEvent, Where, where
 from statewright.runs.records.record import R
@@ -45,6 +46,7 @@ def _migrate(connection: sqlite3.Connection) -> None:
 class SqliteLedger(View):
     """Keeps the records of runs in a SQLite file; safe to use from several threads and processes.
 
+    In an encrypted database names, ids, times, tags, metadata and keys stay readable: runs are looked for by them.
     Takes a path, and what `SqliteDatabase` takes besides, or a database that others use too: jobs of this ledger are
     part of the commits of a `SqliteSaver` of the same one.
     """
@@ -104,7 +106,7 @@ class SqliteLedger(View):
         sorted_by = f"ORDER BY {by}"
         if limit is not None or offset:  # only ids are sorted, not what is long
             fitting = f'"id" IN (SELECT "id" FROM "{table.name}" WHERE {fitting} {sorted_by} LIMIT ? OFFSET ?)'
-            values += [-1 if limit is None else limit, offset]
+            values += [-1 if limit is None else cut_page(limit).stop, offset]  # an offset below 0 is 0
         return [table.record(row) for row in connection.execute(f"{table.select} WHERE {fitting} {sorted_by}", values)]
 
     def count(self, kind: type[R], where: Where = ()) -> Answered[int]:
@@ -135,14 +137,18 @@ class SqliteLedger(View):
     def events(self, run_id: str, *, after: int = 0, limit: int | None = None) -> Answered[Sequence[RunEvent]]:
         def read(connection: sqlite3.Connection) -> list[RunEvent]:
             row = connection.execute(_NUMBER, (run_id,)).fetchone()
-            return list(islice(self._log(connection, run_id, row[0], after), limit)) if row is not None else []
+            return (
+                list(islice(self._log(connection, run_id, row[0], after), cut_page(limit).stop))
+                if row is not None
+                else []
+            )
 
         return self._read(read)
 
     def _log(self, connection: sqlite3.Connection, run_id: str, number: int, after: int) -> Iterator[RunEvent]:
         """The events of a run after one. A row holds those that were written together, and is told by the last."""
         begin, end = number << 32, (number + 1 << 32) - 1
-        for place, at, body in connection.execute(_EVENTS, (begin + after + 1, end)):
+        for place, at, body in connection.execute(_EVENTS, (begin + max(after, 0) + 1, end)):
             for event in self._events(run_id, place - begin, at, body):
                 if event.seq > after:
                     yield event

@@ -1,6 +1,8 @@
 """Records as rows, and back: a table for each class, a column for each field.
 
-What is JSON is stored as its bytes, sealed; instants are microseconds, flags are 0 and 1. None is NULL everywhere.
+What is JSON is stored as its bytes, sealed; instants are microseconds, flags are 0 and 1. None is NULL everywhere. Text
+that is to be sealed is bytes where the database is encrypted, and else text as any other: so it was written everywhere
+before it was sealed, and such rows can be read still.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from statewright.storage.sqlite.faults import UNREADABLE
 Convert = Callable[[Any], Any]
 _AS_THEY_ARE: Final = ("text", "integer", "real")
 """Kinds of columns whose values SQLite keeps as they are."""
+_UNSEARCHED: Final = {"json": "JSON", "sealed": "text that may be encrypted"}
 
 
 _WHOLE_INPUT: Final = 'ifnull("input", (SELECT body FROM run_inputs WHERE run = "workflow_runs"."id"))'
@@ -92,9 +95,10 @@ class Table(Generic[R]):
             raise InvalidConfig(
                 f"{self.name} has no column {name!r}. {suggestion(name, self.names, noun='Its columns')}"
             )
-        if searched and column.kind == "json":
+        if searched and column.kind in _UNSEARCHED:
             raise InvalidConfig(
-                f"{self.name}.{name} holds JSON, in which nothing can be looked for. Read the records, and look there."
+                f"{self.name}.{name} holds {_UNSEARCHED[column.kind]}, in which nothing can be looked for. "
+                f"Read the records, and look there."
             )
 
     def _encoder(self, column: Column) -> Convert | None:
@@ -105,6 +109,7 @@ class Table(Generic[R]):
             "status": str,
             "instant": microseconds,
             "json": partial(closed_json, self._seal),
+            "sealed": partial(_closed_text, self._seal),
         }
         convert = encoders[column.kind]
         where = f"{self.name}.{column.name}"
@@ -125,6 +130,7 @@ class Table(Generic[R]):
             "status": column.type,
             "instant": instant_of,
             "json": partial(opened_json, self._seal),
+            "sealed": partial(_opened_text, self._seal),
         }
         return decoders[column.kind]
 
@@ -153,6 +159,14 @@ def opened_json(seal: Seal, stored: bytes) -> Any:
         return from_json(body)
     except ValueError:  # it reads less deep than it writes
         return json.loads(body)
+
+
+def _closed_text(seal: Seal, text: str) -> str | bytes:
+    return seal.close(text.encode()) if seal.encrypts else text
+
+
+def _opened_text(seal: Seal, stored: str | bytes) -> str:
+    return stored if isinstance(stored, str) else seal.open(stored).decode()
 
 
 def damaged(table: str, error: Exception) -> DamagedDatabase:

@@ -31,6 +31,7 @@ from statewright.clock import Duration
 from statewright.errors import CheckpointConflict, CheckpointNotFound
 from statewright.events import Event, Log
 from statewright.ids import CheckpointId
+from statewright.page import cut_page
 from statewright.promise import Answered
 from statewright.runtime.worker_threads import call_beside
 from statewright.storage.sqlite.commits import Encoder, Job, Writer, check_hold, has_moved
@@ -257,7 +258,9 @@ class SqliteSaver(View):
             else:
                 places = iter(self._all(connection, line))
                 places = places if before is None else self._after(connection, places, before, line)
-            return self._shown(connection, islice(places, limit), line, before, is_page=limit is not None)
+            return self._shown(
+                connection, islice(places, cut_page(limit).stop), line, before, is_page=limit is not None
+            )
 
         return self._read(read, thread_id)
 
@@ -338,7 +341,7 @@ class SqliteSaver(View):
         return State(end.place, end.values)
 
     def threads(self, *, prefix: str = "", limit: int | None = None) -> Answered[Sequence[ThreadEntry]]:
-        bounds = (self.workspace, prefix, prefix, -1 if limit is None else limit)
+        bounds = (self.workspace, prefix, prefix, -1 if limit is None else cut_page(limit).stop)
         return self._read(
             lambda connection: [
                 ThreadEntry(name, instant_of(changed), owner)
@@ -380,7 +383,7 @@ class SqliteSaver(View):
                 for event in _events(plain, thread_id, name, number)
                 if (event.seq or 0) > begin
             )
-            return list(islice(log, limit))
+            return list(islice(log, cut_page(limit).stop))
 
         return self._read(read, thread_id)
 

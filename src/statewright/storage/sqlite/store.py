@@ -15,6 +15,7 @@ from typing import Any, Final
 from statewright.checkpoint.forms import microseconds
 from statewright.clock import Clock, Duration, SystemClock, Timer, as_seconds
 from statewright.errors import InvalidUpdateError, SerdeError
+from statewright.page import cut_page
 from statewright.runtime.awaiting import awaited
 from statewright.runtime.thread_calls import call_in_thread
 from statewright.storage.sqlite.batch import Step, Work
@@ -45,7 +46,8 @@ class SqliteStore(View, StoreFace):
     """Keeps items in a SQLite file; safe to use from several threads and processes.
 
     Takes a path, and what `SqliteDatabase` takes besides, or a database that others use too. Times to live are by the
-    clock of the wall, so that they go on while nobody has the file open.
+    clock of the wall, so that they go on while nobody has the file open. In an encrypted database namespaces and keys
+    stay readable: items are looked for by them.
     """
 
     def __init__(
@@ -239,8 +241,7 @@ class SqliteStore(View, StoreFace):
 
 
 def _list_step(operation: ListNamespacesOp) -> Step:
-    first = max(operation.offset, 0)
-    shown = slice(first, first + max(operation.limit, 0))
+    shown = cut_page(operation.limit, operation.offset)
     wanted = (operation.prefix, operation.suffix, operation.max_depth)
     return Step(lambda items, _: items.namespaces(*wanted)[shown])
 

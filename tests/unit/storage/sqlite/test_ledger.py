@@ -278,7 +278,10 @@ def test_what_users_put_in_is_encrypted(tmp_path: Path) -> None:
         given = {"given": [secret]}
         write(ledger, Insert(run(**dict.fromkeys(("input", "output", "error", "settings", "metadata", "tags"), given))))
         write(ledger, Insert(replace(filled(StepRun, "s"), output=given, error=given)))
-        hook = Webhook(id="h", workspace_id="w1", url="u", events=["a"], secret=secret, created_at=NOW)
+        told = dict.fromkeys(("url", "description", "disabled_reason", "secret"), secret)
+        hook = Webhook(id="h", workspace_id="w1", events=["a"], created_at=NOW, **told)
+        write(ledger, Insert(replace(filled(Approval, "a"), prompt=secret, content=given, edited_content=given)))
+        write(ledger, Update(Approval, "a", {"decided_by": secret}))
         write(ledger, Insert(hook), Announce("w1", "a", given, NOW), Announce("w1", "b", given, NOW))
         write(ledger, Advance("r1", NOW, {"output": given}, [NewEvent("A", given)]))
         stored = b"".join(file.read_bytes() for file in tmp_path.iterdir())
@@ -286,6 +289,8 @@ def test_what_users_put_in_is_encrypted(tmp_path: Path) -> None:
         assert secret.encode() not in stored
         events: Any = ledger.events("r1")
         assert events[0].payload == given
+        decided: Any = ledger.get(Approval, "a")
+        assert (decided.prompt, decided.decided_by) == (secret, secret)
     with pytest.raises(WrongKey):
         SqliteLedger(path, key=KEY[::-1])
 

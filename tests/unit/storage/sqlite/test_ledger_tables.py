@@ -11,15 +11,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statewright.errors import DamagedDatabase, InvalidConfig
-from statewright.runs import RECORDS, Column, Record, Run, RunStatus, columns_of
+from statewright.runs import RECORDS, Approval, Column, Record, Run, RunStatus, columns_of
 from statewright.storage.seal import Seal
 from statewright.storage.sqlite.ledger_tables import Table, Tables, closed_json, opened_json
 from statewright.storage.sqlite.statements import run_script
 from statewright.testing.ledger_conformance import bare, filled, run
 
 TYPES = {"text": "TEXT", "integer": "INTEGER", "flag": "INTEGER", "instant": "INTEGER", "status": "TEXT"}
-TYPES |= {"real": "REAL", "json": "BLOB"}
+TYPES |= {"real": "REAL", "json": "BLOB", "sealed": "TEXT"}
 PLAIN = Seal()
+ENCRYPTED = Seal(b"k" * 32)
+SHOWN = {"id", "name", "slug", "workspace_id", "run_id", "task_id", "step_id", "step_name", "interrupt_id", "thread_id"}
+SHOWN |= {"graph", "definition_id", "version", "kind", "type", "event", "event_type", "signal_type", "model", "value"}
+SHOWN |= {"idempotency_key", "concurrency_key", "key", "queue", "on_busy", "source", "parent_id", "current_step"}
+SHOWN |= {"claim", "worker_id", "webhook_id", "last_run_id", "status", "decision", "decided_by_key", "content_key"}
+SHOWN |= {"cron", "timezone", "overlap", "catch_up", "digest", "prefix", "place", "process_started"}
+"""Names, ids and choices: what records are found by, or what says nothing of the work. The guide tells of them."""
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
@@ -105,6 +112,30 @@ def test_an_unknown_column_is_refused() -> None:
     table.check_column("metadata")
     with pytest.raises(InvalidConfig, match="holds JSON"):
         table.check_column("metadata", searched=True)
+
+
+def test_in_text_that_may_be_encrypted_nothing_can_be_looked_for() -> None:
+    for seal in (PLAIN, ENCRYPTED):
+        with pytest.raises(InvalidConfig, match="prompt holds text that may be encrypted"):
+            Table(Approval, seal).check_column("prompt", searched=True)
+
+
+@pytest.mark.parametrize("kind", RECORDS, ids=lambda kind: kind.TABLE)
+def test_an_encrypted_row_shows_names_and_numbers_alone(kind: type[Record]) -> None:
+    table = Table(kind, ENCRYPTED)
+    one = filled(kind, "1")
+    row = dict(zip(table.names, table.row(one), strict=True))
+    shown = {name for name, value in row.items() if isinstance(value, str) and table.columns[name].kind != "status"}
+    assert shown <= SHOWN
+    assert all(row[one.name][:2] == b"\xc1e" for one in columns_of(kind) if one.kind in ("json", "sealed"))
+    assert table.record(list(row.values())) == one
+
+
+def test_text_of_an_encrypted_database_that_was_not_sealed_can_be_read_still() -> None:
+    one = filled(Approval, "1")
+    assert (
+        Table(Approval, ENCRYPTED).record(Table(Approval, PLAIN).row(replace(one, content=None))).prompt == one.prompt
+    )
 
 
 def test_a_table_is_prepared_when_it_is_met() -> None:
