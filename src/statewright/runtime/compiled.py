@@ -675,6 +675,11 @@ class CompiledGraph:
         """The fields that merge and that results show: a caller that merges them too is told what was written."""
         return self._program.reported
 
+    @property
+    def passes_state_on(self) -> bool:
+        """Whether its result is the state that it was given, with changes; else all of it is an answer of its own."""
+        return self._program.passes_state_on
+
     def call_within(self, state: Any, memory: Memory) -> tuple[Any, Pairs]:
         """Run as a node of another graph, in a namespace of its thread: the result, and what its caller may merge."""
         run = self._nested_run(cast(Scope, current_scope()), {}, memory)

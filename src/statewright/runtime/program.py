@@ -176,6 +176,8 @@ class Program:
 
     calls_tasks: ClassVar[bool] = False
     """Whether its one node is a function that calls `@task` functions: it is their results that readers wait for."""
+    passes_state_on: ClassVar[bool] = True
+    """Whether a result is the state that was given, with changes: what a caller finds unchanged was not written."""
 
     def __init__(
         self,

@@ -694,6 +694,10 @@ class _Callee:
     def reported(self) -> frozenset[str]:
         return self._graph.reported
 
+    @property
+    def passes_state_on(self) -> bool:
+        return self._graph.passes_state_on
+
     def call_within(self, state: Any, memory: Memory) -> tuple[Any, Pairs]:
         """What `CompiledGraph.call_within` gives, or raises."""
         scope, graph = self._scope, self._graph
