@@ -87,6 +87,7 @@ class Run:
         "context",
         "control",
         "delivered",
+        "ended_calls",
         "former_namespaces",
         "guards_all",
         "held_back",
@@ -246,6 +247,9 @@ class Run:
         """Whether supersteps are saved only when the run comes to rest: durability `exit`."""
         self.held_back: Checkpoint | None = None
         """The last checkpoint that was saved, if the run has moved since."""
+        self.ended_calls: dict[str, Scope] = {}
+        """By namespace where those calls of the present superstep have ended that have not saved it: they do so only if
+        their tasks do not land."""
         self.rewritten: set[str] = set()
         """The fields that were written since then, but for lists that only grew."""
         self.live: dict[str, object] = {} if live is None else live

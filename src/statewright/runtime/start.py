@@ -103,6 +103,8 @@ def _start(run: Run, given: Any, saved: SavedCheckpoint | None, head: Checkpoint
 
 def _load(run: Run) -> Generator[Effect, Any, Loaded]:
     """The checkpoint to start from, and the head. They differ where the caller names an older checkpoint."""
+    if run.caller is not None and (ended := run.caller.run.ended_calls.get(run.namespace)) is not None:
+        yield SaveCallers(ended)  # its task is tried again
     branch = run.settings.branch
     at_head = yield from load_head(run)
     if at_head is not None and at_head.metadata.get("reset"):
