@@ -682,15 +682,25 @@ class CompiledGraph:
 
     def call_within(self, state: Any, memory: Memory) -> tuple[Any, Pairs]:
         """Run as a node of another graph, in a namespace of its thread: the result, and what its caller may merge."""
-        run = self._nested_run(cast(Scope, current_scope()), {}, memory)
+        run = self._node_run(memory)
         _drive(run, self._own_input(state))
-        return self._result(run), cast(Rest, run.rest).checkpoint.reported
+        return self._answer(run)
 
     async def acall_within(self, state: Any, memory: Memory) -> tuple[Any, Pairs]:
         """`call_within`, on the running event loop."""
-        run = self._nested_run(cast(Scope, current_scope()), {}, memory)
+        run = self._node_run(memory)
         await _drive_async(run, self._own_input(state))
-        return self._result(run), cast(Rest, run.rest).checkpoint.reported
+        return self._answer(run)
+
+    def _node_run(self, memory: Memory) -> Run:
+        run = self._nested_run(cast(Scope, current_scope()), {}, memory)
+        run.given_state = True
+        return run
+
+    def _answer(self, run: Run) -> tuple[Any, Pairs]:
+        rest = _rest_of(run)
+        raise_to_caller(run, rest)
+        return self._program.output(rest.checkpoint.values, plain=True), rest.checkpoint.reported
 
     def _own_input(self, state: Any) -> Any:
         """What a caller's state means here: the fields that both have."""
@@ -987,9 +997,7 @@ class CompiledGraph:
 
     def _result(self, run: Run, version: str = "v1", output_keys: Names = None) -> Any:
         """What the caller gets of a run at rest."""
-        rest = run.rest
-        if rest is None:
-            raise InternalError("A driver ended before its run came to rest. Please report this.")
+        rest = _rest_of(run)
         raise_to_caller(run, rest)
         values = rest.checkpoint.values
         if output_keys is None and version == "v1":
@@ -1026,6 +1034,12 @@ def _new_owner(settings: Settings) -> str:
     """A name for the hold of a run on its thread: no other run has it, even of the same run id."""
     drawn = draw_run_id()
     return new_owner(drawn if settings.run_id is None else f"{settings.run_id}/{drawn}")
+
+
+def _rest_of(run: Run) -> Rest:
+    if run.rest is None:
+        raise InternalError("A driver ended before its run came to rest. Please report this.")
+    return run.rest
 
 
 def _has_begun(run: Run) -> bool:

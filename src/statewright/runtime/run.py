@@ -89,6 +89,7 @@ class Run:
         "delivered",
         "ended_calls",
         "former_namespaces",
+        "given_state",
         "guards_all",
         "held_back",
         "held_until",
@@ -276,6 +277,8 @@ class Run:
         """Whether it is known that another run has taken over its thread."""
         self.memories: dict[str, str] = {}
         """Which checkpoint of each memory inside its namespace is known to it."""
+        self.given_state = False
+        """Whether it is a node of the graph around it: what it is given is state then, and no input."""
         self.remembers = False
         """Whether it is a call with memory="thread"."""
         self.metadata = metadata or {}

@@ -23,7 +23,7 @@ from statewright.errors import (
     InvalidUpdateError,
     UnansweredInterrupts,
 )
-from statewright.graph import END, START, Command, Send
+from statewright.graph import END, START, Command, Reported, Send
 from statewright.ids import CheckpointId, is_interrupt_id
 from statewright.runtime.apply import apply_beside, apply_results, folded_values, rewritten_fields
 from statewright.runtime.attempt import checked_targets, conclude, written
@@ -39,6 +39,7 @@ from statewright.runtime.loop import (
     save_pending,
     supersteps,
 )
+from statewright.runtime.program import Program
 from statewright.runtime.run import Run
 from statewright.runtime.scope import Scope, enter_scope, leave_scope
 from statewright.runtime.watch import run_event
@@ -175,6 +176,8 @@ def _fresh(run: Run, given: Any, saved: SavedCheckpoint | None, head: Checkpoint
     program = run.program
     base, landed, discarded = _base(run, saved)
     task = Task(START, NO_ARG, run.origin(base.id, base.step), 0)
+    if saved is None and run.given_state:
+        base, given = _taken_over(program, base, task, given)
     result = _conclude_entry(run, task, base, given)
     commit_id = run.commit_id(base.step + 1)
     checkpoint = apply_results(program, base, [result], commit_id, run.origin(commit_id, base.step + 1))
@@ -197,6 +200,16 @@ def _fresh(run: Run, given: Any, saved: SavedCheckpoint | None, head: Checkpoint
     if run.watch is not None and run.watch.wants("input_applied"):
         yield Emit(run_event("input_applied", run, checkpoint, checkpoint.step))
     return checkpoint, None
+
+
+def _taken_over(program: Program, base: Checkpoint, task: Task, state: Any) -> tuple[Checkpoint, Reported]:
+    """The base and the input of a graph that begins with the state of its caller.
+
+    A field that the caller has is no update of what the field begins with here: it has that value, as a node would see.
+    """
+    writes = program.start.updates.read(state, START, task)
+    values = {name: value for name, value in base.values.items() if name not in writes}
+    return Checkpoint(base.id, base.step, values, ()), Reported({}, [*writes.items()])
 
 
 def _conclude_entry(run: Run, task: Task, base: Checkpoint, given: Any) -> TaskResult:
