@@ -135,6 +135,7 @@ def counting(ran: list[str], depth: int = 1) -> Any:
 
 FORMS: dict[str, Any] = {
     "invoke": lambda inner: inner.invoke({})["log"],
+    "stream": lambda inner: list(inner.stream({}, stream_mode="values"))[-1]["log"],
     "batch": lambda inner: inner.batch([{}, {}])[0]["log"],
     "keyed": lambda inner: inner.invoke({}, call_key="mine")["log"],
     "thread": lambda inner: inner.invoke({}, memory="thread")["log"],

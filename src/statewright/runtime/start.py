@@ -97,6 +97,8 @@ def _start(run: Run, given: Any, saved: SavedCheckpoint | None, head: Checkpoint
     if saved is None:
         raise EmptyInputError(_nothing_to_do(run))
     checkpoint, pending = yield from _going_on(run, saved, head, replay=True)
+    if run.nested and run.watch is not None and run.watch.wants("call_continued"):
+        yield Emit(run_event("call_continued", run, checkpoint, checkpoint.step))
     known = {question.id: run.answers[question.id] for question in pending.open if question.id in run.answers}
     run.answers.update((str(key), value) for key, value in pending.answers.items())
     return checkpoint, pending.merged(Pending(answers=known)) if known else pending
