@@ -30,6 +30,7 @@ LiveKind = Literal[
     "step_started",
     "step_finished",
     "call_finished",
+    "call_continued",
     "committed",
     "resumed",
     "run_broken_off",

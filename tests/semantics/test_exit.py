@@ -1,12 +1,17 @@
 """Durability `exit` and subgraphs: what a call saves is found again, and what it need not save it does not."""
 
 import operator
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Lock
 from typing import Annotated, Any, TypedDict
 
 import pytest
 
-from statewright import END, START, Command, InMemorySaver, Runtime, StateGraph, interrupt
+from statewright import END, START, Command, InMemorySaver, RetryPolicy, Runtime, StateGraph, interrupt
 from statewright.channels import append
+from statewright.errors import SerdeError
+from statewright.storage.sqlite import SqliteSaver
 
 THREAD = {"configurable": {"thread_id": "t"}}
 
@@ -103,6 +108,162 @@ def test_a_run_keeps_back_what_no_call_needs() -> None:
     app = calling(inner).compile(saver)
     app.invoke({}, THREAD, durability="exit")
     assert saver.namespaces_written == ["", "", "sub"]  # the caller where it waits, before the call that it waits for
+
+
+# -- a call that has ended does not run again, whatever becomes of the task that made it
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def saver(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
+    with InMemorySaver() if request.param == "memory" else SqliteSaver(tmp_path / "threads.db") as saver:
+        yield saver
+
+
+def counting(ran: list[str], depth: int = 1) -> Any:
+    """A subgraph of two supersteps that notes its nodes as they run; deeper, its second node calls such a one."""
+
+    def one(state: State) -> dict[str, Any]:
+        ran.append(f"one {depth}")
+        return {"log": ["one"]}
+
+    def two(state: State) -> dict[str, Any]:
+        ran.append(f"two {depth}")
+        return {"log": ["two"]} if depth == 1 else {"log": counting(ran, depth - 1).invoke({})["log"]}
+
+    return StateGraph(State).add_sequence([one, two]).add_edge(START, "one").compile()
+
+
+FORMS: dict[str, Any] = {
+    "invoke": lambda inner: inner.invoke({})["log"],
+    "stream": lambda inner: list(inner.stream({}, stream_mode="values"))[-1]["log"],
+    "batch": lambda inner: inner.batch([{}, {}])[0]["log"],
+    "keyed": lambda inner: inner.invoke({}, call_key="mine")["log"],
+    "thread": lambda inner: inner.invoke({}, memory="thread")["log"],
+}
+
+
+@pytest.mark.parametrize("form", [*FORMS, "ainvoke"])
+@pytest.mark.parametrize("depth", [1, 2])
+@pytest.mark.parametrize("durability", ["sync", "async", "exit"])
+def test_a_call_that_has_ended_does_not_run_again_though_its_node_asks(
+    driver: Any, saver: Any, durability: str, depth: int, form: str
+) -> None:
+    ran: list[str] = []
+    inner = counting(ran, depth)
+
+    def calling_it(state: State) -> dict[str, Any]:
+        return {"log": [*FORMS[form](inner), interrupt("first"), interrupt("second")]}
+
+    async def awaiting(state: State) -> dict[str, Any]:
+        result = await inner.ainvoke({})
+        return {"log": [*result["log"], interrupt("first"), interrupt("second")]}
+
+    node = awaiting if form == "ainvoke" else calling_it
+    app = StateGraph(State).add_node("node", node).add_edge(START, "node").compile(saver)
+    driver.invoke(app, {}, THREAD, durability=durability)
+    ran_once = list(ran)
+    driver.invoke(app, Command(resume="a"), THREAD, durability=durability)
+    result = driver.invoke(app, Command(resume="b"), THREAD, durability=durability)
+
+    assert result["log"] == [*["one"] * depth, "two", "a", "b"]
+    assert ran == ran_once
+    if form != "thread":
+        assert list(saver.namespaces("t")) == [""], "calls go with the task that made them"
+
+
+@pytest.mark.parametrize("durability", ["sync", "exit"])
+def test_a_subgraph_that_has_ended_does_not_run_again_though_the_way_on_asks(
+    driver: Any, saver: Any, durability: str
+) -> None:
+    ran: list[str] = []
+    graph = StateGraph(State).add_node("sub", counting(ran)).add_edge(START, "sub")
+    graph.add_node("end", lambda state: {"log": ["end"]})
+    app = graph.add_conditional_edges("sub", lambda state: interrupt("where?"), ["end", END]).compile(saver)
+    driver.invoke(app, {}, THREAD, durability=durability)
+    assert driver.invoke(app, Command(resume="end"), THREAD, durability=durability)["log"] == ["one", "two", "end"]
+    assert ran == ["one 1", "two 1"]
+
+
+@pytest.mark.parametrize("tries_again", [False, True])
+@pytest.mark.parametrize("depth", [1, 2])
+@pytest.mark.parametrize("durability", ["sync", "exit"])
+def test_a_call_that_has_ended_does_not_run_again_though_its_node_fails(
+    driver: Any, saver: Any, durability: str, depth: int, tries_again: bool
+) -> None:
+    ran: list[str] = []
+    fails = [True]
+    inner = counting(ran, depth)
+
+    def node(state: State) -> dict[str, Any]:
+        log = inner.invoke({})["log"]
+        if fails:
+            fails.pop()
+            raise ConnectionError("gone")
+        return {"log": log}
+
+    retries = RetryPolicy(initial_interval=0.0, jitter=False) if tries_again else None
+    graph = StateGraph(State).add_node("node", node, retry_policy=retries).add_edge(START, "node")
+    app = graph.compile(saver)
+    if not tries_again:
+        with pytest.raises(ConnectionError):
+            driver.invoke(app, {}, THREAD, durability=durability)
+    result = driver.invoke(app, {} if tries_again else None, THREAD, durability=durability)
+
+    assert result["log"] == [*["one"] * depth, "two"]
+    assert sorted(ran) == sorted(f"{name} {level + 1}" for name in ("one", "two") for level in range(depth))
+    assert list(saver.namespaces("t")) == [""]
+
+
+def test_a_call_that_asked_and_then_ended_does_not_run_again(driver: Any, saver: Any) -> None:
+    ran: list[str] = []
+
+    def after(state: State) -> dict[str, Any]:
+        ran.append("after")
+        return {"log": ["after"]}
+
+    inner = StateGraph(State).add_node("ask", lambda state: {"log": [interrupt("inside")]}).add_node("after", after)
+    inner_app = inner.add_edge(START, "ask").add_edge("ask", "after").compile()
+
+    def node(state: State) -> dict[str, Any]:
+        return {"log": [*inner_app.invoke({})["log"], interrupt("own")]}
+
+    app = StateGraph(State).add_node("node", node).add_edge(START, "node").compile(saver)
+    for given in ({}, Command(resume="a")):
+        driver.invoke(app, given, THREAD, durability="exit")
+    assert driver.invoke(app, Command(resume="b"), THREAD, durability="exit")["log"] == ["a", "after", "b"]
+    assert ran == ["after"]
+
+
+def test_of_tasks_beside_each_other_only_the_calls_of_those_that_have_not_landed_are_saved(driver: Any) -> None:
+    saver, ran = Counting(), list[str]()
+    inner = counting(ran)
+    graph = StateGraph(State).add_node("lands", lambda state: inner.invoke({})).add_edge(START, "lands")
+    graph.add_node("asks", lambda state: {"log": [*inner.invoke({})["log"], interrupt("?")]}).add_edge(START, "asks")
+    app = graph.compile(saver)
+    driver.invoke(app, {}, THREAD, durability="exit")
+    assert saver.namespaces_written == ["", "asks"]
+    assert driver.invoke(app, Command(resume="a"), THREAD, durability="exit")["log"] == ["one", "two"] * 2 + ["a"]
+    assert sorted(ran) == ["one 1"] * 2 + ["two 1"] * 2
+
+
+def test_a_call_that_cannot_be_saved_does_not_hide_why_its_node_failed(driver: Any, tmp_path: Path) -> None:
+    inner = (
+        StateGraph({"lock": None}).add_node("take", lambda state: {"lock": Lock()}).add_edge(START, "take").compile()
+    )
+
+    def node(state: State) -> dict[str, Any]:
+        inner.invoke({})
+        if state.get("seen"):
+            raise LookupError("of the node")
+        return {"log": [interrupt("?")]}
+
+    with SqliteSaver(tmp_path / "threads.db") as saver:
+        app = StateGraph(State).add_node("node", node).add_edge(START, "node").compile(saver)
+        with pytest.raises(LookupError, match="of the node") as failed:
+            driver.invoke(app, {"seen": 1}, THREAD, durability="exit")
+        assert "What a call of node 'node' did before was not kept" in str(failed.value.__notes__)
+        with pytest.raises(SerdeError, match="lock"):
+            driver.invoke(app, {}, thread_id="another", durability="exit")
 
 
 def _next(driver: Any, app: Any) -> Any:

@@ -1,25 +1,37 @@
 """Part I section 4.6: workflows written as one function."""
 
 import asyncio
+import operator
 import threading
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
 import pytest
 
 from statewright import (
+    START,
     CachePolicy,
     Command,
     InMemoryCache,
     InMemorySaver,
     InMemoryStore,
+    MessagesStateGraph,
     RetryPolicy,
     Runtime,
+    StateGraph,
+    append,
     entrypoint,
     interrupt,
     task,
 )
-from statewright.errors import InvalidGraph, InvalidUpdateError, NodeTimeoutError, NonDeterminismError
+from statewright.errors import (
+    ConflictingWrites,
+    InvalidGraph,
+    InvalidUpdateError,
+    NodeTimeoutError,
+    NonDeterminismError,
+    UnknownKeyWarning,
+)
 from statewright.testing import FakeClock
 
 THREAD = {"thread_id": "1"}
@@ -242,10 +254,6 @@ def test_4_6_a_task_may_ask(driver: Any) -> None:
 
 
 def test_4_6_tasks_work_in_nodes_of_graphs(driver: Any) -> None:
-    from typing import TypedDict
-
-    from statewright import START, StateGraph
-
     class State(TypedDict):
         x: int
 
@@ -257,6 +265,62 @@ def test_4_6_tasks_work_in_nodes_of_graphs(driver: Any) -> None:
 
     assert driver.invoke(app, Command(resume=1), THREAD) == {"x": 9}
     assert RUNS == [4]
+
+
+class Tally(TypedDict, total=False):
+    log: Annotated[list[Any], append]
+    total: Annotated[int, operator.add]
+    title: str
+
+
+def tallying(node: Any) -> Any:
+    return StateGraph(Tally).add_node("tally", node).add_edge(START, "tally").compile(InMemorySaver())
+
+
+ANSWERS: dict[str, Any] = {
+    "what the state holds already": lambda state: {"log": ["seen"], "total": 1, "title": "same"},
+    "the state itself": lambda state: state,
+    "a Command": lambda state: Command(update={"log": ["seen"], "total": 1}),
+    "pairs": lambda state: [("total", 1), ("total", 1)],
+    "nothing": lambda state: None,
+}
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_4_6_an_entrypoint_as_a_node_answers_what_its_function_would(driver: Any, answer: str) -> None:
+    function = ANSWERS[answer]
+
+    async def coroutine(state: Any) -> Any:
+        return function(state)
+
+    nodes = [lambda state: function(state), entrypoint()(function), entrypoint()(coroutine)]
+    told = [[driver.invoke(app, {}, THREAD) for _ in range(3)] for app in map(tallying, nodes)]
+    assert told[1:] == told[:1] * 2
+
+
+def test_4_6_two_entrypoints_that_write_one_field_are_in_conflict_as_functions_are(driver: Any) -> None:
+    @entrypoint()
+    def title(state: Tally) -> dict[str, str]:
+        return {"title": "same"}
+
+    app = StateGraph(Tally).add_node("a", title).add_node("b", title).add_edge(START, "a").add_edge(START, "b")
+    with pytest.raises(ConflictingWrites, match="'title' was written by 'a' and 'b'"):
+        driver.invoke(app.compile(), {"title": "same"})
+
+
+def test_4_6_a_field_that_the_graph_around_an_entrypoint_does_not_know_is_told(driver: Any) -> None:
+    app = tallying(entrypoint()(lambda state: {"totl": 1}))
+    with pytest.warns(UnknownKeyWarning, match="'totl'"):
+        driver.invoke(app, {}, THREAD)
+
+
+def test_4_6_an_entrypoint_may_answer_a_message_to_a_conversation(driver: Any) -> None:
+    @entrypoint()
+    def say(state: Any) -> dict[str, str]:
+        return {"role": "assistant", "content": "hello"}
+
+    app = MessagesStateGraph().add_node("say", say).add_edge(START, "say").compile()
+    assert [one.text for one in driver.invoke(app, {"messages": []})["messages"]] == ["hello"]
 
 
 @pytest.mark.parametrize("limit", [1, 2])

@@ -98,6 +98,122 @@ def test_its_questions_come_out_and_it_goes_on_where_it_was(driver: Any, saver: 
     assert list(saver.namespaces("t")) == [""], "and goes with the task that called it"
 
 
+@pytest.mark.parametrize("form", [form for form in FORMS if form is not by_updates])
+@pytest.mark.parametrize("durability", ["sync", "async", "exit"])
+def test_a_call_that_has_ended_gives_its_result_again(driver: Any, saver: Any, form: Any, durability: str) -> None:
+    ran: list[str] = []
+
+    def note(name: str) -> Any:
+        return lambda state: ran.append(name) or {"log": [name]}
+
+    child = (
+        StateGraph(State).add_sequence([("one", note("one")), ("two", note("two"))]).add_edge(START, "one").compile()
+    )
+    graph = calling(child, asking_after(form))
+    app = graph.compile(saver)
+    driver.invoke(app, {}, thread_id="t", durability=durability)
+    driver.invoke(app, Command(resume="a"), thread_id="t", durability=durability)
+    assert driver.invoke(app, Command(resume="b"), thread_id="t", durability=durability)["log"] == [
+        "one",
+        "two",
+        "a",
+        "b",
+    ]
+    assert ran == ["one", "two"]
+
+
+def asking_after(form: Any) -> Any:
+    """The form in a node that asks twice when the call has ended."""
+    if asyncio.iscoroutinefunction(form):
+
+        async def acall(child: Any, state: Any) -> Any:
+            result = await form(child, state)
+            return {"log": [*result["log"], interrupt("first"), interrupt("second")]}
+
+        return acall
+    return lambda child, state: {"log": [*form(child, state)["log"], interrupt("first"), interrupt("second")]}
+
+
+CONTINUED: dict[str, tuple[Any, Any]] = {
+    "values": ({"log": ["before"]}, {"log": ["before", "yes", "after"]}),
+    "v2": ("values", "values"),
+    "output_keys": (["before"], ["before", "yes", "after"]),
+    "checkpoints": (["ask"], []),
+    "debug": (["ask"], []),
+}
+
+
+@pytest.mark.parametrize("way", CONTINUED)
+def test_a_stream_of_a_call_that_goes_on_begins_with_the_state_as_it_stands(driver: Any, saver: Any, way: str) -> None:
+    options: dict[str, Any] = {"stream_mode": way}
+    if way == "v2":
+        options = {"stream_mode": "values", "version": "v2"}
+    if way == "output_keys":
+        options = {"stream_mode": "values", "output_keys": "log"}
+
+    def shown(part: Any) -> Any:
+        if way == "v2":
+            return part["type"]
+        if way == "debug":
+            return part["payload"]["next"] if part["type"] == "checkpoint" else None
+        return part["next"] if way == "checkpoints" else part
+
+    child, seen = asking().compile(), list[list[Any]]()
+
+    def call(state: Any) -> Any:
+        parts = list[Any]()
+        seen.append(parts)
+        for part in child.stream({}, **options):
+            parts.append(shown(part))
+        return {"log": [interrupt("own")]}
+
+    app = StateGraph(State).add_node("call", call).add_edge(START, "call").compile(saver)
+    for given in ({}, Command(resume="yes"), Command(resume="yes")):
+        driver.invoke(app, given, thread_id="t")
+    stands, end = CONTINUED[way]
+    assert (seen[1][0], seen[2]) == (stands, [end])
+
+
+def test_updates_of_what_was_done_are_not_shown_again(driver: Any, saver: Any) -> None:
+    child, seen = asking().compile(), list[Any]()
+
+    def call(state: Any) -> Any:
+        seen.append([*child.stream({}), *child.stream({}, stream_mode="updates", call_key="another")])
+        return {"log": [interrupt("own")]}
+
+    app = StateGraph(State).add_node("call", call).add_edge(START, "call").compile(saver)
+    asked = driver.invoke(app, {}, thread_id="t")["__interrupt__"]
+    while asked:
+        asked = driver.invoke(app, Command(resume="yes"), thread_id="t").get("__interrupt__", ())
+    assert seen[-1] == []
+
+
+def test_who_streams_the_graph_around_it_is_not_told_again_where_a_call_stands(driver: Any, saver: Any) -> None:
+    def call(state: Any) -> Any:
+        return {"log": [*by_stream(child, {})["log"], interrupt("own")]}
+
+    child = StateGraph(State).add_node("in", say("in")).add_edge(START, "in").compile()
+    app = StateGraph(State).add_node("call", call).add_edge(START, "call").compile(saver)
+    driver.invoke(app, {}, thread_id="t")
+    parts = driver.stream(app, Command(resume="a"), thread_id="t", stream_mode="values", subgraphs=True)
+    assert parts == [((), {"log": ["in", "a"]})]
+
+
+def test_a_halted_iteration_halts_there_again(driver: Any, saver: Any) -> None:
+    child, seen = asking().compile(), list[Any]()
+
+    def call(state: Any) -> Any:
+        with child.iter({}, halt=lambda step: "ask" in step.next) as steps:
+            seen.append([(step.nodes, step.next, step.values) for step in steps])
+        return {"log": [interrupt("own")]}
+
+    app = StateGraph(State).add_node("call", call).add_edge(START, "call").compile(saver)
+    driver.invoke(app, {}, thread_id="t")
+    assert driver.invoke(app, Command(resume="a"), thread_id="t")["log"] == ["a"]
+    state = {"log": ["before"]}
+    assert seen == [[(("before",), ("ask",), state)], [((), ("ask",), state)]]
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_its_errors_are_those_of_the_node(driver: Any, form: Any) -> None:
     def fail(state: Any) -> Any:

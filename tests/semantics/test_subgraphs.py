@@ -1,9 +1,12 @@
 """Part I section 4.5: graphs in graphs, as nodes and called in nodes; what they remember; nesting of both drivers."""
 
 import asyncio
+import operator
+from dataclasses import dataclass, field
 from typing import Annotated, Any, TypedDict
 
 import pytest
+from pydantic import BaseModel
 
 from statewright import (
     END,
@@ -188,6 +191,96 @@ def test_what_a_subgraph_adds_is_added_once_at_any_depth(driver: Any, depth: int
     app.add_edge(START, "a").add_edge(START, "b")
 
     assert driver.invoke(app.compile(), {"total": 100, "messages": []})["total"] == 122
+
+
+@dataclass
+class Defaults:
+    total: Annotated[int, operator.add] = 10
+    log: Annotated[list[str], operator.add] = field(default_factory=lambda: ["start"])
+    kept: Annotated[list[str], append] = field(default_factory=lambda: ["kept"])
+    words: Annotated[int, lambda old, new: old + len(new)] = 3
+
+
+class DefaultsModel(BaseModel):
+    total: Annotated[int, operator.add] = 10
+    log: Annotated[list[str], operator.add] = ["start"]
+    kept: Annotated[list[str], append] = ["kept"]
+    words: Annotated[int, lambda old, new: old + len(new)] = 3
+
+
+class Sparse(TypedDict, total=False):
+    total: Annotated[int, operator.add]
+    log: Annotated[list[str], operator.add]
+    other: int
+
+
+SEEN: list[Any] = []
+
+
+def look(state: Any) -> dict[str, Any]:
+    SEEN.append(state.copy() if isinstance(state, dict) else dict(vars(state)))
+    return {"total": 1, "log": ["look"], "kept": ["look"], "words": "look"}
+
+
+def around(inner: Any, schema: Any, depth: int, memory: Any = "call", **options: Any) -> Any:
+    for _ in range(depth):
+        inner = StateGraph(schema).add_node("in", inner, memory=memory).add_edge(START, "in").compile(**options)
+    return inner
+
+
+@pytest.mark.parametrize("given", [{}, {"total": 5, "log": ["given"], "words": "five"}])
+@pytest.mark.parametrize("memory", ["call", "thread", "none"])
+@pytest.mark.parametrize("validate", ["input", "all", "off"])
+@pytest.mark.parametrize("schema", [Defaults, DefaultsModel])
+def test_a_subgraph_sees_the_state_that_a_node_in_its_place_would_see(
+    driver: Any, schema: Any, validate: Any, memory: Any, given: Any
+) -> None:
+    """What fields begin with is there once, however deep: the caller's state is no update of it."""
+
+    def told(depth: int) -> Any:
+        SEEN.clear()
+        inner = StateGraph(schema).add_node("look", look).add_edge(START, "look").compile(validate=validate)
+        app = around(inner, schema, depth, memory, validate=validate).surrounded_by(checkpointer=InMemorySaver())
+        result = driver.invoke(app, given, thread_id="1")
+        return list(SEEN), result if isinstance(result, dict) else dict(vars(result))
+
+    flat = told(0)
+    assert flat[0][0]["total"] == (15 if given else 10)
+    assert [told(depth) for depth in (1, 2, 3)] == [flat] * 3
+
+
+def test_a_subgraph_begins_with_its_own_defaults_where_its_caller_has_no_value(driver: Any) -> None:
+    inner = StateGraph(Defaults).add_node("look", look).add_edge(START, "look").compile()
+    app = around(inner, Sparse, 1)
+    SEEN.clear()
+    assert driver.invoke(app, {"log": ["given"]}) == {"total": 1, "log": ["given", "look"]}
+    assert SEEN == [{"total": 0, "log": ["given"], "kept": ["kept"], "words": 3}]
+
+
+def test_a_subgraph_that_is_sent_a_mapping_sees_what_was_sent(driver: Any) -> None:
+    inner = StateGraph(Defaults).add_node("look", look).add_edge(START, "look").compile()
+    app = StateGraph(Defaults).add_node("look", inner)
+    app.add_node("send", lambda s: [Send("look", {"total": 5, "log": ["sent"]})], destinations=["look"])
+    SEEN.clear()
+    driver.invoke(app.add_edge(START, "send").compile(), {})
+    assert [(seen["total"], seen["log"], seen["kept"]) for seen in SEEN] == [(5, ["sent"], ["kept"])]
+
+
+def test_the_entry_of_a_subgraph_decides_on_the_state_that_its_nodes_see(driver: Any) -> None:
+    inner = StateGraph(Defaults).add_node("look", look)
+    inner.add_conditional_edges(START, lambda state: "look" if state.total == 10 else END, ["look", END])
+    SEEN.clear()
+    assert driver.invoke(around(inner.compile(), Defaults, 1), {})["total"] == 11
+    assert len(SEEN) == 1
+
+
+def test_what_a_call_is_given_is_an_input_as_for_any_run(driver: Any) -> None:
+    inner = StateGraph(Defaults).add_node("look", look).add_edge(START, "look").compile()
+    told: list[Any] = []
+    app = StateGraph(State).add_node("call", lambda s: told.append(inner.invoke({"total": 5}))).add_edge(START, "call")
+    driver.invoke(app.compile(), {})
+    assert told == [driver.invoke(inner, {"total": 5})]
+    assert told[0]["total"] == 16
 
 
 def test_an_interrupted_subgraph_still_answers_what_it_wrote_before(driver: Any) -> None:

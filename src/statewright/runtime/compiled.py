@@ -700,17 +700,32 @@ class CompiledGraph:
         """The fields that merge and that results show: a caller that merges them too is told what was written."""
         return self._program.reported
 
+    @property
+    def passes_state_on(self) -> bool:
+        """Whether its result is the state that it was given, with changes; else all of it is an answer of its own."""
+        return self._program.passes_state_on
+
     def call_within(self, state: Any, memory: Memory) -> tuple[Any, Pairs]:
         """Run as a node of another graph, in a namespace of its thread: the result, and what its caller may merge."""
-        run = self._nested_run(cast(Scope, current_scope()), {}, memory)
+        run = self._node_run(memory)
         _drive(run, self._own_input(state))
-        return self._result(run), cast(Rest, run.rest).checkpoint.reported
+        return self._answer(run)
 
     async def acall_within(self, state: Any, memory: Memory) -> tuple[Any, Pairs]:
         """`call_within`, on the running event loop."""
-        run = self._nested_run(cast(Scope, current_scope()), {}, memory)
+        run = self._node_run(memory)
         await _drive_async(run, self._own_input(state))
-        return self._result(run), cast(Rest, run.rest).checkpoint.reported
+        return self._answer(run)
+
+    def _node_run(self, memory: Memory) -> Run:
+        run = self._nested_run(cast(Scope, current_scope()), {}, memory)
+        run.given_state = True
+        return run
+
+    def _answer(self, run: Run) -> tuple[Any, Pairs]:
+        rest = _rest_of(run)
+        raise_to_caller(run, rest)
+        return self._program.output(rest.checkpoint.values, plain=True), rest.checkpoint.reported
 
     def _own_input(self, state: Any) -> Any:
         """What a caller's state means here: the fields that both have."""
@@ -1011,9 +1026,7 @@ class CompiledGraph:
 
     def _result(self, run: Run, version: str = "v1", output_keys: Names = None) -> Any:
         """What the caller gets of a run at rest."""
-        rest = run.rest
-        if rest is None:
-            raise InternalError("A driver ended before its run came to rest. Please report this.")
+        rest = _rest_of(run)
         raise_to_caller(run, rest)
         values = rest.checkpoint.values
         if output_keys is None and version == "v1":
@@ -1051,6 +1064,12 @@ def _identity(settings: Settings) -> tuple[str, str]:
     drawn = draw_run_id()
     run_id = drawn if settings.run_id is None else settings.run_id
     return run_id, owner_name(run_id, drawn)
+
+
+def _rest_of(run: Run) -> Rest:
+    if run.rest is None:
+        raise InternalError("A driver ended before its run came to rest. Please report this.")
+    return run.rest
 
 
 def _has_begun(run: Run) -> bool:

@@ -71,7 +71,11 @@ class Save:
 
 
 class SaveCallers:
-    """Save what the callers of a subgraph keep back until they rest: what it saves is found by their tasks."""
+    """Save what a run keeps back until it rests, and what those keep back that called it.
+
+    Asked for by a subgraph that saves, for its callers: what it saves is found by their tasks. Asked for by a run that
+    does not complete its superstep, for calls of its tasks that have ended.
+    """
 
     __slots__ = ("caller",)
 

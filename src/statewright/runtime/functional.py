@@ -58,8 +58,9 @@ class EntrypointProgram(Program):
     """A graph of one function: any value goes in, and its answer comes out."""
 
     calls_tasks = True
+    passes_state_on = False
 
-    def output(self, values: Mapping[str, Any], *, typed: bool = False) -> Any:
+    def output(self, values: Mapping[str, Any], *, typed: bool = False, plain: bool = False) -> Any:
         return copy_container(values.get(RETURN))
 
     def shown(self, result: TaskResult) -> Any:

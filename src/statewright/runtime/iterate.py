@@ -18,7 +18,7 @@ from statewright.runtime.watch import StreamBuffer, Watch
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One superstep that is over."""
+    """One superstep that is over. A call inside a node that goes on begins with where it stands, in which none ran."""
 
     number: int
     nodes: tuple[str, ...]
@@ -44,11 +44,16 @@ class StepWatch:
         self._nodes: tuple[str, ...] = ()
         watch.add("superstep_started", self._started)
         watch.add("superstep_finished", self._finished)
+        watch.add("call_continued", self._continued)
         watch.buffer = self.buffer
 
     def _started(self, event: Event) -> None:
         if not namespace_within(self.run, event.namespace):
             self._nodes = tuple(task.node for task in event.data)
+
+    def _continued(self, event: Event) -> None:
+        self._nodes = ()
+        self._finished(event)
 
     def _finished(self, event: Event) -> None:
         if not namespace_within(self.run, event.namespace):

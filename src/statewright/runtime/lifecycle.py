@@ -18,6 +18,7 @@ from statewright.runtime.effects import AwaitTurn, Core, Effect, Emit, Rest
 from statewright.runtime.loop import NOTHING_SAVED, caused_by, let_go, save_held_back, supersteps
 from statewright.runtime.run import Run
 from statewright.runtime.run_warnings import warn_unfinished, warn_unresumable
+from statewright.runtime.scope import Scope
 from statewright.runtime.start import begin_run, check_input
 from statewright.runtime.thread_queue import is_closing
 from statewright.runtime.thread_state import Met, rolled_back
@@ -42,8 +43,11 @@ def run_to_rest(run: Run, given: Any) -> Core:
     try:
         rest = beginning if type(beginning) is Rest else (yield from supersteps(run, *beginning))  # pyright: ignore
         with caused_by(rest.error):
-            if run.held_back is not None and not (rest.status == "completed" and _is_dropped(run)):
-                yield from save_held_back(run, rest.checkpoint)
+            if run.held_back is not None:
+                if rest.status == "completed" and _is_dropped(run):
+                    _note_end(run, rest.checkpoint)
+                else:
+                    yield from save_held_back(run, rest.checkpoint)
             if run.claimed:
                 yield from let_go(run, rest)
     except Fenced:
@@ -64,6 +68,13 @@ def run_to_rest(run: Run, given: Any) -> Core:
 def _is_dropped(run: Run) -> bool:
     """Whether what a call saves goes with the task that called it."""
     return run.caller is not None and run.namespace in run.caller.run.opened
+
+
+def _note_end(run: Run, checkpoint: Checkpoint) -> None:
+    """Let the caller know where a call has ended: it is saved there if its task runs again."""
+    caller = run.caller
+    if caller is not None and not caller.abandoned:
+        caller.run.ended_calls[run.namespace] = Scope(run, checkpoint=checkpoint)
 
 
 def take_turn(

@@ -7,7 +7,7 @@ drive it by hand.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, Literal, TypeGuard, cast
 
@@ -45,6 +45,7 @@ from statewright.runtime.program import Program
 from statewright.runtime.run import Run
 from statewright.runtime.run_warnings import describe_unfinished
 from statewright.runtime.saving import saved_form_of_result
+from statewright.runtime.scope import Scope
 from statewright.runtime.standing import reason_to_stop
 from statewright.runtime.step_commit import StepCommit
 from statewright.runtime.watch import run_event
@@ -113,6 +114,8 @@ def supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Gen
             yield from _save(run, checkpoint, following, outcomes, pending)
         if run.journal:
             run.journal = {}  # its tasks are consumed
+        if run.ended_calls:
+            run.ended_calls.clear()
         pending = None
         stops = breaks_after and following.frontier and matches(breaks_after, checkpoint.frontier)
         checkpoint = following
@@ -414,6 +417,8 @@ def _land_all(run: Run, rest: Rest, results: Sequence[Outcome | None]) -> Genera
                 known.errors[TaskId(result.task.id)] = text_of(result.error)
             # Who runs it again begins to count anew.
             known.attempts[TaskId(result.task.id)] = 0
+    if run.ended_calls:
+        yield from _save_ended_calls(run, rest, known.landed)
     noted = run.noted
     try:
         yield from save_pending(run, rest.checkpoint, known, rest)
@@ -422,6 +427,22 @@ def _land_all(run: Run, rest: Rest, results: Sequence[Outcome | None]) -> Genera
             raise
         run.noted = noted
         yield from _land_one_by_one(run, rest, known)
+
+
+def _save_ended_calls(run: Run, rest: Rest, landed: Collection[TaskId]) -> Generator[Effect, Any, None]:
+    """Save where the calls of tasks ended that have not landed: when such a task runs again, they do not."""
+    due = {task.id for task in rest.checkpoint.frontier}.difference(landed)
+    for call in list(run.ended_calls.values()):
+        task = cast(Scope, call.run.caller).task
+        if task is None or task.planned_id not in due:
+            continue
+        try:
+            yield SaveCallers(call)
+        except SerdeError as error:
+            if rest.status not in ("failed", "cancelled"):
+                raise
+            if rest.error is not None:
+                add_note(rest.error, f"What a call of node {task.node!r} did before was not kept: {error}")
 
 
 def _land_one_by_one(run: Run, rest: Rest, known: Pending) -> Generator[Effect, Any, None]:

@@ -176,6 +176,8 @@ class Program:
 
     calls_tasks: ClassVar[bool] = False
     """Whether its one node is a function that calls `@task` functions: it is their results that readers wait for."""
+    passes_state_on: ClassVar[bool] = True
+    """Whether a result is the state that was given, with changes: what a caller finds unchanged was not written."""
 
     def __init__(
         self,
@@ -257,10 +259,10 @@ class Program:
         values = {name: copy_container(start()) for name, start in self._starts}  # a factory may hand out one object
         return {name: value for name, value in values.items() if value is not MISSING} if values else values
 
-    def output(self, values: Mapping[str, Any], *, typed: bool = False) -> Any:
+    def output(self, values: Mapping[str, Any], *, typed: bool = False, plain: bool = False) -> Any:
         """Return what a caller sees of the state, its containers copied.
 
-        An instance of the output schema if `typed`, or if all is validated.
+        An instance of the output schema if `typed`, or if all is validated, unless it has to be `plain`.
         """
         keys = self.output_keys
         if keys is None:
@@ -274,7 +276,7 @@ class Program:
             )
         if self.derived:
             shown.update((name, one.compute(values)) for name, one in self.derived.items())
-        return self._typed_output(shown) if typed or self.validate == "all" else shown
+        return self._typed_output(shown) if (typed or self.validate == "all") and not plain else shown
 
     def shows(self, name: str) -> bool:
         """Return whether results show a field of the state."""

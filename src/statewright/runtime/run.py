@@ -89,7 +89,9 @@ class Run:
         "context",
         "control",
         "delivered",
+        "ended_calls",
         "former_namespaces",
+        "given_state",
         "guards_all",
         "held_back",
         "held_until",
@@ -250,6 +252,9 @@ class Run:
         """Whether supersteps are saved only when the run comes to rest: durability `exit`."""
         self.held_back: Checkpoint | None = None
         """The last checkpoint that was saved, if the run has moved since."""
+        self.ended_calls: dict[str, Scope] = {}
+        """By namespace where those calls of the present superstep have ended that have not saved it: they do so only if
+        their tasks do not land."""
         self.rewritten: set[str] = set()
         """The fields that were written since then, but for lists that only grew."""
         self.live: dict[str, Scope] = {} if live is None else live
@@ -276,6 +281,8 @@ class Run:
         """Whether it is known that another run has taken over its thread."""
         self.memories: dict[str, str] = {}
         """Which checkpoint of each memory inside its namespace is known to it."""
+        self.given_state = False
+        """Whether it is a node of the graph around it: what it is given is state then, and no input."""
         self.remembers = False
         """Whether it is a call with memory="thread"."""
         self.metadata = metadata or {}

@@ -25,7 +25,7 @@ from statewright.errors import (
     NamespaceBusy,
     UnansweredInterrupts,
 )
-from statewright.graph import END, START, Command, Send
+from statewright.graph import END, START, Command, Reported, Send
 from statewright.ids import CheckpointId, is_interrupt_id
 from statewright.runtime.apply import apply_beside, apply_results, folded_values, rewritten_fields
 from statewright.runtime.attempt import checked_targets, conclude, written
@@ -41,6 +41,7 @@ from statewright.runtime.loop import (
     save_pending,
     supersteps,
 )
+from statewright.runtime.program import Program
 from statewright.runtime.run import Run
 from statewright.runtime.scope import Scope, enter_scope, leave_scope
 from statewright.runtime.watch import run_event
@@ -98,6 +99,8 @@ def _start(run: Run, given: Any, saved: SavedCheckpoint | None, head: Checkpoint
     if saved is None:
         raise EmptyInputError(_nothing_to_do(run))
     checkpoint, pending = yield from _going_on(run, saved, head, replay=True)
+    if run.nested and run.watch is not None and run.watch.wants("call_continued"):
+        yield Emit(run_event("call_continued", run, checkpoint, checkpoint.step))
     known = {question.id: run.answers[question.id] for question in pending.open if question.id in run.answers}
     run.answers.update((str(key), value) for key, value in pending.answers.items())
     return checkpoint, pending.merged(Pending(answers=known)) if known else pending
@@ -105,6 +108,8 @@ def _start(run: Run, given: Any, saved: SavedCheckpoint | None, head: Checkpoint
 
 def _load(run: Run) -> Generator[Effect, Any, Loaded]:
     """The checkpoint to start from, and the head. They differ where the caller names an older checkpoint."""
+    if run.caller is not None and (ended := run.caller.run.ended_calls.get(run.namespace)) is not None:
+        yield SaveCallers(ended)  # its task is tried again
     branch = run.settings.branch
     at_head = yield from load_head(run)
     if at_head is not None and at_head.metadata.get("reset"):
@@ -175,6 +180,8 @@ def _fresh(run: Run, given: Any, saved: SavedCheckpoint | None, head: Checkpoint
     program = run.program
     base, landed, discarded = _base(run, saved)
     task = Task(START, NO_ARG, run.origin(base.id, base.step), 0)
+    if saved is None and run.given_state:
+        base, given = _taken_over(program, base, task, given)
     result = _conclude_entry(run, task, base, given)
     commit_id = run.commit_id(base.step + 1)
     checkpoint = apply_results(program, base, [result], commit_id, run.origin(commit_id, base.step + 1))
@@ -204,6 +211,16 @@ def check_input(run: Run, given: Any) -> None:
     if given is not None and not isinstance(given, Command):
         task = Task(START, NO_ARG, "", 0)
         written(Scope(run, task), run.program.start, task, given)
+
+
+def _taken_over(program: Program, base: Checkpoint, task: Task, state: Any) -> tuple[Checkpoint, Reported]:
+    """The base and the input of a graph that begins with the state of its caller.
+
+    A field that the caller has is no update of what the field begins with here: it has that value, as a node would see.
+    """
+    writes = program.start.updates.read(state, START, task)
+    values = {name: value for name, value in base.values.items() if name not in writes}
+    return Checkpoint(base.id, base.step, values, ()), Reported({}, [*writes.items()])
 
 
 def _conclude_entry(run: Run, task: Task, base: Checkpoint, given: Any) -> TaskResult:

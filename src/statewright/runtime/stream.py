@@ -1,6 +1,6 @@
 """Stream modes: views of events, in the shapes that people of this field know.
 
-    values       the state after the input and after each superstep
+    values       the state after the input and after each superstep; where a call inside a node goes on, as it stands
     updates      {node: update} when a task ends
     messages     (message or piece of one, where it comes from), as models make them and nodes answer them
     custom       what nodes gave to their stream writer
@@ -96,7 +96,8 @@ class StreamView:
         keys, typed = self._output_keys, self._version == "v2"
         views: dict[EventKind, View] = dict(VIEWS[mode])
         if mode == "values" and (keys is not None or typed):
-            views["input_applied"] = views["superstep_finished"] = partial(_chosen_values, keys, typed)
+            chosen = partial(_chosen_values, keys, typed)
+            views["input_applied"] = views["call_continued"] = views["superstep_finished"] = chosen
         if mode == "updates" and keys is not None:
             views["task_finished"] = partial(_chosen_update, keys)
         return views
@@ -106,6 +107,8 @@ class StreamView:
             namespace = namespace_within(self.run, event.namespace)
             if namespace and not (self._subgraphs or self._is_shown(mode, namespace)):
                 return
+            if namespace and event.kind == "call_continued":
+                return  # who reads from outside has seen it get there
             part = view(event.program or self._program, event)
             if part is SKIP:
                 return
@@ -269,15 +272,21 @@ def interrupt_dict(interrupt: Interrupt) -> Mapping[str, Any]:
 
 
 VIEWS: Mapping[str, Mapping[EventKind, View]] = {
-    "values": {"input_applied": _values, "superstep_finished": _values, "interrupted": _interrupted},
+    "values": {
+        "input_applied": _values,
+        "call_continued": _values,
+        "superstep_finished": _values,
+        "interrupted": _interrupted,
+    },
     "updates": {"task_finished": _update, "call_finished": _called, "interrupted": _interrupted},
     "custom": {"custom": _custom},
     "tasks": {"task_started": _task_started, "task_finished": _task_finished},
-    "checkpoints": {"input_applied": _checkpoint, "superstep_finished": _checkpoint},
+    "checkpoints": {"input_applied": _checkpoint, "call_continued": _checkpoint, "superstep_finished": _checkpoint},
     "debug": {
         "task_started": _debugged("task", _task_started),
         "task_finished": _debugged("task_result", _task_finished),
         "input_applied": _debugged("checkpoint", _checkpoint),
+        "call_continued": _debugged("checkpoint", _checkpoint),
         "superstep_finished": _debugged("checkpoint", _checkpoint),
     },
 }

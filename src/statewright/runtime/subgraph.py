@@ -26,6 +26,9 @@ class Callee(Protocol):
     @property
     def reported(self) -> frozenset[str]: ...
 
+    @property
+    def passes_state_on(self) -> bool: ...
+
     def call_within(self, state: Any, memory: Memory) -> tuple[Any, Pairs]: ...
 
     def acall_within(self, state: Any, memory: Memory) -> Awaitable[tuple[Any, Pairs]]: ...
@@ -41,11 +44,13 @@ def subgraph_calls(
     """How a node calls its subgraph, from either driver.
 
     `known` are the caller's fields, None if it takes any; `merging` are those of them that merge. Where the caller's
-    state is one bare value, so is what the subgraph answers, unless both merge it.
+    state is one bare value, so is what the subgraph answers, unless both merge it. What a callee answers that does not
+    pass the state on is read as the answer of a function would be.
     """
     callee = cast(Callee, subgraph)
     both_merge = merging & callee.reported
-    if known is not None and ROOT in known and ROOT not in both_merge:
+    is_bare = known is not None and ROOT in known and ROOT not in both_merge
+    if is_bare or not callee.passes_state_on:
         return (
             lambda state: callee.call_within(state, memory)[0],
             lambda state: _first(callee.acall_within(state, memory)),

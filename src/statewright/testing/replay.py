@@ -290,6 +290,7 @@ class _Player:
             metadata={"parent_task": task.id},
             **self._common(recorded, graph.program),
         )
+        run.given_state = True
         return run, _Line(self, run, recorded).play(given)
 
     def _common(self, recorded: RecordedRun, program: Program) -> dict[str, Any]:
@@ -694,6 +695,10 @@ class _Callee:
     def reported(self) -> frozenset[str]:
         return self._graph.reported
 
+    @property
+    def passes_state_on(self) -> bool:
+        return self._graph.passes_state_on
+
     def call_within(self, state: Any, memory: Memory) -> tuple[Any, Pairs]:
         """What `CompiledGraph.call_within` gives, or raises."""
         scope, graph = self._scope, self._graph
@@ -710,7 +715,7 @@ class _Callee:
             raise rest.error
         if rest.status in ("waiting", "paused"):
             raise Paused(*rest.interrupts)
-        return graph.program.output(rest.checkpoint.values), rest.checkpoint.reported
+        return graph.program.output(rest.checkpoint.values, plain=True), rest.checkpoint.reported
 
 
 # -- in a form that can be compared and shown

@@ -18,7 +18,7 @@ from statewright.errors import InvalidConfig
 from statewright.graph import Reported
 from statewright.messages import Message, RemoveMessage
 from statewright.runtime import CompiledGraph
-from statewright.runtime.subgraph import subgraph_calls
+from statewright.runtime.subgraph import shared, subgraph_calls
 from statewright.state import StateSchema, instance_values
 
 MESSAGES: Final = "messages"
@@ -53,6 +53,7 @@ class Member:
         self.name = graph.name
         known = frozenset(schema.fields).difference(apart)
         merging = frozenset(name for name in known if not schema.fields[name].plain)
+        self._known = known
         _, self._call = subgraph_calls(graph, "call", known, merging)
 
     def metadata(self, label: str | None = None) -> dict[str, Any]:
@@ -62,8 +63,9 @@ class Member:
     async def call(self, state: Mapping[str, Any]) -> Said:
         """What the graph wrote when it was given a state. Raises what it raises."""
         answer = await self._call(state)
-        if not isinstance(answer, Reported):  # the instance of a class, of a graph that checks everything
-            answer = Reported({**(instance_values(answer) or {})}, ())
+        if not isinstance(answer, Reported):  # of a function, or the instance of a class: of a graph that checks all
+            fields = cast(Any, answer) if isinstance(answer, Mapping) else instance_values(answer) or {}
+            answer = Reported({**shared(fields, self._known)}, ())
         kept: dict[str, Any] = {**answer.update}
         whole = cast("Iterable[Message]", kept.pop(MESSAGES, None) or ())
         before = {one.id for one in state.get(MESSAGES, ())}

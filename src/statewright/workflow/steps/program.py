@@ -24,7 +24,7 @@ class StepsProgram(Program):
             str
         ]()  # a graph that calls this one gets the state, and never the channel of that name
 
-    def output(self, values: Mapping[str, Any], *, typed: bool = False) -> Any:
+    def output(self, values: Mapping[str, Any], *, typed: bool = False, plain: bool = False) -> Any:
         return state_of(values)
 
     def shown(self, result: TaskResult) -> Any:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypedDict
 import pytest
 from pydantic import BaseModel
 
-from statewright import START, RemoveMessage, StateGraph, add_messages
+from statewright import START, RemoveMessage, StateGraph, add_messages, entrypoint
 from statewright.agents import AgentState
 from statewright.agents.prebuilt.member import Member, checked_agents
 from statewright.errors import InvalidConfig
@@ -52,6 +52,16 @@ def test_what_a_member_writes_is_merged_once() -> None:
     assert said.last.text == "new"
     assert [one.text for one in result["messages"]] == ["old", "new"]
     assert (result["notes"], result["topic"]) == (["a", "b"], "y")
+
+
+def test_a_member_that_is_an_entrypoint_answers_what_its_function_returns() -> None:
+    flow = entrypoint()(lambda state: {"messages": [Message("new", "assistant")], "notes": ["a"], "secret": "s"})
+    member = Member(flow, read_schema(Group), apart=["secret"])
+    _, result = run(member, {"messages": ["old"], "notes": ["a"]})
+
+    assert [one.text for one in result["messages"]] == ["old", "new"]
+    assert result["notes"] == ["a", "a"]
+    assert "secret" not in result
 
 
 def test_fields_that_stand_apart_are_not_shared() -> None:
