@@ -687,6 +687,35 @@ def test_4_5_a_key_tells_one_call_apart(driver: Any) -> None:
         driver.invoke(app, {"x": 1})
 
 
+@pytest.mark.parametrize("memory", ["call", "thread"])
+@pytest.mark.parametrize("key", ["", "#1", "#2", "%", "%#1", "x|inner", "a:b", "1"])
+def test_4_5_a_call_with_a_key_is_another_one_than_those_without_and_those_inside_others(
+    driver: Any, key: str, memory: Any
+) -> None:
+    def telling(name: str) -> Any:
+        def inner(state: Any) -> dict[str, Any]:
+            return {"log": [name, *deep.invoke({}, memory=memory)["log"]]} if name == "x" else {"log": [name]}
+
+        return StateGraph(Out).add_node("inner", inner).add_edge(START, "inner").compile()
+
+    deep = beside(ask("deep"), schema=Out).compile()
+
+    def caller(state: Any) -> dict[str, Any]:
+        calls = [telling("one").invoke({}), telling("two").invoke({}, memory="call"), telling("three").invoke({})]
+        calls.append(telling("x").invoke({}, call_key="x", memory=memory))
+        calls.append(telling("keyed").invoke({}, call_key=key, memory=memory))
+        calls.extend(telling(other).invoke({}, call_key=other, memory=memory) for other in sorted(others))
+        return {"log": [call["log"] for call in calls]}
+
+    others = {"", "#1", "%", "%#1", "%23", "%7C", "x|inner|x"} - {key}
+    app = StateGraph(State).add_node(caller).add_edge(START, "caller").compile(InMemorySaver())
+    (question,) = driver.invoke(app, {"x": 1}, thread_id="1")["__interrupt__"]
+    assert question.value == "deep?"
+    result = driver.invoke(app, Command(resume="yes"), thread_id="1")
+    told = [["one"], ["two"], ["three"], ["x", ("deep", "yes")], ["keyed"], *([other] for other in sorted(others))]
+    assert result["log"] == told
+
+
 def test_4_5_a_call_may_choose_its_memory(driver: Any) -> None:
     child = beside(say("inner")).compile()
 

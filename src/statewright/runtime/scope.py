@@ -208,7 +208,7 @@ class Scope:
     def next_call(self, key: str | None) -> str:
         """What tells the next call of a subgraph from the others of this task: empty for the first without a key."""
         if key is not None:
-            return self._used_key("call_key", key)
+            return _told_apart(self._used_key("call_key", str(key)))
         self._begin_counts()
         self._calls += 1
         return f"#{self._calls - 1}" if self._calls > 1 else ""
@@ -218,6 +218,13 @@ class Scope:
             self._asked, self._calls = self.task, 0
             self._ordinals: dict[str, int] = {}
             self._keys: set[tuple[str, str]] = set()
+
+
+def _told_apart(key: str) -> str:
+    """A key as a part of a namespace: no ordinal of a call without a key, and no path. Most keys stay as they are."""
+    if key and key[0] not in "#%" and "|" not in key:
+        return key
+    return "%" + key.replace("%", "%25").replace("|", "%7C")
 
 
 _current: ContextVar[Scope | None] = ContextVar("statewright_scope", default=None)
