@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final, cast
 
-from statewright.checkpoint import Hold, WorkspaceCheckpointer
+from statewright.checkpoint import Hold, WorkspaceCheckpointer, run_of
 from statewright.clock import Clock
 from statewright.errors import (
     DuplicateRecord,
@@ -320,7 +320,7 @@ class RunAttempt:
         """Take the thread from whoever had it for these runs before: their claims are void."""
         saver, thread = self._saver, self._run.thread_id
         lease = await answered(saver.lease(thread))
-        if lease is not None and lease.owner.partition("/")[0] in run_ids:
+        if lease is not None and run_of(lease.owner) in run_ids:
             await answered(saver.renew(thread, Hold(lease.owner, self._around.clock.now(), None)))
 
     async def _drive(self, app: CompiledGraph, given: Any, progress: Progress) -> None:
