@@ -93,6 +93,7 @@ class Called:
     """A compiled graph, as far as the task that calls it is concerned: it counts, and reports what it wrote."""
 
     reported = frozenset({"log", "own"})
+    passes_state_on = True
 
     def call_within(self, state: Any, memory: str) -> Any:
         return {"x": state["x"] + 1, "hidden": 0, "log": ["all"], "memory": memory}, [("log", ["new"]), ("own", [1])]
