@@ -9,9 +9,9 @@ from typing import TypedDict
 
 import pytest
 
-from statewright import START, CompiledGraph, StateGraph
+from statewright import START, CompiledGraph, InMemorySaver, StateGraph
 from statewright.checkpoint import Checkpoint, Commit, Hold, Line, Pending, PrunePolicy
-from statewright.errors import DamagedDatabase, StorageError
+from statewright.errors import DamagedDatabase, InvalidConfig, SerdeError, StorageError
 from statewright.ids import CheckpointId
 from statewright.storage.sqlite import SqliteSaver
 
@@ -102,3 +102,37 @@ def test_what_the_jobs_of_callers_raise_is_no_damage(tmp_path: Path) -> None:
         saver.commit(commit)
         with pytest.raises(KeyError, match="of the caller"):
             saver.save_results(Line("t"), CheckpointId("0" * 32), Pending(), also=[fail])
+
+
+HALF = "\ud800"
+"""Half of a surrogate pair: no text that can be stored."""
+NAMED: dict[str, Callable[[CompiledGraph], object]] = {
+    "thread_id": lambda app: app.invoke({}, thread_id=HALF),
+    "branch": lambda app: app.invoke({}, thread_id="t", branch=HALF),
+    "checkpoint_id": lambda app: app.get_state({"configurable": {"thread_id": "t", "checkpoint_id": HALF}}),
+    "run_id": lambda app: app.invoke({}, thread_id="t", run_id=HALF),
+    "new branch": lambda app: app.fork({"configurable": {"thread_id": "t"}}, branch=HALF),
+    "copy": lambda app: app.copy_thread("t", HALF),
+    "release": lambda app: app.release(HALF),
+}
+
+
+@pytest.mark.parametrize("in_memory", [False, True])
+@pytest.mark.parametrize("named", NAMED)
+def test_a_name_that_is_no_unicode_is_refused_by_runs_on_every_saver(
+    tmp_path: Path, named: str, in_memory: bool
+) -> None:
+    graph = StateGraph(State).add_node("a", lambda state: {"n": 1}).add_edge(START, "a")
+    saver = InMemorySaver() if in_memory else SqliteSaver(tmp_path / "runs.db")
+    with saver:
+        app = graph.compile(saver)
+        app.invoke({}, thread_id="t")
+        with pytest.raises(InvalidConfig, match=r"'\\ud800', which holds half of a surrogate pair"):
+            NAMED[named](app)
+
+
+def test_a_name_that_is_no_unicode_is_no_damage(tmp_path: Path) -> None:
+    with SqliteSaver(tmp_path / "runs.db") as saver:
+        for ask in (saver.load, saver.lease, saver.delete_thread, lambda name: saver.threads(prefix=name)):
+            with pytest.raises(SerdeError, match="no valid Unicode"):
+                ask(HALF)
