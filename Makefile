@@ -23,15 +23,13 @@ demo: ## measure a source tree (make demo path=FOLDER), let two agents repair a 
 	@echo
 	@$(PYTHON) examples/lead_outreach/lead_outreach.py --form json --decide approved
 
-# A file is run by one process from its top to its end; the small files of tests/unit come last. Many tests wait for what
-# they have started, so three processes keep two cores busy.
-test: ## run all tests, in three processes
+test: ## run all tests, in three processes beside each other
 	@sh scripts/setup dev
-	@$(PYTHON) -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+	@sh scripts/test $(PYTHON)
 
 test-full: ## the same with all that is drawn and killed at full length; takes long
 	@sh scripts/setup dev
-	@STATEWRIGHT_FULL=1 $(PYTHON) -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+	@STATEWRIGHT_FULL=1 sh scripts/test $(PYTHON)
 
 check: ## format, lint and types, as CI wants them
 	@sh scripts/setup dev

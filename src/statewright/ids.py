@@ -13,6 +13,8 @@ import time
 from datetime import UTC, datetime
 from typing import Any, Final, NewType
 
+from statewright.errors import InvalidConfig
+
 ThreadId = NewType("ThreadId", str)
 """A line of checkpoints: one conversation. Chosen by the caller."""
 RunId = NewType("RunId", str)
@@ -25,6 +27,24 @@ InterruptId = NewType("InterruptId", str)
 """32 hexadecimal digits: a hash of the task and of the ordinal or key of the question."""
 DEFAULT_WORKSPACE: Final = "default"
 """The workspace of the library, of the command line, and of a service that asks nobody for a key."""
+
+
+def checked_name(what: str, value: Any) -> str:
+    """Return the name of a thread, a branch or the like. Raises InvalidConfig for what cannot be one."""
+    if not isinstance(value, str) or not value:
+        raise InvalidConfig(f"{what} is {value!r} of type {type(value).__name__}. Give a text that is not empty.")
+    if not is_unicode(value):
+        raise InvalidConfig(f"{what} is {value!r}, which holds half of a surrogate pair. Give the character itself.")
+    return value
+
+
+def is_unicode(text: str) -> bool:
+    """Whether a text can be stored: no half of a surrogate pair is in it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def digest(*parts: object) -> str:

@@ -12,7 +12,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statewright.ids import draw_checkpoint_id, drawn_at, interrupt_id, is_interrupt_id, short_id, task_id, whole_id
+from statewright.errors import InvalidConfig
+from statewright.ids import (
+    checked_name,
+    draw_checkpoint_id,
+    drawn_at,
+    interrupt_id,
+    is_interrupt_id,
+    short_id,
+    task_id,
+    whole_id,
+)
 
 
 def test_ids_of_work_depend_on_every_part() -> None:
@@ -81,3 +91,16 @@ def test_any_other_id_is_kept_as_it_is(text: str) -> None:
 @given(st.one_of(st.text(), st.text("0123456789abcdefAF -", max_size=40), st.text().map(TASK.__add__)))
 def test_every_short_id_can_be_made_whole(text: str) -> None:
     assert whole_id(short_id(text)) == text
+
+
+@pytest.mark.parametrize("name", ["", None, 7, b"t", "\ud800", "half \udfff of a pair"])
+def test_what_is_no_name_is_refused_and_shown(name: object) -> None:
+    with pytest.raises(InvalidConfig, match=r"thread_id is .*Give ") as refused:
+        checked_name("thread_id", name)
+    assert repr(name) in str(refused.value)
+    str(refused.value).encode()  # it can be printed
+
+
+@pytest.mark.parametrize("name", ["t", " ", "\0", "\N{GRINNING FACE}", "é"])
+def test_every_text_is_a_name(name: str) -> None:
+    assert checked_name("thread_id", name) is name

@@ -19,6 +19,7 @@ import ormsgpack
 
 from statewright.checkpoint.codecs import BY_TAG, CODECS, EXCEPTION, NUMPY_SCALAR, Codec, codec_of, type_name
 from statewright.errors import DamagedDatabase, SerdeError, StatewrightError, StorageError, suggestion
+from statewright.ids import is_unicode
 
 OBJECT = 1
 """The tag of a value of a registered type: `[name, what it holds]`."""
@@ -179,7 +180,7 @@ class Serde:
             raise SerdeError(path, "it is nested too deep, or contains itself")
         kind = cast("type[Any]", type(value))
         if kind is str:
-            return value if _is_valid(value) else self._packed(CODECS["builtins.str"], value, path, depth)
+            return value if is_unicode(value) else self._packed(CODECS["builtins.str"], value, path, depth)
         if kind is int:
             return value if -(2**63) <= value < 2**64 else self._packed(CODECS["builtins.int"], value, path, depth)
         if value is None or kind in (bool, float, bytes):
@@ -431,17 +432,9 @@ def _called(plain: Plain, value: Any, path: str) -> Any:
         raise SerdeError(path, f"{error}") from error
 
 
-def _is_valid(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def _is_native_key(key: Any) -> bool:
     if type(key) is str:
-        return _is_valid(key)
+        return is_unicode(key)
     return type(key) is not int or -(2**63) <= key < 2**64
 
 

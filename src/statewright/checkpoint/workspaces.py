@@ -6,8 +6,7 @@ from collections.abc import Hashable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from statewright.checkpoint.checkpointer import Checkpointer
-from statewright.errors import InvalidConfig
-from statewright.ids import DEFAULT_WORKSPACE
+from statewright.ids import checked_name
 from statewright.promise import Answered
 
 
@@ -40,9 +39,4 @@ class WorkspaceCheckpointer(Checkpointer, Protocol):
 
 def check_workspace(workspace: Any) -> str:
     """Return the name of a workspace. Raises InvalidConfig for what cannot be one."""
-    if not isinstance(workspace, str) or not workspace:
-        raise InvalidConfig(
-            f"workspace is {workspace!r} of type {type(workspace).__name__}. Give a text that is not empty, "
-            f"such as {DEFAULT_WORKSPACE!r}."
-        )
-    return workspace
+    return checked_name("workspace", workspace)

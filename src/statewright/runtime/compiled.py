@@ -30,7 +30,7 @@ from statewright.clock import Clock, Duration, SystemClock, as_seconds
 from statewright.errors import Fenced, InternalError, InvalidConfig, InvalidResume, suggestion
 from statewright.events import Event
 from statewright.graph import Budget, Command, Graph, Memory, RunStarter
-from statewright.ids import draw_run_id
+from statewright.ids import checked_name, draw_run_id
 from statewright.promise import resolved
 from statewright.runtime.attempts import cached_name
 from statewright.runtime.batch import config_at, recorded, run_beside, run_beside_async, without_signals
@@ -589,7 +589,7 @@ class CompiledGraph:
         still runs, its next write is refused with `Fenced`.
         """
         saver = self._needed_saver()
-        thread_id = str(thread_id)
+        thread_id = checked_name("thread_id", str(thread_id))
         lease = resolved(saver.lease(thread_id))
         if lease is not None:
             with suppress(Fenced):  # it has let go by itself, or another run has the thread by now
@@ -610,7 +610,7 @@ class CompiledGraph:
 
     def copy_thread(self, thread_id: str, to: str) -> None:
         """Give a new thread all that a thread has. Raises CheckpointConflict if there is a thread `to`."""
-        resolved(self._needed_saver().copy_thread(thread_name(thread_id), thread_name(to)))
+        resolved(self._needed_saver().copy_thread(thread_name(thread_id), checked_name("to", thread_name(to))))
 
     def delete_thread(self, thread_id: str) -> None:
         """Forget a thread, with its history and its logs."""

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, cast
 
 from statewright.clock import as_seconds
 from statewright.errors import InvalidConfig, suggestion
+from statewright.ids import checked_name
 
 DEFAULT_RECURSION_LIMIT: Final = 1000
 """Supersteps that one call may take."""
@@ -115,9 +116,7 @@ def _checked(name: str, value: Any) -> Any:
         return value
     if name == "thread_id":
         value = thread_name(value)
-    if not isinstance(value, str) or not value:
-        raise InvalidConfig(f"{name} is {value!r} of type {type(value).__name__}. Give a text that is not empty.")
-    return value
+    return checked_name(name, value)
 
 
 def thread_name(value: Any) -> Any:

@@ -33,6 +33,7 @@ from statewright.events import Log
 from statewright.ids import CheckpointId
 from statewright.storage.seal import Seal
 from statewright.storage.sqlite.drop import drop_calls
+from statewright.storage.sqlite.faults import looking_for_damage, reading
 from statewright.storage.sqlite.fold import LARGEST, RECENT, Folder
 from statewright.storage.sqlite.history import HistoryReader
 from statewright.storage.sqlite.known import Head, Known, Thread
@@ -118,9 +119,10 @@ class Writer:
         entries, log = encoder.entries(commit.pending), commit.log
         events = encoder.log_beside(log, commit) if log is not None else None
         other = encoder.log(log, commit.line.namespace) if log is not None and events is None else None
-        commit.size = size = len(control) + (len(changes) if changes is not None else 0)
+        commit.size = len(control) + (len(changes) if changes is not None else 0)
 
-        def job(connection: sqlite3.Connection) -> CheckpointId:
+        def store(connection: sqlite3.Connection) -> tuple[Head | None, int]:
+            """Write all but what other jobs add; the head before, and the place."""
             thread = self.thread(connection, commit.line.thread_id)
             check_hold(thread, commit.line.thread_id, commit.hold)
             head = self._head(connection, thread, commit.line)
@@ -148,25 +150,38 @@ class Writer:
             if commit.drops:
                 drop_calls(connection, encoder.serde, encoder.seal, thread.id, commit.line.branch, commit.drops)
                 self._known.forget_lines()
-            for one in also:
+            return head, place
+
+        careful = looking_for_damage(store, commit.line.thread_id)
+
+        def job(connection: sqlite3.Connection) -> CheckpointId:
+            head, place = careful(connection)
+            for one in also:  # what these raise is their own
                 one(connection)
-            self._moved(connection, head, place, key, size, bool(entries))
+            self._moved(connection, commit, head, place, key, bool(entries))
             return CheckpointId(identity)
 
         return job
 
     def _moved(
-        self, connection: sqlite3.Connection, head: Head | None, place: int, key: bytes, size: int, has_entries: bool
+        self,
+        connection: sqlite3.Connection,
+        commit: Commit,
+        head: Head | None,
+        place: int,
+        key: bytes,
+        has_entries: bool,
     ) -> None:
         """Note the new head; lay old checkpoints together when there are many records, or large ones."""
         if head is None:
             head = self._known.heads[place >> 32] = Head(place, key, 0, 0)
         head.place, head.key, head.has_entries = place, key, has_entries
         head.count += 1
-        head.size += size
+        head.size += commit.size or 0
         if head.count >= RECENT or (head.size >= LARGEST and head.count > 1):
-            Folder(connection, self._encoder.serde, self._encoder.seal).fold(place >> 32)
-            head.count, head.size = _counted(connection, place >> 32)
+            with reading(f"thread {commit.line.thread_id!r}"):
+                Folder(connection, self._encoder.serde, self._encoder.seal).fold(place >> 32)
+                head.count, head.size = _counted(connection, place >> 32)
 
     def results_job(
         self,
@@ -182,7 +197,7 @@ class Writer:
         stored = self._encoder.log(log, line.namespace) if log is not None else None
         key = key_of(checkpoint_id)
 
-        def job(connection: sqlite3.Connection) -> None:
+        def store(connection: sqlite3.Connection) -> None:
             thread = self.thread(connection, line.thread_id)
             check_hold(thread, line.thread_id, hold)
             head = self._head(connection, thread, line)
@@ -203,6 +218,11 @@ class Writer:
                 head.has_entries = True
             if log is not None and stored is not None:
                 self._store_log(connection, thread, log, stored)
+
+        careful = looking_for_damage(store, line.thread_id)
+
+        def job(connection: sqlite3.Connection) -> None:
+            careful(connection)
             for one in also:
                 one(connection)
 

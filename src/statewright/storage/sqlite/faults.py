@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
-from statewright.errors import DamagedDatabase, StorageError, StorageFull, StorageLocked, StorageUnavailable
+from statewright.errors import DamagedDatabase, SerdeError, StorageError, StorageFull, StorageLocked, StorageUnavailable
 
+T = TypeVar("T")
 _NOT_WRITTEN = (sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE)
 """The disk did not take what was written. SQLite does not say why: a quota and a limit to the size of files look like a
 disk that fails."""
@@ -89,11 +90,34 @@ def _largest_file() -> int | None:
 
 @contextmanager
 def reading(what: str) -> Generator[None]:
-    """Raise what decoding raises as DamagedDatabase: what can be decoded but has another form was not written by us."""
+    """Raise what decoding raises as DamagedDatabase: what can be decoded but has another form was not written by us.
+
+    A name that is no valid Unicode, by which somebody looks for something, is no damage: it raises SerdeError.
+    """
     try:
         yield
     except UNREADABLE as error:
-        raise DamagedDatabase(f"what is stored of {what} is not what was written: {error}") from error
+        raise _told(what, error) from error
+
+
+def looking_for_damage(
+    function: Callable[[sqlite3.Connection], T], thread_id: str | None
+) -> Callable[[sqlite3.Connection], T]:
+    """What a function reads or writes of a thread, or of several; raises like `reading`."""
+
+    def careful(connection: sqlite3.Connection) -> T:
+        try:  # not `reading`, which costs more than the `try` of a superstep's commit should
+            return function(connection)
+        except UNREADABLE as error:
+            raise _told("a thread" if thread_id is None else f"thread {thread_id!r}", error) from error
+
+    return careful
+
+
+def _told(what: str, error: Exception) -> StorageError:
+    if isinstance(error, UnicodeEncodeError):  # of binding a parameter: nothing stored is encoded
+        return SerdeError(what, f"a name that was given is no valid Unicode: {error}")
+    return DamagedDatabase(f"what is stored of {what} is not what was written: {error}")
 
 
 FileIdentity = tuple[int, int] | None

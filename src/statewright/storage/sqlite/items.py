@@ -14,6 +14,7 @@ from typing import Any, Final, cast
 
 from statewright.checkpoint.forms import instant_of
 from statewright.errors import InvalidConfig
+from statewright.ids import is_unicode
 from statewright.page import cut_page
 from statewright.storage.sqlite.database import SqliteDatabase
 from statewright.storage.sqlite.faults import reading
@@ -169,22 +170,13 @@ def path_of(namespace: Namespace) -> str | None:
     if not all(isinstance(label, str) and "." not in label for label in labels):
         return None
     path = "".join(f"{label}." for label in labels)
-    return path if _is_text(path) else None
+    return path if is_unicode(path) else None
 
 
 def place_of(namespace: Namespace, key: object) -> Place | None:
     """Where an item is stored; None for where none can be."""
     path = path_of(namespace)
-    return {"namespace": path, "key": key} if path is not None and isinstance(key, str) and _is_text(key) else None
-
-
-def _is_text(text: str) -> bool:
-    """Whether SQLite can keep it: no half of a surrogate pair."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    return {"namespace": path, "key": key} if path is not None and isinstance(key, str) and is_unicode(key) else None
 
 
 def _namespace_of(path: str) -> Namespace:

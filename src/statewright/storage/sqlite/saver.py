@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from itertools import islice
 from typing import Any, Final, NamedTuple, Self, TypeVar
 
@@ -35,7 +36,7 @@ from statewright.page import cut_page
 from statewright.promise import Answered
 from statewright.runtime.worker_threads import call_beside
 from statewright.storage.sqlite.commits import Encoder, Job, Writer, check_hold, has_moved
-from statewright.storage.sqlite.faults import reading
+from statewright.storage.sqlite.faults import looking_for_damage
 from statewright.storage.sqlite.history import HistoryReader, State
 from statewright.storage.sqlite.known import Thread
 from statewright.storage.sqlite.places import (
@@ -141,7 +142,7 @@ class SqliteSaver(View):
                 raise CheckpointConflict(thread_id, None, self._head_id(connection, thread_id))
             return None if thread is None else self._writer.write_hold(connection, thread, thread_id, hold).lease
 
-        return self._written(job)
+        return self._written(looking_for_damage(job, thread_id))
 
     def want(self, thread_id: str, what: str) -> Answered[Lease | None]:
         def job(connection: sqlite3.Connection) -> Lease | None:
@@ -150,7 +151,7 @@ class SqliteSaver(View):
             thread = self._writer.thread(connection, thread_id)
             return thread.lease if thread is not None else None
 
-        return self._written(job)
+        return self._written(looking_for_damage(job, thread_id))
 
     def delete_thread(self, thread_id: str) -> Answered[None]:
         def job(connection: sqlite3.Connection) -> None:
@@ -159,7 +160,7 @@ class SqliteSaver(View):
                 delete_thread(connection, thread.id)
                 self.database.known.forget()
 
-        return self._written(job)
+        return self._written(looking_for_damage(job, thread_id))
 
     def prune(self, policy: PrunePolicy, *, thread_id: str | None = None, dry_run: bool = False) -> Answered[Pruned]:
         if on_event_loop():
@@ -170,29 +171,30 @@ class SqliteSaver(View):
         """Prune thread by thread, each in a transaction of its own: others write in between."""
         with self.database.read() as connection:
             threads = self._numbers(connection, thread_id)
-        counts = [self._pruned_thread(thread, policy, dry_run) for thread in threads]
+        counts = [self._pruned_thread(number, name, policy, dry_run) for number, name in threads]
         return Pruned(sum(1 for count in counts if count), sum(counts))
 
-    def _pruned_thread(self, thread: int, policy: PrunePolicy, dry_run: bool) -> int:
-        def pruner(connection: sqlite3.Connection) -> Pruner:
-            return Pruner(connection, self.database.serde, self.database.seal)
+    def _pruned_thread(self, number: int, thread_id: str, policy: PrunePolicy, dry_run: bool) -> int:
+        def pruned(connection: sqlite3.Connection, *, dry_run: bool = False) -> int:
+            pruner = Pruner(connection, self.database.serde, self.database.seal)
+            return pruner.prune(number, policy, dry_run=dry_run)
 
         def job(connection: sqlite3.Connection) -> int:
-            count = pruner(connection).prune(thread, policy)
+            count = pruned(connection)
             self.database.known.forget()
             return count
 
         # What would go is looked up without the writer: most threads have nothing to lose, and nobody waits for those.
         with self.database.read() as connection:
-            count = pruner(connection).prune(thread, policy, dry_run=True)
-        return self.database.write(job) if count and not dry_run else count
+            count = looking_for_damage(partial(pruned, dry_run=True), thread_id)(connection)
+        return self.database.write(looking_for_damage(job, thread_id)) if count and not dry_run else count
 
-    def _numbers(self, connection: sqlite3.Connection, thread_id: str | None) -> list[int]:
-        """The numbers of one thread, or of all."""
+    def _numbers(self, connection: sqlite3.Connection, thread_id: str | None) -> list[tuple[int, str]]:
+        """The numbers of one thread, or of all, with their ids."""
         if thread_id is None:
-            return [number for (number,) in connection.execute(_THREAD_NUMBERS, (self.workspace,)).fetchall()]
+            return connection.execute(_THREAD_NUMBERS, (self.workspace,)).fetchall()
         row = connection.execute(_THREAD, (self.workspace, thread_id)).fetchone()
-        return [row[0]] if row is not None else []
+        return [(row[0], thread_id)] if row is not None else []
 
     def copy_thread(self, thread_id: str, to: str) -> Answered[None]:
         def job(connection: sqlite3.Connection) -> None:
@@ -203,7 +205,7 @@ class SqliteSaver(View):
                 raise CheckpointConflict(to, None, self._head_id(connection, to))
             _copy(connection, source.id, to)
 
-        return self._written(job)
+        return self._written(looking_for_damage(job, thread_id))
 
     def _head_id(self, connection: sqlite3.Connection, thread_id: str) -> CheckpointId | None:
         number = find_line(connection, self.workspace, Line(thread_id))
@@ -351,13 +353,13 @@ class SqliteSaver(View):
 
     def branches(self, thread_id: str, *, namespace: str = "") -> Answered[Sequence[str]]:
         return self._read(
-            lambda connection: sorted(name for _, name in lines_of(connection, self.workspace, thread_id, namespace)),
+            lambda connection: sorted(_names(lines_of(connection, self.workspace, thread_id, namespace))),
             thread_id,
         )
 
     def namespaces(self, thread_id: str) -> Answered[Sequence[str]]:
         return self._read(
-            lambda connection: [name for (name,) in connection.execute(_NAMESPACES, (self.workspace, thread_id))],
+            lambda connection: _names(connection.execute(_NAMESPACES, (self.workspace, thread_id))),
             thread_id,
         )
 
@@ -392,7 +394,7 @@ class SqliteSaver(View):
 
         What this process has committed to the thread is there: a run may have ended without waiting for it.
         """
-        read = _looking_for_damage(read, thread_id)
+        read = looking_for_damage(read, thread_id)
         ahead = self.database.unsaved_of((self.workspace, thread_id)) if thread_id is not None else None
         if on_event_loop():
             return self.database.read_beside(read, after=ahead)
@@ -405,18 +407,6 @@ class SqliteSaver(View):
         return HistoryReader(connection, self.database.serde, self.database.seal)
 
 
-def _looking_for_damage(
-    read: Callable[[sqlite3.Connection], T], thread_id: str | None
-) -> Callable[[sqlite3.Connection], T]:
-    """What a function reads. What can be decoded but has another form than what is written there was damaged."""
-
-    def careful(connection: sqlite3.Connection) -> T:
-        with reading("a thread" if thread_id is None else f"thread {thread_id!r}"):
-            return read(connection)
-
-    return careful
-
-
 class _PageEnd(NamedTuple):
     """The last checkpoint of a page of history, which never changes."""
 
@@ -425,6 +415,14 @@ class _PageEnd(NamedTuple):
     checkpoint_id: CheckpointId
     place: int
     values: Values
+
+
+def _names(rows: Iterable[tuple[Any, ...]]) -> list[str]:
+    """What stands last in rows. Raises TypeError for what is no text: runs would fail at it who knows where."""
+    names = [row[-1] for row in rows]
+    if not all(isinstance(name, str) for name in names):
+        raise TypeError("a name is no text")
+    return names
 
 
 def _own(saved: SavedCheckpoint) -> Values:

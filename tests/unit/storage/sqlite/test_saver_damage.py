@@ -1,14 +1,22 @@
 """Stored content that can be decoded, but is not what belongs there."""
 
 import sqlite3
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TypedDict
 
 import pytest
 
-from statewright import START, StateGraph
-from statewright.errors import DamagedDatabase
+from statewright import START, CompiledGraph, InMemorySaver, StateGraph
+from statewright.checkpoint import Checkpoint, Commit, Hold, Line, Pending, PrunePolicy
+from statewright.errors import DamagedDatabase, InvalidConfig, SerdeError, StorageError
+from statewright.ids import CheckpointId
 from statewright.storage.sqlite import SqliteSaver
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+HOLD = Hold("a", NOW, NOW + timedelta(days=1), claims=True)
 
 
 class State(TypedDict, total=False):
@@ -27,3 +35,104 @@ def test_content_of_another_form_is_told_as_damage_of_its_thread(tmp_path: Path,
     connection.close()
     with SqliteSaver(path) as saver, pytest.raises(DamagedDatabase, match="thread 't'"):
         saver.load("t")
+
+
+WRITES: dict[str, Callable[[SqliteSaver, CompiledGraph], object]] = {
+    "invoke": lambda saver, app: app.invoke({}, thread_id="t"),
+    "update_state": lambda saver, app: app.update_state({"configurable": {"thread_id": "t"}}, {"n": 2}),
+    "fork": lambda saver, app: app.fork({"configurable": {"thread_id": "t"}}, branch="b"),
+    "prune": lambda saver, app: saver.prune(PrunePolicy(keep_last=1)),
+    "copy_thread": lambda saver, app: saver.copy_thread("t", "u"),
+    "delete_thread": lambda saver, app: saver.delete_thread("t"),
+    "renew": lambda saver, app: saver.renew("t", HOLD),
+    "want": lambda saver, app: saver.want("t", "stop"),
+}
+DAMAGES = {
+    "threads.until": "UPDATE threads SET owner = 'a', until = 'soon'",
+    "threads.until out of range": f"UPDATE threads SET owner = 'a', until = {2**62}",
+    "threads.epoch": "UPDATE threads SET epoch = x'80'",
+    "records.control": "UPDATE records SET control = x'01'",
+    "records.changes": "UPDATE records SET changes = x'90'",
+    "records.id": "UPDATE records SET id = 'ab' WHERE place = (SELECT max(place) FROM records)",
+    "lines.namespace": "UPDATE lines SET namespace = x'80'",
+    "runs.name": "UPDATE runs SET name = CAST(name AS BLOB)",
+    "jumps": "INSERT INTO jumps SELECT max(place), max(place) + 7 FROM records",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("write", WRITES)
+def test_who_writes_to_a_damaged_thread_is_told_so(tmp_path: Path, write: str, damage: str) -> None:
+    path = tmp_path / "runs.db"
+    graph = StateGraph(State).add_node("a", lambda state: {"n": 1}).add_edge(START, "a")
+    with SqliteSaver(path) as saver:
+        for _ in range(3):
+            graph.compile(saver).invoke({}, thread_id="t")
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute(DAMAGES[damage])
+    connection.close()
+    with SqliteSaver(path) as saver, suppress(StorageError):  # what it does not meet it need not see
+        WRITES[write](saver, graph.compile(saver))
+
+
+def test_what_is_damaged_is_told_of_its_thread_by_those_who_write(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    graph = StateGraph(State).add_node("a", lambda state: {"n": 1}).add_edge(START, "a")
+    with SqliteSaver(path) as saver:
+        graph.compile(saver).invoke({}, thread_id="t")
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("UPDATE threads SET owner = 'a', until = 'soon'")
+    connection.close()
+    for write in (lambda saver: saver.want("t", "stop"), lambda saver: saver.renew("t", HOLD)):
+        with SqliteSaver(path) as saver, pytest.raises(DamagedDatabase, match="thread 't'"):
+            write(saver)
+
+
+def test_what_the_jobs_of_callers_raise_is_no_damage(tmp_path: Path) -> None:
+    def fail(connection: sqlite3.Connection) -> None:
+        raise KeyError("of the caller")
+
+    with SqliteSaver(tmp_path / "runs.db") as saver:
+        commit = Commit(
+            line=Line("t"), expected=None, parent_id=None, checkpoint=Checkpoint("0" * 32, 0, {}, ()), deltas=None,
+            source="input", run_id="r", created_at=NOW, metadata={},
+        )  # fmt: skip
+        with pytest.raises(KeyError, match="of the caller"):
+            saver.commit(commit, also=[fail])
+        saver.commit(commit)
+        with pytest.raises(KeyError, match="of the caller"):
+            saver.save_results(Line("t"), CheckpointId("0" * 32), Pending(), also=[fail])
+
+
+HALF = "\ud800"
+"""Half of a surrogate pair: no text that can be stored."""
+NAMED: dict[str, Callable[[CompiledGraph], object]] = {
+    "thread_id": lambda app: app.invoke({}, thread_id=HALF),
+    "branch": lambda app: app.invoke({}, thread_id="t", branch=HALF),
+    "checkpoint_id": lambda app: app.get_state({"configurable": {"thread_id": "t", "checkpoint_id": HALF}}),
+    "run_id": lambda app: app.invoke({}, thread_id="t", run_id=HALF),
+    "new branch": lambda app: app.fork({"configurable": {"thread_id": "t"}}, branch=HALF),
+    "copy": lambda app: app.copy_thread("t", HALF),
+    "release": lambda app: app.release(HALF),
+}
+
+
+@pytest.mark.parametrize("in_memory", [False, True])
+@pytest.mark.parametrize("named", NAMED)
+def test_a_name_that_is_no_unicode_is_refused_by_runs_on_every_saver(
+    tmp_path: Path, named: str, in_memory: bool
+) -> None:
+    graph = StateGraph(State).add_node("a", lambda state: {"n": 1}).add_edge(START, "a")
+    saver = InMemorySaver() if in_memory else SqliteSaver(tmp_path / "runs.db")
+    with saver:
+        app = graph.compile(saver)
+        app.invoke({}, thread_id="t")
+        with pytest.raises(InvalidConfig, match=r"'\\ud800', which holds half of a surrogate pair"):
+            NAMED[named](app)
+
+
+def test_a_name_that_is_no_unicode_is_no_damage(tmp_path: Path) -> None:
+    with SqliteSaver(tmp_path / "runs.db") as saver:
+        for ask in (saver.load, saver.lease, saver.delete_thread, lambda name: saver.threads(prefix=name)):
+            with pytest.raises(SerdeError, match="no valid Unicode"):
+                ask(HALF)

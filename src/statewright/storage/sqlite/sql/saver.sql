@@ -9,7 +9,7 @@ SELECT DISTINCT workspace FROM threads
 ORDER BY workspace;
 
 -- thread_numbers
-SELECT id FROM threads
+SELECT id, thread_id FROM threads
 WHERE workspace = ?
 ORDER BY id;
 
