@@ -95,6 +95,9 @@ class Called:
     reported = frozenset({"log", "own"})
     passes_state_on = True
 
+    def __init__(self, *, passes_state_on: bool = True) -> None:
+        self.passes_state_on = passes_state_on
+
     def call_within(self, state: Any, memory: str) -> Any:
         return {"x": state["x"] + 1, "hidden": 0, "log": ["all"], "memory": memory}, [("log", ["new"]), ("own", [1])]
 
@@ -106,6 +109,13 @@ def test_calling_a_subgraph_answers_what_it_did_to_the_callers_state() -> None:
 
     assert answer.update == {"x": 2, "memory": "thread"}
     assert answer.written == [("log", ["new"])]
+
+
+def test_what_is_an_answer_as_a_whole_is_passed_on() -> None:
+    called = Called(passes_state_on=False)
+    call, _ = subgraph_calls(called, "call", frozenset({"x", "log"}), frozenset({"log"}))  # type: ignore[arg-type]
+
+    assert call({"x": 1, "log": []}) == {"x": 2, "hidden": 0, "log": ["all"], "memory": "call"}
 
 
 # -- namespaces
@@ -148,9 +158,11 @@ def test_where_a_call_is_saved(scope_in: Any, outer: str, memory: Any, keys: Any
 @pytest.mark.parametrize("memory", ["call", "thread"])
 def test_a_call_key_is_no_ordinal(scope_in: Any, memory: Any) -> None:
     scope = scope_in()
-    found = [call_namespace(scope, memory, key) for key in (None, "1", None)]
+    keys = (None, "1", None, None, "", "#1", "#2", "%", "%#1", "a|b", "a%7Cb", "a", "a:b")
+    found = [call_namespace(scope, memory, key) for key in keys]
 
-    assert len(set(found)) == 3
+    assert len(set(found)) == len(keys)
+    assert not any("|" in namespace for namespace in found), "no key is a path"
 
 
 def test_two_live_calls_with_one_memory_are_refused(scope_in: Any) -> None:
