@@ -465,7 +465,9 @@ def test_an_answer_is_the_same_whenever_the_node_runs_again(driver: Any, placed:
     assert attempts == [["of the caller", "of the node"]] * 4
 
 
-@pytest.mark.parametrize("policy", [{}, {"cache_policy": CachePolicy()}, {"retry_policy": AGAIN}], ids=["plain", "cached", "retried"])
+@pytest.mark.parametrize(
+    "policy", [{}, {"cache_policy": CachePolicy()}, {"retry_policy": AGAIN}], ids=["plain", "cached", "retried"]
+)
 @pytest.mark.parametrize("awaited", [False, True])
 def test_what_a_called_task_gave_is_the_same_whenever_the_node_runs_again(
     driver: Any, placed: Any, saver: Any, policy: Any, awaited: bool
