@@ -397,7 +397,7 @@ class Case:
                 if circuit._probing:  # pyright: ignore[reportPrivateUsage]
                     yield f"a circuit of {node.name}"
         threads = Counter(thread.name for thread in threading.enumerate())
-        if threads["statewright-worker"] > workers._idle._value:  # pyright: ignore
+        if threads["statewright-worker"] > len(workers._idle):  # pyright: ignore
             yield "a worker thread"
         if threads["statewright-loop"] > len(idle_loops):
             yield "a private loop"

@@ -68,9 +68,9 @@ class _Write(Promise[T]):
             clear_frames(error.__traceback__)  # see SqliteDatabase.read
             self.error = error
 
-    def tell(self, path: Path) -> None:
+    def tell(self) -> None:
         if self.error is not None:
-            self.set_exception(translated(self.error, path) or self.error)
+            self.set_exception(self.error)
         else:
             self.set_result(self.answer)
 
@@ -288,7 +288,7 @@ class SqliteDatabase:
             except ValueError:
                 return promise
             promise.error = sqlite3.ProgrammingError(_CLOSED)
-            promise.tell(self.path)
+            self._tell(promise)
         return promise
 
     def _start_writer(self) -> None:
@@ -327,7 +327,12 @@ class SqliteDatabase:
             raise
         finally:
             for one in group:
-                one.tell(self.path)
+                self._tell(one)
+
+    def _tell(self, one: _Write[Any]) -> None:
+        if one.error is not None:
+            one.error = translated(one.error, self.path) or one.error
+        one.tell()
 
     def _written_together(self, group: list[_Write[Any]]) -> bool:
         """Write a group; False if one failed after it had written, so that nothing was kept."""
@@ -358,7 +363,7 @@ class SqliteDatabase:
         finally:
             if self._begun:  # the signal came while it was undone
                 self._undo()
-        one.tell(self.path)
+        self._tell(one)
         return one.result()
 
     def _written_alone(self, one: _Write[Any]) -> None:
