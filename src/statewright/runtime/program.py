@@ -178,6 +178,8 @@ class Program:
     """Whether its one node is a function that calls `@task` functions: it is their results that readers wait for."""
     passes_state_on: ClassVar[bool] = True
     """Whether a result is the state that was given, with changes: what a caller finds unchanged was not written."""
+    begins_with_state: ClassVar[bool] = True
+    """Whether what it is given are values of its fields, and not an input that is kept in a field of its own."""
 
     def __init__(
         self,

@@ -180,7 +180,7 @@ def _fresh(run: Run, given: Any, saved: SavedCheckpoint | None, head: Checkpoint
     program = run.program
     base, landed, discarded = _base(run, saved)
     task = Task(START, NO_ARG, run.origin(base.id, base.step), 0)
-    if saved is None and run.given_state:
+    if saved is None and run.given_state and program.begins_with_state:
         base, given = _taken_over(program, base, task, given)
     result = _conclude_entry(run, task, base, given)
     commit_id = run.commit_id(base.step + 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import partial
 from math import inf, nextafter
 from typing import Final
 
@@ -67,4 +68,7 @@ class ServiceClock(FakeClock):
 
 
 def _is_housekeeping(alarm: Alarm) -> bool:
-    return getattr(alarm.callback, "__module__", None) in HOUSEKEEPING
+    callback = alarm.callback
+    while isinstance(callback, partial):
+        callback = callback.func
+    return getattr(callback, "__module__", None) in HOUSEKEEPING

@@ -18,6 +18,8 @@ from statewright.workflow.steps.state import CHANNELS, InputReader, StateUpdates
 class StepsProgram(Program):
     """Reads and shows the state as a map, instead of the channels in which it is kept."""
 
+    begins_with_state = False
+
     def __init__(self, graph: Graph, **options: Any) -> None:
         super().__init__(graph, **options)
         self.reported = frozenset[
