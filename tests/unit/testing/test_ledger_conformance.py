@@ -17,6 +17,7 @@ from statewright import InMemorySaver
 from statewright.checkpoint import Commit
 from statewright.errors import DuplicateRecord, RecordConflict, StatewrightError
 from statewright.runs import (
+    ENDED,
     Absent,
     Advance,
     Among,
@@ -34,6 +35,7 @@ from statewright.runs import (
     Run,
     RunEvent,
     RunLabel,
+    RunStatus,
     Update,
     UpdateAll,
     Wait,
@@ -491,6 +493,29 @@ class KnowsNoQueues(Claims):
         return replace(run, queue=None)
 
 
+class OrdersByIds(InMemoryLedger):
+    def claim(self, worker_id: str, now: datetime, limit: int) -> list[Run]:
+        self._tables[Run] = dict(sorted(self._tables[Run].items()))
+        return super().claim(worker_id, now, limit)
+
+
+class ForgetsWhoHasBegun(Claims):
+    def different(self, run: Run) -> Run:
+        return run if run.status in ENDED else replace(run, status=RunStatus.PENDING)
+
+
+class ForgetsWhoIsAtWork(Claims):
+    def different(self, run: Run) -> Run:
+        return run if run.claim is None else replace(run, claim=None, due_at=None)
+
+
+class LetsAllGoOn(Claims):
+    """Keeps off those who have not begun, and nobody else."""
+
+    def different(self, run: Run) -> Run:
+        return run if run.status is RunStatus.PENDING else replace(run, thread_id=run.id, queue=None)
+
+
 class KnowsNoKeys(Claims):
     def different(self, run: Run) -> Run:
         return replace(run, concurrency_key=None)
@@ -635,6 +660,10 @@ BROKEN: dict[Make, str] = {
     TakesOneMore: "test_no_more_is_taken_than_asked_for",
     KnowsNoThreads: "test_runs_of_a_thread_follow_each_other",
     KnowsNoQueues: "test_runs_of_a_queue_follow_each_other",
+    OrdersByIds: "test_runs_begin_in_the_order_in_which_they_were_written",
+    ForgetsWhoHasBegun: "test_who_has_begun_goes_on_before_who_has_not",
+    ForgetsWhoIsAtWork: "test_who_is_at_work_keeps_off_whoever_was_written_or_has_begun_before",
+    LetsAllGoOn: "test_of_several_that_have_begun_one_goes_on",
     KnowsNoKeys: "test_so_many_runs_with_a_key_are_at_work",
     OneForAllWorkspaces: "test_so_many_runs_with_a_key_are_at_work",
     KnowsNoLimits: "test_so_many_runs_of_a_workspace_are_at_work",
