@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from statewright.checkpoint import Commit, Hold, InMemorySaver, Lease, Pending, SavedCheckpoint
+from statewright.checkpoint import Checkpoint, Commit, Hold, InMemorySaver, Lease, Pending, SavedCheckpoint, ThreadEntry
 from statewright.errors import CheckpointConflict, CheckpointNotFound, StatewrightError, ThreadBusy
 from statewright.ids import CheckpointId
 from statewright.testing import CheckpointerConformance
@@ -360,7 +360,39 @@ class LeavesThreadsBehind(InMemorySaver):
             raise
 
 
+class TakesLessThanNothingForAll(InMemorySaver):
+    def threads(self, *, prefix: str = "", limit: int | None = None) -> list[ThreadEntry]:
+        return super().threads(prefix=prefix, limit=None if limit is not None and limit < 0 else limit)
+
+
+class KnowsNoCapitals(InMemorySaver):
+    def load(self, thread_id: str, **options: Any) -> SavedCheckpoint | None:
+        wanted = options.pop("checkpoint_id", None)
+        return super().load(thread_id, checkpoint_id=wanted and CheckpointId(wanted.lower()), **options)
+
+
+class LaysOverTheParent(InMemorySaver):
+    def commit(self, commit: Commit) -> Any:
+        parent = self.load(commit.line.thread_id, checkpoint_id=commit.parent_id) if commit.parent_id else None
+        if parent is not None and commit.deltas is None:
+            values = {**parent.checkpoint.values, **commit.checkpoint.values}
+            one = commit.checkpoint
+            commit = replace(
+                commit, checkpoint=Checkpoint(one.id, one.step, values, one.frontier, reported=one.reported)
+            )
+        return super().commit(commit)
+
+
+class EndsTextAtNothing(InMemorySaver):
+    def threads(self, *, prefix: str = "", limit: int | None = None) -> list[ThreadEntry]:
+        return super().threads(prefix=prefix.partition("\x00")[0], limit=limit)
+
+
 BROKEN: dict[type[InMemorySaver], str] = {
+    TakesLessThanNothingForAll: "test_a_limit_below_nothing_is_nothing",
+    KnowsNoCapitals: "test_an_id_in_other_letters_is_another_id",
+    LaysOverTheParent: "test_values_that_are_stored_whole_leave_nothing_of_the_parent",
+    EndsTextAtNothing: "test_threads_are_found_by_what_their_ids_begin_with",
     ForgetsBreakpoints: "test_everything_that_is_known_of_a_frontier_is_kept",
     KeepsJournals: "test_a_journal_goes_with_the_commit_that_consumes_its_tasks_but_not_with_a_fork",
     TakesResultsForNothing: "test_results_for_a_checkpoint_that_is_not_there_are_refused",
