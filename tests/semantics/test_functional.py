@@ -280,7 +280,7 @@ def tallying(node: Any) -> Any:
 ANSWERS: dict[str, Any] = {
     "what the state holds already": lambda state: {"log": ["seen"], "total": 1, "title": "same"},
     "the state itself": lambda state: state,
-    "a Command": lambda state: Command(update={"log": ["seen"], "total": 1}),
+    "returns_command": lambda state: Command(update={"log": ["seen"], "total": 1}),
     "pairs": lambda state: [("total", 1), ("total", 1)],
     "nothing": lambda state: None,
 }
