@@ -1,9 +1,9 @@
-"""What is shown of many: the same part, wherever they are kept."""
+"""Limits and offsets of lists, with the same meaning in every store, saver and ledger."""
 
 from __future__ import annotations
 
 
 def cut_page(limit: int | None, offset: int = 0) -> slice:
-    """At most `limit` from the one at `offset`; numbers below 0 are taken for 0."""
+    """Return the slice of at most `limit` entries from `offset`; negative numbers count as 0."""
     first = max(offset, 0)
     return slice(first, None if limit is None else first + max(limit, 0))

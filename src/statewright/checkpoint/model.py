@@ -217,7 +217,7 @@ class Interrupt:
     """The schema as text: what it is compared by when its task asks again, since not every type can be stored."""
 
     def shown(self) -> Interrupt:
-        """The question for a reader, who may change a list, dict or set that is its value."""
+        """Return the question with a copy of its value, which a reader may modify."""
         value = copy_container(self.value)
         return self if value is self.value else replace(self, value=value)
 
@@ -282,9 +282,9 @@ class Pending:
         return {task: (*self.settled.get(task, ()), *self.interrupts.get(task, ())) for task in tasks}
 
     def forked(self) -> Pending:
-        """What a fork of the checkpoint takes along: the same place, with what is asked there to be answered anew.
+        """Return what a fork of this checkpoint keeps: results and earlier answers. Open questions are asked again.
 
-        What was answered before, so that its task came to ask this, stays answered.
+        The answers that led a task to its open question are kept.
         """
         before = {one.id for asked in self.settled.values() for one in asked}
         before -= {one.id for asked in self.interrupts.values() for one in asked}

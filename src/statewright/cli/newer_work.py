@@ -1,4 +1,4 @@
-"""What a database holds that a backup of it does not: restoring the backup would lose it.
+"""Find work in a database that its backup does not contain, and that restoring the backup would lose.
 
 Most of what is written says when: records of the ledger do, so do the holders of threads, items of a store and the ids
 of checkpoints. What is younger than all that a backup holds is newer work. Some writes tell no time: a thread that was
@@ -24,13 +24,13 @@ from statewright.runs import RECORDS, Worker, columns_of
 AHEAD: Final = frozenset({"deadline_at", "due_at", "expires_at", "last_at", "next_at", "until", "wait_until"})
 """Instants of records that do not tell when something was written."""
 _KEPT: Final = tuple(kind for kind in RECORDS if kind is not Worker)
-"""What is work: of workers nothing is left when they have ended."""
+"""The records to compare: those of workers are deleted when the workers stop."""
 
 
 def find_newer_work(path: Path, backup: Path) -> str | None:
-    """What a database holds that its backup does not, as the end of a sentence; None if that is nothing.
+    """Describe work that the backup does not contain, as the end of a sentence; None if there is none.
 
-    Of the database nothing is changed, whatever its format; the backup has today's.
+    The database may have an older format and is not modified; the backup has the current format.
     """
     with closing(connect_to_read(path)) as connection:
         connection.execute("ATTACH ? AS backup", (backup.resolve().as_uri(),))
