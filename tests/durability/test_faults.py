@@ -43,7 +43,7 @@ from statewright.storage.sqlite.migrate import FORMAT, PAGE
 from statewright.testing import FakeClock
 
 KEY, OTHER = bytes(range(32)), bytes(32)
-LONG = 30.0
+LONG = 600.0
 """Seconds after which a test is given up. No test waits that long if it passes."""
 DURABILITIES = ("sync", "async", "exit")
 LAPSED = LEASE + timedelta(seconds=1)

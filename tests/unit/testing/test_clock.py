@@ -13,7 +13,7 @@ from statewright import START, InMemorySaver, StateGraph
 from statewright.clock import Clock, Duration
 from statewright.testing import FakeClock
 
-LONG = 60.0
+LONG = 600.0
 """Seconds after which a test is given up. No test waits that long if it passes."""
 
 

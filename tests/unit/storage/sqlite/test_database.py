@@ -20,7 +20,7 @@ from statewright.runtime.awaiting import awaited
 from statewright.storage.sqlite.cache import SqliteCache
 from statewright.storage.sqlite.database import LARGEST_GROUP, Job, SqliteDatabase
 
-LONG = 60.0
+LONG = 600.0
 """Seconds after which a test is given up. No test waits that long if it passes."""
 
 

@@ -39,7 +39,7 @@ from statewright.testing import FakeClock
 NAMES = ("users", "42")
 START = datetime(2026, 1, 1, tzinfo=UTC)
 KEY = bytes(range(32))
-LONG = 60.0
+LONG = 600.0
 """Seconds after which a test is given up. No test waits that long if it passes."""
 
 
