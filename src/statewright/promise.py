@@ -8,6 +8,7 @@ where each superstep of many runs waits for one. Nobody can cancel it: what was 
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -15,6 +16,8 @@ from contextlib import suppress
 from typing import Any, Final, Generic, Self, TypeGuard, TypeVar
 
 T = TypeVar("T")
+LOOKS_UP: Final = 0.25
+"""Seconds after which a main thread that waits lets signal handlers run that the wait holds up."""
 
 
 class Promise(Generic[T]):
@@ -42,12 +45,7 @@ class Promise(Generic[T]):
 
     def wait(self, timeout: float | None = None) -> bool:
         """Block until the answer is there, whatever it is; False if it is not after so many seconds."""
-        if self._done:
-            return True
-        waiting = threading.Lock()
-        waiting.acquire()
-        self.add_done_callback(lambda _: waiting.release())
-        return waiting.acquire(timeout=-1 if timeout is None else timeout)
+        return wait_until_done(self, timeout)
 
     def add_done_callback(self, callback: Callable[[Self], object]) -> None:
         """Call when the answer is there, on the thread that gives it; at once if it is. It must not raise."""
@@ -129,7 +127,7 @@ class SafeEvent(threading.Event):
         self._sleepers.append(sleeper)
         if self._is_set:  # `set` may have come before the line above, and has woken nobody then
             return True
-        if not sleeper.acquire(timeout=-1 if timeout is None else max(timeout, 0.0)):
+        if not _acquire(sleeper, timeout):
             with suppress(ValueError):  # it was woken at the last moment
                 self._sleepers.remove(sleeper)
             return self._is_set
@@ -143,7 +141,47 @@ _LATER: Final = (Promise, Future)
 
 def resolved(answer: Answered[T]) -> T:
     """Return an answer, waited for if it comes later."""
-    return answer.result() if comes_later(answer) else answer  # pyright: ignore[reportReturnType]
+    if not comes_later(answer):
+        return answer  # pyright: ignore[reportReturnType]
+    wait_until_done(answer)
+    return answer.result()
+
+
+def wait_until_done(answer: Later[Any], timeout: float | None = None) -> bool:
+    """Block until an answer is there, whatever it is; False if it is not after so many seconds."""
+    if answer.done():
+        return True
+    waiting = threading.Lock()
+    waiting.acquire()
+    answer.add_done_callback(lambda _: waiting.release())
+    return _acquire(waiting, timeout)
+
+
+def is_on_main() -> bool:
+    """Whether signal handlers may run, and raise, in the middle of what this thread does: they do on the main one."""
+    return threading.get_ident() == threading.main_thread().ident
+
+
+def _acquire(lock: threading.Lock, timeout: float | None) -> bool:
+    """Block until another thread releases a lock; False if none has after so many seconds.
+
+    Python runs signal handlers between two instructions of the main thread. If a signal comes after the last one, but
+    before the thread has gone to sleep, or comes to another thread, the sleep goes on, and the handler waits for its
+    end. Where the handler is what would end it (it cancels a run, or raises KeyboardInterrupt) that is for ever, so
+    the main thread looks up now and then.
+    """
+    if not is_on_main():
+        return lock.acquire(timeout=-1 if timeout is None else max(timeout, 0.0))
+    if timeout is None:
+        while not lock.acquire(timeout=LOOKS_UP):
+            pass
+        return True
+    ends = time.monotonic() + timeout
+    while not lock.acquire(timeout=min(max(timeout, 0.0), LOOKS_UP)):
+        timeout = ends - time.monotonic()
+        if timeout <= 0:
+            return False
+    return True
 
 
 def comes_later(answer: Answered[T]) -> TypeGuard[Later[T]]:

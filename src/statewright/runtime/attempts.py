@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from functools import partial
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from statewright.cache import CacheKey
 from statewright.channels import MessageBatch, copy_update, without_own_ids
@@ -32,9 +32,11 @@ from statewright.runtime.limits import Circuit, Slots
 from statewright.runtime.program import NodeProgram, Program
 from statewright.runtime.run import Run
 from statewright.runtime.scope import Attempt, Scope, enter_scope
-from statewright.runtime.standing import reason_to_wait_no_more, woken_by_the_end
+from statewright.runtime.standing import end_of, reason_to_wait_no_more, woken_by_the_end
 from statewright.runtime.worker_threads import workers
 from statewright.state import Writes
+
+T = TypeVar("T")
 
 
 class Try:
@@ -431,27 +433,39 @@ def _stops_a_loop() -> bool:
 
 def _tried_in_time(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, timeout: TimeLimit) -> Tried:
     """What one call brings, made on another thread so that waiting for it can end."""
-    attempt = cast(Attempt, scope.attempt)
-    ended = SafeEvent()  # a signal handler may interrupt the wait
-    brought: list[Tried] = []
     own = scope.copy()
+    brought = called_in_time(scope, own, node.name, timeout, lambda: tried(own, node, task, checkpoint))
+    scope.input = own.input
+    return brought
+
+
+def called_in_time(
+    scope: Scope, own: Scope, name: str, timeout: TimeLimit, function: Callable[[], T]
+) -> T | NodeTimeoutError | RunCancelled:
+    """What a function brings in `own`, on another thread, so that waiting for it ends with its time or with the run."""
+    attempt = cast(Attempt, scope.attempt)
+    woken = SafeEvent()  # a signal handler may cancel the run
+    brought: list[T] = []
 
     def call() -> None:
         enter_scope(own)
-        brought.append(tried(own, node, task, checkpoint))
-        ended.set()
+        brought.append(function())
+        woken.set()
 
     began = attempt.clock.monotonic()
     context = contextvars.copy_context()
     workers.submit(lambda: context.run(call))
-    while not ended.is_set():
-        remaining, kind, limit = time_left(attempt, timeout, began)
-        if remaining <= 0:
-            attempt.abandoned = True
-            scope.input = own.input
-            return brought[0] if ended.is_set() else NodeTimeoutError(node.name, kind, limit)
-        attempt.clock.wait(ended, remaining)
-    scope.input = own.input
+    with woken_by_the_end(scope, woken.set):
+        while not brought:
+            remaining, kind, limit = time_left(attempt, timeout, began)
+            reason = end_of(scope)
+            if reason is not None or remaining <= 0:
+                attempt.abandoned = True
+                if brought:
+                    break
+                return RunCancelled(reason) if reason is not None else NodeTimeoutError(name, kind, limit)
+            attempt.clock.wait(woken, remaining)
+            woken.clear()
     return brought[0]
 
 

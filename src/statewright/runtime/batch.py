@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextvars
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from typing import Any, cast
 
 from statewright.errors import InvalidConfig, NodeFailed
 from statewright.graph import ParentCommand
+from statewright.promise import LOOKS_UP, wait_until_done
 from statewright.runtime.interrupt import ChildCommand, Paused
 from statewright.runtime.run import Run
 from statewright.runtime.worker_threads import DEFAULT_THREADS
@@ -25,13 +26,24 @@ def run_beside(run_one: Callable[[int], Any], count: int, width: int | None) -> 
     pool = ThreadPoolExecutor(min(width or DEFAULT_THREADS, count), thread_name_prefix="statewright-batch")
     try:
         runs = [pool.submit(contextvars.copy_context().run, run_one, place) for place in range(count)]
-        ended, _ = wait(runs, return_when=FIRST_EXCEPTION)
-        if not any(one.exception() is not None for one in ended):
-            return [one.result() for one in runs]
-        pool.shutdown(cancel_futures=True)
-        raise next(error for one in runs if not one.cancelled() and (error := one.exception()) is not None)
+        if _wait_for_failure(runs):
+            pool.shutdown(wait=False, cancel_futures=True)
+            for one in runs:
+                wait_until_done(one)
+            raise next(error for one in runs if not one.cancelled() and (error := one.exception()) is not None)
+        return [one.result() for one in runs]
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _wait_for_failure(runs: Sequence[Future[Any]]) -> bool:
+    """Wait until a run has failed, or all have ended; whether one has failed."""
+    while True:
+        ended, left = wait(runs, LOOKS_UP, FIRST_EXCEPTION)
+        if any(one.exception() is not None for one in ended):
+            return True
+        if not left:
+            return False
 
 
 async def run_beside_async(

@@ -14,6 +14,7 @@ import contextvars
 import inspect
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
@@ -25,7 +26,7 @@ from statewright.cache import CacheKey
 from statewright.channels import copy_container
 from statewright.checkpoint import NO_ARG, JournalEntry, JournalKey, Task
 from statewright.clock import Duration, as_seconds
-from statewright.errors import InvalidUpdateError, NodeTimeoutError, RunCancelled
+from statewright.errors import InvalidUpdateError, RunCancelled
 from statewright.fingerprint import fingerprint
 from statewright.graph import CachePolicy, RetryPolicy, TimeoutPolicy, is_coroutine_function
 from statewright.graph.policy import as_retries, as_timeout
@@ -39,10 +40,10 @@ from statewright.runtime.attempts import (
     Try,
     Wait,
     admitted,
+    called_in_time,
     chosen_delay,
     lent,
     take,
-    time_left,
     wait,
 )
 from statewright.runtime.calls import Calls
@@ -54,12 +55,11 @@ from statewright.runtime.journal import (
     record,
     save_entry,
     told,
-    wait_for,
     wait_for_async,
 )
 from statewright.runtime.run import Run
 from statewright.runtime.scope import Attempt, Scope, current_scope, enter_scope
-from statewright.runtime.standing import check_hold, check_hold_async, check_open
+from statewright.runtime.standing import check_hold, check_hold_async, check_open, end_of, woken_by_the_end
 from statewright.runtime.worker_threads import DEFAULT_THREADS, workers
 
 T = TypeVar("T")
@@ -123,13 +123,16 @@ class TaskFuture(Generic[T]):
         return self._future.done()
 
     def result(self, timeout: float | None = None) -> T:
-        """The result, waited for. Raises what the task raised, TimeoutError after `timeout` seconds."""
+        """The result, waited for.
+
+        Raises what the task raised, TimeoutError after `timeout` seconds, RunCancelled if the caller's run is over.
+        """
         if not self._future.done():
             self._check_loop()
             with lent(self._caller):
                 self._help(timeout)
-                return self._future.result(timeout)
-        return self._future.result()
+                self._wait_on_thread(timeout)
+        return self._future.result(0)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """What the task raised, waited for; None if it gave a result."""
@@ -137,8 +140,22 @@ class TaskFuture(Generic[T]):
             self._check_loop()
             with lent(self._caller):
                 self._help(timeout)
-                return self._future.exception(timeout)
-        return self._future.exception()
+                self._wait_on_thread(timeout)
+        return self._future.exception(0)
+
+    def _wait_on_thread(self, timeout: float | None) -> None:
+        """Block until the result is there or the time over; RunCancelled if the caller must not wait any longer."""
+        caller, woken = self._caller, SafeEvent()  # a signal handler may cancel the run
+        ends = None if timeout is None else time.monotonic() + timeout
+        self._future.add_done_callback(lambda _: woken.set())
+        with woken_by_the_end(caller, woken.set):
+            while not self._future.done():
+                reason = end_of(caller)
+                if reason is not None:
+                    raise RunCancelled(reason)
+                if not woken.wait(None if ends is None else ends - time.monotonic()):
+                    return
+                woken.clear()
 
     def _help(self, timeout: float | None) -> None:
         """Do the work here, if nobody has begun to and there is time."""
@@ -454,12 +471,12 @@ class Call:
     def _done(self) -> Any:
         scope, key = self._scope, self._place[1]
         if self._entry is not None:
-            wait_for(save_entry(scope, key, self._entry))
+            resolved(save_entry(scope, key, self._entry))
             self._tell(self._entry.value)
             return copy_container(self._entry.value)
         with told(scope, *key[1:]):
             value = self._called_now() if self._is_simple else self._guarded()
-            wait_for(record(scope, key, self._entry_of(value)))
+            resolved(record(scope, key, self._entry_of(value)))
         self._tell(value)
         return value
 
@@ -504,26 +521,8 @@ class Call:
 
     def _once_in_time(self, effect: Try) -> Any:
         """One try on another thread, so that waiting for it can end."""
-        attempt, timeout = cast(Attempt, self._scope.attempt), effect.timeout
-        assert timeout is not None
-        ended = SafeEvent()  # a signal handler may interrupt the wait
-        brought: list[Any] = []
-        own, context = self._scope.copy(), contextvars.copy_context()
-
-        def call() -> None:
-            enter_scope(own)
-            brought.append(self._once())
-            ended.set()
-
-        began = attempt.clock.monotonic()
-        workers.submit(lambda: context.run(call))
-        while not ended.is_set():
-            remaining, kind, limit = time_left(attempt, timeout, began)
-            if remaining <= 0:
-                attempt.abandoned = True
-                return NodeTimeoutError(self._called.name, kind, limit)
-            attempt.clock.wait(ended, remaining)
-        return brought[0]
+        assert effect.timeout is not None
+        return called_in_time(self._scope, self._scope.copy(), self._called.name, effect.timeout, self._once)
 
     # -- a coroutine function
 

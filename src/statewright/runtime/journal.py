@@ -18,7 +18,7 @@ from statewright.events import Log
 from statewright.fingerprint import fingerprint
 from statewright.graph import is_coroutine_function
 from statewright.ids import CheckpointId
-from statewright.promise import comes_later
+from statewright.promise import comes_later, resolved
 from statewright.runtime.run import Run
 from statewright.runtime.scope import Scope
 from statewright.runtime.standing import check_hold, check_hold_async, check_open
@@ -35,7 +35,7 @@ def journalled(
         if is_coroutine_function(function):
             return _given(scope, key, entry, value)
         if type(entry) is Unsaved:
-            wait_for(save_entry(scope, key, entry))
+            resolved(save_entry(scope, key, entry))
         return value
     if is_coroutine_function(function):
         return _awaited(scope, key, given, function, args, kwargs)
@@ -43,7 +43,7 @@ def journalled(
     with told(scope, name, key[2]):
         result = function(*args, **kwargs)
         if not inspect.isawaitable(result):
-            wait_for(record(scope, key, JournalEntry(given, copy_container(result))))
+            resolved(record(scope, key, JournalEntry(given, copy_container(result))))
             return result
     return _completed(scope, key, given, result)
 
@@ -147,14 +147,8 @@ def _save_checkpoint(scope: Scope) -> None:
     save_callers(scope)
 
 
-def wait_for(answer: Any) -> None:
-    """Wait until the saver has what it was given."""
-    if comes_later(answer):
-        answer.result()
-
-
 async def wait_for_async(answer: Any) -> None:
-    """`wait_for`, on the running event loop."""
+    """Wait until the saver has what it was given, on the running event loop."""
     if comes_later(answer):
         from statewright.runtime.awaiting import answered  # loads asyncio
 

@@ -16,6 +16,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from statewright.errors import RunCancelled
+from statewright.promise import LOOKS_UP, resolved
 from statewright.runtime.control import RunControl
 from statewright.runtime.scope import current_scope
 
@@ -45,7 +46,7 @@ def run_privately(function: Callable[..., Any], *args: Any) -> Any:
     """Call a coroutine function on a private loop, and wait for its answer."""
     loop = borrow_loop()
     try:
-        return asyncio.run_coroutine_threadsafe(function(*args), loop).result()
+        return resolved(asyncio.run_coroutine_threadsafe(function(*args), loop))
     finally:
         give_back(loop, idle=True)
 
@@ -59,7 +60,7 @@ def run_here(function: Callable[..., Any], *args: Any, control: RunControl | Non
     if is_on_loop():
         return run_privately(function, *args)
     # A loop keeps the context in which it was made, and with it whatever was running then.
-    loop = _resting.pop() if _resting else contextvars.Context().run(asyncio.new_event_loop)
+    loop = _resting.pop() if _resting else contextvars.Context().run(_new_loop)
     task = loop.create_task(function(*args))
     try:
         if control is None:
@@ -90,6 +91,17 @@ def is_on_loop() -> bool:
     except RuntimeError:
         return False
     return True
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    """A loop that looks up now and then: waiting for its events, too, holds up signal handlers of the main thread."""
+    loop = asyncio.new_event_loop()
+    _look_up(loop)
+    return loop
+
+
+def _look_up(loop: asyncio.AbstractEventLoop) -> None:
+    loop.call_later(LOOKS_UP, _look_up, loop)
 
 
 def _started() -> asyncio.AbstractEventLoop:

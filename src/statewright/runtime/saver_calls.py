@@ -34,7 +34,7 @@ def perform_effect(run: Run, effect: Effect) -> Any:
             flush(run)  # if the commit before has failed, this one was refused for that: that error comes first
             raise
         before = handed_over(run, answer)
-        return before.result() if before is not None else None
+        return resolved(before)
     flush(run)
     if run.saves_at_rest:
         wait_for_callers()
@@ -83,7 +83,7 @@ def flush(run: Run) -> None:
 def check_saved(run: Run, unsaved: Later[Any]) -> None:
     """Wait for a commit that was under way while the run went on. Raises what it failed with."""
     try:
-        unsaved.result()
+        resolved(unsaved)
     except BaseException:
         run.commit_failed()
         raise

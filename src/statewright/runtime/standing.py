@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from statewright.checkpoint import Checkpointer, Hold, Line
 from statewright.errors import Fenced, RunCancelled
-from statewright.promise import comes_later
+from statewright.promise import resolved
 from statewright.runtime.run import Run
 from statewright.runtime.scope import Scope
 
@@ -135,8 +135,7 @@ def check_hold(scope: Scope, name: str) -> None:
         hold = cast(Hold, root.hold())
         try:
             answer = _renewal(root, hold)
-            if comes_later(answer):
-                answer.result()
+            resolved(answer)
         except Fenced as error:
             raise _lost(scope, name) from error
         root.held_until = hold.until

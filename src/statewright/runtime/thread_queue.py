@@ -241,9 +241,8 @@ class LeaseRenewer(Holding):
 
 
 def _wait_for(released: Answered[object]) -> None:
-    if comes_later(released):
-        with suppress(Exception):  # it lapses
-            released.result()
+    with suppress(Exception):  # it lapses
+        resolved(released)
 
 
 def _log_failure(run: Run, what: str) -> None:

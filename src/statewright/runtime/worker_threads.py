@@ -134,11 +134,6 @@ def call_beside(function: Callable[[], T]) -> Promise[T]:
     return promise
 
 
-def may_be_interrupted() -> bool:
-    """Whether signal handlers may raise in the middle of what this thread does: Python calls them on the main one."""
-    return threading.get_ident() == threading.main_thread().ident
-
-
 class Cleanup:
     """Calls a function at the end of a block: here, or on another thread if the block ends in a finaliser.
 
