@@ -5,7 +5,8 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-from typing import Annotated
+from functools import cache
+from typing import Annotated, Any
 
 import typer
 
@@ -28,21 +29,16 @@ from statewright.cli.test import test
 from statewright.cli.threads import threads
 from statewright.cli.workspaces import workspaces
 
-app = typer.Typer(
-    name="statewright",
-    help="Run, talk with, draw, check, test and serve workflows and state graphs, and look at what runs have saved.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
-for command in (run, resume, chat, draw, check, test, schema, init, dev, serve):
-    app.command()(command)
-app.add_typer(threads)
-app.add_typer(db)
-app.add_typer(runs)
-app.add_typer(definitions)
-app.add_typer(keys)
-app.add_typer(workspaces)
+COMMANDS = {one.__name__: one for one in (run, resume, chat, draw, check, test, schema, init, dev, serve)}
+GROUPS = {
+    "threads": threads,
+    "db": db,
+    "runs": runs,
+    "definitions": definitions,
+    "keys": keys,
+    "workspaces": workspaces,
+}
+HELP = "Run, talk with, draw, check, test and serve workflows and state graphs, and look at what runs have saved."
 
 
 def _version(wanted: bool) -> None:
@@ -51,10 +47,27 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
-def _options(  # pyright: ignore[reportUnusedFunction]  # typer calls it
+def _options(
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it.")] = False,
 ) -> None: ...
+
+
+@cache
+def build(name: str | None = None) -> Any:
+    """The command of this name, or all, as what is called: to build all takes longer than what most of them do."""
+    app = typer.Typer(
+        name="statewright",
+        help=HELP,
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+    )
+    app.callback()(_options)
+    for command in COMMANDS.values() if name is None else filter(None, [COMMANDS.get(name)]):
+        app.command()(command)
+    for group in GROUPS.values() if name is None else filter(None, [GROUPS.get(name)]):
+        app.add_typer(group)
+    return typer.main.get_command(app)
 
 
 def _end_in_order_on_sigterm() -> None:
@@ -74,7 +87,7 @@ def main() -> None:
 
     _end_in_order_on_sigterm()
     try:
-        app()
+        build(next((word for word in sys.argv[1:2] if word in COMMANDS or word in GROUPS), None))()
     except (WrongUse, GraphError) as error:
         end(f"Error: {error}", WRONG_USE)
     except StatewrightError as error:

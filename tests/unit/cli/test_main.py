@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from statewright import __version__
-from statewright.cli.main import app
+from statewright.cli import main as cli
 from statewright.errors import InvalidGraph
 
 COMMANDS = ("run", "resume", "threads", "db", "draw", "check", "test", "schema", "init")
@@ -22,10 +21,22 @@ def test_every_command_is_listed_in_the_help(statewright: Any) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_explains_itself(command: str) -> None:
-    result = CliRunner().invoke(app, [command, "--help"])
-    assert result.exit_code == 0
-    assert "Usage" in result.output
+def test_every_command_explains_itself(statewright: Any, command: str) -> None:
+    ended = statewright(command, "--help")
+    assert ended.code == 0
+    assert "Usage" in ended.out
+
+
+@pytest.mark.parametrize("name", [*cli.COMMANDS, *cli.GROUPS])
+def test_a_command_alone_is_what_it_is_among_all(name: str) -> None:
+    def options(command: Any) -> Any:
+        return [one.opts for one in command.params], {
+            name: options(one) for name, one in getattr(command, "commands", {}).items()
+        }
+
+    alone, among_all = cli.build(name).commands, cli.build().commands
+    assert list(alone) == [name]
+    assert options(alone[name]) == options(among_all[name])
 
 
 def test_the_version_is_the_version_of_the_package(statewright: Any) -> None:
@@ -33,8 +44,9 @@ def test_the_version_is_the_version_of_the_package(statewright: Any) -> None:
     assert (ended.code, ended.out, ended.err) == (0, f"statewright {__version__}\n", "")
 
 
-def test_without_a_command_the_help_is_shown() -> None:
-    assert "Usage" in CliRunner().invoke(app, []).output
+def test_without_a_command_the_help_is_shown(statewright: Any) -> None:
+    ended = statewright()
+    assert "Usage" in ended.out + ended.err
 
 
 @pytest.mark.parametrize(
@@ -75,6 +87,6 @@ def test_a_missing_file_is_one_line_on_standard_error(statewright: Any, folder: 
     assert ended.err == "Error: There is no file 'none.py'. Give the path of a Python file that holds a graph.\n"
 
 
-def test_the_application_leaves_errors_of_the_graph_to_main(flow: Path) -> None:
-    result = CliRunner().invoke(app, ["draw", "flow.py:wrong"])
-    assert isinstance(result.exception, InvalidGraph)
+def test_the_commands_leave_errors_of_the_graph_to_main(flow: Path) -> None:
+    with pytest.raises(InvalidGraph):
+        cli.build("draw")(["draw", "flow.py:wrong"], standalone_mode=False)
