@@ -17,9 +17,10 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
     unsupported_method,
 )
-from tests.integration.test_server import Server
+from tests.integration.test_server import GUARD, Server
 from tests.integration.test_server import serving as serving_process
 from tests.unit.server.serving import BROKEN, LEAD, PAYMENT, REVIEW, catalog
+from tests.work import FULL
 
 from statewright.server.app import create_app
 from statewright.server.settings import ServerSettings
@@ -37,7 +38,7 @@ DOCUMENT = schemathesis.openapi.from_dict(
     create_app(Service(catalog()), settings=ServerSettings(auth="none")).openapi()
 )
 BOUNDED = settings(
-    max_examples=12,
+    max_examples=12 if FULL else 4,
     deadline=None,
     derandomize=True,
     database=None,
@@ -75,7 +76,7 @@ def known(server: Server) -> dict[str, list[str]]:
 @DOCUMENT.parametrize()
 @BOUNDED
 def test_whatever_is_sent_is_answered_as_the_document_says(case: Any, server: Server):
-    response = case.call(base_url=str(server.client.base_url), timeout=30)
+    response = case.call(base_url=str(server.client.base_url), timeout=GUARD)
     case.validate_response(response, checks=[*CHECKS, negative_data_rejection])
 
 
@@ -83,7 +84,7 @@ def test_whatever_is_sent_is_answered_as_the_document_says(case: Any, server: Se
 @BOUNDED
 def test_the_same_of_things_that_there_are(case: Any, server: Server, known: dict[str, list[str]]):
     _name_known_things(case, known)
-    response = case.call(base_url=str(server.client.base_url), timeout=30)
+    response = case.call(base_url=str(server.client.base_url), timeout=GUARD)
     case.validate_response(response, checks=CHECKS)
 
 
