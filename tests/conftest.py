@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 from collections import Counter
 from typing import Any
 
 from hypothesis import HealthCheck, settings
-from tests.work import FULL
+from tests.work import FULL, examples
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
@@ -28,6 +29,13 @@ def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
         items[:] = [item for item in items if not item.get_closest_marker("full")]
 
 
+def pytest_collection_finish() -> None:
+    """Let the collector leave what stays to the end alone: a million objects, looked through again and again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
+
+
 def pytest_configure(config: Any) -> None:
     """A shell lets what it starts in the background ignore Ctrl-C, children included; some tests are about it."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -35,5 +43,11 @@ def pytest_configure(config: Any) -> None:
 
 
 # Examples are the same in each run, and none of them may take too long: how fast a machine is says nothing of the code.
-settings.register_profile("statewright", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "statewright",
+    max_examples=examples(100),
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("statewright")

@@ -24,6 +24,11 @@ SECONDS = 60.0
 """Of processor time."""
 
 
+def examples(count: int) -> int:
+    """How many examples a property is tried with that is tried with `count` in the full suite."""
+    return count if FULL else max(count // 5, 10)
+
+
 def count_work(function: Callable[[], object]) -> int:
     """Call a function, and count the lines and calls that it takes in this thread.
 

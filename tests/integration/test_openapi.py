@@ -73,6 +73,7 @@ def known(server: Server) -> dict[str, list[str]]:
     }
 
 
+@pytest.mark.full
 @DOCUMENT.parametrize()
 @BOUNDED
 def test_whatever_is_sent_is_answered_as_the_document_says(case: Any, server: Server):

@@ -66,7 +66,7 @@ def test_the_project_names_a_model_for_those_without_one(
     assert provider.requests[0].headers["authorization"] == "Bearer secret"
 
 
-@pytest.mark.parametrize("name", ["agent", "team"])
+@pytest.mark.parametrize("name", [pytest.param("agent", marks=pytest.mark.full), "team"])
 def test_agents_and_networks_are_run_with_a_model_by_name(
     statewright: Statewright, provider: ProviderServer, name: str
 ) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.work import examples
 
 from statewright.channels import MISSING, Added, Merged, Messages, Overwrite, add_messages
 from statewright.errors import InvalidUpdateError
@@ -97,7 +98,7 @@ def model(messages: list[Message], update: list[Message]) -> list[Message]:
     return merged
 
 
-@settings(max_examples=150, derandomize=True, deadline=None)
+@settings(max_examples=examples(150), derandomize=True, deadline=None)
 @given(
     st.lists(
         st.tuples(st.integers(0, 3), st.lists(st.tuples(st.sampled_from("abcde"), st.text(max_size=2)), max_size=3)),

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.work import examples
 
 from statewright.channels import (
     MISSING,
@@ -127,7 +128,7 @@ def supersteps_of(update: st.SearchStrategy[Any], overwrite: st.SearchStrategy[A
     return st.lists(st.one_of(plain, plain, replacing), max_size=8)
 
 
-@settings(max_examples=100, derandomize=True, deadline=None)
+@settings(max_examples=examples(100), derandomize=True, deadline=None)
 @pytest.mark.parametrize(
     "channel",
     [
@@ -181,14 +182,14 @@ def conversation_updates(ids: list[str | None]) -> st.SearchStrategy[list[Any]]:
     return st.one_of(kinds)
 
 
-@settings(max_examples=200, derandomize=True, deadline=None)
+@settings(max_examples=examples(200), derandomize=True, deadline=None)
 @given(conversations())
 def test_what_is_stored_of_a_conversation_gives_it_again(supersteps: list[list[Any]]) -> None:
     values = replayed(Messages(), supersteps)
     assert [read for _, read in values] == [folded for folded, _ in values]
 
 
-@settings(max_examples=100, derandomize=True, deadline=None)
+@settings(max_examples=examples(100), derandomize=True, deadline=None)
 @given(conversations(), st.integers(0, 8), st.integers(0, 8))
 def test_a_difference_leads_from_any_value_to_any_later_or_earlier_one(
     supersteps: list[list[Any]], one: int, other: int
@@ -198,7 +199,7 @@ def test_a_difference_leads_from_any_value_to_any_later_or_earlier_one(
     assert changed(before, difference(before, after)) == after
 
 
-@settings(max_examples=200, derandomize=True, deadline=None)
+@settings(max_examples=examples(200), derandomize=True, deadline=None)
 @given(st.one_of(LISTS, ITEMS, st.just(MISSING)), st.one_of(LISTS, ITEMS, st.just(MISSING)), st.booleans())
 def test_a_difference_leads_from_any_value_to_any_other(before: Any, after: Any, grows: bool) -> None:
     if grows and isinstance(before, list) and isinstance(after, list):

@@ -21,6 +21,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, RootModel, field_validator
+from tests.work import examples
 
 from statewright import Send
 from statewright.channels import MISSING, Added, Overwrite
@@ -854,7 +855,7 @@ def survives(serde: Serde, data: bytes) -> None:
         serde.decode(data)
 
 
-@settings(max_examples=300, derandomize=True, deadline=None)
+@settings(max_examples=examples(300), derandomize=True, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 255)), min_size=1, max_size=4))
 def test_overwritten_data_raises_nothing_but_errors_of_ours(changes: list[tuple[int, int]]) -> None:
     serde = Serde(KNOWN)
@@ -864,7 +865,7 @@ def test_overwritten_data_raises_nothing_but_errors_of_ours(changes: list[tuple[
     survives(serde, bytes(data))
 
 
-@settings(max_examples=300, derandomize=True, deadline=None)
+@settings(max_examples=examples(300), derandomize=True, deadline=None)
 @given(
     st.integers(1, 60),
     st.recursive(st.none() | st.integers(-9, 99) | st.binary(max_size=9) | st.text(max_size=4), st.lists),
@@ -875,7 +876,7 @@ def test_any_value_under_any_tag_raises_nothing_but_errors_of_ours(tag: int, pla
     survives(Serde(KNOWN), ormsgpack.packb(ormsgpack.Ext(OBJECT, ormsgpack.packb([type_name(Item), plain]))))
 
 
-@settings(max_examples=300, derandomize=True, deadline=None)
+@settings(max_examples=examples(300), derandomize=True, deadline=None)
 @given(st.binary(max_size=60))
 def test_garbage_raises_nothing_but_errors_of_ours(data: bytes) -> None:
     survives(Serde(KNOWN), data)
@@ -940,13 +941,13 @@ ANYTHING = st.recursive(
 ALL_KNOWN = (Point, FrozenPoint, Pair, Page[Any], *{type(member) for member in MEMBERS})
 
 
-@settings(max_examples=300, derandomize=True, deadline=None)
+@settings(max_examples=examples(300), derandomize=True, deadline=None)
 @given(ANYTHING)
 def test_any_value_comes_back_as_it_was(value: Any) -> None:
     assert same(again(value, *ALL_KNOWN), value)
 
 
-@settings(max_examples=100, derandomize=True, deadline=None)
+@settings(max_examples=examples(100), derandomize=True, deadline=None)
 @given(ANYTHING)
 def test_a_value_is_written_the_same_way_with_care_as_without(value: Any) -> None:
     """What makes care needed stands beside the value."""

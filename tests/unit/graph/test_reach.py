@@ -4,6 +4,7 @@ import itertools
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.work import examples
 
 from statewright.graph.reach import components, reachability
 
@@ -35,7 +36,7 @@ def closure(order: list[str], ways: Ways) -> dict[str, set[str]]:
     return found
 
 
-@settings(max_examples=300, derandomize=True, database=None, deadline=None)
+@settings(max_examples=examples(300), derandomize=True, database=None, deadline=None)
 @given(graphs())
 def test_a_node_reaches_what_its_ways_lead_to_in_one_step_or_more(graph: tuple[list[str], Ways]) -> None:
     order, ways = graph
@@ -45,7 +46,7 @@ def test_a_node_reaches_what_its_ways_lead_to_in_one_step_or_more(graph: tuple[l
     assert found == closure(order, ways)
 
 
-@settings(max_examples=300, derandomize=True, database=None, deadline=None)
+@settings(max_examples=examples(300), derandomize=True, database=None, deadline=None)
 @given(graphs())
 def test_components_are_the_cycles_and_each_comes_after_those_it_leads_to(graph: tuple[list[str], Ways]) -> None:
     order, ways = graph

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.work import examples
 
 from statewright.agents.memory import Buffer, KeepAll, MemoryStrategy, Retrieval, SlidingWindow, Summarizing
 from statewright.agents.memory.summaries import is_summary
@@ -87,7 +88,7 @@ def check_calls_and_results(sent: Sequence[Message]) -> None:
 
 @pytest.mark.parametrize("name", STRATEGIES)
 @given(messages=conversations)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_what_is_sent_can_be_sent_and_is_of_the_conversation(name: str, messages: list[Message]) -> None:
     before = copy.deepcopy(messages)
     sent = [one for one in selected(STRATEGIES[name](), messages) if not is_summary(one)]
@@ -99,7 +100,7 @@ def test_what_is_sent_can_be_sent_and_is_of_the_conversation(name: str, messages
 
 @pytest.mark.parametrize("name", STRATEGIES)
 @given(messages=conversations)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_the_system_messages_at_the_start_and_the_last_of_the_user_stay(name: str, messages: list[Message]) -> None:
     sent = selected(STRATEGIES[name](), messages)
     head = next((n for n, one in enumerate(messages) if one.role != "system"), len(messages))
@@ -110,7 +111,7 @@ def test_the_system_messages_at_the_start_and_the_last_of_the_user_stay(name: st
 
 @pytest.mark.parametrize("name", STRATEGIES)
 @given(messages=conversations)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_the_last_results_stay_so_that_no_model_calls_for_ever(name: str, messages: list[Message]) -> None:
     call = Message(f"{len(messages)} ", role="assistant", tool_calls=(ToolCall("last", "tool", {}),))
     result = Message(f"{len(messages) + 1} ", role="tool", tool_call_id="last")
@@ -119,7 +120,7 @@ def test_the_last_results_stay_so_that_no_model_calls_for_ever(name: str, messag
 
 @pytest.mark.parametrize("name", STRATEGIES)
 @given(messages=conversations)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_the_rules_hold_at_every_length_of_a_conversation_that_grows(name: str, messages: list[Message]) -> None:
     strategy = STRATEGIES[name]()
     for length in range(len(messages) + 1):
@@ -128,7 +129,7 @@ def test_the_rules_hold_at_every_length_of_a_conversation_that_grows(name: str, 
 
 @pytest.mark.parametrize("kind", ["buffer", "summarising"])
 @given(messages=conversations)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_what_is_not_sent_was_given_to_the_model_that_summarises(kind: str, messages: list[Message]) -> None:
     model = ScriptedModel(lambda _: "summary")
     strategy = Buffer(4, summarize=model) if kind == "buffer" else Summarizing(model, keep=2, after=5)

@@ -10,6 +10,7 @@ from itertools import islice, pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.work import examples
 
 from statewright.errors import InvalidRequest
 from statewright.service.schedules.cron import last_times, next_time, read_cron, times, zone_of
@@ -99,7 +100,7 @@ def test_times_grow_and_can_be_taken_up_anywhere(
 
 
 @given(cron=FIELDS, zone=st.sampled_from(ZONES), change=NEAR_CHANGES, days=st.integers(0, 9), most=st.integers(1, 30))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 def test_the_last_times_are_those_at_the_end_of_all(cron: str, zone: str, change: str, days: int, most: int) -> None:
     since, until = at(change) - timedelta(days=days), at(change) + timedelta(hours=5)
     every: list[datetime] = []
