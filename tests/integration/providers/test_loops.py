@@ -125,6 +125,10 @@ def test_a_reader_that_leaves_a_stream_leaves_nothing_behind(streaming: Asking) 
     assert closed(streaming.server)
 
 
+@pytest.mark.parametrize(
+    "provider",
+    ["openai", *(pytest.param(one, marks=pytest.mark.full) for one in ("anthropic", "google", "openai-chat"))],
+)
 def test_a_program_ends_in_silence(streaming: Asking) -> None:
     url = streaming.server.openai_url if streaming.provider.startswith("openai") else streaming.server.url
     code = f"""if True:
