@@ -20,6 +20,7 @@ from statewright import (
     NodeError,
     RateLimit,
     RetryPolicy,
+    RunControl,
     Runtime,
     Send,
     StateGraph,
@@ -27,7 +28,7 @@ from statewright import (
     append,
     interrupt,
 )
-from statewright.errors import CircuitOpen, InvalidGraph, NodeTimeoutError, RateLimited
+from statewright.errors import CircuitOpen, InvalidGraph, NodeTimeoutError, RateLimited, RunCancelled
 from statewright.storage.sqlite import SqliteSaver
 from statewright.testing import FakeClock, RecordingInstrument
 
@@ -419,6 +420,45 @@ def test_5_3_a_circuit_opens_after_failures_in_a_row_and_closes_after_a_success(
     clock.advance(31)
     assert driver.invoke(app, {"x": 1})["log"] == [4]
     assert driver.invoke(app, {"x": 1})["log"] == [5]
+
+
+@pytest.mark.parametrize("coroutine", [False, True])
+@pytest.mark.parametrize("beside", [False, True])
+def test_5_3_a_cancelled_attempt_is_neither_a_failure_nor_a_success(driver: Any, coroutine: bool, beside: bool) -> None:
+    """Two failures open the circuit: one, then a cancellation, leave it closed; then a second one opens it."""
+    released = threading.Event()
+    does: list[str] = []
+
+    def plain(state: State) -> None:
+        if does[-1] == "fails":
+            raise ConnectionError("not now")
+        control.request_cancel("stop")
+        assert released.wait(600)
+
+    async def awaiting(state: State) -> None:
+        if does[-1] == "fails":
+            raise ConnectionError("not now")
+        control.request_cancel("stop")
+        await asyncio.sleep(600)
+
+    graph = StateGraph(State)
+    breaker = CircuitBreaker(failure_threshold=2, reset_after=30)
+    graph.add_node("a", awaiting if coroutine else plain, timeout=600, circuit_breaker=breaker).add_edge(START, "a")
+    if beside:
+        graph.add_node("b", lambda state: None).add_edge(START, "b")
+    app = graph.compile()
+    for what, error in [
+        ("fails", ConnectionError),
+        ("is cancelled", RunCancelled),
+        ("is cancelled", RunCancelled),
+        ("fails", ConnectionError),
+        ("is not called", CircuitOpen),
+    ]:
+        control = RunControl()
+        does.append(what)
+        with pytest.raises(error):
+            driver.invoke(app, {"x": 1}, control=control)
+    released.set()
 
 
 def test_5_3_a_rate_limit_makes_attempts_wait_their_turn(driver: Any, paint: Any, clock: FakeClock) -> None:

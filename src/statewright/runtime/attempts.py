@@ -151,7 +151,7 @@ def admitted(scope: Scope, guards: Guards, timeout: TimeLimit | None) -> Generat
 
 
 def _through_circuits(scope: Scope, guards: Guards, timeout: TimeLimit | None) -> Generator[TaskEffect, Any, Tried]:
-    """One try, if no circuit breaker refuses it; how it ended is counted by each."""
+    """One try, if no circuit breaker refuses it; how it ended is counted by each, unless the run ended it."""
     clock, entered = scope.run.clock, list[Circuit]()
     tried: Any = None
     try:
@@ -174,6 +174,7 @@ def _give_all(taken: Sequence[Slots]) -> None:
 
 
 def _count_all(entered: Sequence[Circuit], tried: object, clock: Clock) -> None:
+    """Count how an attempt ended; None if nobody knows."""
     if entered:
         with ExitStack() as all_count:  # what one raises keeps none of the others from counting
             for circuit in entered:
@@ -181,6 +182,9 @@ def _count_all(entered: Sequence[Circuit], tried: object, clock: Clock) -> None:
 
 
 def _count(circuit: Circuit, tried: object, clock: Clock) -> None:
+    if tried is None or isinstance(tried, ENDS_THE_RUN):
+        circuit.let_go()
+        return
     try:
         circuit.record(tried if isinstance(tried, Exception) else None, clock.monotonic())
     except BaseException:
