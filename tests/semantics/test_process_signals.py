@@ -196,3 +196,26 @@ def test_a_handler_ends_a_run_whose_thread_did_not_hear_the_signal(
 ) -> None:
     with pytest.raises(RunCancelled, match="signal"):
         wait(handler)
+
+
+def test_a_handler_runs_while_a_coroutine_that_was_left_behind_cleans_up(handler: Handler) -> None:
+    @task
+    async def slow(x: int) -> None:
+        started.set()
+        try:
+            await asyncio.sleep(LONG)
+        finally:
+            handler.send()
+            while not handler.control.cancel_requested:
+                await asyncio.sleep(0.01)
+
+    started = threading.Event()
+
+    @entrypoint(InMemorySaver())
+    def flow(given: Any) -> int:
+        slow(1)
+        assert started.wait(LONG)
+        return 1
+
+    assert flow.invoke(1, {"configurable": {"thread_id": "1"}}) == 1
+    assert handler.control.cancel_requested

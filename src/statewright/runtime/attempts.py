@@ -10,7 +10,7 @@ import contextvars
 import sys
 import threading
 from collections.abc import Callable, Generator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from datetime import timedelta
 from functools import partial
 from typing import Any, TypeVar, cast
@@ -28,7 +28,7 @@ from statewright.runtime.attempt import ENDS_THE_RUN, asked, begin, conclude, gi
 from statewright.runtime.effects import Failure, Outcome
 from statewright.runtime.fitting import leads_to_nodes, renamed_target
 from statewright.runtime.guards import NO_GUARDS, Guards
-from statewright.runtime.limits import Circuit, Slots
+from statewright.runtime.limits import Circuit, Rate, Slots
 from statewright.runtime.program import NodeProgram, Program
 from statewright.runtime.run import Run
 from statewright.runtime.scope import Attempt, Scope, enter_scope
@@ -132,7 +132,7 @@ def admitted(scope: Scope, guards: Guards, timeout: TimeLimit | None) -> Generat
     try:
         for rate in guards.rates:
             seconds = rate.reserve(clock.monotonic())
-            if seconds > 0 and not (yield Wait(seconds)):
+            if seconds > 0 and not (yield from _waited_for(rate, seconds)):
                 return cancelled(scope)
         for slots in limits:
             if not (yield Take(slots)):
@@ -148,6 +148,21 @@ def admitted(scope: Scope, guards: Guards, timeout: TimeLimit | None) -> Generat
     finally:
         taken, scope.holding = scope.holding[len(before) :], before
         _give_all(taken)
+
+
+def _waited_for(rate: Rate, seconds: float) -> Generator[TaskEffect, Any, bool]:
+    """Wait for a token; it is given back if nothing comes of it."""
+    waited = False
+    try:
+        waited = yield Wait(seconds)
+    except GeneratorExit:  # maybe in a finaliser, where no lock may be taken
+        workers.hand_over(rate.give_back)
+        waited = True
+        raise
+    finally:
+        if not waited:
+            rate.give_back()
+    return waited
 
 
 def _through_circuits(scope: Scope, guards: Guards, timeout: TimeLimit | None) -> Generator[TaskEffect, Any, Tried]:
@@ -424,6 +439,8 @@ def _take_back(scope: Scope) -> None:
     for slots in scope.wanted_back():
         if take(slots, scope):  # else the run ends, and what the task still does has no effect
             scope.holding = (*scope.holding, slots)
+        else:
+            scope.not_taken_back(slots)
 
 
 def _stops_a_loop() -> bool:
@@ -437,16 +454,19 @@ def _stops_a_loop() -> bool:
 
 def _tried_in_time(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, timeout: TimeLimit) -> Tried:
     """What one call brings, made on another thread so that waiting for it can end."""
-    own = scope.copy()
+    own = scope.copy_for_thread()
     brought = called_in_time(scope, own, node.name, timeout, lambda: tried(own, node, task, checkpoint))
     scope.input = own.input
     return brought
 
 
 def called_in_time(
-    scope: Scope, own: Scope, name: str, timeout: TimeLimit, function: Callable[[], T]
+    scope: Scope, own: Scope, name: str, timeout: TimeLimit, function: Callable[[], T], *, outlives_run: bool = False
 ) -> T | NodeTimeoutError | RunCancelled:
-    """What a function brings in `own`, on another thread, so that waiting for it ends with its time or with the run."""
+    """What a function brings in `own`, on another thread, so that waiting for it ends with its time or with the run.
+
+    What `outlives_run` is only given up when its time is over: another attempt, or a later run, may take it over.
+    """
     attempt = cast(Attempt, scope.attempt)
     woken = SafeEvent()  # a signal handler may cancel the run
     brought: list[T] = []
@@ -459,12 +479,13 @@ def called_in_time(
     began = attempt.clock.monotonic()
     context = contextvars.copy_context()
     workers.submit(lambda: context.run(call))
-    with woken_by_the_end(scope, woken.set):
+    with woken_by_the_end(scope, woken.set) if not outlives_run else nullcontext():
         while not brought:
             remaining, kind, limit = time_left(attempt, timeout, began)
-            reason = end_of(scope)
+            reason = end_of(scope) if not outlives_run else None
             if reason is not None or remaining <= 0:
                 attempt.abandoned = True
+                own.give_up()
                 if brought:
                     break
                 return RunCancelled(reason) if reason is not None else NodeTimeoutError(name, kind, limit)

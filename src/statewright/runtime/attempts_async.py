@@ -126,7 +126,7 @@ async def _once(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpo
 
 
 async def _once_in_thread(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Tried:
-    own = scope.copy()  # an attempt that is given up goes on, while the scope is used for the next
+    own = scope.copy_for_thread()  # an attempt that is given up goes on, while the scope is used for the next
     threads = scope.apart.threads if scope.apart is not None else None
     if threads is None:
         return await _tried_in_thread(scope, own, node, task, checkpoint)
@@ -140,6 +140,7 @@ async def _tried_in_thread(scope: Scope, own: Scope, node: NodeProgram, task: Ta
     try:
         return await call_function(scope, _enter_and_try, own, node, task, checkpoint)
     finally:
+        own.give_up()
         scope.input = own.input
 
 
@@ -280,6 +281,8 @@ async def _take_back(scope: Scope) -> None:
     for slots in scope.wanted_back():
         if await take_async(slots, scope):  # else the run ends, and what the task still does has no effect
             scope.holding = (*scope.holding, slots)
+        else:
+            scope.not_taken_back(slots)
 
 
 async def take_async(slots: Slots, scope: Scope) -> bool:

@@ -229,26 +229,43 @@ class _Pool:
 
     def forget_threads(self) -> None:
         self._waiting: deque[_Work] = deque()
-        self._working = 0
+        self._at_work: set[_Work] = set()
+        self._threads = 0
         self._lock = threading.Lock()
 
     def submit(self, work: _Work) -> None:
         with self._lock:
             self._waiting.append(work)
-            if self._working >= DEFAULT_THREADS:
+            if self._threads >= DEFAULT_THREADS:
                 return
-            self._working += 1
+            self._threads += 1
+        workers.submit(self._work)
+
+    def leave(self, work: _Work) -> None:
+        """Count no longer on the thread that is at work: its run is over, and the function may go on for ever."""
+        with self._lock:
+            if work not in self._at_work:
+                return
+            self._at_work.discard(work)
+            if not self._waiting:
+                self._threads -= 1
+                return
         workers.submit(self._work)
 
     def _work(self) -> None:
         while True:
             with self._lock:
                 if not self._waiting:
-                    self._working -= 1
+                    self._threads -= 1
                     return
                 work = self._waiting.popleft()
+                self._at_work.add(work)
             if work.claim():
                 work.run()
+            with self._lock:
+                if work not in self._at_work:
+                    return  # another thread has its place
+                self._at_work.discard(work)
 
 
 _pool: Final = _Pool()
@@ -522,7 +539,8 @@ class Call:
     def _once_in_time(self, effect: Try) -> Any:
         """One try on another thread, so that waiting for it can end."""
         assert effect.timeout is not None
-        return called_in_time(self._scope, self._scope.copy(), self._called.name, effect.timeout, self._once)
+        own = self._scope.copy_for_thread()
+        return called_in_time(self._scope, own, self._called.name, effect.timeout, self._once, outlives_run=True)
 
     # -- a coroutine function
 
@@ -556,7 +574,12 @@ class Call:
             give_back(self._loop, idle=True)
 
     def stop(self) -> bool:
-        """Cancel it, if it is a coroutine; from any thread. Whether it ends by that."""
+        """Cancel it, if it is a coroutine; from any thread. Whether it ends by that.
+
+        Its superstep is over. A plain function goes on, and a later run may take it over.
+        """
+        if self._work is not None:
+            _pool.leave(self._work)
         if self._loop is None:
             return False
         try:

@@ -7,11 +7,11 @@ for, like one that runs beside a task which failed, so that its result is in the
 
 from __future__ import annotations
 
-import concurrent.futures
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from statewright.checkpoint import Task, TaskResult
+from statewright.promise import wait_until_done
 from statewright.runtime.effects import Failure, Outcome
 
 if TYPE_CHECKING:
@@ -52,8 +52,9 @@ class Calls:
 
     def end(self) -> None:
         """Cancel the coroutines, and wait until they have cleaned up; but for those of the loop that waits itself."""
-        if stopped := self.stop():
-            concurrent.futures.wait([call.ended for call in stopped if not call.is_on_this_thread])
+        for call in self.stop():
+            if not call.is_on_this_thread:
+                wait_until_done(call.ended)
 
     async def end_async(self) -> Any:
         """`end`, on the running event loop; the cancellation that came meanwhile."""

@@ -50,6 +50,13 @@ class RunControl:
         if failed is not None:
             raise failed
 
+    def wake(self, run: object) -> None:
+        """Have what a cancellation stops look whether it may go on: the run was ended in another way."""
+        for call, owner in self._calls.copy().values():
+            if owner is run:
+                with suppress(RuntimeError):  # its block has ended, and the event loop is closed that it would wake
+                    call()
+
     @property
     def drain_requested(self) -> bool:
         return self.drain_reason is not None

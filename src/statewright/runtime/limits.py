@@ -84,6 +84,11 @@ class Rate:
             self._tokens -= 1.0  # below zero: those who wait have each their own place in time
         return missing
 
+    def give_back(self) -> None:
+        """Give a token back for which nothing was begun. Those who wait behind it keep their place in time."""
+        with self._lock:
+            self._tokens += 1.0
+
 
 class Circuit:
     """Counts failures in a row; open after too many, then let one through to see whether things are better."""

@@ -264,11 +264,11 @@ def commit_of(
 
 def save_held_back(run: Run, checkpoint: Checkpoint) -> Generator[Effect, Any, None]:
     """Save where the run stands, if it was told to save only at rest and has moved since it last did."""
-    if run.held_back is None:
-        return
-    if run.caller is not None:
-        yield SaveCallers(run.caller)
+    if run.held_back is not None and run.caller is not None:
+        yield SaveCallers(run.caller)  # meanwhile a step that was left behind may save it
     before, run.held_back = run.held_back, None
+    if before is None:
+        return
     try:
         commit = commit_of(run, before if before is not NOTHING_SAVED else None, checkpoint, [])
         commit.spans_supersteps, commit.rewritten = True, frozenset(run.rewritten)

@@ -6,11 +6,13 @@ task. Tasks that run beside others get a scope, and a context, of their own.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol
 
 from statewright.errors import InvalidUpdateError
+from statewright.runtime.worker_threads import workers
 
 if TYPE_CHECKING:
     from statewright.checkpoint import Checkpoint, Task
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
     from statewright.runtime.effects import Outcome
     from statewright.runtime.limits import Slots
     from statewright.runtime.run import Run
+
+_lending = threading.Lock()
+"""Held while slots change hands between a task and who waits for it; nothing is called meanwhile."""
 
 
 class Ends(Protocol):
@@ -87,6 +92,7 @@ class Scope:
         "apart",
         "attempt",
         "checkpoint",
+        "has_original",
         "holding",
         "input",
         "is_inline",
@@ -117,6 +123,8 @@ class Scope:
         """Which try this is, of a task that has a policy."""
         self.is_inline = False
         """Whether it runs on the thread of the driver while others are under way: there it must not wait for them."""
+        self.has_original = False
+        """Whether it is a copy whose slots are given back by another scope."""
         self.lending = 0
         """For how many of its children the task waits."""
         self.holding: Sequence[Slots] = ()
@@ -138,12 +146,20 @@ class Scope:
         scope.attempt, scope.holding = self.attempt, self.holding
         return scope
 
+    def copy_for_thread(self) -> Scope:
+        """A copy for an attempt on a thread of its own: its slots are those of the original, which gives them back."""
+        own = self.copy()
+        own.has_original = True
+        return own
+
     def lend(self) -> None:
         """Give back the slots of the task: it is about to wait for a child."""
         self.lending += 1
         if self.holding:
-            self.lent, self.holding = self.holding, ()
-            for slots in self.lent:
+            with _lending:
+                self.lent = given = self.holding
+                self.holding = ()
+            for slots in given:
                 slots.give()
 
     def wanted_back(self) -> Sequence[Slots]:
@@ -151,14 +167,30 @@ class Scope:
         self.lending -= 1
         if self.lending:
             return ()
-        slots, self.lent = self.lent, ()
+        with _lending:
+            slots, self.lent = self.lent, ()
         return slots
+
+    def not_taken_back(self, slots: Slots) -> None:
+        """Go on without a slot that was given back for a child."""
+        if self.has_original:
+            slots.overdraw()
+
+    def give_up(self) -> None:
+        """Leave a copy to itself: what it has given back for a child, the original will give back once more."""
+        with _lending:
+            slots, self.lent, self.holding = self.lent, (), ()
+        for one in slots:
+            one.overdraw()
 
     def forgo(self) -> None:
         """Go on without the slots that were given back for a child, where nothing may wait for them."""
         self.lending -= 1
         if not self.lending:
-            self.lent = ()
+            if self.has_original and self.lent:
+                workers.hand_over(self.give_up)
+            else:
+                self.lent = ()
 
     def begin_attempt(self, attempt: Attempt) -> None:
         """Begin a try of the task."""

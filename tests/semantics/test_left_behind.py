@@ -1,0 +1,296 @@
+"""Part I sections 5.2 and 5.5: functions that nobody waits for any more hold nothing up, and hold nothing."""
+
+import asyncio
+import operator
+import threading
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any, TypedDict
+
+import pytest
+
+from statewright import (
+    START,
+    InMemorySaver,
+    RateLimit,
+    RetryPolicy,
+    RunControl,
+    StateGraph,
+    TimeoutPolicy,
+    entrypoint,
+    get_runtime,
+    task,
+)
+from statewright.errors import NodeTimeoutError, RunCancelled
+from statewright.runtime.worker_threads import DEFAULT_THREADS
+from statewright.testing import FakeClock
+
+LONG = 600
+"""Seconds after which a test that hangs fails."""
+
+
+class State(TypedDict, total=False):
+    x: int
+    log: Annotated[list[Any], operator.add]
+
+
+class Gate:
+    """A function that waits to be let go."""
+
+    def __init__(self) -> None:
+        self.began, self.go_on = threading.Semaphore(0), threading.Event()
+        self.calls = 0
+
+    def wait(self, x: Any = None) -> Any:
+        self.calls += 1
+        self.began.release()
+        assert self.go_on.wait(LONG)
+        return {"log": ["waited"]}
+
+    def fail(self, state: State) -> None:
+        self.began.release()
+        raise ConnectionError("not now")
+
+
+@pytest.fixture
+def gate() -> Iterator[Gate]:
+    gate = Gate()
+    yield gate
+    gate.go_on.set()
+
+
+def one(node: Callable[..., Any], **options: Any) -> Any:
+    return StateGraph(State).add_node("node", node, **options).add_edge(START, "node").compile(InMemorySaver())
+
+
+def start(call: Callable[..., Any], *args: Any, **options: Any) -> tuple[threading.Thread, list[Any]]:
+    """Call on a thread; what it answers or raises is in the list once it has ended."""
+    brought: list[Any] = []
+
+    def run() -> None:
+        try:
+            brought.append(call(*args, **options))
+        except BaseException as error:
+            brought.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    return thread, brought
+
+
+def waits(clock: FakeClock) -> bool:
+    """Whether somebody waits for time to pass."""
+    return any(alarm.callback is not None for alarm in clock._alarms.copy())
+
+
+# -- a cancellation by asyncio
+
+
+def in_result(gate: Gate) -> Any:
+    waits = task(gate.wait)
+
+    def node(state: State) -> Any:
+        called = waits(1)
+        assert gate.began.acquire(timeout=LONG)  # else `result` does the work itself
+        gate.began.release()
+        return called.result()
+
+    return node
+
+
+def in_result_of_a_task_with_a_timeout(gate: Gate) -> Any:
+    waits = task(timeout=LONG)(gate.wait)
+    return lambda state: waits(1).result()
+
+
+def in_a_subgraph_with_a_timeout(gate: Gate) -> Any:
+    inner = one(gate.wait, timeout=LONG)
+    return lambda state: inner.invoke({})
+
+
+def in_a_back_off_of_a_subgraph(gate: Gate) -> Any:
+    inner = one(gate.fail, retry_policy=RetryPolicy(initial_interval=LONG, max_interval=LONG))
+    return lambda state: inner.invoke({})
+
+
+def with_a_call_that_nobody_waits_for(gate: Gate) -> Any:
+    waits = task(timeout=LONG)(gate.wait)
+    return lambda state: (waits(1), gate.go_on.wait(LONG))[0]
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        in_result,
+        in_result_of_a_task_with_a_timeout,
+        in_a_subgraph_with_a_timeout,
+        in_a_back_off_of_a_subgraph,
+        with_a_call_that_nobody_waits_for,
+    ],
+    ids=lambda build: build.__name__,
+)
+def test_5_5_a_cancelled_asyncio_task_ends_its_run_at_once(gate: Gate, build: Callable[[Gate], Any]) -> None:
+    app = one(build(gate))
+
+    async def run() -> None:
+        running = asyncio.ensure_future(app.ainvoke({}, thread_id="1"))
+        await asyncio.to_thread(gate.began.acquire)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert not gate.go_on.is_set()
+        gate.go_on.set()
+
+    asyncio.run(run())
+
+
+# -- calls of tasks
+
+
+@pytest.mark.parametrize("timeout", [None, LONG])
+def test_5_5_a_call_that_was_left_behind_is_taken_over_and_not_begun_again(gate: Gate, timeout: float | None) -> None:
+    waits = task(timeout=timeout)(gate.wait)
+
+    @entrypoint(InMemorySaver())
+    def flow(given: Any) -> Any:
+        called = waits(1)
+        if not control.cancel_requested:
+            assert gate.began.acquire(timeout=LONG)
+            control.request_cancel("stop")
+        return called.result()
+
+    control = RunControl()
+    with pytest.raises(RunCancelled):
+        flow.invoke(1, thread_id="1", control=control)
+    thread, brought = start(flow.invoke, None, thread_id="1")
+    gate.go_on.set()
+    thread.join(LONG)
+    assert (brought, gate.calls) == ([{"log": ["waited"]}], 1)
+
+
+def test_5_2_a_call_with_an_idle_timeout_is_taken_over_by_the_next_attempt(gate: Gate) -> None:
+    """It gives signs of life while the attempt that made it is given up and the next one is waited for."""
+    clock = FakeClock()
+    calls: list[int] = []
+
+    @task(timeout=TimeoutPolicy(idle_timeout=5))
+    def lively(x: int) -> int:
+        calls.append(x)
+        gate.began.release()
+        while not gate.go_on.wait(0.005):
+            get_runtime().heartbeat()
+        return x
+
+    attempts: list[int] = []
+
+    def node(state: State) -> Any:
+        attempts.append(1)
+        called = lively(1)
+        if len(attempts) > 1:
+            gate.go_on.set()
+        return {"log": [called.result()]}
+
+    policy = RetryPolicy(max_attempts=3, initial_interval=20, jitter=False, retry_on=NodeTimeoutError)
+    app = (
+        StateGraph(State)
+        .add_node("node", node, timeout=10, retry_policy=policy)
+        .add_edge(START, "node")
+        .compile(InMemorySaver(), clock=clock)
+    )
+    thread, brought = start(app.invoke, {}, thread_id="1")
+    assert gate.began.acquire(timeout=LONG)
+    while thread.is_alive():
+        clock.advance(1)
+        thread.join(0.05)
+    assert (brought[0]["log"], calls) == ([1], [1])
+
+
+def test_5_5_calls_that_were_left_behind_take_no_thread_from_others(gate: Gate) -> None:
+    waits = task(gate.wait)
+
+    @entrypoint()
+    def flow(given: Any) -> Any:
+        called = waits(1)
+        assert gate.began.acquire(timeout=LONG)
+        given.request_cancel("stop")
+        return called.result()
+
+    @task
+    def quick(x: int) -> int:
+        return x + 1
+
+    @entrypoint()
+    async def other(x: int) -> int:
+        return await quick(x)
+
+    for _ in range(DEFAULT_THREADS):
+        control = RunControl()
+        with pytest.raises(RunCancelled):
+            flow.invoke(control, control=control)
+    assert asyncio.run(asyncio.wait_for(other.ainvoke(1), LONG)) == 2
+
+
+# -- limits
+
+
+@pytest.mark.parametrize("loop", [False, True])
+def test_5_3_a_place_that_was_lent_by_a_cancelled_task_is_given_back_once(gate: Gate, loop: bool) -> None:
+    """A waits for its child and lends its place to B; A is cancelled; C must still wait for B."""
+    child = task(gate.wait)
+    began = {name: threading.Event() for name in "BC"}
+    go_on = threading.Event()
+
+    def node(state: State) -> Any:
+        name = state["log"][0]
+        if name == "A":
+            return child(1).result()
+        began[name].set()
+        assert go_on.wait(LONG)
+        return {}
+
+    app = one(node, max_concurrency=1, timeout=LONG)
+
+    def run(name: str, control: RunControl | None = None) -> tuple[threading.Thread, list[Any]]:
+        given = {"log": [name]}
+        if loop:
+            return start(lambda: asyncio.run(app.ainvoke(given, thread_id=name, control=control)))
+        return start(app.invoke, given, thread_id=name, control=control)
+
+    control = RunControl()
+    first, brought = run("A", control)
+    assert gate.began.acquire(timeout=LONG)
+    second, _ = run("B")
+    assert began["B"].wait(LONG)
+    control.request_cancel("stop")
+    first.join(LONG)
+    assert isinstance(brought[0], RunCancelled)
+    gate.go_on.set()
+    third, _ = run("C")
+    assert not began["C"].wait(0.3)  # too short a wait finds nothing, and fails nobody
+    go_on.set()
+    second.join(LONG)
+    third.join(LONG)
+    assert began["C"].is_set()
+
+
+def test_5_3_who_is_cancelled_while_it_waits_for_a_rate_leaves_its_place_to_others(driver: Any) -> None:
+    clock = FakeClock()
+    app = (
+        StateGraph(State)
+        .add_node("node", lambda state: {"log": [clock.monotonic()]}, rate_limit=RateLimit(limit=1, per=10))
+        .add_edge(START, "node")
+        .compile(clock=clock)
+    )
+    assert driver.invoke(app, {})["log"] == [0]
+    for _ in range(5):
+        control = RunControl()
+        thread, brought = start(driver.invoke, app, {}, control=control)
+        while not waits(clock):
+            thread.join(0.005)
+        control.request_cancel("stop")
+        thread.join(LONG)
+        assert isinstance(brought[0], RunCancelled)
+    thread, brought = start(driver.invoke, app, {})
+    while thread.is_alive():
+        clock.advance(0.5)
+        thread.join(0.01)
+    assert brought[0]["log"][0] < 30  # and not 60, behind five for whom nothing was begun
