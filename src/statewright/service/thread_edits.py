@@ -78,13 +78,13 @@ class RestingRun:
     def changes(self, commit: Commit, now: datetime) -> list[Change]:
         """Return what a commit from outside means for the run. Raises RequestConflict if it would lose an answer."""
         if commit.line.namespace or commit.line.branch != _MAIN:
-            return []
+            return self._rests_still()
         pending, frontier = commit.pending or Pending(), commit.checkpoint.frontier
         still_open = {question.id for question in pending.open}
         closed = [wait for wait in self._waits if wait.interrupt_id not in still_open]
         asked_anew = still_open - {wait.interrupt_id for wait in self._waits}
         if not (closed or asked_anew or due_tasks(commit.checkpoint, pending) or not frontier):
-            return []  # everything waits as before
+            return self._rests_still()  # everything waits as before
         self._check_answers(closed, now)
         return [
             self._advance(now),
@@ -99,6 +99,12 @@ class RestingRun:
                 f"Run {self.run.id} has been answered, and is about to go on. Wait until it rests, and try again.",
                 details={"runs": [self.run.id]},
             )
+
+    def _rests_still(self) -> list[Change]:
+        """The guard of a change that does not concern the run: no worker has it, whose thread would move under it."""
+        same = where(id=self.run.id)
+        moved = [Condition("version", "!=", self.run.version), Condition("claim", "!=", None)]
+        return [Absent(Run, [*same, one]) for one in moved]
 
     def _advance(self, now: datetime) -> Advance:
         guard = [Condition("version", "=", self.run.version), Condition("claim", "=", None)]
