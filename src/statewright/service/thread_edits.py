@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from statewright.checkpoint import Checkpointer, Commit, Pending
+from statewright.checkpoint import Checkpointer, Commit, Interrupt, Pending
 from statewright.errors import RequestConflict
 from statewright.graph import Graph
 from statewright.ids import CheckpointId
@@ -35,6 +35,7 @@ from statewright.runs import (
     Wait,
     where,
 )
+from statewright.runtime import RUN_ENDED
 from statewright.runtime.awaiting import answered
 from statewright.runtime.plan import due_tasks
 from statewright.service.moves import Moves
@@ -89,7 +90,7 @@ class RestingRun:
         return [
             self._advance(now),
             *self._close(closed, now),
-            *self._free_answers(asked_anew),
+            *self._free_answers([one for one in pending.open if one.id in asked_anew]),
             *self._match_steps(commit, now),
         ]
 
@@ -120,11 +121,22 @@ class RestingRun:
         cancelled = {"decision": "cancelled", "decided_at": now}
         return [Delete(Wait, named), UpdateAll(Approval, [*named, *where(decision=None)], cancelled)]
 
-    def _free_answers(self, asked_anew: set[Any]) -> list[Change]:
-        """Let questions be answered once more that a fork asks again."""
-        keys = [f"answer:{identity}" for identity in sorted(asked_anew)]
-        named = [*where(run_id=self.run.id), Condition("key", "in", keys)]
-        return [UpdateAll(Signal, named, {"key": None})] if keys else []
+    def _free_answers(self, asked_anew: Sequence[Interrupt]) -> list[Change]:
+        """Let questions be answered once more that a fork asks again: by nothing that came before it.
+
+        How a run has ended that this one has started is no answer that somebody would give again: it stays.
+        """
+        mine = where(run_id=self.run.id)
+        identities = sorted(question.id for question in asked_anew)
+        types = [one.event for one in asked_anew if one.event is not None and not one.event.startswith(RUN_ENDED)]
+        stale: list[Change] = []
+        if identities:
+            answers = [*mine, Condition("interrupt_id", "in", identities)]
+            stale.append(UpdateAll(Signal, answers, {"key": None, "taken": True}))
+        if types:
+            early = [*mine, *where(taken=False), Condition("type", "in", sorted(types))]
+            stale.append(UpdateAll(Signal, early, {"taken": True}))
+        return stale
 
     def _match_steps(self, commit: Commit, now: datetime) -> list[Change]:
         """Cancel the steps of tasks that are gone, and open one for each task that is due."""
