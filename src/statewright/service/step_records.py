@@ -146,9 +146,19 @@ class StepRecords:
     def step_of(self, wait: Wait) -> StepRun | None:
         return next((step for step in self._steps.values() if step.id == wait.step_id), None)
 
-    def start(self, moves: Moves, tasks: Sequence[Task], superstep: int, now: datetime, *, halts: bool) -> None:
+    def start(
+        self,
+        moves: Moves,
+        tasks: Sequence[Task],
+        superstep: int,
+        now: datetime,
+        *,
+        halts: bool,
+        done: Collection[str] = (),
+    ) -> None:
+        """Open a step for each task that has none; those that are done have theirs."""
         for position, task in enumerate(tasks):
-            if task.id in self._steps:
+            if task.id in self._steps or task.id in done:
                 continue
             step = self._new_step(task, superstep, position, now, halts=halts)
             moves.changes.append(Insert(step))
