@@ -245,3 +245,94 @@ async def test_a_halted_run_stays_halted_and_goes_on_from_what_was_changed(place
 
 async def _waits_for(service: Service, step: str) -> bool:
     return any(wait.step_name == step for wait in (await service.waits(WS)).items)
+
+
+# -- the thread of a run that has failed
+
+
+class Broken:
+    """A node that fails until it is mended."""
+
+    __name__ = "breaks"
+
+    def __init__(self) -> None:
+        self.mended = False
+
+    def __call__(self, state: State) -> State:
+        if not self.mended:
+            raise ConnectionError("away")
+        return {"log": ["mended"]}
+
+
+async def failed(service: Service) -> Run:
+    run = await run_to_rest(service, "g", {}, thread_id="t")
+    assert run.status is RunStatus.FAILED
+    return run
+
+
+async def test_what_a_run_has_failed_in_is_done_from_outside_and_it_goes_on_behind_it(place: Places) -> None:
+    async with serving(place, chain(first, Broken(), last), settings=QUICK) as service:
+        run = await failed(service)
+        await service.threads.update(WS, "t", {"log": ["by hand"]}, as_node="breaks")
+        assert (await service.run(WS, run.id)).status is RunStatus.FAILED
+        await service.retry(WS, run.id)
+        assert await completed(service, run) == {"log": ["first", "by hand", "last"]}
+        assert await steps(service, run) == {
+            "first": StepStatus.COMPLETED, "breaks": StepStatus.CANCELLED, "last": StepStatus.COMPLETED,
+        }  # fmt: skip
+        for kind in ("STEP_STARTED", "STEP_COMPLETED"):
+            told = [event.payload["stepName"] for event in await events_of(service, run, kind)]
+            assert told.count("last") == 1
+
+
+async def test_a_failed_run_whose_last_step_is_done_from_outside_ends(place: Places) -> None:
+    async with serving(place, chain(first, Broken()), settings=QUICK) as service:
+        run = await failed(service)
+        await service.threads.update(WS, "t", {"log": ["by hand"]}, as_node="breaks")
+        await service.retry(WS, run.id)
+        assert await completed(service, run) == {"log": ["first", "by hand"]}
+        assert (await steps(service, run))["breaks"] is StepStatus.CANCELLED
+
+
+async def test_a_failed_run_goes_on_from_where_its_thread_was_forked(place: Places) -> None:
+    broken = Broken()
+    async with serving(place, chain(first, broken, last), settings=QUICK) as service:
+        run = await failed(service)
+        oldest = (await service.threads.history(WS, "t"))[-1]["checkpointId"]
+        await service.threads.fork(WS, "t", oldest)
+        broken.mended = True
+        await service.retry(WS, run.id)
+        assert await completed(service, run) == {"log": ["first", "mended", "last"]}
+        found = await answered(service.desk.ledger.find(StepRun, where(run_id=run.id)))
+        done = sorted(step.name for step in found if step.status is StepStatus.COMPLETED)
+        assert done == ["breaks", "first", "last"]
+        assert {step.status for step in found} <= {StepStatus.COMPLETED, StepStatus.CANCELLED}
+
+
+async def test_a_question_beside_what_has_failed_stays_open_and_keeps_its_answer(place: Places) -> None:
+    broken = Broken()
+    async with serving(place, beside(asks, broken), settings=QUICK) as service:
+        run = await failed(service)
+        await service.threads.update(WS, "t", {"log": ["by hand"]}, as_node="breaks")
+        await service.retry(WS, run.id)
+
+        async def waits() -> Any:
+            now = await service.run(WS, run.id)
+            return now.status is RunStatus.WAITING and now.claim is None and (await service.waits(WS)).items
+
+        (wait,) = await until(waits)
+        await service.answer(WS, run.id, {wait.id: "yes"})
+        assert sorted((await completed(service, run))["log"]) == ["by hand", "yes"]
+        assert await steps(service, run) == {"asks": StepStatus.COMPLETED, "breaks": StepStatus.CANCELLED}
+
+
+async def test_a_thread_that_another_run_took_is_no_matter_of_the_failed_one(place: Places) -> None:
+    broken = Broken()
+    async with serving(place, chain(broken, asks), settings=QUICK) as service:
+        run = await failed(service)
+        broken.mended = True
+        await run_to_rest(service, "g", {}, thread_id="t")
+        before = await service.run(WS, run.id)
+        await service.threads.update(WS, "t", {"log": ["by hand"]}, as_node="asks")
+        assert (await service.run(WS, run.id)).version == before.version
+        assert (await steps(service, run))["breaks"] is StepStatus.FAILED

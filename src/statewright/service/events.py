@@ -7,7 +7,9 @@ from datetime import datetime
 from statewright.errors import DuplicateRecord, InvalidRequest, RecordConflict
 from statewright.ids import draw_checkpoint_id
 from statewright.runs import (
+    Among,
     Change,
+    Condition,
     Insert,
     Json,
     ReceivedEvent,
@@ -18,7 +20,7 @@ from statewright.runs import (
 )
 from statewright.runtime.awaiting import answered
 from statewright.service.desk import Desk
-from statewright.service.signals import check_payload, still_waits, woken
+from statewright.service.signals import check_payload, still_waits, unanswered, woken
 from statewright.service.starting import Starter
 from statewright.service.triggers import runs_of_event
 
@@ -54,7 +56,7 @@ class Events:
                 await desk.write([Insert(event), *changes])
             except DuplicateRecord:
                 return await self._known(workspace_id, key) or event
-            except RecordConflict:  # a run does not wait for it any more: see who does now
+            except RecordConflict:  # a run does not wait for it any more, or has what it waits for: see who does now
                 continue
             desk.ring()
             return event
@@ -78,7 +80,12 @@ class Events:
 
     async def _wakes(self, event: ReceivedEvent, now: datetime) -> list[Change]:
         """What gives the event to the runs that wait for it."""
-        waits = await answered(self._desk.ledger.find(Wait, where(workspace_id=event.workspace_id, event=event.name)))
+        ledger = self._desk.ledger
+        named = where(workspace_id=event.workspace_id, event=event.name)
+        open_waits = await answered(ledger.find(Wait, named))
+        # After that: who takes a signal out of an inbox meanwhile closes its wait, and the changes are refused.
+        of_these = Condition("run_id", "in", Among(Wait, "run_id", named))
+        waits = unanswered(open_waits, await answered(ledger.find(Signal, [*where(taken=False), of_these])))
         event.woken = list(dict.fromkeys(wait.run_id for wait in waits))
         changes: list[Change] = [guard for wait in waits for guard in still_waits(wait)]
         for run_id in event.woken:

@@ -8,7 +8,7 @@ the ledger, which the recorder gives along with the superstep.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final, Literal
 
@@ -45,7 +45,7 @@ from statewright.service.questions import (
     next_due,
     taken_changes,
 )
-from statewright.service.step_records import StepRecords
+from statewright.service.step_records import StepRecords, StepsPicture
 
 Stopping = Literal["pause", "release", "timeout"]
 """Why a run is being stopped, if it is not its own doing: to pause it, to let another worker have it, or because its
@@ -62,6 +62,17 @@ class _NoGraph:
 
 
 NO_GRAPH: Final[Any] = _NoGraph()
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """Where a run stood at some instant, as far as its worker knew."""
+
+    run: Run
+    is_open: bool
+    arrived: Arrived | None
+    version: int | None
+    steps: StepsPicture
 
 
 class Progress:
@@ -103,6 +114,18 @@ class Progress:
     def rests(self) -> bool:
         """Whether what was to be written says how the run came to rest."""
         return self.token is not None and self.run.claim is None
+
+    # -- what was refused
+
+    def picture(self) -> Picture:
+        """Where the run stands now, for `restore`."""
+        return Picture(self.run, self.is_open, self._arrived, self._version, self.steps.picture())
+
+    def restore(self, picture: Picture) -> None:
+        """Stand where the run stood then, since nothing of what was to be written since is saved."""
+        self.run, self.is_open = picture.run, picture.is_open
+        self._arrived, self._version = picture.arrived, picture.version
+        self.steps.restore(picture.steps)
 
     # -- what was written
 

@@ -127,7 +127,9 @@ def arrived(waits: Sequence[Wait], inbox: Iterable[Signal], now: datetime) -> Ar
     """
     found, signals = Arrived(), list(inbox)
     for wait in waits:
-        signal = next((one for one in signals if _is_for(one, wait)), None)
+        fitting = [one for one in signals if is_for(one, wait)]
+        # What was addressed to it was accepted for it; a signal beside that came later, whatever its clock says.
+        signal = next((one for one in fitting if one.interrupt_id is not None), fitting[0] if fitting else None)
         if signal is not None:
             found.answers[wait.interrupt_id] = signal.payload
             found.signals[wait.id] = signal
@@ -139,7 +141,8 @@ def arrived(waits: Sequence[Wait], inbox: Iterable[Signal], now: datetime) -> Ar
     return found
 
 
-def _is_for(signal: Signal, wait: Wait) -> bool:
+def is_for(signal: Signal, wait: Wait) -> bool:
+    """Whether a signal is what a wait waits for."""
     if signal.interrupt_id is not None:
         return signal.interrupt_id == wait.interrupt_id
     return wait.event is not None and signal.type == wait.event

@@ -16,7 +16,7 @@ from statewright.runtime import CompiledGraph, Instrument
 from statewright.runtime.effects import Failure
 from statewright.service.hub import Hub, LiveEvent
 from statewright.service.plain import as_json
-from statewright.service.progress import Progress
+from statewright.service.progress import Picture, Progress
 from statewright.service.step_records import LogSource
 
 Publish = Callable[[Sequence[Change]], object]
@@ -47,6 +47,8 @@ class RunRecorder(Instrument):
         self._is_heard = hub.is_heard
         progress.steps.logs = logs
         self._lock = threading.Lock()
+        self._unsure: list[tuple[Any, Picture]] = []
+        """The writes before anything of the run was saved, and where it stood before each."""
         self.progress = progress
 
     def __getattr__(self, name: str) -> Any:
@@ -68,10 +70,10 @@ class RunRecorder(Instrument):
         # What nested calls save moves no step of the run; only calls of models and tools in them are told.
         if commit.line.namespace and not _tells(commit.log):
             return self._saver.commit(commit, also=also)
-        with self._lock:
-            changes = self.progress.committed(commit)
-            answer = self._tried(lambda: self._saver.commit(commit, also=self._jobs(also, changes)))
-        return self._told(answer, changes)
+        return self._written(
+            lambda: self.progress.committed(commit),
+            lambda changes: self._saver.commit(commit, also=self._jobs(also, changes)),
+        )
 
     def save_results(
         self,
@@ -84,24 +86,48 @@ class RunRecorder(Instrument):
         also: Sequence[Any] = (),
     ) -> Answered[None]:
         now = log.at if log is not None else hold.now if hold is not None else self._clock.now()
-        with self._lock:
-            changes = self.progress.landed(line.namespace, pending, log, now)
-            jobs = self._jobs(also, changes)
-            answer = self._tried(
-                lambda: self._saver.save_results(line, checkpoint_id, pending, hold=hold, log=log, also=jobs)
-            )
-        return self._told(answer, changes)
+        return self._written(
+            lambda: self.progress.landed(line.namespace, pending, log, now),
+            lambda changes: self._saver.save_results(
+                line, checkpoint_id, pending, hold=hold, log=log, also=self._jobs(also, changes)
+            ),
+        )
 
     def _jobs(self, also: Sequence[Any], changes: Sequence[Change]) -> Sequence[Any]:
         return [*also, self._ledger.job(changes)] if changes else also
 
-    def _tried(self, write: Callable[[], Any]) -> Any:
-        """What a write answers; a refusal is remembered, since what was to be written is not so."""
-        try:
-            return write()
-        except BaseException:
-            self.progress.was_refused = True
-            raise
+    def _written(self, changes_of: Callable[[], list[Change]], write: Callable[[Sequence[Change]], Any]) -> Any:
+        """What a write answers that makes changes besides.
+
+        Until something of the run is saved it may begin again: its thread has moved, and it loads it anew. So what a
+        refused write was to say has not been said, and the next one says it. Later a refusal is the end of the attempt.
+        """
+        with self._lock:
+            self._look_back()
+            before = self.progress.picture() if not self.progress.has_written else None
+            changes = changes_of()
+            try:
+                answer = write(changes)
+            except BaseException:
+                self.progress.was_refused = True
+                if before is not None:
+                    self.progress.restore(before)
+                raise
+            if before is not None and comes_later(answer):
+                self._unsure.append((answer, before))
+        return self._told(answer, changes)
+
+    def _look_back(self) -> None:
+        """Take back what the first writes have said, from the first one on that was refused.
+
+        Not when the answer comes: the run may hear of it before anybody that is called back.
+        """
+        refused = next((before for answer, before in self._unsure if answer.done() and _has_failed(answer)), None)
+        if refused is not None:
+            self.progress.restore(refused)
+            self._unsure.clear()
+        elif self.progress.has_written:
+            self._unsure.clear()
 
     def _told(self, answer: Any, changes: Sequence[Change]) -> Any:
         """The answer; what was saved with it is made known when it is there."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, cast
 
@@ -13,6 +13,7 @@ from statewright.errors import (
     NotFound,
     PayloadTooLarge,
     RecordConflict,
+    RecordPresent,
     SignalMismatch,
     suggestion,
 )
@@ -37,7 +38,7 @@ from statewright.runtime.awaiting import answered
 from statewright.service.deciding import check_answers
 from statewright.service.desk import Desk
 from statewright.service.form import LONGEST_NAME
-from statewright.service.questions import approval_of, ended_by, unfit
+from statewright.service.questions import approval_of, ended_by, is_for, unfit
 from statewright.service.starting import size_of
 
 _ANSWER: Final = "answer:"
@@ -66,8 +67,9 @@ class Signals:
         """Give a run a signal. One that it does not wait for yet is kept until it does.
 
         With `must_wait` that is refused: SignalMismatch if the run waits for other types, InvalidTransition if it does
-        not wait. Raises InvalidRequest for a payload that is no map, or has keys that begin with two underscores;
-        InvalidTransition for a run that has ended. A signal whose `key` was sent before changes nothing.
+        not wait, or what it waits for has come. Raises InvalidRequest for a payload that is no map, or has keys that
+        begin with two underscores; InvalidTransition for a run that has ended. A signal whose `key` was sent before
+        changes nothing.
         """
         desk = self._desk
         self._check(kind, payload)
@@ -86,7 +88,7 @@ class Signals:
             await desk.write([*_still_going(run.id), *still_waits(wait), Insert(signal), *woken(run.id, now)])
         except DuplicateRecord:  # the same one came at the same time
             return run
-        except RecordConflict:  # the run has ended, or the time of the wait is over: see how it stands now
+        except RecordConflict:  # the run has ended, or the wait has, or has its answer: see how it stands now
             return await self.send(workspace_id, run_id, kind, payload, key=key, must_wait=must_wait)
         desk.ring()
         return await desk.records.run(workspace_id, run_id)
@@ -99,7 +101,7 @@ class Signals:
         Approvals among them are decided: see `Approvals.decide`. What waits for an event takes the payload of a signal.
         `key` is that of the caller, if callers need one. Raises Forbidden if it may not decide an approval among them,
         NotFound for a question that is not open, InvalidRequest for what only the time or another run ends,
-        InvalidTransition for a run that does not wait.
+        InvalidTransition for a run that does not wait, or a question that has its answer.
         """
         desk = self._desk
         run = await desk.records.run(workspace_id, run_id)
@@ -124,8 +126,8 @@ class Signals:
         guards = [guard for name in answers for guard in still_waits(by_name[name])]
         try:
             await desk.write([*guards, *kept, *decisions, *woken(run.id, now)])
-        except DuplicateRecord:
-            raise InvalidTransition(f"A question of run {run.id}", "answered", "answered again", []) from None
+        except (DuplicateRecord, RecordPresent):
+            raise _has_answer(run) from None
         except RecordConflict:  # its time went by, or the thread was changed, since the waits were read
             raise InvalidTransition(f"A question of run {run.id}", "closed", "answered", []) from None
         desk.ring()
@@ -184,12 +186,16 @@ class Signals:
         check_payload(payload, self._desk.settings.max_payload)
 
     async def _wait_for(self, run: Run, kind: str) -> Wait:
-        """Return a wait for a type of signal. Raises InvalidTransition or SignalMismatch if the run has none."""
+        """Return a wait for a type of signal that has none yet. Raises InvalidTransition or SignalMismatch."""
         if run.status is not RunStatus.WAITING:
             raise InvalidTransition(f"Run {run.id}", run.status, "resumed", ["waiting", "paused"])
         waits: Sequence[Wait] = await answered(self._desk.ledger.find(Wait, where(run_id=run.id)))
-        found = next((wait for wait in waits if wait.event == kind), None)
-        if found is not None:
+        meant = [wait for wait in waits if wait.event == kind]
+        if meant:
+            inbox = await answered(self._desk.ledger.find(Signal, where(run_id=run.id, taken=False)))
+            found = next(iter(unanswered(meant, inbox)), None)
+            if found is None:
+                raise _has_answer(run)
             return found
         types = sorted({wait.event for wait in waits if wait.event is not None})
         raise SignalMismatch(
@@ -237,12 +243,29 @@ def answer_to(wait: Wait, value: Json, now: datetime) -> Signal:
 
 
 def still_waits(wait: Wait | None) -> list[Change]:
-    """Return the guard that a wait is still open when a signal for it is kept; none where there is no wait.
+    """Return the guard that a wait is open and has no answer when one is kept for it; none where there is no wait.
 
     Whoever handles the end of its time deletes the wait with its first write, and is refused by the version of the
-    run if the signal was first.
+    run if the signal was first. An answer stays in the inbox until the write that deletes its wait.
     """
-    return [Update(Wait, wait.id, {"run_id": wait.run_id})] if wait is not None else []
+    if wait is None:
+        return []
+    untaken = where(run_id=wait.run_id, taken=False)
+    guards: list[Change] = [
+        Update(Wait, wait.id, {"run_id": wait.run_id}),
+        Absent(Signal, [*untaken, *where(interrupt_id=wait.interrupt_id)]),
+    ]
+    return [*guards, Absent(Signal, [*untaken, *where(type=wait.event)])] if wait.event is not None else guards
+
+
+def unanswered(waits: Iterable[Wait], inbox: Iterable[Signal]) -> list[Wait]:
+    """The waits for which nothing has come yet; the inbox has what nobody has taken."""
+    come = list(inbox)
+    return [wait for wait in waits if not any(is_for(one, wait) and one.run_id == wait.run_id for one in come)]
+
+
+def _has_answer(run: Run) -> InvalidTransition:
+    return InvalidTransition(f"A question of run {run.id}", "answered", "answered again", [])
 
 
 def _still_going(run_id: str) -> list[Change]:

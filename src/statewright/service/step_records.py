@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final, Protocol
 
@@ -45,6 +46,18 @@ class LogSource(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class StepsPicture:
+    """What was known of the steps of a run at some instant."""
+
+    waits: dict[str, Wait]
+    steps: dict[str, StepRun]
+    reported: dict[str, dict[str, Json]]
+    retries: dict[str, datetime]
+    more: dict[str, list[Change]]
+    """The lists themselves: which of them are gone tells what was taken since."""
+
+
 class StepRecords:
     """What a worker knows of the steps of a run, and of what they wait for."""
 
@@ -76,6 +89,24 @@ class StepRecords:
         with self._adding:
             for whose in (task_id, ""):
                 moves.ends.extend(self._more.pop(whose, ()))
+
+    def picture(self) -> StepsPicture:
+        """What is known now, for `restore`."""
+        with self._adding:
+            more = dict(self._more)
+        steps = {task_id: replace(step) for task_id, step in self._steps.items()}
+        reported = {task_id: dict(told) for task_id, told in self._reported.items()}
+        return StepsPicture(dict(self.waits), steps, reported, dict(self._retries), more)
+
+    def restore(self, picture: StepsPicture) -> None:
+        """Know what was known then. What was to be written since is not; what tasks have added since is kept."""
+        self.waits, self._steps = picture.waits, picture.steps
+        self._reported, self._retries = picture.reported, picture.retries
+        with self._adding:
+            for whose, changes in picture.more.items():
+                since = self._more.get(whose, [])
+                if since is not changes:  # it was taken
+                    self._more[whose] = [*changes, *since]
 
     def is_backing_off(self, now: datetime) -> bool:
         """Whether nothing is done but waiting until failed steps are tried again."""
@@ -115,9 +146,19 @@ class StepRecords:
     def step_of(self, wait: Wait) -> StepRun | None:
         return next((step for step in self._steps.values() if step.id == wait.step_id), None)
 
-    def start(self, moves: Moves, tasks: Sequence[Task], superstep: int, now: datetime, *, halts: bool) -> None:
+    def start(
+        self,
+        moves: Moves,
+        tasks: Sequence[Task],
+        superstep: int,
+        now: datetime,
+        *,
+        halts: bool,
+        done: Collection[str] = (),
+    ) -> None:
+        """Open a step for each task that has none; those that are done have theirs."""
         for position, task in enumerate(tasks):
-            if task.id in self._steps:
+            if task.id in self._steps or task.id in done:
                 continue
             step = self._new_step(task, superstep, position, now, halts=halts)
             moves.changes.append(Insert(step))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from statewright.checkpoint import Checkpointer, Commit, Pending
+from statewright.checkpoint import Checkpointer, Commit, Interrupt, Pending
 from statewright.errors import RequestConflict
 from statewright.graph import Graph
 from statewright.ids import CheckpointId
@@ -26,6 +26,7 @@ from statewright.runs import (
     Delete,
     Ledger,
     NewEvent,
+    Order,
     Run,
     RunStatus,
     Signal,
@@ -35,6 +36,7 @@ from statewright.runs import (
     Wait,
     where,
 )
+from statewright.runtime import RUN_ENDED
 from statewright.runtime.awaiting import answered
 from statewright.runtime.plan import due_tasks
 from statewright.service.moves import Moves
@@ -44,7 +46,8 @@ from statewright.service.step_records import StepRecords
 AT_WORK: Final = [RunStatus.PENDING, RunStatus.RUNNING]
 """Where runs stand that advance their thread, or are about to."""
 _RESTING: Final = [RunStatus.WAITING, RunStatus.PAUSED]
-_OPEN_STEPS: Final = [StepStatus.PENDING, StepStatus.RUNNING, StepStatus.WAITING]
+_OPEN_STEPS: Final = [StepStatus.PENDING, StepStatus.RUNNING, StepStatus.WAITING, StepStatus.FAILED]
+"""What is due of a run: those that have failed are tried again."""
 _MAIN: Final = "main"
 """The branch that runs are on."""
 ChangesOf = Callable[[Commit, datetime], Sequence[Change]]
@@ -52,7 +55,10 @@ ChangesOf = Callable[[Commit, datetime], Sequence[Change]]
 
 
 class RestingRun:
-    """A run that waits or is halted on a thread, as far as a change of the thread concerns it."""
+    """A run that can go on on a thread, as far as a change of the thread concerns it.
+
+    It waits, or is halted, or has failed: that one goes on if it is tried again, from what the thread is then.
+    """
 
     def __init__(
         self, run: Run, graph: Graph, waits: Sequence[Wait], steps: Sequence[StepRun], inbox: Sequence[Signal]
@@ -65,10 +71,15 @@ class RestingRun:
 
     @classmethod
     async def find(cls, ledger: Ledger, workspace_id: str, thread_id: str, graph: Graph) -> RestingRun | None:
-        """Return the run that rests on a thread; None if none does."""
+        """Return the run that rests on a thread, or has failed there since others began; None if there is none."""
         runs: Sequence[Run] = await answered(ledger.find(Run, _rests_on(workspace_id, thread_id)))
         if not runs:
-            return None
+            begun = where(workspace_id=workspace_id, thread_id=thread_id, begun=True)
+            newest = Order("started_at", descending=True)
+            last: Sequence[Run] = await answered(ledger.find(Run, begun, order=newest, limit=1))
+            runs = [run for run in last if run.status is RunStatus.FAILED]
+            if not runs:
+                return None
         run = max(runs, key=lambda one: one.id)
         waits = await answered(ledger.find(Wait, where(run_id=run.id)))
         steps = await answered(ledger.find(StepRun, [*where(run_id=run.id), Condition("status", "in", _OPEN_STEPS)]))
@@ -78,20 +89,28 @@ class RestingRun:
     def changes(self, commit: Commit, now: datetime) -> list[Change]:
         """Return what a commit from outside means for the run. Raises RequestConflict if it would lose an answer."""
         if commit.line.namespace or commit.line.branch != _MAIN:
-            return []
+            return self._rests_still()
         pending, frontier = commit.pending or Pending(), commit.checkpoint.frontier
         still_open = {question.id for question in pending.open}
         closed = [wait for wait in self._waits if wait.interrupt_id not in still_open]
-        asked_anew = still_open - {wait.interrupt_id for wait in self._waits}
-        if not (closed or asked_anew or due_tasks(commit.checkpoint, pending) or not frontier):
-            return []  # everything waits as before
+        asked_anew = still_open - self._asked(pending)
+        goes_on = bool(closed or asked_anew or due_tasks(commit.checkpoint, pending) or not frontier)
+        if not goes_on and self.run.status is not RunStatus.FAILED:
+            return self._rests_still()  # everything waits as before
         self._check_answers(closed, now)
         return [
-            self._advance(now),
+            *self._advance(now),
             *self._close(closed, now),
-            *self._free_answers(asked_anew),
-            *self._match_steps(commit, now),
+            *self._free_answers([one for one in pending.open if one.id in asked_anew]),
+            *self._match_steps(commit, pending, now),
         ]
+
+    def _asked(self, pending: Pending) -> set[Any]:
+        """The questions that the run has asked. One that has failed has no waits, but steps that have asked."""
+        if self.run.status is not RunStatus.FAILED:
+            return {wait.interrupt_id for wait in self._waits}
+        known = {step.task_id for step in self._steps}
+        return {question.id for task, asked in pending.interrupts.items() if task in known for question in asked}
 
     def _check_answers(self, closed: Sequence[Wait], now: datetime) -> None:
         if arrived(closed, self._inbox, now).signals:
@@ -100,12 +119,24 @@ class RestingRun:
                 details={"runs": [self.run.id]},
             )
 
-    def _advance(self, now: datetime) -> Advance:
+    def _rests_still(self) -> list[Change]:
+        """The guard of a change that does not concern the run: no worker has it, whose thread would move under it."""
+        same = where(id=self.run.id)
+        moved = [Condition("version", "!=", self.run.version), Condition("claim", "!=", None)]
+        return [*(Absent(Run, [*same, one]) for one in moved), *self._alone()]
+
+    def _alone(self) -> list[Change]:
+        """The guard that nobody has begun beside a run that has failed: it does not keep others from its thread."""
+        if self.run.status is not RunStatus.FAILED:
+            return []
+        return _nobody_on(self.run.workspace_id, self.run.thread_id)
+
+    def _advance(self, now: datetime) -> list[Change]:
         guard = [Condition("version", "=", self.run.version), Condition("claim", "=", None)]
-        if self.run.status is RunStatus.PAUSED:  # it goes on when it is told to
-            return Advance(self.run.id, now, {}, (), guard)
+        if self.run.status is not RunStatus.WAITING:  # it goes on when it is told to
+            return [*self._alone(), Advance(self.run.id, now, {}, (), guard)]
         event = NewEvent("WORKFLOW_RESUMED", {"reason": "thread changed"})
-        return Advance(self.run.id, now, {"status": RunStatus.RUNNING, "due_at": now}, [event], guard)
+        return [Advance(self.run.id, now, {"status": RunStatus.RUNNING, "due_at": now}, [event], guard)]
 
     def _close(self, closed: Sequence[Wait], now: datetime) -> list[Change]:
         if not closed:
@@ -114,22 +145,33 @@ class RestingRun:
         cancelled = {"decision": "cancelled", "decided_at": now}
         return [Delete(Wait, named), UpdateAll(Approval, [*named, *where(decision=None)], cancelled)]
 
-    def _free_answers(self, asked_anew: set[Any]) -> list[Change]:
-        """Let questions be answered once more that a fork asks again."""
-        keys = [f"answer:{identity}" for identity in sorted(asked_anew)]
-        named = [*where(run_id=self.run.id), Condition("key", "in", keys)]
-        return [UpdateAll(Signal, named, {"key": None})] if keys else []
+    def _free_answers(self, asked_anew: Sequence[Interrupt]) -> list[Change]:
+        """Let questions be answered once more that a fork asks again: by nothing that came before it.
 
-    def _match_steps(self, commit: Commit, now: datetime) -> list[Change]:
+        How a run has ended that this one has started is no answer that somebody would give again: it stays.
+        """
+        mine = where(run_id=self.run.id)
+        identities = sorted(question.id for question in asked_anew)
+        types = [one.event for one in asked_anew if one.event is not None and not one.event.startswith(RUN_ENDED)]
+        stale: list[Change] = []
+        if identities:
+            answers = [*mine, Condition("interrupt_id", "in", identities)]
+            stale.append(UpdateAll(Signal, answers, {"key": None, "taken": True}))
+        if types:
+            early = [*mine, *where(taken=False), Condition("type", "in", sorted(types))]
+            stale.append(UpdateAll(Signal, early, {"taken": True}))
+        return stale
+
+    def _match_steps(self, commit: Commit, pending: Pending, now: datetime) -> list[Change]:
         """Cancel the steps of tasks that are gone, and open one for each task that is due."""
         frontier = commit.checkpoint.frontier
         due = {task.id for task in frontier}
         gone = [step.id for step in self._steps if step.task_id not in due]
         known = [step for step in self._steps if step.task_id in due]
-        again = due - {step.task_id for step in known}
+        again = due - {step.task_id for step in known} - pending.landed.keys()
         moves = Moves()
         records = StepRecords(self.run, self._graph, known, self._waits)
-        records.start(moves, frontier, commit.checkpoint.step + 1, now, halts=True)
+        records.start(moves, frontier, commit.checkpoint.step + 1, now, halts=True, done=pending.landed)
         former = [*where(run_id=self.run.id), Condition("task_id", "in", sorted(again))]
         ended = {"status": StepStatus.CANCELLED, "completed_at": now}
         return [
@@ -144,10 +186,14 @@ def _rests_on(workspace_id: str, thread_id: str) -> list[Condition]:
     return [*begun, Condition("status", "in", _RESTING)]
 
 
+def _nobody_on(workspace_id: str, thread_id: str) -> list[Change]:
+    at_work = [*where(workspace_id=workspace_id, thread_id=thread_id), Condition("status", "in", AT_WORK)]
+    return [Absent(Run, at_work), Absent(Run, _rests_on(workspace_id, thread_id))]
+
+
 def nobody_begins(workspace_id: str, thread_id: str) -> ChangesOf:
     """Return the guard of a change where no run rests: none has come to the thread since that was seen."""
-    at_work = [*where(workspace_id=workspace_id, thread_id=thread_id), Condition("status", "in", AT_WORK)]
-    return lambda commit, now: [Absent(Run, at_work), Absent(Run, _rests_on(workspace_id, thread_id))]
+    return lambda commit, now: _nobody_on(workspace_id, thread_id)
 
 
 class EditRecorder:

@@ -16,7 +16,7 @@ from statewright.errors import (
     StatewrightError,
     StorageError,
 )
-from statewright.runs import ApiKey, Condition, Order, Run, where
+from statewright.runs import ApiKey, Condition, Order, Run, RunStatus, where
 from statewright.runtime import CompiledGraph, StateSnapshot
 from statewright.runtime.awaiting import answered
 from statewright.runtime.thread_calls import call_in_thread
@@ -111,7 +111,8 @@ class Threads:
         try:
             head = await self._called(edit, app.surrounded_by(checkpointer=cast("Checkpointer", recorder)))
         except RecordConflict as error:
-            moved = [resting.run.id] if resting is not None else []
+            # A run that has failed moves only if it is tried again; mostly it is another one that came.
+            moved = [resting.run.id] if resting is not None and resting.run.status is not RunStatus.FAILED else []
             raise RequestConflict(
                 f"{f'Run {moved[0]}' if moved else 'Another run'} has moved on thread {thread_id!r} meanwhile. "
                 f"Look at the thread, and try again.",
