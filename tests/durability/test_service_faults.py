@@ -185,9 +185,12 @@ def check(run: Run, graph: str, where: str) -> None:
 
 
 def calls_to_fail(calls: int, graph: str) -> range:
-    """The numbers of the calls that fail; other graphs begin with others."""
+    """The numbers of the calls that fail; other graphs begin with others.
+
+    The first is one that every run makes: a busy machine looks and renews more often in one run than in the next.
+    """
     every = 1 if FULL else max(1, calls // 3)
-    return range(1 + sum(graph.encode()) % every, calls + 1, every)
+    return range(1 + sum(graph.encode()) % min(every, 5), calls + 1, every)
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
