@@ -14,7 +14,7 @@ from typing import TypeVar
 from statewright.clock import Alarm, Duration, as_seconds
 
 T = TypeVar("T")
-QUIET = 0.001
+QUIET = 0.01
 """Seconds of the machine without a question after which a clock that jumps does so."""
 TURNS = 20
 """How often `run` lets the loop turn before it takes it that everything waits for the clock."""
