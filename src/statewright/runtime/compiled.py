@@ -578,9 +578,12 @@ class CompiledGraph:
         return checkpoint_config(line, head)
 
     def roll_back(self, config: Any = None, **options: Unpack[CallOptions]) -> None:
-        """Put the thread back to where it was before its last input, as a new head: history keeps what was undone."""
+        """Put the thread back to where it was before its last input, as a new head: history keeps what was undone.
+
+        With a `checkpoint_id`, from that head only: raises CheckpointConflict if the thread has another one by now.
+        """
         run = self._thread_run(config, options)
-        _change_thread(run, lambda: rolled_back(run, releases=True))
+        _change_thread(run, lambda: rolled_back(run, expected=run.settings.checkpoint_id, releases=True))
 
     def release(self, thread_id: str) -> None:
         """Take a thread from the run that holds it, whether or not that run still exists; nothing if it is free.

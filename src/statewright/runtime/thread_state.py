@@ -18,7 +18,7 @@ from statewright.checkpoint import (
     Task,
     TaskResult,
 )
-from statewright.errors import CheckpointNotFound, InvalidUpdateError, suggestion
+from statewright.errors import CheckpointConflict, CheckpointNotFound, InvalidUpdateError, suggestion
 from statewright.graph import END, START
 from statewright.ids import CheckpointId, checked_name
 from statewright.promise import resolved
@@ -242,13 +242,19 @@ class Met(NamedTuple):
         return not head.checkpoint.at_rest and (head.run_id == self.run_id or head.id == self.head)
 
 
-def rolled_back(run: Run, *, only: Met | None = None, releases: bool = False) -> Generator[Effect, Any, None]:
+def rolled_back(
+    run: Run, *, only: Met | None = None, expected: str | None = None, releases: bool = False
+) -> Generator[Effect, Any, None]:
     """Put the branch back to where it was before its last input, as if that run had not been.
 
-    With `only` nothing is done if that run has completed, or if another one has gone on from it. With `releases` the
-    thread is let go; else the run goes on with it.
+    With `only` nothing is done if that run has completed, or if another one has gone on from it. Raises
+    CheckpointConflict if a head is expected and the branch has another one. With `releases` the thread is released;
+    else the run goes on with it.
     """
     head = yield from load_head(run)
+    found_id = head.id if head is not None else None
+    if expected is not None and found_id != expected:
+        raise CheckpointConflict(cast(Line, run.line).thread_id, expected, found_id)
     if head is not None and only is not None and not only.is_left_at(head):
         return
     found = head

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final, cast
@@ -11,6 +12,7 @@ from typing import Any, Final, cast
 from statewright.checkpoint import Hold, WorkspaceCheckpointer, run_of
 from statewright.clock import Clock
 from statewright.errors import (
+    CheckpointConflict,
     DuplicateRecord,
     Fenced,
     NotFound,
@@ -163,7 +165,7 @@ class RunAttempt:
             await self._advance()
         except (RecordConflict, Fenced) as error:
             await self._lost(error)
-        except ThreadBusy:  # perhaps by an attempt of this run whose end could not be saved
+        except (ThreadBusy, CheckpointConflict):  # perhaps by an attempt of this run whose end could not be saved
             await self._free_thread([self.run_id])
             await self._put_off(self._around.clock.now() + _LATER)
         except StorageUnavailable:
@@ -314,13 +316,22 @@ class RunAttempt:
         saved = await answered(self._saver.load(self._run.thread_id))
         if self._run.settings.get("rollsBack") and saved is not None and saved.run_id in before:
             mine = app.surrounded_by(checkpointer=self._saver, clock=around.clock)
-            await call_in_thread(mine.roll_back, thread_id=self._run.thread_id)
+            # From this head only: if it has moved, a later attempt at this run may have done it, and gone on.
+            where_it_was = {"thread_id": self._run.thread_id, "checkpoint_id": saved.id}
+            await call_in_thread(mine.roll_back, {"configurable": where_it_was})
 
     async def _free_thread(self, run_ids: Sequence[str]) -> None:
-        """Take the thread from whoever had it for these runs before: their claims are void."""
+        """Release the thread if an attempt at one of these runs holds it that has lost its claim.
+
+        The lease is read before the claim is checked. While this attempt has the claim nobody has begun after it, so
+        the holder that was found came before. An attempt that has lost its own claim, such as one whose process was
+        stopped for longer than its lease, must not release the thread of the one that came after it.
+        """
         saver, thread = self._saver, self._run.thread_id
         lease = await answered(saver.lease(thread))
-        if lease is not None and run_of(lease.owner) in run_ids:
+        if lease is None or run_of(lease.owner) not in run_ids or await self._still_mine() is None:
+            return
+        with suppress(Fenced):  # that one has released the thread itself meanwhile
             await answered(saver.renew(thread, Hold(lease.owner, self._around.clock.now(), None)))
 
     async def _drive(self, app: CompiledGraph, given: Any, progress: Progress) -> None:

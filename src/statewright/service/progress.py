@@ -29,6 +29,7 @@ from statewright.runs import (
     RunStatus,
     StepRun,
     StepStatus,
+    Update,
     UpdateAll,
     Wait,
     Where,
@@ -175,6 +176,10 @@ class Progress:
         """Let another worker have the run, or this one later."""
         moves = Moves(values={"claim": None, "worker_id": None, "due_at": until})
         return self._changes(moves, now)
+
+    def claim_check(self) -> Change:
+        """A change that alters nothing, and is refused if the worker has lost its claim on the run."""
+        return Update(Run, self.run.id, {"claim": self.token}, where(claim=self.token))
 
     def _changes(self, moves: Moves, now: datetime) -> list[Change]:
         """The changes that belong together; none if nothing happened that a record tells."""

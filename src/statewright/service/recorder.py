@@ -72,7 +72,7 @@ class RunRecorder(Instrument):
             return self._saver.commit(commit, also=also)
         return self._written(
             lambda: self.progress.committed(commit),
-            lambda changes: self._saver.commit(commit, also=self._jobs(also, changes)),
+            lambda changes: self._saver.commit(commit, also=self._jobs(also, changes, commit.hold)),
         )
 
     def save_results(
@@ -89,11 +89,17 @@ class RunRecorder(Instrument):
         return self._written(
             lambda: self.progress.landed(line.namespace, pending, log, now),
             lambda changes: self._saver.save_results(
-                line, checkpoint_id, pending, hold=hold, log=log, also=self._jobs(also, changes)
+                line, checkpoint_id, pending, hold=hold, log=log, also=self._jobs(also, changes, hold)
             ),
         )
 
-    def _jobs(self, also: Sequence[Any], changes: Sequence[Change]) -> Sequence[Any]:
+    def _jobs(self, also: Sequence[Any], changes: Sequence[Change], hold: Hold | None) -> Sequence[Any]:
+        """The jobs of a write. One that claims the thread is refused if the run has lost its own claim.
+
+        Later writes are refused with that: whoever takes the run over releases the thread first.
+        """
+        if not changes and hold is not None and hold.claims:
+            changes = [self.progress.claim_check()]
         return [*also, self._ledger.job(changes)] if changes else also
 
     def _written(self, changes_of: Callable[[], list[Change]], write: Callable[[Sequence[Change]], Any]) -> Any:

@@ -1,0 +1,303 @@
+"""A worker stands still at any of its calls to the database, until another one has taken its run over.
+
+The first one counts as gone then, and still goes on. Whatever it does must change nothing: it calls no node of the run
+any more, the thread stays with the other worker, and the run ends as if it had only ever had that one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import operator
+import threading
+from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
+
+import pytest
+from tests.semantics.on_services import PATIENCE, WS, Places, rested, until
+
+from statewright import START, StateGraph, interrupt
+from statewright.ids import draw_run_id
+from statewright.runs import Run, RunStatus, UpdateAll, Wait, Worker, where
+from statewright.runtime.awaiting import answered
+from statewright.service import Catalog, Service, ServiceSettings, StartRun
+
+pytestmark = pytest.mark.anyio
+SETTINGS = ServiceSettings(look_every=3600, lease=3600, drain=0.2)
+"""Workers look for work when they begin, and when they are notified; nothing happens by the passing of time."""
+LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
+GATED = ("load", "commit", "save_results", "renew", "lease", "find", "get", "write")
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+class State(TypedDict, total=False):
+    opens: str
+    log: Annotated[list[Any], operator.add]
+
+
+class Gates:
+    """Counts the calls that attempts at runs make to a saver and a ledger, and calls a function just before one."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self._at = 0
+        self._happens: Callable[[], object] | None = None
+        self._lock = threading.Lock()
+
+    def arm(self, at: int, happens: Callable[[], object]) -> None:
+        self._at, self._happens = at, happens
+
+    def pass_one(self) -> None:
+        if self._happens is None or not _is_of_attempt():
+            return
+        with self._lock:
+            self.calls += 1
+            is_here = self.calls == self._at
+        if is_here:
+            self._happens()
+
+
+def _is_of_attempt() -> bool:
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # on a thread that the attempt has started
+        return True
+    return task is not None and task.get_name().startswith("run ")
+
+
+class Gated:
+    """A saver or a ledger behind gates."""
+
+    def __init__(self, storage: Any, gates: Gates) -> None:
+        self._storage, self._gates = storage, gates
+
+    def for_workspace(self, workspace: str) -> Gated:
+        return Gated(self._storage.for_workspace(workspace), self._gates)
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._storage, name)
+        if name not in GATED:
+            return method
+
+        def call(*args: Any, **options: Any) -> Any:
+            self._gates.pass_one()
+            return method(*args, **options)
+
+        return call
+
+
+class Process:
+    """A service with a graph that notes which of its nodes are called."""
+
+    def __init__(self, views: dict[str, Any]) -> None:
+        self.called: list[str] = []
+        self.fails = False
+        self.is_held = threading.Event()
+        self.go_on = threading.Event()
+        catalog = Catalog()
+        catalog.serve("g", self._graph())
+        self.service = Service(catalog, settings=SETTINGS, **views)
+
+    def _graph(self) -> StateGraph:
+        def opening(state: State) -> State:
+            self.called.append("opening")
+            if self.fails:
+                raise ValueError("not yet")
+            return {"log": [interrupt("first") if state["opens"] == "asking" else "opened"]}
+
+        def held(state: State) -> State:
+            self.called.append("held")
+            self.is_held.set()
+            assert self.go_on.wait(PATIENCE)
+            return {"log": ["held"]}
+
+        def closing(state: State) -> State:
+            self.called.append("closing")
+            return {"log": [interrupt("last")]}
+
+        graph = StateGraph(State, name="g").add_node(opening).add_node(held).add_node(closing)
+        return graph.add_edge(START, "opening").add_edge("opening", "held").add_edge("held", "closing")
+
+    async def waits(self, run_id: str, step: str) -> Wait | None:
+        """The wait in a step of a run that nobody is at work on."""
+        waits = await answered(self.service.desk.ledger.find(Wait, where(run_id=run_id, step_name=step)))
+        run = await self.service.run(WS, run_id)
+        assert run.status is not RunStatus.FAILED, run.error
+        return waits[0] if waits and run.claim is None else None
+
+
+class OtherProcess(Process):
+    """One whose service works on an event loop of its own, on another thread."""
+
+    def __init__(self, views: dict[str, Any]) -> None:
+        super().__init__(views)
+        self._ends = threading.Event()
+        self._started: Future[asyncio.AbstractEventLoop] = Future()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._work()))
+
+    async def _work(self) -> None:
+        async with self.service:
+            self._started.set_result(asyncio.get_running_loop())
+            await asyncio.to_thread(self._ends.wait, PATIENCE)
+
+    def start(self) -> None:
+        self._thread.start()
+        self._started.result(PATIENCE)
+
+    def stop(self) -> None:
+        self.go_on.set()
+        self._ends.set()
+        self._thread.join(PATIENCE)
+        assert not self._thread.is_alive()
+
+    def call(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        """What a coroutine returns on this one's loop; from any other thread."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self._started.result()).result(PATIENCE)
+
+
+class Case:
+    """A run that two workers have, one after the other."""
+
+    def __init__(self, places: Places, way: str, until_it: str) -> None:
+        self.way, self.until_it = way, until_it
+        self.gates = Gates()
+        views = places.views()
+        self.first = Process({name: Gated(view, self.gates) for name, view in views.items()})
+        self.other = OtherProcess(places.views())
+        self.saver = views["saver"].for_workspace(WS)
+        self.run_id = ""
+        self.called_before: list[str] | None = None
+        """The nodes that the first worker had called when it was made to stand still."""
+        self.taking: Future[bool] | None = None
+
+    async def prepare(self) -> Callable[[], Awaitable[Any]]:
+        """Bring the thread to where the run begins or goes on; how the first worker gets the run then."""
+        service = self.first.service
+
+        async def start(**options: Any) -> Run:
+            self.run_id = f"run_{draw_run_id()}"  # known before the attempt begins
+            return (await service.start(WS, StartRun(graph="g", thread_id="t", run_id=self.run_id, **options))).run
+
+        match self.way:
+            case "a fresh run":
+                return lambda: start(input={"opens": "plainly"})
+            case "a run instead of another one":
+                before = await start(input={"opens": "asking"})
+                await rested(service, before)
+                return lambda: start(input={"opens": "plainly"}, on_busy="rollback")
+            case "an answer":
+                run = await start(input={"opens": "asking"})
+                await rested(service, run)
+                wait = await until(lambda: self.first.waits(run.id, "opening"))
+                return lambda: service.answer(WS, run.id, {wait.id: "opened"})
+            case "going on after a pause":
+                run = await start(input={"opens": "plainly"}, settings={"interruptBefore": ["opening"]})
+                await rested(service, run)
+                return lambda: service.resume(WS, run.id)
+            case _:
+                self.first.fails = True
+                run = await start(input={"opens": "plainly"})
+                await rested(service, run)
+                self.first.fails = False
+                return lambda: service.retry(WS, run.id)
+
+    def take_over(self) -> None:
+        """Have the other worker take the run over. The caller stands still meanwhile."""
+        with ThreadPoolExecutor(1) as pool:
+            self.taking = pool.submit(self._take_over)
+        if self.taking.exception() is None and self.taking.result():
+            self.called_before = list(self.first.called)
+
+    def _take_over(self) -> bool:
+        """Whether there was something to take over: the attempt may have saved all that it had to."""
+        if asyncio.run(self.first.service.run(WS, self.run_id)).claim is None:
+            return False
+        forget = [UpdateAll(Worker, [], {"until": LONG_AGO})]
+        asyncio.run(_answer_of(self.other.service.desk.ledger.write(forget)))
+        self.other.start()
+        is_in_node = self.other.call(until(self.is_with_other)) == "in a node"
+        if is_in_node and self.until_it == "has paused":
+            self.other.call(self.other.service.pause(WS, self.run_id))
+        if self.until_it != "is in a node":
+            self.other.go_on.set()
+        if is_in_node and self.until_it == "has paused":
+            self.other.call(until(self.is_paused))
+        elif self.until_it == "waits":
+            self.other.call(until(lambda: self.other.waits(self.run_id, "closing")))
+        elif self.until_it == "has ended":
+            self._close()
+        return True
+
+    async def is_with_other(self) -> str | None:
+        if self.other.is_held.is_set():
+            return "in a node"
+        return "waits" if await self.other.waits(self.run_id, "closing") else None
+
+    async def is_paused(self) -> bool:
+        return (await self.other.service.run(WS, self.run_id)).status is RunStatus.PAUSED
+
+    def _close(self) -> None:
+        service = self.other.service
+        if self.other.call(self.is_paused()):
+            self.other.call(service.resume(WS, self.run_id))
+        wait = self.other.call(until(lambda: self.other.waits(self.run_id, "closing")))
+        self.other.call(service.answer(WS, self.run_id, {wait.id: "closed"}))
+        self.other.call(service.wait(WS, self.run_id, PATIENCE))
+
+    async def end(self) -> Run:
+        """Let the run come to its end with the other worker."""
+        self.other.go_on.set()
+        if self.until_it != "has ended":
+            await asyncio.to_thread(self._close)
+        return await self.first.service.run(WS, self.run_id)
+
+    async def first_is_done(self) -> bool:
+        """Whether the first worker has nothing to do any more, with or without having stood still."""
+        assert self.first.service.worker is not None
+        stood_still = self.taking is not None and self.taking.done()
+        is_done = stood_still or await self.first.waits(self.run_id, "closing") is not None
+        return is_done and self.first.service.worker.at_work == 0
+
+
+async def _answer_of(answer: Any) -> Any:
+    return await answered(answer)
+
+
+WAYS = ["a fresh run", "a run instead of another one", "an answer", "going on after a pause", "trying again"]
+
+
+@pytest.mark.parametrize("until_it", ["is in a node", "has paused", "waits", "has ended"])
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("on", ["memory", pytest.param("sqlite", marks=pytest.mark.full)])
+async def test_a_worker_that_stands_still_until_another_has_its_run(
+    on: str, way: str, until_it: str, tmp_path: Path
+) -> None:
+    at = 0
+    while True:
+        at += 1
+        places = Places(tmp_path / f"{at}.db" if on == "sqlite" else None)
+        case = Case(places, way, until_it)
+        case.first.go_on.set()
+        async with case.first.service:
+            get_the_run = await case.prepare()
+            case.gates.arm(at, case.take_over)
+            await get_the_run()
+            await until(case.first_is_done)
+            if case.taking is None or not case.taking.result():  # the attempt has made fewer calls than that
+                break
+            try:
+                assert case.first.called == case.called_before, at
+                done = await case.end()
+                assert (done.status, done.error) == (RunStatus.COMPLETED, None), at
+                assert done.output == {"opens": done.output["opens"], "log": ["opened", "held", "closed"]}, at
+                assert await answered(case.saver.lease("t")) is None, at
+            finally:
+                case.other.stop()
+        places.close()
+    assert at > 4
