@@ -109,7 +109,7 @@ class Process:
             self.called.append("opening")
             if self.fails:
                 raise ValueError("not yet")
-            return {"log": [interrupt("first") if state["opens"] == "asking" else "opened"]}
+            return {"log": [interrupt("first") if state.get("opens") == "asking" else "opened"]}
 
         def held(state: State) -> State:
             self.called.append("held")
