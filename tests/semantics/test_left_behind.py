@@ -2,6 +2,7 @@
 
 import asyncio
 import operator
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from typing import Annotated, Any, TypedDict
@@ -165,6 +166,48 @@ def test_5_5_a_call_that_was_left_behind_is_taken_over_and_not_begun_again(gate:
     gate.go_on.set()
     thread.join(LONG)
     assert (brought, gate.calls) == ([{"log": ["waited"]}], 1)
+
+
+class Interruption(BaseException):
+    """What a signal handler raises."""
+
+
+@pytest.mark.parametrize("of_outer", [None, LONG])
+@pytest.mark.parametrize("of_inner", [None, LONG])
+def test_5_5_the_calls_of_a_call_that_was_left_behind_go_with_it(
+    gate: Gate, of_outer: float | None, of_inner: float | None
+) -> None:
+    inner, begun, taken = task(timeout=of_inner)(gate.wait), list[int](), threading.Event()
+
+    @task(timeout=of_outer)
+    def outer(x: int) -> Any:
+        begun.append(x)
+        return inner(x).result()
+
+    @entrypoint(InMemorySaver())
+    def flow(given: Any) -> Any:
+        called = outer(1)
+        if given is None:
+            taken.set()
+        else:
+            assert gate.began.acquire(timeout=LONG)
+            signal.raise_signal(signal.SIGUSR1)
+        return called.result()
+
+    def interrupt(*_: Any) -> None:
+        raise Interruption
+
+    before = signal.signal(signal.SIGUSR1, interrupt)
+    try:
+        with pytest.raises(Interruption):
+            flow.invoke(1, thread_id="1")
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    thread, brought = start(flow.invoke, None, thread_id="1")
+    assert taken.wait(LONG)
+    gate.go_on.set()
+    thread.join(LONG)
+    assert (brought, gate.calls, begun) == ([{"log": ["waited"]}], 1, [1])
 
 
 def test_5_2_a_call_with_an_idle_timeout_is_taken_over_by_the_next_attempt(gate: Gate) -> None:

@@ -44,6 +44,7 @@ from statewright.runtime.program import NodeProgram, Route
 from statewright.runtime.reading import with_managed
 from statewright.runtime.run import Run
 from statewright.runtime.scope import Scope
+from statewright.runtime.standing import check_not_refused, void_if_refused
 from statewright.state import Writes
 
 ENDS_THE_RUN: Final = (RunCancelled, BudgetExceeded, GraphDrained)
@@ -120,6 +121,8 @@ def conclude(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint
         else:
             view = routing_view(scope, checkpoint, result)
             take_choices(scope.run, node, result, [ask(route, scope, view) for route in node.routes])
+    if scope.run.refusals:
+        check_not_refused(scope)
     return result if scope.plain else finished(scope, node, checkpoint, result)
 
 
@@ -141,6 +144,7 @@ def own_writes(scope: Scope, node: NodeProgram, answer: dict[str, Any]) -> Write
 def settle(scope: Scope, node: NodeProgram, task: Task, error: BaseException) -> Outcome:
     """The outcome of a task whose node raised. Re-raises what is no node's business."""
     outcome: Outcome
+    error = void_if_refused(scope, error)
     if isinstance(error, ChildCommand):
         return _answered_by_child(scope, node, task, error)
     if isinstance(error, Paused):

@@ -27,7 +27,7 @@ from statewright.runtime.effects import Outcome
 from statewright.runtime.interrupt import ChildCommand
 from statewright.runtime.program import NodeProgram
 from statewright.runtime.scope import Scope
-from statewright.runtime.standing import is_waited_for
+from statewright.runtime.standing import check_not_refused, is_waited_for
 from statewright.runtime.thread_calls import begin_in_thread
 
 
@@ -121,4 +121,5 @@ async def conclude_async(
         choices = [ask(route, scope, view) for route in node.routes]
         awaited = [await choice if inspect.isawaitable(choice) else choice for choice in choices]
         take_choices(scope.run, node, result, awaited)
+    check_not_refused(scope)
     return finished(scope, node, checkpoint, result)

@@ -32,7 +32,7 @@ from statewright.runtime.limits import Circuit, Rate, Slots
 from statewright.runtime.program import NodeProgram, Program
 from statewright.runtime.run import Run
 from statewright.runtime.scope import Attempt, Scope, enter_scope
-from statewright.runtime.standing import end_of, reason_to_wait_no_more, woken_by_the_end
+from statewright.runtime.standing import end_of, reason_to_wait_no_more, void_if_refused, woken_by_the_end
 from statewright.runtime.worker_threads import workers
 from statewright.state import Writes
 
@@ -173,7 +173,7 @@ def _through_circuits(scope: Scope, guards: Guards, timeout: TimeLimit | None) -
         for circuit in guards.circuits:
             circuit.enter(clock.monotonic())
             entered.append(circuit)
-        tried = yield Try(timeout)
+        tried = void_if_refused(scope, (yield Try(timeout)))
     except GeneratorExit:  # maybe in a finaliser, where no lock may be taken
         workers.hand_over(partial(_count_all, tuple(entered), None, clock))
         entered.clear()

@@ -12,6 +12,7 @@ from statewright.graph import ParentCommand
 from statewright.promise import LOOKS_UP, wait_until_done
 from statewright.runtime.interrupt import ChildCommand, Paused
 from statewright.runtime.run import Run
+from statewright.runtime.standing import note_refusal
 from statewright.runtime.worker_threads import DEFAULT_THREADS
 
 
@@ -93,6 +94,8 @@ def recorded(run: Run) -> BaseException | None:
     rest = run.rest
     if rest is None or rest.error is None or (run.nested and isinstance(rest.error, ParentCommand)):
         return None
+    if run.parent is not None:
+        note_refusal(run.parent, rest.error)
     if rest.node is None:
         return rest.error
     return NodeFailed(rest.node, rest.error, step=rest.checkpoint.step + 1)

@@ -26,7 +26,7 @@ from statewright.cache import CacheKey
 from statewright.channels import copy_container
 from statewright.checkpoint import NO_ARG, JournalEntry, JournalKey, Task
 from statewright.clock import Duration, as_seconds
-from statewright.errors import InvalidUpdateError, RunCancelled
+from statewright.errors import Fenced, InvalidUpdateError, RunCancelled
 from statewright.fingerprint import fingerprint
 from statewright.graph import CachePolicy, RetryPolicy, TimeoutPolicy, is_coroutine_function
 from statewright.graph.policy import as_retries, as_timeout
@@ -59,7 +59,16 @@ from statewright.runtime.journal import (
 )
 from statewright.runtime.run import Run
 from statewright.runtime.scope import Attempt, Scope, current_scope, enter_scope
-from statewright.runtime.standing import check_hold, check_hold_async, check_open, end_of, woken_by_the_end
+from statewright.runtime.standing import (
+    check_hold,
+    check_hold_async,
+    check_not_refused,
+    check_open,
+    check_waits,
+    note_refusal,
+    void_if_refused,
+    woken_by_the_end,
+)
 from statewright.runtime.worker_threads import DEFAULT_THREADS, workers
 
 T = TypeVar("T")
@@ -132,7 +141,7 @@ class TaskFuture(Generic[T]):
             with lent(self._caller):
                 self._help(timeout)
                 self._wait_on_thread(timeout)
-        return self._future.result(0)
+        return self._value()
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """What the task raised, waited for; None if it gave a result."""
@@ -141,7 +150,18 @@ class TaskFuture(Generic[T]):
             with lent(self._caller):
                 self._help(timeout)
                 self._wait_on_thread(timeout)
-        return self._future.exception(0)
+        error = self._future.exception(0)
+        if error is not None:
+            note_refusal(self._caller, error)
+        return error
+
+    def _value(self) -> T:
+        """The result that is there, or what the task raised."""
+        try:
+            return self._future.result(0)
+        except RunCancelled as error:
+            note_refusal(self._caller, error)
+            raise
 
     def _wait_on_thread(self, timeout: float | None) -> None:
         """Block until the result is there or the time over; RunCancelled if the caller must not wait any longer."""
@@ -150,9 +170,7 @@ class TaskFuture(Generic[T]):
         self._future.add_done_callback(lambda _: woken.set())
         with woken_by_the_end(caller, woken.set):
             while not self._future.done():
-                reason = end_of(caller)
-                if reason is not None:
-                    raise RunCancelled(reason)
+                check_waits(caller)
                 if not woken.wait(None if ends is None else ends - time.monotonic()):
                     return
                 woken.clear()
@@ -176,11 +194,15 @@ class TaskFuture(Generic[T]):
         from statewright.runtime.attempts_async import lent_async
 
         if self._future.done():
-            return self._future.result()
+            return self._value()
         caller = self._caller
-        async with lent_async(caller) if caller.holding or caller.lending else nullcontext():
-            await (self._running if self._running is not None else asyncio.wrap_future(self._future))
-        return self._future.result()
+        try:
+            async with lent_async(caller) if caller.holding or caller.lending else nullcontext():
+                await (self._running if self._running is not None else asyncio.wrap_future(self._future))
+        except RunCancelled as error:
+            note_refusal(caller, error)
+            raise
+        return self._value()
 
     def _check_loop(self) -> None:
         if self._running is not None:
@@ -333,6 +355,7 @@ class Call:
         "_recording",
         "_running",
         "_scope",
+        "_thread_scope",
         "_times_taken",
         "_work",
         "ended",
@@ -360,7 +383,9 @@ class Call:
         self._place = place
         self._given = given
         self._entry = entry
-        """What it gave, if it was done and could not be saved yet."""
+        """What it gave, if it was done and is not saved yet."""
+        self._thread_scope: Scope | None = None
+        """The copy of its scope in which its function runs, if that has a timeout."""
         self._futures = [future]
         self._times_taken = 0
         self._recording = False
@@ -389,38 +414,47 @@ class Call:
     # -- who wants it
 
     def may_be_taken_by(self, run: Run) -> bool:
-        """Whether a run may take it: not if it is being recorded for one that is over, or not at all. Locked."""
-        return run is self._scope.run or not self._recording
+        """Whether a run may take it: not what is being recorded for another run, or is void with that. Locked."""
+        own = self._scope.run
+        return run is own or not (self._recording or cast(Task, self._scope.task).id in own.refusals)
 
     def take(self, caller: Scope, given: str, future: TaskFuture[Any]) -> None:
         """Go on for another attempt: the one that has made it may have been given up. Locked.
 
         Raises NonDeterminismError if that one gave other arguments.
         """
-        scope = self._scope
-        check_given(cast(Task, scope.task), self._place[1], self._given, given)
+        check_given(cast(Task, self._scope.task), self._place[1], self._given, given)
+        self._move(caller)
+        self._futures.append(future)
+        self._tell_future(future)
+
+    def _move(self, caller: Scope) -> None:
+        """Belong to another attempt of the caller, or to another run, with the calls that it has made. Locked."""
+        scope, before = self._scope, self._scope.run
         if scope.attempt is self._outer:
             scope.attempt = caller.attempt
         elif scope.attempt is not None:
             scope.attempt.outer = caller.attempt
         self._outer = caller.attempt
-        if caller.run is not scope.run:
-            if scope.run.calls is not None:
-                scope.run.calls.discard(self)
-            _known(caller.run).add(self)
-            scope.run, scope.checkpoint = caller.run, caller.checkpoint
         self._times_taken += 1
-        self._futures.append(future)
-        self._tell_future(future)
+        if caller.run is not before:
+            for one in (scope, self._thread_scope) if self._thread_scope is not None else (scope,):
+                one.run, one.checkpoint = caller.run, caller.checkpoint
+            _known(caller.run).add(self)
+            if before.calls is not None:
+                before.calls.discard(self)
+        if before.calls is not None:
+            for call in before.calls.made_by(cast(Task, scope.task)):
+                call._move(scope)
 
     def _tell_future(self, future: TaskFuture[Any]) -> None:
         future._begin = self._work  # pyright: ignore[reportPrivateUsage]  # one module
         future._running = None if self._own_loop else self._running  # pyright: ignore[reportPrivateUsage]
 
     def _is_wanted_again(self, error: BaseException, times_taken: int) -> bool:
-        """Whether it was refused to an attempt that was given up, and another one has taken it meanwhile."""
+        """Whether it was refused to an attempt, or to a run, that is over, and another one has taken it meanwhile."""
         with _lock:
-            if isinstance(error, RunCancelled) and self._times_taken != times_taken:
+            if isinstance(error, RunCancelled | Fenced) and self._times_taken != times_taken:
                 self._scope.count_anew()
                 self._recording = False
                 return True
@@ -480,7 +514,7 @@ class Call:
             except BaseException as error:
                 if self._is_wanted_again(error, times_taken):
                     continue
-                self._end(None, error)
+                self._end(None, void_if_refused(self._scope, error))
             else:
                 self._end(value, None)
             return
@@ -498,9 +532,12 @@ class Call:
         return value
 
     def _entry_of(self, value: Any) -> JournalEntry:
+        """The entry of a value, which is about to be saved; another run may take the call if that is refused."""
+        check_not_refused(self._scope)
         with _lock:
             self._recording = True
-        return JournalEntry(self._given, copy_container(value))
+            self._entry = JournalEntry(self._given, copy_container(value))
+            return self._entry
 
     def _called_now(self) -> Any:
         """What the function gives, if the task that wants it may still act."""
@@ -539,7 +576,8 @@ class Call:
     def _once_in_time(self, effect: Try) -> Any:
         """One try on another thread, so that waiting for it can end."""
         assert effect.timeout is not None
-        own = self._scope.copy_for_thread()
+        with _lock:
+            self._thread_scope = own = self._scope.copy_for_thread()
         return called_in_time(self._scope, own, self._called.name, effect.timeout, self._once, outlives_run=True)
 
     # -- a coroutine function
@@ -614,7 +652,7 @@ class Call:
             except BaseException as error:
                 if self._is_wanted_again(error, times_taken):
                     continue
-                self._end(None, error)
+                self._end(None, void_if_refused(self._scope, error))
             else:
                 self._end(value, None)
             return

@@ -32,6 +32,10 @@ class Calls:
     def discard(self, call: Call) -> None:
         self._under_way.discard(call)
 
+    def made_by(self, task: Task) -> Sequence[Call]:
+        """The calls that a task has made itself."""
+        return [call for call in self._under_way.copy() if call.caller_id == task.id]
+
     def are_waited_for(self, tasks: Sequence[Task], outcomes: Sequence[Outcome | None]) -> bool:
         """Whether plain functions are at work for tasks that will be executed again."""
         at_work = [call for call in self._under_way.copy() if call.is_at_work]
@@ -42,9 +46,8 @@ class Calls:
 
     def call_off(self, task: Task) -> None:
         """Begin nothing more that a task has asked for itself, and nobody has begun to work on."""
-        for call in self._under_way.copy():
-            if call.caller_id == task.id:
-                call.call_off()
+        for call in self.made_by(task):
+            call.call_off()
 
     def stop(self) -> Sequence[Call]:
         """Cancel the coroutines, from any thread; which they are."""

@@ -20,6 +20,7 @@ from statewright.graph import Command, ParentCommand
 from statewright.ids import interrupt_id
 from statewright.runtime.changed_question import check_answered, check_new, is_unchanged
 from statewright.runtime.scope import current_scope
+from statewright.runtime.standing import check_not_refused, note_refusal
 from statewright.state import check_schema, check_value
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ def raise_to_caller(run: Run, rest: Rest) -> None:
     To a node that calls a graph, a Command for its own graph is no error, and a question is one of its own.
     """
     error = rest.error
+    if error is not None and run.parent is not None:
+        note_refusal(run.parent, error)
     if run.nested and isinstance(error, ParentCommand):
         raise ChildCommand(*error.commands, nodes=error.nodes)
     if error is not None:
@@ -118,6 +121,7 @@ def wait_for(
         raise InvalidUpdateError(f"{what} was called outside a node. Call it in a function that a graph runs.")
     if delay is not None and as_seconds(delay) < 0:
         raise InvalidUpdateError(f"{what} was given {delay!r}. Time does not go back: give 0 or more.")
+    check_not_refused(scope)
     run = scope.run
     identity = interrupt_id(scope.task.id, scope.next_question(key))
     parts = described()

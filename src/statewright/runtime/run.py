@@ -21,6 +21,7 @@ from statewright.checkpoint import (
     Task,
 )
 from statewright.clock import Clock
+from statewright.errors import RunError
 from statewright.events import Entry, Event
 from statewright.graph import Budget, RunStarter
 from statewright.ids import TaskId, draw_checkpoint_id, draw_run_id
@@ -116,6 +117,7 @@ class Run:
         "program",
         "questions",
         "reader",
+        "refusals",
         "refuses_changed",
         "remembers",
         "rest",
@@ -279,6 +281,8 @@ class Run:
         """Until when it holds its thread, as far as it knows."""
         self.hold_lost = False
         """Whether it is known that another run has taken over its thread."""
+        self.refusals: dict[TaskId, RunError] = {}
+        """By task, how it was refused something because the run is over: see `standing.note_refusal`."""
         self.memories: dict[str, str] = {}
         """Which checkpoint of each memory inside its namespace is known to it."""
         self.given_state = False

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from statewright.checkpoint import Checkpointer, Hold, Line
-from statewright.errors import Fenced, RunCancelled
+from statewright.errors import Fenced, GraphDrained, RunCancelled, RunError
 from statewright.promise import resolved
 from statewright.runtime.run import Run
 from statewright.runtime.scope import Scope
@@ -20,6 +20,7 @@ from statewright.runtime.scope import Scope
 if TYPE_CHECKING:
     from statewright.runtime.superstep import Superstep
 
+T = TypeVar("T")
 SIBLING_FAILED: Final = "a task that ran beside it failed"
 
 
@@ -118,6 +119,59 @@ def woken_by_the_end(scope: Scope, wake: Callable[[], object]) -> Generator[None
             yield
 
 
+# -- a task that notices that its run is over
+
+
+def note_refusal(scope: Scope, error: BaseException) -> None:
+    """Note that a task is about to get an error because its run is over, if that is why: its outcome is void then.
+
+    The node may catch the error and return a fallback, or raise an error of its own. Neither may be kept, handled or
+    counted: the task has not ended, and the run that goes on executes it again.
+    """
+    if isinstance(error, RunCancelled | GraphDrained) and scope.task is not None and _is_due_to_run(scope, error):
+        scope.run.refusals[scope.task.id] = type(error)(error.reason)
+
+
+def _is_due_to_run(scope: Scope, error: RunCancelled | GraphDrained) -> bool:
+    """Whether a run was stopped to which the task belongs, and not one that the node has called and stopped itself."""
+    inner: Scope | None = scope
+    while inner is not None:
+        run = inner.run
+        if isinstance(error, GraphDrained):
+            if run.control is not None and run.control.drain_reason is not None:
+                return True
+        elif run.hold_lost or (run.control is not None and run.control.cancel_reason is not None):
+            return True
+        inner = run.parent
+    return False
+
+
+def void_if_refused(scope: Scope, outcome: T) -> T | RunError:
+    """Return the outcome of an attempt, or in its place the error that its task got because the run is over."""
+    refusals = scope.run.refusals
+    if (
+        not refusals
+        or scope.task is None
+        or (isinstance(outcome, BaseException) and not isinstance(outcome, Exception))
+    ):
+        return outcome
+    return refusals.get(scope.task.id, outcome)
+
+
+def check_waits(scope: Scope) -> None:
+    """Raise RunCancelled if a task must not wait any longer for what it has called."""
+    reason = end_of(scope)
+    if reason is not None:
+        raise _refused(scope, reason)
+
+
+def check_not_refused(scope: Scope) -> None:
+    """Raise the error that the task got because its run is over, if it goes on all the same."""
+    refusal = void_if_refused(scope, None)
+    if refusal is not None:
+        raise refusal
+
+
 # -- before a side effect
 
 
@@ -125,7 +179,7 @@ def check_open(scope: Scope, name: str) -> None:
     """Raise RunCancelled if the task must not begin the step `name` any more."""
     reason = end_of(scope)
     if reason is not None:
-        raise RunCancelled(f"{reason}, so the step {name!r} of node {_node(scope)!r} was not begun")
+        raise _refused(scope, f"{reason}, so the step {name!r} of node {_node(scope)!r} was not begun")
 
 
 def check_hold(scope: Scope, name: str) -> None:
@@ -166,10 +220,17 @@ def _renewal(root: Run, hold: Hold) -> Any:
 
 def _lost(scope: Scope, name: str) -> RunCancelled:
     scope.run.root.hold_lost = True
-    return RunCancelled(
+    return _refused(
+        scope,
         f"its hold on its thread had lapsed and another run has taken the thread over, so the step {name!r} of node "
-        f"{_node(scope)!r} was not begun"
+        f"{_node(scope)!r} was not begun",
     )
+
+
+def _refused(scope: Scope, reason: str) -> RunCancelled:
+    error = RunCancelled(reason)
+    note_refusal(scope, error)
+    return error
 
 
 def _node(scope: Scope) -> str:
