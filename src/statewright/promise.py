@@ -16,8 +16,8 @@ from contextlib import suppress
 from typing import Any, Final, Generic, Self, TypeGuard, TypeVar
 
 T = TypeVar("T")
-LOOKS_UP: Final = 0.25
-"""Seconds after which a main thread that waits lets signal handlers run that the wait holds up."""
+SIGNAL_POLL_SECONDS: Final = 0.25
+"""How often the main thread wakes while it waits, to run signal handlers that would wait with it. In seconds."""
 
 
 class Promise(Generic[T]):
@@ -148,7 +148,7 @@ def resolved(answer: Answered[T]) -> T:
 
 
 def wait_until_done(answer: Later[Any], timeout: float | None = None) -> bool:
-    """Block until an answer is there, whatever it is; False if it is not after so many seconds."""
+    """Block until a promise or future is done, however it ends. Return False if it is not after so many seconds."""
     if answer.done():
         return True
     waiting = threading.Lock()
@@ -157,27 +157,27 @@ def wait_until_done(answer: Later[Any], timeout: float | None = None) -> bool:
     return _acquire(waiting, timeout)
 
 
-def is_on_main() -> bool:
-    """Whether signal handlers may run, and raise, in the middle of what this thread does: they do on the main one."""
+def is_main_thread() -> bool:
+    """Return whether this is the main thread, the one on which Python runs signal handlers."""
     return threading.get_ident() == threading.main_thread().ident
 
 
 def _acquire(lock: threading.Lock, timeout: float | None) -> bool:
-    """Block until another thread releases a lock; False if none has after so many seconds.
+    """Block until another thread releases a lock. Return False if none has after so many seconds.
 
     Python runs signal handlers between two instructions of the main thread. If a signal comes after the last one, but
     before the thread has gone to sleep, or comes to another thread, the sleep goes on, and the handler waits for its
     end. Where the handler is what would end it (it cancels a run, or raises KeyboardInterrupt) that is for ever, so
     the main thread looks up now and then.
     """
-    if not is_on_main():
+    if not is_main_thread():
         return lock.acquire(timeout=-1 if timeout is None else max(timeout, 0.0))
     if timeout is None:
-        while not lock.acquire(timeout=LOOKS_UP):
+        while not lock.acquire(timeout=SIGNAL_POLL_SECONDS):
             pass
         return True
     ends = time.monotonic() + timeout
-    while not lock.acquire(timeout=min(max(timeout, 0.0), LOOKS_UP)):
+    while not lock.acquire(timeout=min(max(timeout, 0.0), SIGNAL_POLL_SECONDS)):
         timeout = ends - time.monotonic()
         if timeout <= 0:
             return False

@@ -21,7 +21,7 @@ from statewright import (
     task,
 )
 from statewright.errors import RunCancelled
-from statewright.promise import LOOKS_UP
+from statewright.promise import SIGNAL_POLL_SECONDS
 
 LONG = 600
 """Seconds after which a test that hangs fails."""
@@ -46,7 +46,7 @@ class Handler:
         """Once the main thread sleeps, if that takes no longer than it ever should."""
 
         def send() -> None:
-            self.over.wait(LOOKS_UP / 5)
+            self.over.wait(SIGNAL_POLL_SECONDS / 5)
             signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
 
         threading.Thread(target=send, daemon=True).start()

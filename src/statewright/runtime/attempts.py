@@ -132,7 +132,7 @@ def admitted(scope: Scope, guards: Guards, timeout: TimeLimit | None) -> Generat
     try:
         for rate in guards.rates:
             seconds = rate.reserve(clock.monotonic())
-            if seconds > 0 and not (yield from _waited_for(rate, seconds)):
+            if seconds > 0 and not (yield from _wait_for_token(rate, seconds)):
                 return cancelled(scope)
         for slots in limits:
             if not (yield Take(slots)):
@@ -150,23 +150,23 @@ def admitted(scope: Scope, guards: Guards, timeout: TimeLimit | None) -> Generat
         _give_all(taken)
 
 
-def _waited_for(rate: Rate, seconds: float) -> Generator[TaskEffect, Any, bool]:
-    """Wait for a token; it is given back if nothing comes of it."""
-    waited = False
+def _wait_for_token(rate: Rate, seconds: float) -> Generator[TaskEffect, Any, bool]:
+    """Wait for a reserved token; return False, and refund it, if the task must not wait any longer."""
     try:
-        waited = yield Wait(seconds)
+        has_passed = yield Wait(seconds)
     except GeneratorExit:  # maybe in a finaliser, where no lock may be taken
-        workers.hand_over(rate.give_back)
-        waited = True
+        workers.hand_over(rate.refund)
         raise
-    finally:
-        if not waited:
-            rate.give_back()
-    return waited
+    except BaseException:
+        rate.refund()
+        raise
+    if not has_passed:
+        rate.refund()
+    return has_passed
 
 
 def _through_circuits(scope: Scope, guards: Guards, timeout: TimeLimit | None) -> Generator[TaskEffect, Any, Tried]:
-    """One try, if no circuit breaker refuses it; how it ended is counted by each, unless the run ended it."""
+    """Try once, if no circuit breaker refuses. Each counts how the try ended, unless the end of the run ended it."""
     clock, entered = scope.run.clock, list[Circuit]()
     tried: Any = None
     try:
@@ -189,7 +189,7 @@ def _give_all(taken: Sequence[Slots]) -> None:
 
 
 def _count_all(entered: Sequence[Circuit], tried: object, clock: Clock) -> None:
-    """Count how an attempt ended; None if nobody knows."""
+    """Count how an attempt ended; None if that is unknown."""
     if entered:
         with ExitStack() as all_count:  # what one raises keeps none of the others from counting
             for circuit in entered:
@@ -440,7 +440,7 @@ def _take_back(scope: Scope) -> None:
         if take(slots, scope):  # else the run ends, and what the task still does has no effect
             scope.holding = (*scope.holding, slots)
         else:
-            scope.not_taken_back(slots)
+            scope.go_without(slots)
 
 
 def _stops_a_loop() -> bool:
@@ -455,17 +455,18 @@ def _stops_a_loop() -> bool:
 def _tried_in_time(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, timeout: TimeLimit) -> Tried:
     """What one call brings, made on another thread so that waiting for it can end."""
     own = scope.copy_for_thread()
-    brought = called_in_time(scope, own, node.name, timeout, lambda: tried(own, node, task, checkpoint))
+    brought = call_with_timeout(scope, own, node.name, timeout, lambda: tried(own, node, task, checkpoint))
     scope.input = own.input
     return brought
 
 
-def called_in_time(
+def call_with_timeout(
     scope: Scope, own: Scope, name: str, timeout: TimeLimit, function: Callable[[], T], *, outlives_run: bool = False
 ) -> T | NodeTimeoutError | RunCancelled:
-    """What a function brings in `own`, on another thread, so that waiting for it ends with its time or with the run.
+    """Call a function on another thread, in the scope `own`; return its outcome, or why it is waited for no longer.
 
-    What `outlives_run` is only given up when its time is over: another attempt, or a later run, may take it over.
+    Waiting ends with the timeout and with the run. A function that `outlives_run` is only given up at its timeout:
+    another attempt, or a later run, may take it over.
     """
     attempt = cast(Attempt, scope.attempt)
     woken = SafeEvent()  # a signal handler may cancel the run
@@ -485,7 +486,7 @@ def called_in_time(
             reason = end_of(scope) if not outlives_run else None
             if reason is not None or remaining <= 0:
                 attempt.abandoned = True
-                own.give_up()
+                own.detach()
                 if brought:
                     break
                 return RunCancelled(reason) if reason is not None else NodeTimeoutError(name, kind, limit)

@@ -140,7 +140,7 @@ async def _tried_in_thread(scope: Scope, own: Scope, node: NodeProgram, task: Ta
     try:
         return await call_function(scope, _enter_and_try, own, node, task, checkpoint)
     finally:
-        own.give_up()
+        own.detach()
         scope.input = own.input
 
 
@@ -282,7 +282,7 @@ async def _take_back(scope: Scope) -> None:
         if await take_async(slots, scope):  # else the run ends, and what the task still does has no effect
             scope.holding = (*scope.holding, slots)
         else:
-            scope.not_taken_back(slots)
+            scope.go_without(slots)
 
 
 async def take_async(slots: Slots, scope: Scope) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from statewright.errors import InvalidConfig, NodeFailed
 from statewright.graph import ParentCommand
-from statewright.promise import LOOKS_UP, wait_until_done
+from statewright.promise import SIGNAL_POLL_SECONDS, wait_until_done
 from statewright.runtime.interrupt import ChildCommand, Paused
 from statewright.runtime.run import Run
 from statewright.runtime.standing import note_refusal
@@ -38,9 +38,9 @@ def run_beside(run_one: Callable[[int], Any], count: int, width: int | None) -> 
 
 
 def _wait_for_failure(runs: Sequence[Future[Any]]) -> bool:
-    """Wait until a run has failed, or all have ended; whether one has failed."""
+    """Wait until a run has failed or all have ended. Return whether one has failed."""
     while True:
-        ended, left = wait(runs, LOOKS_UP, FIRST_EXCEPTION)
+        ended, left = wait(runs, SIGNAL_POLL_SECONDS, FIRST_EXCEPTION)
         if any(one.exception() is not None for one in ended):
             return True
         if not left:

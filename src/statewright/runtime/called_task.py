@@ -40,7 +40,7 @@ from statewright.runtime.attempts import (
     Try,
     Wait,
     admitted,
-    called_in_time,
+    call_with_timeout,
     chosen_delay,
     lent,
     take,
@@ -132,7 +132,7 @@ class TaskFuture(Generic[T]):
         return self._future.done()
 
     def result(self, timeout: float | None = None) -> T:
-        """The result, waited for.
+        """Wait for the result and return it.
 
         Raises what the task raised, TimeoutError after `timeout` seconds, RunCancelled if the caller's run is over.
         """
@@ -156,7 +156,7 @@ class TaskFuture(Generic[T]):
         return error
 
     def _value(self) -> T:
-        """The result that is there, or what the task raised."""
+        """Return the result of a call that has ended, or raise its error."""
         try:
             return self._future.result(0)
         except RunCancelled as error:
@@ -164,7 +164,7 @@ class TaskFuture(Generic[T]):
             raise
 
     def _wait_on_thread(self, timeout: float | None) -> None:
-        """Block until the result is there or the time over; RunCancelled if the caller must not wait any longer."""
+        """Block until the call has ended or the time is over. Raise RunCancelled if the caller's run ends before."""
         caller, woken = self._caller, SafeEvent()  # a signal handler may cancel the run
         ends = None if timeout is None else time.monotonic() + timeout
         self._future.add_done_callback(lambda _: woken.set())
@@ -263,8 +263,8 @@ class _Pool:
             self._threads += 1
         workers.submit(self._work)
 
-    def leave(self, work: _Work) -> None:
-        """Count no longer on the thread that is at work: its run is over, and the function may go on for ever."""
+    def replace_thread(self, work: _Work) -> None:
+        """Start another thread in place of the one at work on a call: its run is over, and it may never end."""
         with self._lock:
             if work not in self._at_work:
                 return
@@ -383,9 +383,9 @@ class Call:
         self._place = place
         self._given = given
         self._entry = entry
-        """What it gave, if it was done and is not saved yet."""
+        """The entry of a call that has returned and is not saved yet."""
         self._thread_scope: Scope | None = None
-        """The copy of its scope in which its function runs, if that has a timeout."""
+        """The copy of the scope in which the function runs, if it has a timeout."""
         self._futures = [future]
         self._times_taken = 0
         self._recording = False
@@ -414,7 +414,7 @@ class Call:
     # -- who wants it
 
     def may_be_taken_by(self, run: Run) -> bool:
-        """Whether a run may take it: not what is being recorded for another run, or is void with that. Locked."""
+        """Return whether a run may take the call: not if another run is recording it, or has voided it. Locked."""
         own = self._scope.run
         return run is own or not (self._recording or cast(Task, self._scope.task).id in own.refusals)
 
@@ -429,7 +429,7 @@ class Call:
         self._tell_future(future)
 
     def _move(self, caller: Scope) -> None:
-        """Belong to another attempt of the caller, or to another run, with the calls that it has made. Locked."""
+        """Move to another attempt or run of the caller, with the calls that this one has made. Locked."""
         scope, before = self._scope, self._scope.run
         if scope.attempt is self._outer:
             scope.attempt = caller.attempt
@@ -452,7 +452,7 @@ class Call:
         future._running = None if self._own_loop else self._running  # pyright: ignore[reportPrivateUsage]
 
     def _is_wanted_again(self, error: BaseException, times_taken: int) -> bool:
-        """Whether it was refused to an attempt, or to a run, that is over, and another one has taken it meanwhile."""
+        """Return whether an error is due to an attempt or run that is over, and another one has taken the call."""
         with _lock:
             if isinstance(error, RunCancelled | Fenced) and self._times_taken != times_taken:
                 self._scope.count_anew()
@@ -532,7 +532,7 @@ class Call:
         return value
 
     def _entry_of(self, value: Any) -> JournalEntry:
-        """The entry of a value, which is about to be saved; another run may take the call if that is refused."""
+        """Return the journal entry of a value. It is kept: if the save is refused, a later run may save it."""
         check_not_refused(self._scope)
         with _lock:
             self._recording = True
@@ -578,7 +578,7 @@ class Call:
         assert effect.timeout is not None
         with _lock:
             self._thread_scope = own = self._scope.copy_for_thread()
-        return called_in_time(self._scope, own, self._called.name, effect.timeout, self._once, outlives_run=True)
+        return call_with_timeout(self._scope, own, self._called.name, effect.timeout, self._once, outlives_run=True)
 
     # -- a coroutine function
 
@@ -612,12 +612,12 @@ class Call:
             give_back(self._loop, idle=True)
 
     def stop(self) -> bool:
-        """Cancel it, if it is a coroutine; from any thread. Whether it ends by that.
+        """Cancel the call if it is a coroutine, from any thread. Return whether it ends by that.
 
         Its superstep is over. A plain function goes on, and a later run may take it over.
         """
         if self._work is not None:
-            _pool.leave(self._work)
+            _pool.replace_thread(self._work)
         if self._loop is None:
             return False
         try:

@@ -33,7 +33,7 @@ class Calls:
         self._under_way.discard(call)
 
     def made_by(self, task: Task) -> Sequence[Call]:
-        """The calls that a task has made itself."""
+        """Return the calls that a task has made itself, not those of its calls."""
         return [call for call in self._under_way.copy() if call.caller_id == task.id]
 
     def are_waited_for(self, tasks: Sequence[Task], outcomes: Sequence[Outcome | None]) -> bool:

@@ -578,7 +578,7 @@ class CompiledGraph:
         return checkpoint_config(line, head)
 
     def roll_back(self, config: Any = None, **options: Unpack[CallOptions]) -> None:
-        """Put the thread back to where it was before its last input, as a new head: history keeps what was undone.
+        """Put the thread back to before its last input, as a new head. History keeps what was undone.
 
         With a `checkpoint_id`, from that head only: raises CheckpointConflict if the thread has another one by now.
         """

@@ -51,10 +51,10 @@ class RunControl:
             raise failed
 
     def wake(self, run: object) -> None:
-        """Have what a cancellation stops look whether it may go on: the run was ended in another way."""
+        """Wake whatever a cancellation of the run would stop: the run has ended in another way."""
         for call, owner in self._calls.copy().values():
             if owner is run:
-                with suppress(RuntimeError):  # its block has ended, and the event loop is closed that it would wake
+                with suppress(RuntimeError):  # its block has ended and its event loop is closed
                     call()
 
     @property

@@ -139,7 +139,7 @@ async def drive_async(run: Run, core: Core) -> None:
     if cancelling is not None and cancelled is None:
         cancelled = await cancelling.late_signal()
     if _is_cancelled_root(run) and run.control is not None and not run.control.has_stopped:
-        run.control.wake(run)  # a cancellation by asyncio has told nobody
+        run.control.wake(run)  # asyncio has cancelled this coroutine alone
         await call_in_thread(run.control.wait_until_stopped, run)
     if cancelled is not None and not (cancelling is not None and cancelling.was_mine()):
         raise cancelled

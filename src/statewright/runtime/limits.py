@@ -84,8 +84,8 @@ class Rate:
             self._tokens -= 1.0  # below zero: those who wait have each their own place in time
         return missing
 
-    def give_back(self) -> None:
-        """Give a token back for which nothing was begun. Those who wait behind it keep their place in time."""
+    def refund(self) -> None:
+        """Return a token that was not used. Callers that wait behind it keep their time."""
         with self._lock:
             self._tokens += 1.0
 

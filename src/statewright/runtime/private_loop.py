@@ -16,7 +16,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from statewright.errors import RunCancelled
-from statewright.promise import LOOKS_UP, resolved
+from statewright.promise import SIGNAL_POLL_SECONDS, resolved
 from statewright.runtime.control import RunControl
 from statewright.runtime.scope import current_scope
 
@@ -94,14 +94,14 @@ def is_on_loop() -> bool:
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
-    """A loop that looks up now and then: waiting for its events, too, holds up signal handlers of the main thread."""
+    """Return a loop with a timer: without one, waiting for events would hold up the main thread's signal handlers."""
     loop = asyncio.new_event_loop()
-    _look_up(loop)
+    _poll_signals(loop)
     return loop
 
 
-def _look_up(loop: asyncio.AbstractEventLoop) -> None:
-    loop.call_later(LOOKS_UP, _look_up, loop)
+def _poll_signals(loop: asyncio.AbstractEventLoop) -> None:
+    loop.call_later(SIGNAL_POLL_SECONDS, _poll_signals, loop)
 
 
 def _started() -> asyncio.AbstractEventLoop:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from statewright.runtime.run import Run
 
 _lending = threading.Lock()
-"""Held while slots change hands between a task and who waits for it; nothing is called meanwhile."""
+"""Held while slots move between a scope and its record of lent slots. No other code runs meanwhile."""
 
 
 class Ends(Protocol):
@@ -92,7 +92,7 @@ class Scope:
         "apart",
         "attempt",
         "checkpoint",
-        "has_original",
+        "shares_slots",
         "holding",
         "input",
         "is_inline",
@@ -123,8 +123,8 @@ class Scope:
         """Which try this is, of a task that has a policy."""
         self.is_inline = False
         """Whether it runs on the thread of the driver while others are under way: there it must not wait for them."""
-        self.has_original = False
-        """Whether it is a copy whose slots are given back by another scope."""
+        self.shares_slots = False
+        """Whether it is a copy whose slots another scope, its original, releases."""
         self.lending = 0
         """For how many of its children the task waits."""
         self.holding: Sequence[Slots] = ()
@@ -147,9 +147,9 @@ class Scope:
         return scope
 
     def copy_for_thread(self) -> Scope:
-        """A copy for an attempt on a thread of its own: its slots are those of the original, which gives them back."""
+        """Return a copy for an attempt on a thread of its own. It shares the slots of the original."""
         own = self.copy()
-        own.has_original = True
+        own.shares_slots = True
         return own
 
     def lend(self) -> None:
@@ -171,13 +171,13 @@ class Scope:
             slots, self.lent = self.lent, ()
         return slots
 
-    def not_taken_back(self, slots: Slots) -> None:
-        """Go on without a slot that was given back for a child."""
-        if self.has_original:
+    def go_without(self, slots: Slots) -> None:
+        """Go on without a slot that was released for a child. The original of a copy will release it once more."""
+        if self.shares_slots:
             slots.overdraw()
 
-    def give_up(self) -> None:
-        """Leave a copy to itself: what it has given back for a child, the original will give back once more."""
+    def detach(self) -> None:
+        """Give up a copy. The slots that it has released for a child are released again by the original."""
         with _lending:
             slots, self.lent, self.holding = self.lent, (), ()
         for one in slots:
@@ -187,8 +187,8 @@ class Scope:
         """Go on without the slots that were given back for a child, where nothing may wait for them."""
         self.lending -= 1
         if not self.lending:
-            if self.has_original and self.lent:
-                workers.hand_over(self.give_up)
+            if self.shares_slots and self.lent:
+                workers.hand_over(self.detach)
             else:
                 self.lent = ()
 

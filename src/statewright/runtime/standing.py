@@ -119,21 +119,21 @@ def woken_by_the_end(scope: Scope, wake: Callable[[], object]) -> Generator[None
             yield
 
 
-# -- a task that notices that its run is over
+# -- tasks that get an error because their run is over
 
 
 def note_refusal(scope: Scope, error: BaseException) -> None:
-    """Note that a task is about to get an error because its run is over, if that is why: its outcome is void then.
+    """Note that a task is about to get an error, if the reason is that its run is over. Its outcome is void then.
 
-    The node may catch the error and return a fallback, or raise an error of its own. Neither may be kept, handled or
-    counted: the task has not ended, and the run that goes on executes it again.
+    The node may catch the error and return a fallback, or raise an error of its own. Neither is saved, handled, retried
+    or counted: the task has not ended, and the next run executes it again.
     """
     if isinstance(error, RunCancelled | GraphDrained) and scope.task is not None and _is_due_to_run(scope, error):
         scope.run.refusals[scope.task.id] = type(error)(error.reason)
 
 
 def _is_due_to_run(scope: Scope, error: RunCancelled | GraphDrained) -> bool:
-    """Whether a run was stopped to which the task belongs, and not one that the node has called and stopped itself."""
+    """Return whether a run around the task was stopped, rather than one that its node has called and stopped."""
     inner: Scope | None = scope
     while inner is not None:
         run = inner.run
@@ -147,7 +147,7 @@ def _is_due_to_run(scope: Scope, error: RunCancelled | GraphDrained) -> bool:
 
 
 def void_if_refused(scope: Scope, outcome: T) -> T | RunError:
-    """Return the outcome of an attempt, or in its place the error that its task got because the run is over."""
+    """Return the outcome of an attempt, or the error that its task got because the run is over."""
     refusals = scope.run.refusals
     if (
         not refusals
@@ -159,14 +159,14 @@ def void_if_refused(scope: Scope, outcome: T) -> T | RunError:
 
 
 def check_waits(scope: Scope) -> None:
-    """Raise RunCancelled if a task must not wait any longer for what it has called."""
+    """Raise RunCancelled if a task must not wait for its calls any longer."""
     reason = end_of(scope)
     if reason is not None:
         raise _refused(scope, reason)
 
 
 def check_not_refused(scope: Scope) -> None:
-    """Raise the error that the task got because its run is over, if it goes on all the same."""
+    """Raise the error that the task got because its run is over, if it got one and goes on."""
     refusal = void_if_refused(scope, None)
     if refusal is not None:
         raise refusal

@@ -29,7 +29,7 @@ from weakref import ref
 
 from statewright.checkpoint.serde import Serde
 from statewright.errors import StorageUnavailable
-from statewright.promise import Promise, SafeEvent, is_on_main
+from statewright.promise import Promise, SafeEvent, is_main_thread
 from statewright.runtime.worker_threads import call_beside, workers
 from statewright.storage.locations import path_of
 from statewright.storage.seal import Seal
@@ -148,7 +148,7 @@ class SqliteDatabase:
         if self._closed:
             return
         self._check_process()
-        if is_on_main():
+        if is_main_thread():
             try:
                 closing = call_beside(self._close)
             except RuntimeError:  # no thread can be started any more: the interpreter ends
@@ -229,7 +229,7 @@ class SqliteDatabase:
         Raises what a signal handler raises meanwhile; the job may have been done all the same.
         """
         self._check_process()
-        if is_on_main():
+        if is_main_thread():
             return self._write_uncertainly(job)
         promise = _Write(job)
         self._queue.append(promise)
