@@ -30,7 +30,7 @@ DEFAULT_WORKSPACE: Final = "default"
 
 
 def checked_name(what: str, value: Any) -> str:
-    """Return the name of a thread, a branch or the like. Raises InvalidConfig for what cannot be one."""
+    """Return the name of a thread, branch or workspace. Raises InvalidConfig unless it is a valid, non-empty string."""
     if not isinstance(value, str) or not value:
         raise InvalidConfig(f"{what} is {value!r} of type {type(value).__name__}. Give a text that is not empty.")
     if not is_unicode(value):
@@ -39,7 +39,7 @@ def checked_name(what: str, value: Any) -> str:
 
 
 def is_unicode(text: str) -> bool:
-    """Whether a text can be stored: no half of a surrogate pair is in it."""
+    """Return whether a string can be encoded as UTF-8, which a lone surrogate cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:

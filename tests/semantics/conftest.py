@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import itertools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.semantics.on_services import Places
 
 
 class SyncDriver:
@@ -66,6 +68,20 @@ class AsyncDriver:
 def driver(request: pytest.FixtureRequest) -> SyncDriver | AsyncDriver:
     """Runs a graph; every behaviour is the same through both."""
     return request.param()
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """Run coroutine tests on asyncio only."""
+    return "asyncio"
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Places]:
+    """Yield the storage of a service: in memory, and in a SQLite file."""
+    places = Places(tmp_path / "runs.db" if request.param == "sqlite" else None)
+    yield places
+    places.close()
 
 
 Node = Callable[..., Any]

@@ -6,9 +6,7 @@ import asyncio
 import json
 import operator
 import threading
-from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
@@ -42,18 +40,6 @@ from statewright.testing import FakeClock
 from statewright.workflow.steps import Handlers, StepResult
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Places]:
-    places = Places(tmp_path / "runs.db" if request.param == "sqlite" else None)
-    yield places
-    places.close()
 
 
 class State(TypedDict, total=False):

@@ -6,7 +6,6 @@ import asyncio
 import operator
 import threading
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -32,18 +31,6 @@ LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 QUICK = ServiceSettings(drain=0.05, look_every=0.02)
 WRITES = range(1, 31)
 """At which of its writes a service dies. The runs below take about as many."""
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Places]:
-    places = Places(tmp_path / "runs.db" if request.param == "sqlite" else None)
-    yield places
-    places.close()
 
 
 class Life:

@@ -27,18 +27,6 @@ LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Places]:
-    places = Places(tmp_path / "runs.db" if request.param == "sqlite" else None)
-    yield places
-    places.close()
-
-
-@pytest.fixture
 def shared(tmp_path: Path) -> Iterator[Places]:
     """A file on which two services work."""
     places = Places(tmp_path / "runs.db")

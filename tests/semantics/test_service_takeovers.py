@@ -31,11 +31,6 @@ LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 GATED = ("load", "commit", "save_results", "renew", "lease", "find", "get", "write")
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 class State(TypedDict, total=False):
     opens: str
     log: Annotated[list[Any], operator.add]

@@ -6,7 +6,6 @@ import asyncio
 import json
 import math
 import operator
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -31,18 +30,6 @@ from statewright.testing import FakeClock
 pytestmark = pytest.mark.anyio
 QUICK = ServiceSettings(look_every=0.02, drain=0.2)
 FULL = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Places]:
-    places = Places(tmp_path / "runs.db" if request.param == "sqlite" else None)
-    yield places
-    places.close()
 
 
 class State(TypedDict, total=False):

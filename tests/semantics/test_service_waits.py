@@ -6,9 +6,7 @@ import asyncio
 import operator
 import threading
 from collections import Counter
-from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
@@ -25,18 +23,6 @@ from statewright.testing import FakeClock
 pytestmark = pytest.mark.anyio
 QUICK = ServiceSettings(look_every=0.02, drain=0.2)
 HOUR = timedelta(hours=1)
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Places]:
-    places = Places(tmp_path / "runs.db" if request.param == "sqlite" else None)
-    yield places
-    places.close()
 
 
 class State(TypedDict, total=False):

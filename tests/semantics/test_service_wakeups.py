@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import operator
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -29,18 +29,6 @@ pytestmark = pytest.mark.anyio
 QUICK = ServiceSettings(look_every=0.02, drain=0.2)
 HOUR = timedelta(hours=1)
 REFUSALS = (RequestConflict, ThreadBusy, CheckpointConflict)
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Places]:
-    places = Places(tmp_path / "runs.db" if request.param == "sqlite" else None)
-    yield places
-    places.close()
 
 
 class State(TypedDict, total=False):

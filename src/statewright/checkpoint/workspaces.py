@@ -38,5 +38,5 @@ class WorkspaceCheckpointer(Checkpointer, Protocol):
 
 
 def check_workspace(workspace: Any) -> str:
-    """Return the name of a workspace. Raises InvalidConfig for what cannot be one."""
+    """Return the name of a workspace. Raises InvalidConfig unless it is a valid, non-empty string."""
     return checked_name("workspace", workspace)

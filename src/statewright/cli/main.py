@@ -29,7 +29,7 @@ from statewright.cli.test import test
 from statewright.cli.threads import threads
 from statewright.cli.workspaces import workspaces
 
-COMMANDS = {one.__name__: one for one in (run, resume, chat, draw, check, test, schema, init, dev, serve)}
+COMMANDS = {command.__name__: command for command in (run, resume, chat, draw, check, test, schema, init, dev, serve)}
 GROUPS = {
     "threads": threads,
     "db": db,
@@ -54,19 +54,17 @@ def _options(
 
 @cache
 def build(name: str | None = None) -> Any:
-    """The command of this name, or all, as what is called: to build all takes longer than what most of them do."""
+    """Return the command line, callable, with all commands or with one: building all takes longer than most run."""
     app = typer.Typer(
-        name="statewright",
-        help=HELP,
-        no_args_is_help=True,
-        add_completion=False,
-        pretty_exceptions_enable=False,
+        name="statewright", help=HELP, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
     )
     app.callback()(_options)
-    for command in COMMANDS.values() if name is None else filter(None, [COMMANDS.get(name)]):
-        app.command()(command)
-    for group in GROUPS.values() if name is None else filter(None, [GROUPS.get(name)]):
-        app.add_typer(group)
+    for command_name, command in COMMANDS.items():
+        if name in (None, command_name):
+            app.command()(command)
+    for group_name, group in GROUPS.items():
+        if name in (None, group_name):
+            app.add_typer(group)
     return typer.main.get_command(app)
 
 
@@ -86,8 +84,9 @@ def main() -> None:
     from statewright.errors import GraphError, StatewrightError
 
     _end_in_order_on_sigterm()
+    name = sys.argv[1] if len(sys.argv) > 1 else None
     try:
-        build(next((word for word in sys.argv[1:2] if word in COMMANDS or word in GROUPS), None))()
+        build(name if name in COMMANDS or name in GROUPS else None)()
     except (WrongUse, GraphError) as error:
         end(f"Error: {error}", WRONG_USE)
     except StatewrightError as error:

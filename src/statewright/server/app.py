@@ -63,7 +63,7 @@ def create_app(
     )
     app.state.offer = offer
     for resource in _RESOURCES:
-        app.router.routes += resource.router.routes  # as they are: a router that is included is built again in each app
+        app.router.routes += resource.router.routes  # not include_router: it rebuilds every route for each app
     app.include_router(health.router, prefix="/api/v1", include_in_schema=False)
     add_error_handlers(app)
     add_document(app)

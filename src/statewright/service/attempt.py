@@ -165,7 +165,7 @@ class RunAttempt:
             await self._advance()
         except (RecordConflict, Fenced) as error:
             await self._lost(error)
-        except (ThreadBusy, CheckpointConflict):  # perhaps by an attempt of this run whose end could not be saved
+        except (ThreadBusy, CheckpointConflict):  # perhaps an earlier attempt at this run whose end could not be saved
             await self._free_thread([self.run_id])
             await self._put_off(self._around.clock.now() + _LATER)
         except StorageUnavailable:
@@ -316,22 +316,22 @@ class RunAttempt:
         saved = await answered(self._saver.load(self._run.thread_id))
         if self._run.settings.get("rollsBack") and saved is not None and saved.run_id in before:
             mine = app.surrounded_by(checkpointer=self._saver, clock=around.clock)
-            # From this head only: if it has moved, a later attempt at this run may have done it, and gone on.
-            where_it_was = {"thread_id": self._run.thread_id, "checkpoint_id": saved.id}
-            await call_in_thread(mine.roll_back, {"configurable": where_it_was})
+            # From this head only: if it has moved, a later attempt at this run may have rolled back already.
+            head = {"thread_id": self._run.thread_id, "checkpoint_id": saved.id}
+            await call_in_thread(mine.roll_back, {"configurable": head})
 
     async def _free_thread(self, run_ids: Sequence[str]) -> None:
-        """Release the thread if an attempt at one of these runs holds it that has lost its claim.
+        """Release the thread if an earlier attempt at one of these runs still holds it.
 
-        The lease is read before the claim is checked. While this attempt has the claim nobody has begun after it, so
-        the holder that was found came before. An attempt that has lost its own claim, such as one whose process was
-        stopped for longer than its lease, must not release the thread of the one that came after it.
+        The lease is read before the claim is checked: while this attempt has the claim, no later attempt has started,
+        so the holder is an earlier one. An attempt that has lost its own claim (for example, because its process was
+        suspended for longer than its lease) must not release the thread of its successor.
         """
         saver, thread = self._saver, self._run.thread_id
         lease = await answered(saver.lease(thread))
         if lease is None or run_of(lease.owner) not in run_ids or await self._still_mine() is None:
             return
-        with suppress(Fenced):  # that one has released the thread itself meanwhile
+        with suppress(Fenced):  # the earlier attempt has released the thread itself meanwhile
             await answered(saver.renew(thread, Hold(lease.owner, self._around.clock.now(), None)))
 
     async def _drive(self, app: CompiledGraph, given: Any, progress: Progress) -> None:

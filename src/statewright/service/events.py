@@ -20,7 +20,7 @@ from statewright.runs import (
 )
 from statewright.runtime.awaiting import answered
 from statewright.service.desk import Desk
-from statewright.service.signals import check_payload, still_waits, unanswered, woken
+from statewright.service.signals import check_payload, guard_unanswered, unanswered, woken
 from statewright.service.starting import Starter
 from statewright.service.triggers import runs_of_event
 
@@ -56,7 +56,7 @@ class Events:
                 await desk.write([Insert(event), *changes])
             except DuplicateRecord:
                 return await self._known(workspace_id, key) or event
-            except RecordConflict:  # a run does not wait for it any more, or has what it waits for: see who does now
+            except RecordConflict:  # a run no longer waits for it, or got its answer meanwhile: look again
                 continue
             desk.ring()
             return event
@@ -83,11 +83,11 @@ class Events:
         ledger = self._desk.ledger
         named = where(workspace_id=event.workspace_id, event=event.name)
         open_waits = await answered(ledger.find(Wait, named))
-        # After that: who takes a signal out of an inbox meanwhile closes its wait, and the changes are refused.
-        of_these = Condition("run_id", "in", Among(Wait, "run_id", named))
-        waits = unanswered(open_waits, await answered(ledger.find(Signal, [*where(taken=False), of_these])))
+        # Read after the waits: a worker that takes a signal meanwhile closes its wait, so these changes are refused.
+        of_waiting_runs = Condition("run_id", "in", Among(Wait, "run_id", named))
+        waits = unanswered(open_waits, await answered(ledger.find(Signal, [*where(taken=False), of_waiting_runs])))
         event.woken = list(dict.fromkeys(wait.run_id for wait in waits))
-        changes: list[Change] = [guard for wait in waits for guard in still_waits(wait)]
+        changes: list[Change] = [guard for wait in waits for guard in guard_unanswered(wait)]
         for run_id in event.woken:
             kept = Signal(
                 id=f"sig_{draw_checkpoint_id()}",

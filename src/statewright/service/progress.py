@@ -46,7 +46,7 @@ from statewright.service.questions import (
     next_due,
     taken_changes,
 )
-from statewright.service.step_records import StepRecords, StepsPicture
+from statewright.service.step_records import StepRecords, StepsSnapshot
 
 Stopping = Literal["pause", "release", "timeout"]
 """Why a run is being stopped, if it is not its own doing: to pause it, to let another worker have it, or because its
@@ -66,14 +66,14 @@ NO_GRAPH: Final[Any] = _NoGraph()
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
-    """Where a run stood at some instant, as far as its worker knew."""
+class ProgressSnapshot:
+    """The progress of a run at one instant, as its worker knew it; see `Progress.restore`."""
 
     run: Run
     is_open: bool
     arrived: Arrived | None
     version: int | None
-    steps: StepsPicture
+    steps: StepsSnapshot
 
 
 class Progress:
@@ -116,17 +116,17 @@ class Progress:
         """Whether what was to be written says how the run came to rest."""
         return self.token is not None and self.run.claim is None
 
-    # -- what was refused
+    # -- undoing refused writes
 
-    def picture(self) -> Picture:
-        """Where the run stands now, for `restore`."""
-        return Picture(self.run, self.is_open, self._arrived, self._version, self.steps.picture())
+    def snapshot(self) -> ProgressSnapshot:
+        """Return the current progress, for `restore`."""
+        return ProgressSnapshot(self.run, self.is_open, self._arrived, self._version, self.steps.snapshot())
 
-    def restore(self, picture: Picture) -> None:
-        """Stand where the run stood then, since nothing of what was to be written since is saved."""
-        self.run, self.is_open = picture.run, picture.is_open
-        self._arrived, self._version = picture.arrived, picture.version
-        self.steps.restore(picture.steps)
+    def restore(self, snapshot: ProgressSnapshot) -> None:
+        """Return to a snapshot, because the writes since then were not saved."""
+        self.run, self.is_open = snapshot.run, snapshot.is_open
+        self._arrived, self._version = snapshot.arrived, snapshot.version
+        self.steps.restore(snapshot.steps)
 
     # -- what was written
 
@@ -177,8 +177,8 @@ class Progress:
         moves = Moves(values={"claim": None, "worker_id": None, "due_at": until})
         return self._changes(moves, now)
 
-    def claim_check(self) -> Change:
-        """A change that alters nothing, and is refused if the worker has lost its claim on the run."""
+    def guard_claim(self) -> Change:
+        """Return a change that modifies nothing, and is refused if the worker has lost its claim on the run."""
         return Update(Run, self.run.id, {"claim": self.token}, where(claim=self.token))
 
     def _changes(self, moves: Moves, now: datetime) -> list[Change]:

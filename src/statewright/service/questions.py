@@ -127,9 +127,10 @@ def arrived(waits: Sequence[Wait], inbox: Iterable[Signal], now: datetime) -> Ar
     """
     found, signals = Arrived(), list(inbox)
     for wait in waits:
-        fitting = [one for one in signals if is_for(one, wait)]
-        # What was addressed to it was accepted for it; a signal beside that came later, whatever its clock says.
-        signal = next((one for one in fitting if one.interrupt_id is not None), fitting[0] if fitting else None)
+        matching = [signal for signal in signals if matches(signal, wait)]
+        # A signal addressed to this wait was accepted as its answer, so it came first, whatever the clocks say.
+        addressed = (signal for signal in matching if signal.interrupt_id is not None)
+        signal = next(addressed, matching[0] if matching else None)
         if signal is not None:
             found.answers[wait.interrupt_id] = signal.payload
             found.signals[wait.id] = signal
@@ -141,8 +142,8 @@ def arrived(waits: Sequence[Wait], inbox: Iterable[Signal], now: datetime) -> Ar
     return found
 
 
-def is_for(signal: Signal, wait: Wait) -> bool:
-    """Whether a signal is what a wait waits for."""
+def matches(signal: Signal, wait: Wait) -> bool:
+    """Return whether a signal answers a wait: it is addressed to it, or has the type that it waits for."""
     if signal.interrupt_id is not None:
         return signal.interrupt_id == wait.interrupt_id
     return wait.event is not None and signal.type == wait.event

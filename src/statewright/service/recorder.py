@@ -16,7 +16,7 @@ from statewright.runtime import CompiledGraph, Instrument
 from statewright.runtime.effects import Failure
 from statewright.service.hub import Hub, LiveEvent
 from statewright.service.plain import as_json
-from statewright.service.progress import Picture, Progress
+from statewright.service.progress import Progress, ProgressSnapshot
 from statewright.service.step_records import LogSource
 
 Publish = Callable[[Sequence[Change]], object]
@@ -47,8 +47,8 @@ class RunRecorder(Instrument):
         self._is_heard = hub.is_heard
         progress.steps.logs = logs
         self._lock = threading.Lock()
-        self._unsure: list[tuple[Any, Picture]] = []
-        """The writes before anything of the run was saved, and where it stood before each."""
+        self._unconfirmed: list[tuple[Any, ProgressSnapshot]] = []
+        """The writes made before the run has saved anything, each with the progress before it."""
         self.progress = progress
 
     def __getattr__(self, name: str) -> Any:
@@ -70,7 +70,7 @@ class RunRecorder(Instrument):
         # What nested calls save moves no step of the run; only calls of models and tools in them are told.
         if commit.line.namespace and not _tells(commit.log):
             return self._saver.commit(commit, also=also)
-        return self._written(
+        return self._write(
             lambda: self.progress.committed(commit),
             lambda changes: self._saver.commit(commit, also=self._jobs(also, changes, commit.hold)),
         )
@@ -86,7 +86,7 @@ class RunRecorder(Instrument):
         also: Sequence[Any] = (),
     ) -> Answered[None]:
         now = log.at if log is not None else hold.now if hold is not None else self._clock.now()
-        return self._written(
+        return self._write(
             lambda: self.progress.landed(line.namespace, pending, log, now),
             lambda changes: self._saver.save_results(
                 line, checkpoint_id, pending, hold=hold, log=log, also=self._jobs(also, changes, hold)
@@ -94,23 +94,24 @@ class RunRecorder(Instrument):
         )
 
     def _jobs(self, also: Sequence[Any], changes: Sequence[Change], hold: Hold | None) -> Sequence[Any]:
-        """The jobs of a write. One that claims the thread is refused if the run has lost its own claim.
+        """Return the jobs of a write. One that claims the thread is refused if the run has lost its own claim.
 
-        Later writes are refused with that: whoever takes the run over releases the thread first.
+        Later writes need no such guard: the worker that takes the run over releases the thread first, so they fail.
         """
         if not changes and hold is not None and hold.claims:
-            changes = [self.progress.claim_check()]
+            changes = [self.progress.guard_claim()]
         return [*also, self._ledger.job(changes)] if changes else also
 
-    def _written(self, changes_of: Callable[[], list[Change]], write: Callable[[Sequence[Change]], Any]) -> Any:
-        """What a write answers that makes changes besides.
+    def _write(self, changes_of: Callable[[], list[Change]], write: Callable[[Sequence[Change]], Any]) -> Any:
+        """Write with the changes of the run's records, and return the answer of the saver.
 
-        Until something of the run is saved it may begin again: its thread has moved, and it loads it anew. So what a
-        refused write was to say has not been said, and the next one says it. Later a refusal is the end of the attempt.
+        As long as the run has saved nothing, a refused write may be tried again: the thread has moved, and the run
+        reloads it. The progress is then restored, so that the next write includes these changes. Once something is
+        saved, a refusal ends the attempt.
         """
         with self._lock:
-            self._look_back()
-            before = self.progress.picture() if not self.progress.has_written else None
+            self._undo_refused_writes()
+            before = self.progress.snapshot() if not self.progress.has_written else None
             changes = changes_of()
             try:
                 answer = write(changes)
@@ -120,23 +121,23 @@ class RunRecorder(Instrument):
                     self.progress.restore(before)
                 raise
             if before is not None and comes_later(answer):
-                self._unsure.append((answer, before))
-        return self._told(answer, changes)
+                self._unconfirmed.append((answer, before))
+        return self._publish_when_saved(answer, changes)
 
-    def _look_back(self) -> None:
-        """Take back what the first writes have said, from the first one on that was refused.
+    def _undo_refused_writes(self) -> None:
+        """Restore the progress before the first unconfirmed write that was refused.
 
-        Not when the answer comes: the run may hear of it before anybody that is called back.
+        Done before the next write and not in a callback: the run may receive the refusal before callbacks run.
         """
-        refused = next((before for answer, before in self._unsure if answer.done() and _has_failed(answer)), None)
+        refused = next((before for answer, before in self._unconfirmed if answer.done() and _has_failed(answer)), None)
         if refused is not None:
             self.progress.restore(refused)
-            self._unsure.clear()
+            self._unconfirmed.clear()
         elif self.progress.has_written:
-            self._unsure.clear()
+            self._unconfirmed.clear()
 
-    def _told(self, answer: Any, changes: Sequence[Change]) -> Any:
-        """The answer; what was saved with it is made known when it is there."""
+    def _publish_when_saved(self, answer: Any, changes: Sequence[Change]) -> Any:
+        """Publish the changes once they are saved; return the answer."""
         if not changes:
             return answer
         if comes_later(answer):

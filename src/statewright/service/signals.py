@@ -38,7 +38,7 @@ from statewright.runtime.awaiting import answered
 from statewright.service.deciding import check_answers
 from statewright.service.desk import Desk
 from statewright.service.form import LONGEST_NAME
-from statewright.service.questions import approval_of, ended_by, is_for, unfit
+from statewright.service.questions import approval_of, ended_by, matches, unfit
 from statewright.service.starting import size_of
 
 _ANSWER: Final = "answer:"
@@ -66,10 +66,10 @@ class Signals:
     ) -> Run:
         """Give a run a signal. One that it does not wait for yet is kept until it does.
 
-        With `must_wait` that is refused: SignalMismatch if the run waits for other types, InvalidTransition if it does
-        not wait, or what it waits for has come. Raises InvalidRequest for a payload that is no map, or has keys that
-        begin with two underscores; InvalidTransition for a run that has ended. A signal whose `key` was sent before
-        changes nothing.
+        With `must_wait` such a signal is refused: SignalMismatch if the run waits for other types, InvalidTransition
+        if it does not wait or already has the signal. Raises InvalidRequest for a payload that is not a map, or has
+        keys that begin with two underscores; InvalidTransition for a run that has ended. A signal whose `key` was sent
+        before changes nothing.
         """
         desk = self._desk
         self._check(kind, payload)
@@ -85,10 +85,10 @@ class Signals:
             id=f"sig_{draw_checkpoint_id()}", run_id=run.id, type=kind, payload=payload, key=key, created_at=now
         )
         try:
-            await desk.write([*_still_going(run.id), *still_waits(wait), Insert(signal), *woken(run.id, now)])
+            await desk.write([*_still_going(run.id), *guard_unanswered(wait), Insert(signal), *woken(run.id, now)])
         except DuplicateRecord:  # the same one came at the same time
             return run
-        except RecordConflict:  # the run has ended, or the wait has, or has its answer: see how it stands now
+        except RecordConflict:  # the run or the wait has ended, or the wait has its answer: check again
             return await self.send(workspace_id, run_id, kind, payload, key=key, must_wait=must_wait)
         desk.ring()
         return await desk.records.run(workspace_id, run_id)
@@ -101,7 +101,7 @@ class Signals:
         Approvals among them are decided: see `Approvals.decide`. What waits for an event takes the payload of a signal.
         `key` is that of the caller, if callers need one. Raises Forbidden if it may not decide an approval among them,
         NotFound for a question that is not open, InvalidRequest for what only the time or another run ends,
-        InvalidTransition for a run that does not wait, or a question that has its answer.
+        InvalidTransition for a run that does not wait, or a question that is already answered.
         """
         desk = self._desk
         run = await desk.records.run(workspace_id, run_id)
@@ -123,11 +123,11 @@ class Signals:
             raise PayloadTooLarge(f"The answers have more than {desk.settings.max_payload} bytes.")
         now = desk.now()
         kept: list[Change] = [Insert(answer_to(by_name[name], value, now)) for name, value in answers.items()]
-        guards = [guard for name in answers for guard in still_waits(by_name[name])]
+        guards = [guard for name in answers for guard in guard_unanswered(by_name[name])]
         try:
             await desk.write([*guards, *kept, *decisions, *woken(run.id, now)])
         except (DuplicateRecord, RecordPresent):
-            raise _has_answer(run) from None
+            raise _already_answered(run) from None
         except RecordConflict:  # its time went by, or the thread was changed, since the waits were read
             raise InvalidTransition(f"A question of run {run.id}", "closed", "answered", []) from None
         desk.ring()
@@ -186,17 +186,17 @@ class Signals:
         check_payload(payload, self._desk.settings.max_payload)
 
     async def _wait_for(self, run: Run, kind: str) -> Wait:
-        """Return a wait for a type of signal that has none yet. Raises InvalidTransition or SignalMismatch."""
+        """Return an unanswered wait for a type of signal. Raises InvalidTransition or SignalMismatch."""
         if run.status is not RunStatus.WAITING:
             raise InvalidTransition(f"Run {run.id}", run.status, "resumed", ["waiting", "paused"])
         waits: Sequence[Wait] = await answered(self._desk.ledger.find(Wait, where(run_id=run.id)))
-        meant = [wait for wait in waits if wait.event == kind]
-        if meant:
+        of_kind = [wait for wait in waits if wait.event == kind]
+        if of_kind:
             inbox = await answered(self._desk.ledger.find(Signal, where(run_id=run.id, taken=False)))
-            found = next(iter(unanswered(meant, inbox)), None)
-            if found is None:
-                raise _has_answer(run)
-            return found
+            still_open = unanswered(of_kind, inbox)
+            if not still_open:
+                raise _already_answered(run)
+            return still_open[0]
         types = sorted({wait.event for wait in waits if wait.event is not None})
         raise SignalMismatch(
             f"Run {run.id} does not wait for a signal {kind!r}. " + suggestion(kind, types, noun="It waits for"),
@@ -242,11 +242,11 @@ def answer_to(wait: Wait, value: Json, now: datetime) -> Signal:
     )
 
 
-def still_waits(wait: Wait | None) -> list[Change]:
-    """Return the guard that a wait is open and has no answer when one is kept for it; none where there is no wait.
+def guard_unanswered(wait: Wait | None) -> list[Change]:
+    """Return the guards of a write that stores an answer: the wait is open and has none yet. No wait, no guards.
 
-    Whoever handles the end of its time deletes the wait with its first write, and is refused by the version of the
-    run if the signal was first. An answer stays in the inbox until the write that deletes its wait.
+    A worker that handles a timeout deletes the wait with its first write, which the version of the run refuses if the
+    signal was first. An answer stays in the inbox until the write that deletes its wait.
     """
     if wait is None:
         return []
@@ -259,12 +259,14 @@ def still_waits(wait: Wait | None) -> list[Change]:
 
 
 def unanswered(waits: Iterable[Wait], inbox: Iterable[Signal]) -> list[Wait]:
-    """The waits for which nothing has come yet; the inbox has what nobody has taken."""
-    come = list(inbox)
-    return [wait for wait in waits if not any(is_for(one, wait) and one.run_id == wait.run_id for one in come)]
+    """Return the waits without an answer among the untaken signals of an inbox."""
+    signals = list(inbox)
+    return [
+        wait for wait in waits if not any(matches(signal, wait) and signal.run_id == wait.run_id for signal in signals)
+    ]
 
 
-def _has_answer(run: Run) -> InvalidTransition:
+def _already_answered(run: Run) -> InvalidTransition:
     return InvalidTransition(f"A question of run {run.id}", "answered", "answered again", [])
 
 

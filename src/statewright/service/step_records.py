@@ -47,15 +47,15 @@ class LogSource(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class StepsPicture:
-    """What was known of the steps of a run at some instant."""
+class StepsSnapshot:
+    """The records of a run's steps at one instant; see `StepRecords.restore`."""
 
     waits: dict[str, Wait]
     steps: dict[str, StepRun]
     reported: dict[str, dict[str, Json]]
     retries: dict[str, datetime]
     more: dict[str, list[Change]]
-    """The lists themselves: which of them are gone tells what was taken since."""
+    """The lists themselves, not copies: `restore` compares by identity to see which of them were taken since."""
 
 
 class StepRecords:
@@ -90,23 +90,23 @@ class StepRecords:
             for whose in (task_id, ""):
                 moves.ends.extend(self._more.pop(whose, ()))
 
-    def picture(self) -> StepsPicture:
-        """What is known now, for `restore`."""
+    def snapshot(self) -> StepsSnapshot:
+        """Return the current records, for `restore`."""
         with self._adding:
             more = dict(self._more)
         steps = {task_id: replace(step) for task_id, step in self._steps.items()}
-        reported = {task_id: dict(told) for task_id, told in self._reported.items()}
-        return StepsPicture(dict(self.waits), steps, reported, dict(self._retries), more)
+        reported = {task_id: dict(report) for task_id, report in self._reported.items()}
+        return StepsSnapshot(dict(self.waits), steps, reported, dict(self._retries), more)
 
-    def restore(self, picture: StepsPicture) -> None:
-        """Know what was known then. What was to be written since is not; what tasks have added since is kept."""
-        self.waits, self._steps = picture.waits, picture.steps
-        self._reported, self._retries = picture.reported, picture.retries
+    def restore(self, snapshot: StepsSnapshot) -> None:
+        """Return to a snapshot; changes that tasks have added since are kept."""
+        self.waits, self._steps = snapshot.waits, snapshot.steps
+        self._reported, self._retries = snapshot.reported, snapshot.retries
         with self._adding:
-            for whose, changes in picture.more.items():
-                since = self._more.get(whose, [])
-                if since is not changes:  # it was taken
-                    self._more[whose] = [*changes, *since]
+            for task_id, changes in snapshot.more.items():
+                added = self._more.get(task_id, [])
+                if added is not changes:  # the refused write took them: put them back, before those added since
+                    self._more[task_id] = [*changes, *added]
 
     def is_backing_off(self, now: datetime) -> bool:
         """Whether nothing is done but waiting until failed steps are tried again."""
@@ -156,7 +156,7 @@ class StepRecords:
         halts: bool,
         done: Collection[str] = (),
     ) -> None:
-        """Open a step for each task that has none; those that are done have theirs."""
+        """Open a step for each task that has none; a task in `done` keeps the step it completed."""
         for position, task in enumerate(tasks):
             if task.id in self._steps or task.id in done:
                 continue

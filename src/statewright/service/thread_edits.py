@@ -47,7 +47,7 @@ AT_WORK: Final = [RunStatus.PENDING, RunStatus.RUNNING]
 """Where runs stand that advance their thread, or are about to."""
 _RESTING: Final = [RunStatus.WAITING, RunStatus.PAUSED]
 _OPEN_STEPS: Final = [StepStatus.PENDING, StepStatus.RUNNING, StepStatus.WAITING, StepStatus.FAILED]
-"""What is due of a run: those that have failed are tried again."""
+"""Steps that have work left; a failed one is tried again if its run is retried."""
 _MAIN: Final = "main"
 """The branch that runs are on."""
 ChangesOf = Callable[[Commit, datetime], Sequence[Change]]
@@ -55,9 +55,9 @@ ChangesOf = Callable[[Commit, datetime], Sequence[Change]]
 
 
 class RestingRun:
-    """A run that can go on on a thread, as far as a change of the thread concerns it.
+    """A run that may still continue on a thread, and its records that a change of the thread affects.
 
-    It waits, or is halted, or has failed: that one goes on if it is tried again, from what the thread is then.
+    It waits, is halted, or has failed; a failed run continues if it is retried, from the state of the thread then.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class RestingRun:
 
     @classmethod
     async def find(cls, ledger: Ledger, workspace_id: str, thread_id: str, graph: Graph) -> RestingRun | None:
-        """Return the run that rests on a thread, or has failed there since others began; None if there is none."""
+        """Return the run that rests on a thread, or else its newest run if that has failed; None otherwise."""
         runs: Sequence[Run] = await answered(ledger.find(Run, _rests_on(workspace_id, thread_id)))
         if not runs:
             begun = where(workspace_id=workspace_id, thread_id=thread_id, begun=True)
@@ -89,24 +89,27 @@ class RestingRun:
     def changes(self, commit: Commit, now: datetime) -> list[Change]:
         """Return what a commit from outside means for the run. Raises RequestConflict if it would lose an answer."""
         if commit.line.namespace or commit.line.branch != _MAIN:
-            return self._rests_still()
+            return self._guard_unchanged()
         pending, frontier = commit.pending or Pending(), commit.checkpoint.frontier
         still_open = {question.id for question in pending.open}
         closed = [wait for wait in self._waits if wait.interrupt_id not in still_open]
-        asked_anew = still_open - self._asked(pending)
-        goes_on = bool(closed or asked_anew or due_tasks(commit.checkpoint, pending) or not frontier)
-        if not goes_on and self.run.status is not RunStatus.FAILED:
-            return self._rests_still()  # everything waits as before
+        reopened = still_open - self._find_asked_ids(pending)
+        is_affected = bool(closed or reopened or due_tasks(commit.checkpoint, pending) or not frontier)
+        if not is_affected and self.run.status is not RunStatus.FAILED:
+            return self._guard_unchanged()  # everything waits as before
         self._check_answers(closed, now)
         return [
             *self._advance(now),
             *self._close(closed, now),
-            *self._free_answers([one for one in pending.open if one.id in asked_anew]),
+            *self._discard_answers([question for question in pending.open if question.id in reopened]),
             *self._match_steps(commit, pending, now),
         ]
 
-    def _asked(self, pending: Pending) -> set[Any]:
-        """The questions that the run has asked. One that has failed has no waits, but steps that have asked."""
+    def _find_asked_ids(self, pending: Pending) -> set[Any]:
+        """Return the ids of the questions that the run has asked.
+
+        A failed run has no waits: its questions are those of tasks that have a step.
+        """
         if self.run.status is not RunStatus.FAILED:
             return {wait.interrupt_id for wait in self._waits}
         known = {step.task_id for step in self._steps}
@@ -119,22 +122,22 @@ class RestingRun:
                 details={"runs": [self.run.id]},
             )
 
-    def _rests_still(self) -> list[Change]:
-        """The guard of a change that does not concern the run: no worker has it, whose thread would move under it."""
+    def _guard_unchanged(self) -> list[Change]:
+        """Return the guards of a change that does not affect the run: it is as it was read, and no worker has it."""
         same = where(id=self.run.id)
         moved = [Condition("version", "!=", self.run.version), Condition("claim", "!=", None)]
-        return [*(Absent(Run, [*same, one]) for one in moved), *self._alone()]
+        return [*(Absent(Run, [*same, one]) for one in moved), *self._guard_no_other_run()]
 
-    def _alone(self) -> list[Change]:
-        """The guard that nobody has begun beside a run that has failed: it does not keep others from its thread."""
+    def _guard_no_other_run(self) -> list[Change]:
+        """Return the guards that no other run uses the thread of a failed run, which does not reserve it."""
         if self.run.status is not RunStatus.FAILED:
             return []
-        return _nobody_on(self.run.workspace_id, self.run.thread_id)
+        return _guard_no_run(self.run.workspace_id, self.run.thread_id)
 
     def _advance(self, now: datetime) -> list[Change]:
         guard = [Condition("version", "=", self.run.version), Condition("claim", "=", None)]
-        if self.run.status is not RunStatus.WAITING:  # it goes on when it is told to
-            return [*self._alone(), Advance(self.run.id, now, {}, (), guard)]
+        if self.run.status is not RunStatus.WAITING:  # it continues on request only
+            return [*self._guard_no_other_run(), Advance(self.run.id, now, {}, (), guard)]
         event = NewEvent("WORKFLOW_RESUMED", {"reason": "thread changed"})
         return [Advance(self.run.id, now, {"status": RunStatus.RUNNING, "due_at": now}, [event], guard)]
 
@@ -145,20 +148,21 @@ class RestingRun:
         cancelled = {"decision": "cancelled", "decided_at": now}
         return [Delete(Wait, named), UpdateAll(Approval, [*named, *where(decision=None)], cancelled)]
 
-    def _free_answers(self, asked_anew: Sequence[Interrupt]) -> list[Change]:
-        """Let questions be answered once more that a fork asks again: by nothing that came before it.
+    def _discard_answers(self, reopened: Sequence[Interrupt]) -> list[Change]:
+        """Discard earlier answers to questions that a fork asks again, so that they can be answered anew.
 
-        How a run has ended that this one has started is no answer that somebody would give again: it stays.
+        The end of a child run is kept: it is reported once, and no caller would send it again.
         """
         mine = where(run_id=self.run.id)
-        identities = sorted(question.id for question in asked_anew)
-        types = [one.event for one in asked_anew if one.event is not None and not one.event.startswith(RUN_ENDED)]
+        identities = sorted(question.id for question in reopened)
+        events = (question.event for question in reopened)
+        types = sorted(event for event in events if event is not None and not event.startswith(RUN_ENDED))
         stale: list[Change] = []
         if identities:
             answers = [*mine, Condition("interrupt_id", "in", identities)]
             stale.append(UpdateAll(Signal, answers, {"key": None, "taken": True}))
         if types:
-            early = [*mine, *where(taken=False), Condition("type", "in", sorted(types))]
+            early = [*mine, *where(taken=False), Condition("type", "in", types)]
             stale.append(UpdateAll(Signal, early, {"taken": True}))
         return stale
 
@@ -186,14 +190,14 @@ def _rests_on(workspace_id: str, thread_id: str) -> list[Condition]:
     return [*begun, Condition("status", "in", _RESTING)]
 
 
-def _nobody_on(workspace_id: str, thread_id: str) -> list[Change]:
+def _guard_no_run(workspace_id: str, thread_id: str) -> list[Change]:
     at_work = [*where(workspace_id=workspace_id, thread_id=thread_id), Condition("status", "in", AT_WORK)]
     return [Absent(Run, at_work), Absent(Run, _rests_on(workspace_id, thread_id))]
 
 
-def nobody_begins(workspace_id: str, thread_id: str) -> ChangesOf:
-    """Return the guard of a change where no run rests: none has come to the thread since that was seen."""
-    return lambda commit, now: _nobody_on(workspace_id, thread_id)
+def guard_no_run_since(workspace_id: str, thread_id: str) -> ChangesOf:
+    """Return the guards of a change to a thread without a run: none has come since it was read."""
+    return lambda commit, now: _guard_no_run(workspace_id, thread_id)
 
 
 class EditRecorder:

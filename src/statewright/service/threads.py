@@ -23,7 +23,7 @@ from statewright.runtime.thread_calls import call_in_thread
 from statewright.service.deciding import check_thread_change
 from statewright.service.desk import Desk
 from statewright.service.plain import as_json, iso
-from statewright.service.thread_edits import AT_WORK, EditRecorder, RestingRun, nobody_begins
+from statewright.service.thread_edits import AT_WORK, EditRecorder, RestingRun, guard_no_run_since
 from statewright.service.versions import Versions, asked
 
 
@@ -106,12 +106,12 @@ class Threads:
         resting = await RestingRun.find(desk.ledger, workspace_id, thread_id, app.graph)
         # What is allowed is asked after the run was read, and the change is refused if that moves: so it holds then.
         await self._check_change(workspace_id, thread_id, key)
-        changes_of = resting.changes if resting is not None else nobody_begins(workspace_id, thread_id)
+        changes_of = resting.changes if resting is not None else guard_no_run_since(workspace_id, thread_id)
         recorder = EditRecorder(desk.saver_of(workspace_id), desk.ledger, changes_of)
         try:
             head = await self._called(edit, app.surrounded_by(checkpointer=cast("Checkpointer", recorder)))
         except RecordConflict as error:
-            # A run that has failed moves only if it is tried again; mostly it is another one that came.
+            # A failed run changes only if it is retried; the conflict is most likely with a new run.
             moved = [resting.run.id] if resting is not None and resting.run.status is not RunStatus.FAILED else []
             raise RequestConflict(
                 f"{f'Run {moved[0]}' if moved else 'Another run'} has moved on thread {thread_id!r} meanwhile. "

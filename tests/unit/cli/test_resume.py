@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,7 @@ def test_two_questions_are_answered_by_their_ids(statewright: Any, waits: Path) 
 def test_what_is_due_goes_on(statewright: Any, waits: Path) -> None:
     asked = statewright("run", "w.py:napping", "--thread", "t")
     assert (asked.code, "statewright resume t w.py:napping --due" in asked.err) == (3, True)
+    time.sleep(0.02)  # the nap takes 0.01 seconds, and a command may be faster
     ended = statewright("resume", "t", "w.py:napping", "--due")
     assert (ended.code, json.loads(ended.out)) == (0, {"n": "awake"})
     assert statewright("resume", "t", "w.py:napping", "--due").code == 0

@@ -33,7 +33,7 @@ from statewright.events import Log
 from statewright.ids import CheckpointId
 from statewright.storage.seal import Seal
 from statewright.storage.sqlite.drop import drop_calls
-from statewright.storage.sqlite.faults import looking_for_damage, reading
+from statewright.storage.sqlite.faults import reading, with_damage_report
 from statewright.storage.sqlite.fold import LARGEST, RECENT, Folder
 from statewright.storage.sqlite.history import HistoryReader
 from statewright.storage.sqlite.known import Head, Known, Thread
@@ -122,7 +122,7 @@ class Writer:
         commit.size = len(control) + (len(changes) if changes is not None else 0)
 
         def store(connection: sqlite3.Connection) -> tuple[Head | None, int]:
-            """Write all but what other jobs add; the head before, and the place."""
+            """Write the commit without the jobs in `also`; return the previous head and the place of the new record."""
             thread = self.thread(connection, commit.line.thread_id)
             check_hold(thread, commit.line.thread_id, commit.hold)
             head = self._head(connection, thread, commit.line)
@@ -152,12 +152,12 @@ class Writer:
                 self._known.forget_lines()
             return head, place
 
-        careful = looking_for_damage(store, commit.line.thread_id)
+        reporting_store = with_damage_report(store, commit.line.thread_id)
 
         def job(connection: sqlite3.Connection) -> CheckpointId:
-            head, place = careful(connection)
-            for one in also:  # what these raise is their own
-                one(connection)
+            head, place = reporting_store(connection)
+            for other_job in also:  # outside `reporting_store`: their errors do not concern this thread's data
+                other_job(connection)
             self._moved(connection, commit, head, place, key, bool(entries))
             return CheckpointId(identity)
 
@@ -219,10 +219,10 @@ class Writer:
             if log is not None and stored is not None:
                 self._store_log(connection, thread, log, stored)
 
-        careful = looking_for_damage(store, line.thread_id)
+        reporting_store = with_damage_report(store, line.thread_id)
 
         def job(connection: sqlite3.Connection) -> None:
-            careful(connection)
+            reporting_store(connection)
             for one in also:
                 one(connection)
 

@@ -68,7 +68,7 @@ class _Write(Promise[T]):
             clear_frames(error.__traceback__)  # see SqliteDatabase.read
             self.error = error
 
-    def tell(self) -> None:
+    def settle(self) -> None:
         if self.error is not None:
             self.set_exception(self.error)
         else:
@@ -288,7 +288,7 @@ class SqliteDatabase:
             except ValueError:
                 return promise
             promise.error = sqlite3.ProgrammingError(_CLOSED)
-            self._tell(promise)
+            self._settle(promise)
         return promise
 
     def _start_writer(self) -> None:
@@ -327,12 +327,12 @@ class SqliteDatabase:
             raise
         finally:
             for one in group:
-                self._tell(one)
+                self._settle(one)
 
-    def _tell(self, one: _Write[Any]) -> None:
-        if one.error is not None:
-            one.error = translated(one.error, self.path) or one.error
-        one.tell()
+    def _settle(self, write: _Write[Any]) -> None:
+        if write.error is not None:
+            write.error = translated(write.error, self.path) or write.error
+        write.settle()
 
     def _written_together(self, group: list[_Write[Any]]) -> bool:
         """Write a group; False if one failed after it had written, so that nothing was kept."""
@@ -363,7 +363,7 @@ class SqliteDatabase:
         finally:
             if self._begun:  # the signal came while it was undone
                 self._undo()
-        self._tell(one)
+        self._settle(one)
         return one.result()
 
     def _written_alone(self, one: _Write[Any]) -> None:

@@ -90,33 +90,33 @@ def _largest_file() -> int | None:
 
 @contextmanager
 def reading(what: str) -> Generator[None]:
-    """Raise what decoding raises as DamagedDatabase: what can be decoded but has another form was not written by us.
+    """Turn errors of decoding into DamagedDatabase: this library does not write data that it cannot decode.
 
-    A name that is no valid Unicode, by which somebody looks for something, is no damage: it raises SerdeError.
+    A name that is not valid Unicode, passed as a parameter of a query, is not damage: it raises SerdeError.
     """
     try:
         yield
     except UNREADABLE as error:
-        raise _told(what, error) from error
+        raise _storage_error(what, error) from error
 
 
-def looking_for_damage(
+def with_damage_report(
     function: Callable[[sqlite3.Connection], T], thread_id: str | None
 ) -> Callable[[sqlite3.Connection], T]:
-    """What a function reads or writes of a thread, or of several; raises like `reading`."""
+    """Return a job that reads or writes a thread, or several (None), and turns errors of decoding as `reading` does."""
 
-    def careful(connection: sqlite3.Connection) -> T:
-        try:  # not `reading`, which costs more than the `try` of a superstep's commit should
+    def reported(connection: sqlite3.Connection) -> T:
+        try:  # not `reading`: each superstep commits through here, and a context manager costs more
             return function(connection)
         except UNREADABLE as error:
-            raise _told("a thread" if thread_id is None else f"thread {thread_id!r}", error) from error
+            raise _storage_error("a thread" if thread_id is None else f"thread {thread_id!r}", error) from error
 
-    return careful
+    return reported
 
 
-def _told(what: str, error: Exception) -> StorageError:
-    if isinstance(error, UnicodeEncodeError):  # of binding a parameter: nothing stored is encoded
-        return SerdeError(what, f"a name that was given is no valid Unicode: {error}")
+def _storage_error(what: str, error: Exception) -> StorageError:
+    if isinstance(error, UnicodeEncodeError):  # raised for a parameter of the query; reading stored data only decodes
+        return SerdeError(what, f"the name is not valid Unicode: {error}")
     return DamagedDatabase(f"what is stored of {what} is not what was written: {error}")
 
 

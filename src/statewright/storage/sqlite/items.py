@@ -174,7 +174,7 @@ def path_of(namespace: Namespace) -> str | None:
 
 
 def place_of(namespace: Namespace, key: object) -> Place | None:
-    """Where an item is stored; None for where none can be."""
+    """Return where an item is stored; None if its namespace or key cannot be stored."""
     path = path_of(namespace)
     return {"namespace": path, "key": key} if path is not None and isinstance(key, str) and is_unicode(key) else None
 

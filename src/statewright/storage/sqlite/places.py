@@ -44,16 +44,16 @@ class Interval(NamedTuple):
 
 
 def path_to(connection: sqlite3.Connection, place: int) -> Iterator[Interval]:
-    """The intervals that lead to a checkpoint, the newest first. Raises ValueError if they lead in a circle."""
+    """Yield the intervals that lead to a checkpoint, the newest first. Raises ValueError if they form a cycle."""
     current: int | None = place
-    taken = set[int]()
+    visited = set[int]()
     while current is not None:
         line = line_of(current)
         jump = connection.execute(_LAST_JUMP, (place_of(line, 0), current)).fetchone()
         if jump:
-            if jump[0] in taken:
-                raise ValueError(f"the path to place {place} leads in a circle")
-            taken.add(jump[0])
+            if jump[0] in visited:
+                raise ValueError(f"the path to place {place} contains a cycle")
+            visited.add(jump[0])
         yield Interval(line, number_of(jump[0]) if jump else 0, number_of(current))
         current = jump[1] if jump else None
 

@@ -36,7 +36,7 @@ from statewright.page import cut_page
 from statewright.promise import Answered
 from statewright.runtime.worker_threads import call_beside
 from statewright.storage.sqlite.commits import Encoder, Job, Writer, check_hold, has_moved
-from statewright.storage.sqlite.faults import looking_for_damage
+from statewright.storage.sqlite.faults import with_damage_report
 from statewright.storage.sqlite.history import HistoryReader, State
 from statewright.storage.sqlite.known import Thread
 from statewright.storage.sqlite.places import (
@@ -142,7 +142,7 @@ class SqliteSaver(View):
                 raise CheckpointConflict(thread_id, None, self._head_id(connection, thread_id))
             return None if thread is None else self._writer.write_hold(connection, thread, thread_id, hold).lease
 
-        return self._written(looking_for_damage(job, thread_id))
+        return self._written(with_damage_report(job, thread_id))
 
     def want(self, thread_id: str, what: str) -> Answered[Lease | None]:
         def job(connection: sqlite3.Connection) -> Lease | None:
@@ -151,7 +151,7 @@ class SqliteSaver(View):
             thread = self._writer.thread(connection, thread_id)
             return thread.lease if thread is not None else None
 
-        return self._written(looking_for_damage(job, thread_id))
+        return self._written(with_damage_report(job, thread_id))
 
     def delete_thread(self, thread_id: str) -> Answered[None]:
         def job(connection: sqlite3.Connection) -> None:
@@ -160,7 +160,7 @@ class SqliteSaver(View):
                 delete_thread(connection, thread.id)
                 self.database.known.forget()
 
-        return self._written(looking_for_damage(job, thread_id))
+        return self._written(with_damage_report(job, thread_id))
 
     def prune(self, policy: PrunePolicy, *, thread_id: str | None = None, dry_run: bool = False) -> Answered[Pruned]:
         if on_event_loop():
@@ -175,22 +175,22 @@ class SqliteSaver(View):
         return Pruned(sum(1 for count in counts if count), sum(counts))
 
     def _pruned_thread(self, number: int, thread_id: str, policy: PrunePolicy, dry_run: bool) -> int:
-        def pruned(connection: sqlite3.Connection, *, dry_run: bool = False) -> int:
+        def prune(connection: sqlite3.Connection, *, dry_run: bool = False) -> int:
             pruner = Pruner(connection, self.database.serde, self.database.seal)
             return pruner.prune(number, policy, dry_run=dry_run)
 
         def job(connection: sqlite3.Connection) -> int:
-            count = pruned(connection)
+            count = prune(connection)
             self.database.known.forget()
             return count
 
-        # What would go is looked up without the writer: most threads have nothing to lose, and nobody waits for those.
+        # Counted first, on a reading connection: most threads have nothing to prune, and need no turn of the writer.
         with self.database.read() as connection:
-            count = looking_for_damage(partial(pruned, dry_run=True), thread_id)(connection)
-        return self.database.write(looking_for_damage(job, thread_id)) if count and not dry_run else count
+            count = with_damage_report(partial(prune, dry_run=True), thread_id)(connection)
+        return self.database.write(with_damage_report(job, thread_id)) if count and not dry_run else count
 
     def _numbers(self, connection: sqlite3.Connection, thread_id: str | None) -> list[tuple[int, str]]:
-        """The numbers of one thread, or of all, with their ids."""
+        """Return the number and the id of one thread, or of all."""
         if thread_id is None:
             return connection.execute(_THREAD_NUMBERS, (self.workspace,)).fetchall()
         row = connection.execute(_THREAD, (self.workspace, thread_id)).fetchone()
@@ -205,7 +205,7 @@ class SqliteSaver(View):
                 raise CheckpointConflict(to, None, self._head_id(connection, to))
             _copy(connection, source.id, to)
 
-        return self._written(looking_for_damage(job, thread_id))
+        return self._written(with_damage_report(job, thread_id))
 
     def _head_id(self, connection: sqlite3.Connection, thread_id: str) -> CheckpointId | None:
         number = find_line(connection, self.workspace, Line(thread_id))
@@ -394,7 +394,7 @@ class SqliteSaver(View):
 
         What this process has committed to the thread is there: a run may have ended without waiting for it.
         """
-        read = looking_for_damage(read, thread_id)
+        read = with_damage_report(read, thread_id)
         ahead = self.database.unsaved_of((self.workspace, thread_id)) if thread_id is not None else None
         if on_event_loop():
             return self.database.read_beside(read, after=ahead)
@@ -418,10 +418,10 @@ class _PageEnd(NamedTuple):
 
 
 def _names(rows: Iterable[tuple[Any, ...]]) -> list[str]:
-    """What stands last in rows. Raises TypeError for what is no text: runs would fail at it who knows where."""
+    """Return the last column of rows. Raises TypeError if a value is not a string, before a run fails because of it."""
     names = [row[-1] for row in rows]
     if not all(isinstance(name, str) for name in names):
-        raise TypeError("a name is no text")
+        raise TypeError("a name is not a string")
     return names
 
 

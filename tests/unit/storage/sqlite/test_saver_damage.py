@@ -134,5 +134,5 @@ def test_a_name_that_is_no_unicode_is_refused_by_runs_on_every_saver(
 def test_a_name_that_is_no_unicode_is_no_damage(tmp_path: Path) -> None:
     with SqliteSaver(tmp_path / "runs.db") as saver:
         for ask in (saver.load, saver.lease, saver.delete_thread, lambda name: saver.threads(prefix=name)):
-            with pytest.raises(SerdeError, match="no valid Unicode"):
+            with pytest.raises(SerdeError, match="not valid Unicode"):
                 ask(HALF)

@@ -246,7 +246,7 @@ def test_no_value_is_no_deletion(store: SqliteStore) -> None:
 def test_a_name_that_cannot_be_stored_is_refused_and_stands_for_nothing(
     store: SqliteStore, namespace: tuple[str, ...], key: Any
 ) -> None:
-    with pytest.raises(SerdeError, match="no valid Unicode"):
+    with pytest.raises(SerdeError, match="not valid Unicode"):
         store.put(namespace, key, {})
     assert store.get(namespace, key) is None
     store.delete(namespace, key)
