@@ -92,7 +92,6 @@ class Scope:
         "apart",
         "attempt",
         "checkpoint",
-        "shares_slots",
         "holding",
         "input",
         "is_inline",
@@ -102,6 +101,7 @@ class Scope:
         "place",
         "plain",
         "run",
+        "shares_slots",
         "task",
     )
 
