@@ -13,7 +13,7 @@ from typing import Annotated, Any, TypedDict
 import pytest
 from tests.semantics.on_services import PATIENCE, WS, Places, events_of, run_to_rest, serving, types_of, until
 
-from statewright import END, START, StateGraph, interrupt, sleep
+from statewright import END, START, RetryPolicy, Runtime, StateGraph, interrupt, sleep
 from statewright.runs import ENDED, RunStatus, StepStatus, Worker
 from statewright.runtime.awaiting import answered
 from statewright.service import RunFilter, ServiceSettings, StartRun
@@ -247,6 +247,162 @@ async def test_runs_that_were_accepted_while_a_service_stopped_are_done_by_the_n
                 RunStatus.COMPLETED,
                 ["WORKFLOW_STARTED", "STEP_STARTED", "STEP_COMPLETED", "WORKFLOW_COMPLETED"],
             )
+
+
+# -- several reasons to stop, and what the node does meanwhile
+
+
+class Stopped(Held):
+    """A node at work when its run is stopped; then it ends, fails for good, asks, or is cancelled."""
+
+    def __init__(self, does: str) -> None:
+        super().__init__()
+        self.does = does
+
+    def __call__(self, state: State) -> State:
+        super().__call__(state)
+        if self.does == "fails":
+            raise ValueError("card declined")
+        return {"log": [interrupt("go on?")]} if self.does == "asks" else {"log": ["held"]}
+
+
+@pytest.mark.parametrize("reasons", ["pause", "stop", "pause, then stop", "stop, then pause"])
+@pytest.mark.parametrize("does", ["ends", "fails", "asks", "goes on for long"])
+async def test_a_run_is_stopped_for_one_reason_or_two(place: Places, reasons: str, does: str) -> None:
+    held = Stopped(does)
+    graph = graph_of("g", held, ends)
+    drain = 0.05 if does == "goes on for long" else PATIENCE
+    async with serving(place, graph, settings=ServiceSettings(drain=drain)) as service:
+        run = (await service.start(WS, StartRun(graph="g"))).run
+        await held.has_begun()
+        stopping = asyncio.create_task(service.stop()) if reasons.startswith("stop") else None
+        if "pause" in reasons:
+            await asyncio.sleep(0)
+            await service.pause(WS, run.id)
+        if reasons.endswith("stop") and stopping is None:
+            stopping = asyncio.create_task(service.stop())
+        await asyncio.sleep(0)
+        if does != "goes on for long":
+            held.let_go_soon()
+        elif stopping is None:
+            stopping = asyncio.create_task(service.stop())
+        if stopping is not None:
+            await stopping
+        else:
+            await reached(service, run, RunStatus.PAUSED, RunStatus.WAITING, *ENDED)
+    held.go.set()
+    calls = held.calls
+    async with serving(place, graph, settings=QUICK) as service:
+        run = await reached(service, run, RunStatus.PAUSED, RunStatus.WAITING, *ENDED)
+        if does == "fails":
+            assert (run.status, held.calls) == (RunStatus.FAILED, calls)
+            assert "card declined" in run.error["message"]
+            return
+        if "pause" in reasons:
+            assert run.status is RunStatus.PAUSED
+            await service.resume(WS, run.id)
+            run = await reached(service, run, RunStatus.WAITING, *ENDED)
+        if does == "asks":
+            assert run.status is RunStatus.WAITING
+            [wait] = (await service.waits(WS)).items
+            await service.answer(WS, run.id, {wait.id: "held"})
+            run = await reached(service, run, *ENDED)
+        assert (run.status, run.output) == (RunStatus.COMPLETED, {"log": ["held", "end"]})
+        steps = await service.steps(WS, run.id)
+        assert {step.status for step in steps} == {StepStatus.COMPLETED}
+        types = await types_of(service, run)
+        assert types.count("STEP_STARTED") == types.count("STEP_COMPLETED") == 2
+        assert types.count("WORKFLOW_COMPLETED") == 1
+
+
+@pytest.mark.parametrize("order", ["pause before", "pause after"])
+async def test_a_run_that_is_out_of_time_has_failed_though_it_is_being_paused(place: Places, order: str) -> None:
+    clock, begun = FakeClock(), threading.Event()
+    cleans, cleaned = threading.Event(), threading.Event()
+
+    async def cleans_up(state: State) -> State:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cleans.set()
+            while not cleaned.is_set():
+                await asyncio.sleep(0.005)
+        raise AssertionError
+
+    async with serving(place, graph_of("g", cleans_up), clock=clock, settings=QUICK) as service:
+        run = (await service.start(WS, StartRun(graph="g", timeout=60))).run
+        assert await asyncio.to_thread(begun.wait, PATIENCE)
+        if order == "pause before":
+            await service.pause(WS, run.id)
+        clock.advance(timedelta(seconds=61))
+        assert await asyncio.to_thread(cleans.wait, PATIENCE)
+        if order == "pause after":
+            await service.pause(WS, run.id)
+        cleaned.set()
+        run = await reached(service, run, *ENDED)
+        assert (run.status, run.error["code"]) == (RunStatus.FAILED, "RUN_TIMEOUT")
+
+
+# -- a worker whose run belongs to another one by now
+
+
+@pytest.mark.parametrize("is_retried", [False, True], ids=["once", "with retries"])
+async def test_a_cancelled_run_does_nothing_more_in_its_subgraphs(
+    place: Places, is_retried: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    effects, is_cancelled, sees = list[str](), threading.Event(), threading.Event()
+
+    def works(name: str) -> Any:
+        def work(state: State, runtime: Runtime[Any]) -> State:
+            if name == "second":
+                sees.set()
+                assert is_cancelled.wait(PATIENCE)
+            runtime.step("pay", lambda: effects.append(name))
+            return {"log": [name]}
+
+        work.__name__ = name
+        return work
+
+    inner = graph_of("inner", works("first"), works("second"), works("third"))
+    graph = StateGraph(State, name="g")
+    policy = RetryPolicy(max_attempts=3, initial_interval=0.001, retry_on=Exception) if is_retried else None
+    graph.add_node("inner", inner.compile(), retry_policy=policy).add_edge(START, "inner")
+    async with serving(place, graph, settings=ServiceSettings(look_every=3600)) as service:
+        run = (await service.start(WS, StartRun(graph="g"))).run
+        assert await asyncio.to_thread(sees.wait, PATIENCE)
+        monkeypatch.setattr(service.desk, "attempt_at", lambda run_id: None)  # as if another process cancelled it
+        await service.cancel(WS, run.id)
+        is_cancelled.set()
+        await until(lambda: _is_idle(service))
+        assert effects in (["first"], ["first", "second"])
+        assert (await service.run(WS, run.id)).status is RunStatus.CANCELLED
+
+
+async def _is_idle(service: Any) -> bool:
+    return service.worker.at_work == 0
+
+
+async def test_the_thread_of_a_run_that_was_cancelled_elsewhere_is_free_for_the_next(
+    place: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = Held()
+
+    def works(state: State) -> State:
+        return held(state) if held.calls == 0 else {"log": ["end"]}
+
+    async with serving(place, graph_of("g", works), settings=QUICK) as service:
+        run = (await service.start(WS, StartRun(graph="g", thread_id="t"))).run
+        await held.has_begun()
+        with monkeypatch.context() as patch:
+            patch.setattr(service.desk, "attempt_at", lambda run_id: None)  # as if another process cancelled it
+            await service.cancel(WS, run.id)
+        following = (await service.start(WS, StartRun(graph="g", thread_id="t"))).run
+        try:
+            done = await reached(service, following, *ENDED)
+        finally:
+            held.go.set()
+        assert (done.status, done.output) == (RunStatus.COMPLETED, {"log": ["end"]})
 
 
 # -- breakpoints and limits

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from statewright.checkpoint import Interrupt, TaskResult
+from statewright.errors import GraphDrained
 from statewright.events import Entry
 from statewright.graph import START
 from statewright.runtime.effects import RestStatus
@@ -36,6 +37,8 @@ def ended(run: Run, status: RestStatus, error: BaseException | None = None) -> E
     told: dict[str, Any] = {"status": status}
     if error is not None:
         told["error"] = text_of(error)
+    if isinstance(error, GraphDrained):
+        told["drained"] = True
     if run.unfinished_joins and status == "completed":
         told["unfinished_joins"] = list(run.unfinished_joins)
     return (("run_finished", 0, None, None, told),)

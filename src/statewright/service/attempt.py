@@ -120,6 +120,7 @@ class RunAttempt:
         self._control = RunControl()
         self._progress: Progress | None = None
         self._stopping: Stopping | None = None
+        self._is_cancelled = False
         if run.settings.get("pause"):  # somebody asked for it before the run came here
             self.pause()
 
@@ -127,28 +128,41 @@ class RunAttempt:
 
     def pause(self) -> None:
         """Stop before the next superstep; the run is paused then."""
-        self._stop("pause")
+        self._drain("pause")
 
     def release(self) -> None:
         """Stop before the next superstep; the run is for another worker then. One that only backs off stops at once."""
-        self._stop("release")
+        self._drain("release")
         if self._progress is not None and self._progress.steps.is_backing_off(self._around.clock.now()):
-            self._control.request_cancel("the service stops")
+            self.abandon()
 
     def abandon(self) -> None:
         """Stop at once; the run is for another worker then."""
-        self._stop("release")
-        self._control.request_cancel("the service stops")
+        self._cancel("release", "the service stops")
 
     def cancel(self) -> None:
         """Stop at once: the run is not this worker's any more."""
         self._control.request_cancel("the run was cancelled")
 
-    def _stop(self, why: Stopping) -> None:
-        self._stopping = self._stopping or why
-        if self._progress is not None:
-            self._progress.stopping = self._stopping
+    def _drain(self, why: Stopping) -> None:
+        """Stop before the next superstep. A run that is to be paused is, though its worker stops as well."""
+        if self._stopping is None or (self._stopping == "release" and not self._is_cancelled):
+            self._stopping = why
+        self._share_stopping()
         self._control.request_drain(why)
+
+    def _cancel(self, why: Stopping, reason: str) -> None:
+        """Stop at once, for this reason rather than a former one; but a run whose time is over has failed."""
+        if self._stopping != "timeout":
+            self._stopping = why
+        self._is_cancelled = True
+        self._share_stopping()
+        self._control.request_cancel(reason)
+
+    def _share_stopping(self) -> None:
+        """Let what the run saves from now on mean what the reason says. Called from any thread, after each change."""
+        if self._progress is not None:
+            self._progress.stopping, self._progress.is_cancelled = self._stopping, self._is_cancelled
 
     def compare(self, found: Run | None) -> None:
         """See what others have made of the run."""
@@ -166,7 +180,7 @@ class RunAttempt:
         except (RecordConflict, Fenced) as error:
             await self._lost(error)
         except (ThreadBusy, CheckpointConflict):  # perhaps an earlier attempt at this run whose end could not be saved
-            await self._free_thread([self.run_id])
+            await self._free_thread()
             await self._put_off(self._around.clock.now() + _LATER)
         except StorageUnavailable:
             logger.exception("Run %s cannot be saved now. It will be tried again.", self.run_id)
@@ -215,12 +229,20 @@ class RunAttempt:
         if progress is None:
             return
         around.prepare(progress)
-        self._progress, progress.stopping = progress, self._stopping
+        self._progress = progress  # first: a reason that comes from now on is shared by whoever gives it
+        self._share_stopping()
         if self._is_late:
             await self._time_out(progress)
             return
         recorder = RunRecorder(
-            self._saver, around.ledger, progress, around.clock, around.hub, around.published, around.logs
+            self._saver,
+            around.ledger,
+            progress,
+            around.clock,
+            around.hub,
+            around.published,
+            around.logs,
+            on_lost=self.cancel,
         )
         starter = around.starter_of(run, progress) if around.starter_of is not None else None
         await self._drive(recorder.graph(app, starter=starter, **around.parts), given, progress)
@@ -238,7 +260,7 @@ class RunAttempt:
         waits = await answered(self._around.ledger.find(Wait, where(run_id=run.id)))
         if run.status is RunStatus.WAITING:
             return await self._answered(app, steps, waits)
-        await self._free_thread([run.id])
+        await self._free_thread()
         progress = Progress(run, app.graph, steps=steps, waits=waits)
         inbox = await self._inbox()
         progress.steps.answered = {signal.interrupt_id for signal in inbox if signal.interrupt_id is not None}
@@ -311,7 +333,7 @@ class RunAttempt:
         before: Sequence[str] = self._run.settings.get("takesOver", ())
         if not before:
             return
-        await self._free_thread(before)
+        await self._free_thread()
         around = self._around
         saved = await answered(self._saver.load(self._run.thread_id))
         if self._run.settings.get("rollsBack") and saved is not None and saved.run_id in before:
@@ -320,22 +342,29 @@ class RunAttempt:
             head = {"thread_id": self._run.thread_id, "checkpoint_id": saved.id}
             await call_in_thread(mine.roll_back, {"configurable": head})
 
-    async def _free_thread(self, run_ids: Sequence[str]) -> None:
-        """Release the thread if an earlier attempt at one of these runs still holds it.
+    async def _free_thread(self) -> None:
+        """Release the thread if the attempt that holds it has lost its claim, at this run or at another one.
 
-        The lease is read before the claim is checked: while this attempt has the claim, no later attempt has started,
+        The lease is read before the claims. While this attempt has its claim, no later attempt at the run has started,
         so the holder is an earlier one. An attempt that has lost its own claim (for example, because its process was
         suspended for longer than its lease) must not release the thread of its successor.
         """
         saver, thread = self._saver, self._run.thread_id
         lease = await answered(saver.lease(thread))
-        if lease is None or run_of(lease.owner) not in run_ids or await self._still_mine() is None:
+        if lease is None or not await self._has_lost_claim(run_of(lease.owner)):
             return
-        with suppress(Fenced):  # the earlier attempt has released the thread itself meanwhile
+        with suppress(Fenced):  # the holder has released the thread itself meanwhile
             await answered(saver.renew(thread, Hold(lease.owner, self._around.clock.now(), None)))
 
+    async def _has_lost_claim(self, holder: str) -> bool:
+        """Return whether the run that holds the thread does so through an attempt other than its present one."""
+        if holder == self.run_id:
+            return await self._still_mine() is not None
+        run = await answered(self._around.ledger.get(Run, holder))
+        return run is not None and run.claim is None
+
     async def _drive(self, app: CompiledGraph, given: Any, progress: Progress) -> None:
-        timer = self._deadline(progress)
+        timer = self._deadline()
         try:
             await app.ainvoke(given, self._config(), **self._options())
         except (RecordConflict, Fenced, ThreadBusy, StorageUnavailable):
@@ -365,7 +394,7 @@ class RunAttempt:
         return self._run.deadline_at is not None and self._run.deadline_at <= self._around.clock.now()
 
     async def _time_out(self, progress: Progress) -> None:
-        progress.stopping = "timeout"
+        self._stopping = progress.stopping = "timeout"
         await self._fail(progress, TimeoutError())
 
     async def _fail_if_unsaved(self, progress: Progress, error: BaseException) -> None:
@@ -378,14 +407,13 @@ class RunAttempt:
             left.stopping = progress.stopping
             await self._fail(left, error)
 
-    def _deadline(self, progress: Progress) -> Any:
+    def _deadline(self) -> Any:
         until = self._run.deadline_at
         if until is None:
             return None
 
         def over() -> None:
-            progress.stopping = "timeout"
-            self._control.request_cancel("its time is over")
+            self._cancel("timeout", "its time is over")
 
         return self._around.clock.call_later((until - self._around.clock.now()).total_seconds(), over)
 

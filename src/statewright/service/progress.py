@@ -18,6 +18,7 @@ from statewright.checkpoint import Commit, Pending
 from statewright.events import Log
 from statewright.graph import START, Graph
 from statewright.runs import (
+    Absent,
     Advance,
     Approval,
     Change,
@@ -29,7 +30,6 @@ from statewright.runs import (
     RunStatus,
     StepRun,
     StepStatus,
-    Update,
     UpdateAll,
     Wait,
     Where,
@@ -92,6 +92,8 @@ class Progress:
         """The record with what was written since."""
         self.token = run.claim
         self.stopping: Stopping | None = None
+        self.is_cancelled = False
+        """Whether the worker has cancelled the run to stop it, rather than let its superstep end."""
         self.steps = StepRecords(run, graph, steps, waits)
         self._arrived = arrived
         self.is_open = False
@@ -179,7 +181,7 @@ class Progress:
 
     def guard_claim(self) -> Change:
         """Return a change that modifies nothing, and is refused if the worker has lost its claim on the run."""
-        return Update(Run, self.run.id, {"claim": self.token}, where(claim=self.token))
+        return Absent(Run, [*where(id=self.run.id), Condition("claim", "!=", self.token)])
 
     def _changes(self, moves: Moves, now: datetime) -> list[Change]:
         """The changes that belong together; none if nothing happened that a record tells."""
@@ -259,16 +261,20 @@ class Progress:
             self._complete_run(moves, as_json(self.output_of(values)), now)
         elif self.stopping == "timeout":
             self._end_as(moves, Ending.failed(_out_of_time(self.run)), now)
-        elif self.stopping == "release" or (status == "cancelled" and "error" not in told):
-            # Without a reason it is the process that ends: others go on with the run.
-            moves.values.update(claim=None, worker_id=None, due_at=now)
-        elif status == "cancelled":  # by a node, since whoever else cancels a run takes its claim away
-            self._end_as(moves, Ending.cancelled(str(told["error"])), now)
-        elif self.stopping == "pause" or status == "paused":
+        elif status == "paused" or (status == "waiting" and self.stopping == "pause"):
             self._pause(moves)
         elif status == "waiting":
             self._wait(moves, now)
-        else:
+        elif self.is_cancelled or (status == "cancelled" and "error" not in told):
+            # Without an error it is the process that ends. Either way others go on with the run.
+            moves.values.update(claim=None, worker_id=None, due_at=now)
+        elif told.get("drained") and self.stopping == "pause":
+            self._pause(moves)
+        elif told.get("drained") and self.stopping == "release":
+            moves.values.update(claim=None, worker_id=None, due_at=now)
+        elif status == "cancelled":  # by a node, since whoever else cancels a run takes its claim away
+            self._end_as(moves, Ending.cancelled(str(told["error"])), now)
+        else:  # also while it is being stopped: a step that has failed is tried again on request only
             self._end_as(moves, Ending.failed(self.steps.error_of(told.get("error", status))), now)
 
     def output_of(self, values: Mapping[str, Any]) -> Any:

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from statewright.checkpoint import Checkpointer, Commit, Hold, Line, Pending
 from statewright.clock import Clock
+from statewright.errors import RecordConflict
 from statewright.events import Event, Log
 from statewright.ids import CheckpointId
 from statewright.promise import Answered, comes_later
@@ -38,11 +39,15 @@ class RunRecorder(Instrument):
         hub: Hub,
         publish: Publish,
         logs: LogSource | None = None,
+        *,
+        on_lost: Callable[[], object] = lambda: None,
     ) -> None:
         self._saver = saver
         self._ledger = ledger
         self._clock = clock
         self._publish = publish
+        self._on_lost = on_lost
+        """Called when a write shows that the run belongs to another worker by now, on any thread."""
         self._hub = hub
         self._is_heard = hub.is_heard
         progress.steps.logs = logs
@@ -67,13 +72,14 @@ class RunRecorder(Instrument):
     # -- as a saver
 
     def commit(self, commit: Commit, *, also: Sequence[Any] = ()) -> Answered[CheckpointId]:
-        # What nested calls save moves no step of the run; only calls of models and tools in them are told.
-        if commit.line.namespace and not _tells(commit.log):
-            return self._saver.commit(commit, also=also)
         return self._write(
-            lambda: self.progress.committed(commit),
-            lambda changes: self._saver.commit(commit, also=self._jobs(also, changes, commit.hold)),
+            lambda: self._changes_of(commit),
+            lambda changes: self._saver.commit(commit, also=self._jobs(also, changes)),
         )
+
+    def _changes_of(self, commit: Commit) -> list[Change]:
+        """Return what a commit changes. Nested calls move no step; their calls of models and tools are kept."""
+        return self.progress.committed(commit) if not commit.line.namespace or _tells(commit.log) else []
 
     def save_results(
         self,
@@ -89,18 +95,13 @@ class RunRecorder(Instrument):
         return self._write(
             lambda: self.progress.landed(line.namespace, pending, log, now),
             lambda changes: self._saver.save_results(
-                line, checkpoint_id, pending, hold=hold, log=log, also=self._jobs(also, changes, hold)
+                line, checkpoint_id, pending, hold=hold, log=log, also=self._jobs(also, changes)
             ),
         )
 
-    def _jobs(self, also: Sequence[Any], changes: Sequence[Change], hold: Hold | None) -> Sequence[Any]:
-        """Return the jobs of a write. One that claims the thread is refused if the run has lost its own claim.
-
-        Later writes need no such guard: the worker that takes the run over releases the thread first, so they fail.
-        """
-        if not changes and hold is not None and hold.claims:
-            changes = [self.progress.guard_claim()]
-        return [*also, self._ledger.job(changes)] if changes else also
+    def _jobs(self, also: Sequence[Any], changes: Sequence[Change]) -> Sequence[Any]:
+        """Return the jobs of a write, which is refused if the worker has lost its claim on the run."""
+        return [*also, self._ledger.job(changes or [self.progress.guard_claim()])]
 
     def _write(self, changes_of: Callable[[], list[Change]], write: Callable[[Sequence[Change]], Any]) -> Any:
         """Write with the changes of the run's records, and return the answer of the saver.
@@ -115,8 +116,8 @@ class RunRecorder(Instrument):
             changes = changes_of()
             try:
                 answer = write(changes)
-            except BaseException:
-                self.progress.was_refused = True
+            except BaseException as error:
+                self._note_failure(error, changes)
                 if before is not None:
                     self.progress.restore(before)
                 raise
@@ -129,7 +130,9 @@ class RunRecorder(Instrument):
 
         Done before the next write and not in a callback: the run may receive the refusal before callbacks run.
         """
-        refused = next((before for answer, before in self._unconfirmed if answer.done() and _has_failed(answer)), None)
+        refused = next(
+            (before for answer, before in self._unconfirmed if answer.done() and _error_of(answer) is not None), None
+        )
         if refused is not None:
             self.progress.restore(refused)
             self._unconfirmed.clear()
@@ -138,8 +141,6 @@ class RunRecorder(Instrument):
 
     def _publish_when_saved(self, answer: Any, changes: Sequence[Change]) -> Any:
         """Publish the changes once they are saved; return the answer."""
-        if not changes:
-            return answer
         if comes_later(answer):
             answer.add_done_callback(lambda done: self._saved(done, changes))
         else:
@@ -147,11 +148,22 @@ class RunRecorder(Instrument):
         return answer
 
     def _saved(self, done: Any, changes: Sequence[Change]) -> None:
-        if done is not None and _has_failed(done):
+        error = _error_of(done) if done is not None else None
+        if error is not None:
+            self._note_failure(error, changes)
+        elif changes:
+            self.progress.has_written = True
+            self._publish(changes)
+
+    def _note_failure(self, error: BaseException, changes: Sequence[Change]) -> None:
+        """Note that a write has failed. One without changes is refused only where the run belongs to another worker.
+
+        Then the run stops at once. The write may be that of a step: its node could catch the error, or be retried.
+        """
+        if changes:
             self.progress.was_refused = True
-            return
-        self.progress.has_written = True
-        self._publish(changes)
+        elif isinstance(error, RecordConflict):
+            self._on_lost()
 
     # -- as an instrument
 
@@ -177,12 +189,12 @@ class RunRecorder(Instrument):
             self.progress.steps.failures[event.task_id] = event.data[0]
 
 
-def _has_failed(done: Any) -> bool:
+def _error_of(done: Any) -> BaseException | None:
     try:
         done.result()
-    except BaseException:
-        return True
-    return False
+    except BaseException as error:
+        return error
+    return None
 
 
 def _tells(log: Log | None) -> bool:

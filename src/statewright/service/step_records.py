@@ -126,11 +126,12 @@ class StepRecords:
     def go_on(self, moves: Moves, now: datetime) -> None:
         """Begin the steps that were due when the run was stopped."""
         for step in self._steps.values():
-            if step.status is StepStatus.PENDING:
-                self._begin(moves, step, now)
+            self._begin_if_due(moves, step, now)
 
-    def _begin(self, moves: Moves, step: StepRun, now: datetime) -> None:
-        """A step that was due when the run was stopped."""
+    def _begin_if_due(self, moves: Moves, step: StepRun, now: datetime) -> None:
+        """Begin a step that was due when the run was to stop; it may have begun all the same, just before that."""
+        if step.status is not StepStatus.PENDING:
+            return
         step.status, step.started_at = StepStatus.RUNNING, now
         moves.changes.append(Update(StepRun, step.id, {"status": step.status, "started_at": now}))
         moves.tell("STEP_STARTED", {"stepType": step.type}, step)
@@ -184,6 +185,7 @@ class StepRecords:
         step = self._steps.get(task.id)
         if task.node == START or step is None or step.status is StepStatus.COMPLETED:
             return
+        self._begin_if_due(moves, step, now)
         self._keep_logs(moves, step, now)
         self._take_more(moves, task.id)
         told = self._reported.pop(task.id, {})
@@ -215,6 +217,7 @@ class StepRecords:
         step = self._steps.get(task_id)
         if step is None:
             return
+        self._begin_if_due(moves, step, now)
         self._keep_logs(moves, step, now)
         self._retries[task_id] = due
         error = self._told_of(task_id)
@@ -227,6 +230,7 @@ class StepRecords:
         step = self._steps.get(task_id)
         if step is None:
             return
+        self._begin_if_due(moves, step, now)
         self._keep_logs(moves, step, now)
         error = self._told_of(task_id) or error_from_text(text)
         step.status, step.error, step.completed_at = StepStatus.FAILED, error, now
@@ -261,6 +265,7 @@ class StepRecords:
         asked = [one for one in questions if one.id not in self.waits]
         if step is None or not asked:
             return
+        self._begin_if_due(moves, step, now)
         self._keep_logs(moves, step, now)
         self._take_more(moves, task_id)
         for question in asked:

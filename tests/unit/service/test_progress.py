@@ -255,20 +255,43 @@ def test_an_attempt_that_fails_counts_and_is_told(progress: Progress, now: datet
     assert [event.payload["attempt"] for event in advance(changes).events] == [1, 2]
 
 
+DRAINED = {"status": "failed", "error": "GraphDrained: stop", "drained": True}
+CANCELLED = {"status": "cancelled", "error": "RunCancelled: stop"}
+FAILED = {"status": "failed", "error": "ValueError: no"}
+
+
 @pytest.mark.parametrize(
-    ("stopping", "status", "due", "event"),
-    [("pause", RunStatus.PAUSED, False, ["WORKFLOW_PAUSED"]), ("release", None, True, []),
-     ("timeout", RunStatus.FAILED, False, ["WORKFLOW_FAILED"])],
-)  # fmt: skip
-def test_a_run_that_is_stopped_rests_as_was_wished(
-    progress: Progress, now: datetime, stopping: Any, status: Any, due: bool, event: list[str]
+    ("end", "stopping", "is_cancelled", "becomes"),
+    [
+        (DRAINED, "pause", False, RunStatus.PAUSED),
+        (DRAINED, "release", False, None),
+        (DRAINED, "timeout", False, RunStatus.FAILED),
+        (DRAINED, None, False, RunStatus.FAILED),
+        ({"status": "paused"}, "pause", False, RunStatus.PAUSED),
+        ({"status": "paused"}, "release", False, RunStatus.PAUSED),
+        ({"status": "waiting"}, "pause", False, RunStatus.PAUSED),
+        ({"status": "waiting"}, "release", False, RunStatus.WAITING),
+        (FAILED, "pause", False, RunStatus.FAILED),
+        (FAILED, "release", False, RunStatus.FAILED),
+        (FAILED, "release", True, None),
+        (CANCELLED, "release", True, None),
+        (CANCELLED, "timeout", True, RunStatus.FAILED),
+        (CANCELLED, "pause", False, RunStatus.CANCELLED),
+        (CANCELLED, "release", False, RunStatus.CANCELLED),
+        ({"status": "cancelled"}, None, False, None),
+        ({"status": "completed"}, "pause", False, RunStatus.COMPLETED),
+        ({"status": "completed"}, "release", True, RunStatus.COMPLETED),
+    ],
+)
+def test_how_a_run_ends_that_is_being_stopped(
+    progress: Progress, now: datetime, end: dict[str, Any], stopping: Any, is_cancelled: bool, becomes: Any
 ) -> None:
     begun(progress, now)
-    progress.stopping = stopping
-    changes = progress.landed("", Pending(), finished("paused", now), now)
-    values = advance(changes).values
-    assert (values.get("status"), values["due_at"] == now, values["claim"]) == (status, due, None)
-    assert told(changes) == event
+    progress.stopping, progress.is_cancelled = stopping, is_cancelled
+    values = advance(progress.landed("", Pending(), finished(now=now, **end), now)).values
+    assert (values.get("status"), values["claim"]) == (becomes, None)
+    if becomes is None:  # the next worker goes on at once
+        assert values["due_at"] == now
 
 
 def test_a_step_that_became_due_while_the_run_was_stopped_begins_later(progress: Progress, now: datetime) -> None:
