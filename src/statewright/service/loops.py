@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Coroutine
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
+logger = logging.getLogger("statewright.service")
+CANCELLING: Final = 5.0
+"""Seconds that tasks have to end after they were cancelled."""
 T = TypeVar("T")
 
 
@@ -36,10 +40,19 @@ class LoopThread:
         assert self._loop is not None
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
-    def stop(self) -> None:
-        """Cancel what still runs, and end the thread."""
+    def stop(self, seconds: float | None = None) -> None:
+        """Cancel all tasks, and end the thread.
+
+        Tasks that have not ended after so many seconds (`CANCELLING` by default) are left behind: the thread ends with
+        the last of them, or with the process.
+        """
         if self._loop is None or self._thread is None:
             return
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
+        self._thread.join(CANCELLING if seconds is None else seconds)
+        if self._thread.is_alive():
+            logger.warning(
+                "Thread %s has not ended: tasks on it ignore that they were cancelled, or block it. It is left behind.",
+                self._name,
+            )
         self._loop = self._thread = None

@@ -196,7 +196,10 @@ class Service:
         self._background.ring()
 
     async def stop(self, seconds: float | None = None) -> None:
-        """Take no more work, let steps under way end, and leave the rest for later, within so many seconds."""
+        """Take no more work, let steps under way end within so many seconds, cancel the others, and release their runs.
+
+        Steps that do not end when they are cancelled delay this by ten seconds at most, and are left behind then.
+        """
         worker, thread = self._worker, self._thread
         if worker is None or thread is None:
             return

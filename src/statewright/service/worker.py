@@ -1,7 +1,16 @@
 """Takes runs that are due, and advances them until they rest.
 
 A worker works on one event loop. What it has at work is bounded; what it may write is guarded by the claim that it has
-on each run. It tells the ledger again and again that it lives. The runs of a worker that has gone are anybody's.
+on each run. A worker has a lease, which it renews with each heartbeat until it has drained. When the lease has expired,
+other workers delete its record and release its runs.
+
+Two rules keep a run from being executed by two workers that are both alive:
+
+- A run is released only if its worker is still as it was when its lease was found to have expired. The release checks
+  that in its own transaction, because the worker may have renewed its lease since.
+- A worker begins a run only if it has found its own lease valid after it claimed the run, and renews it or registers
+  again otherwise. A process that was suspended may claim runs as its very next step, while others take it for dead;
+  a check before the claim, or in its transaction, would compare the lease with a clock that was read before.
 
 A claim may outlive its attempt: the database could not be written when the attempt ended, or a claim was saved and its
 answer was lost. Nobody else would touch such a run while the worker lives, so with each beat the worker releases what
@@ -24,6 +33,7 @@ from statewright.errors import DuplicateRecord, RecordConflict, StatewrightError
 from statewright.ids import draw_run_id
 from statewright.process_identity import host_id, is_process_gone, started_at
 from statewright.runs import (
+    Absent,
     Advance,
     Condition,
     Delete,
@@ -39,6 +49,7 @@ from statewright.runs import (
 )
 from statewright.runtime.awaiting import answered
 from statewright.service.attempt import RunAttempt
+from statewright.service.loops import CANCELLING
 from statewright.service.settings import ServiceSettings
 
 logger = logging.getLogger("statewright.service")
@@ -72,7 +83,9 @@ class RunWorker:
         """Runs, by id and claim, that had no attempt at the last beat, each with the claims that were under way."""
         self._takes_no_more = asyncio.Event()
         self._is_known = False
-        """Whether others know that it is there."""
+        """Whether the worker is registered, as far as it knows."""
+        self._beating: asyncio.Task[None] | None = None
+        self._has_drained = asyncio.Event()
         self._bell = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._draining = False
@@ -133,30 +146,39 @@ class RunWorker:
         self._loop = asyncio.get_running_loop()
         try:
             await self._become_known()
-            beat = asyncio.create_task(self._beat())
-            try:
-                await self._take_runs()
-            finally:
-                beat.cancel()
-                await asyncio.gather(beat, return_exceptions=True)
+            self._beating = asyncio.create_task(self._beat())
+            await self._take_runs()
+            self._takes_no_more.set()
+            await self._has_drained.wait()  # until then it has runs at work, and its lease must not expire
         finally:
             self._takes_no_more.set()
+            await self._stop_beating()
+
+    async def _stop_beating(self) -> None:
+        if self._beating is not None:
+            self._beating.cancel()
+            await asyncio.gather(self._beating, return_exceptions=True)
 
     async def _take_runs(self) -> None:
         while not self._draining:
             self._bell.clear()
-            self._begin_given()
+            await self._begin_given()
             await self._take_due()
             await self._rest()
 
-    def _begin_given(self) -> None:
-        with self._promising:  # a run that is added while the list is replaced would be lost
-            given, self._given = self._given, []
-        for run in given:
-            self._begin(run)
+    async def _begin_given(self) -> None:
+        given = tuple(self._given)
+        if not given:
+            return
+        has_lease = await self._ensure_lease()
+        with self._promising:  # others may have added runs meanwhile
+            del self._given[: len(given)]
+        if has_lease:
+            for run in given:
+                self._begin(run)
 
     async def _take_due(self) -> None:
-        while self._room > 0 and not self._draining:
+        while self._is_known and self._room > 0 and not self._draining:
             claiming = _Claiming()
             with self._promising:  # until they are at work
                 wanted = min(self._room, max(1, self._room // 2), 50)  # runs that are started now find room too
@@ -173,10 +195,27 @@ class RunWorker:
 
     async def _claimed(self, limit: int) -> Sequence[Run]:
         try:
-            return await answered(self._ledger.claim(self.id, self._clock.now(), limit))
+            runs = await answered(self._ledger.claim(self.id, self._clock.now(), limit))
         except Exception:
             logger.exception("The ledger could not be asked for work. It will be asked again.")
             return ()
+        return runs if runs and await self._ensure_lease() else ()
+
+    async def _ensure_lease(self) -> bool:
+        """Return whether the worker's lease is valid, after renewing it or registering again if necessary.
+
+        To be called between claiming runs and beginning them. Runs that are not begun because the lease could not be
+        checked are released with the next heartbeat.
+        """
+        try:
+            record = await answered(self._ledger.get(Worker, self.id))
+            # The time is read last: the process may have been suspended at any step before.
+            if record is None or record.until <= self._clock.now() + timedelta(seconds=self._beat_every):
+                await self._prolong()
+        except Exception:
+            logger.exception("The worker's lease could not be checked. The runs that it has claimed are released.")
+            return False
+        return True
 
     def _begin(self, run: Run) -> None:
         attempt = self._attempting(run)
@@ -222,17 +261,19 @@ class RunWorker:
         while not self._draining:
             self._bell.clear()
             try:
-                await self._register()
+                now = self._clock.now()
+                await self._register(now)
+                await self._inherit(now)
             except Exception:
-                logger.exception("The worker could not say that it is there. It tries again.")
+                logger.exception("The worker could not be registered. It tries again.")
             else:
                 return
             timer = self._clock.call_later(self._settings.look_every, self.ring)
             await self._bell.wait()  # drain() rings it too
             timer.cancel()
 
-    async def _register(self) -> None:
-        now, pid = self._clock.now(), os.getpid()
+    async def _register(self, now: datetime) -> None:
+        pid = os.getpid()
         record = Worker(
             id=self.id,
             place=host_id(),
@@ -245,26 +286,37 @@ class RunWorker:
         with suppress(DuplicateRecord):  # it was written before, and the answer was lost: the next beat prolongs it
             await answered(self._ledger.write([Insert(record)]))
         self._is_known = True
-        await self._inherit(now)
+        self._bell.set()
+
+    @property
+    def _beat_every(self) -> float:
+        """Seconds between heartbeats."""
+        return self._settings.lease / 3
 
     async def _beat(self) -> None:
-        """Say that the worker lives, take over from those that do not, and see what others want of its runs."""
+        """Renew the lease, take over from workers whose lease has expired, and see what others want of its runs."""
+        seconds = self._beat_every
         while True:
-            await self._pause(self._settings.lease / 3)
+            await self._pause(seconds)
+            seconds = self._beat_every
             try:
                 await self._prolong()
                 await self._inherit(self._clock.now())
                 await self._look_after_own()
                 await self._release_unattended()
             except Exception:
-                logger.exception("The worker could not say that it lives. It tries again.")
+                logger.exception("A heartbeat of the worker has failed. It is tried again.")
+                seconds = min(seconds, self._settings.look_every)
 
     async def _prolong(self) -> None:
+        """Renew the lease, or register again if another worker has deleted the record."""
         until = self._clock.now() + timedelta(seconds=self._settings.lease)
         try:
             await answered(self._ledger.write([Update(Worker, self.id, {"until": until})]))
-        except RecordConflict:  # it was held for gone: its runs have other claims, and it is a new worker now
-            await self._register()
+        except RecordConflict:
+            logger.warning("Worker %s was taken for dead, and its runs may have other claims: it registers.", self.id)
+            self._is_known = False
+            await self._register(self._clock.now())
 
     async def _pause(self, seconds: float) -> None:
         passed = asyncio.Event()
@@ -285,33 +337,37 @@ class RunWorker:
             if worker.id != self.id and (
                 worker.until <= now or is_process_gone(worker.place, worker.pid, worker.process_started)
             ):
-                await self._release_all(worker.id, now)
+                # Its record may also be gone by now. Then it has to register before it begins another run.
+                unchanged = Absent(Worker, [*where(id=worker.id), Condition("until", "!=", worker.until)])
+                await self._release_all(worker.id, now, unchanged)
                 await self._forget(worker)
         known = {self.id, *(worker.id for worker in workers)}
         for (worker_id,), _, _ in holders:
             if worker_id not in known:  # its record is gone, and it had these yet
-                await self._release_all(worker_id, now)
+                await self._release_all(worker_id, now, Absent(Worker, where(id=worker_id)))
 
-    async def _release_all(self, worker_id: str, now: datetime) -> None:
+    async def _release_all(self, worker_id: str, now: datetime, unchanged: Absent) -> None:
+        """Release the runs of a worker that counts as gone, as long as nothing is found by which it does not."""
         orphans = await answered(self._ledger.find(Run, _claimed_by(worker_id)))
-        for run in orphans:
-            await self._release(run, now, "worker lost")
-        if orphans:
-            logger.warning("Worker %s has gone: %d of its runs go on elsewhere.", worker_id, len(orphans))
+        released = sum([await self._release(run, now, "worker lost", unchanged) for run in orphans])
+        if released:
+            logger.warning("Worker %s has gone: %d of its runs go on elsewhere.", worker_id, released)
             self._bell.set()
 
-    async def _release(self, run: Run, now: datetime, reason: str) -> None:
-        """Let a run go on with whoever claims it next, unless it has moved since it was read."""
+    async def _release(self, run: Run, now: datetime, reason: str, *guards: Absent) -> bool:
+        """Let a run go on with whoever claims it next; False if it, or what guards name, has changed meanwhile."""
         values: dict[str, Any] = {"claim": None, "worker_id": None, "due_at": now}
         events = [NewEvent("WORKFLOW_RESUMED", {"reason": reason})] if run.begun else []
         guard = [Condition("version", "=", run.version), Condition("claim", "=", run.claim)]
-        with suppress(RecordConflict):  # its holder has written meanwhile, or somebody else was quicker
-            await answered(self._ledger.write([Advance(run.id, now, values, events, guard)]))
+        try:
+            await answered(self._ledger.write([*guards, Advance(run.id, now, values, events, guard)]))
+        except RecordConflict:
+            return False
+        return True
 
     async def _forget(self, worker: Worker) -> None:
         if not await answered(self._ledger.count(Run, _claimed_by(worker.id))):
-            silent = [*where(id=worker.id), Condition("until", "<=", worker.until)]
-            await answered(self._ledger.write([Delete(Worker, silent)]))
+            await answered(self._ledger.write([Delete(Worker, where(id=worker.id, until=worker.until))]))
 
     async def _look_after_own(self) -> None:
         """Stop what this worker does with runs that are not its any more, and pause those that are to pause."""
@@ -351,19 +407,24 @@ class RunWorker:
         self._draining = True
         self._bell.set()
         await self._takes_no_more.wait()
-        for attempt in list(self._at_work.values()):
-            attempt.release()
-        if self._at_work:
-            patience = self._settings.drain if seconds is None else seconds
-            _, late = await asyncio.wait(list(self._at_work), timeout=patience)
-            for task in late:
-                self._at_work[task].abandon()
-            if late:
-                await asyncio.wait(late, timeout=5)
+        await self._end_attempts(self._settings.drain if seconds is None else seconds)
+        await self._stop_beating()  # a heartbeat would register the worker again after its record is deleted
+        self._has_drained.set()
         try:
             await answered(self._ledger.write([Delete(Worker, where(id=self.id))]))
         except StatewrightError:  # then it counts as gone when its lease is over, and everything else ends in order
             logger.exception("The worker could not say that it leaves.")
+
+    async def _end_attempts(self, seconds: float) -> None:
+        """Let steps under way end within so many seconds, then cancel them."""
+        for attempt in list(self._at_work.values()):
+            attempt.release()
+        if self._at_work:
+            _, late = await asyncio.wait(list(self._at_work), timeout=seconds)
+            for task in late:
+                self._at_work[task].abandon()
+            if late:
+                await asyncio.wait(late, timeout=CANCELLING)
 
 
 def _claimed_by(worker_id: str) -> list[Condition]:

@@ -73,6 +73,36 @@ def test_what_runs_is_cancelled_at_the_end_and_the_thread_has_gone(thread: LoopT
     assert "a-loop" not in [one.name for one in threading.enumerate()]
 
 
+def test_a_task_that_ignores_its_cancellation_is_left_behind_with_a_warning(
+    thread: LoopThread, caplog: pytest.LogCaptureFixture
+) -> None:
+    begun, ends = threading.Event(), threading.Event()
+
+    async def ignores() -> None:
+        while not ends.is_set():
+            try:
+                begun.set()
+                await asyncio.sleep(0.01)
+            except asyncio.CancelledError:
+                continue
+
+    thread.start()
+    [left] = [one for one in threading.enumerate() if one.name == "a-loop"]
+    thread.submit(ignores())
+    assert begun.wait(600)
+    thread.stop(0.05)
+    assert left.is_alive()
+    assert "Thread a-loop has not ended" in caplog.text
+    thread.start()
+    try:
+        assert thread.submit(where_am_i()).result(600) == "a-loop"
+    finally:
+        thread.stop()
+    ends.set()
+    left.join(600)
+    assert not left.is_alive()
+
+
 def test_it_can_be_stopped_at_any_time_and_started_again(thread: LoopThread) -> None:
     thread.stop()
     for _ in range(2):

@@ -485,6 +485,34 @@ async def test_a_heart_beats_again_whatever_failed_in_it(ledger: Ledger, new_run
         assert [one.id for one in await shop.find(Worker)] == [shop.worker.id]
 
 
+async def test_a_heartbeat_that_has_failed_is_tried_again_sooner(ledger: Ledger) -> None:
+    clock = Asked()
+    sick = False
+    failing: Any = Failing(ledger, lambda name, number: "before" if sick and name == "write" else None)
+    async with working(failing, clock, lease=30, look_every=7) as shop:
+        sick, before = True, clock.waits.count(7)
+        clock.advance(10)
+        await until(lambda: clock.waits.count(7) == before + 2)  # it rests again, and its heart beats then
+        sick = False
+        clock.advance(7)
+        await until(lambda: clock.waits.count(10) == 2)
+        [record] = await shop.find(Worker)
+        assert record.until == clock.now() + timedelta(seconds=30)
+
+
+async def test_a_worker_that_is_cancelled_has_no_heartbeat_any_more(ledger: Ledger) -> None:
+    clock = Asked()
+    shop = Shop(ledger, clock, lease=30, look_every=60)
+    before = asyncio.all_tasks()
+    work = asyncio.create_task(shop.worker.work())
+    await until(lambda: len(clock.waits) >= 2)
+    work.cancel()
+    await asyncio.wait([work])
+    assert asyncio.all_tasks() == before
+    await shop.worker.drain(1)
+    assert await shop.find(Worker) == []
+
+
 async def test_a_worker_that_cannot_say_that_it_leaves_leaves(ledger: Ledger) -> None:
     clock = Asked()
     sick = False

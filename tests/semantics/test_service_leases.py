@@ -1,0 +1,535 @@
+"""Only one worker executes a run: leases that are renewed, that expire, and that are found to have expired too late.
+
+Time does not pass by itself, and no worker looks for work by itself: a test lets time pass, or stops a worker at one of
+its calls to the ledger until another worker is where it should be.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import operator
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime
+from typing import Annotated, Any, Self, TypedDict
+
+import pytest
+from tests.semantics.on_services import PATIENCE, WS, Places, rested, until
+
+from statewright import START, StateGraph
+from statewright.clock import Alarm
+from statewright.errors import StorageUnavailable
+from statewright.promise import comes_later
+from statewright.runs import Advance, Delete, Run, RunStatus, UpdateAll, Worker, where
+from statewright.runtime.awaiting import answered
+from statewright.service import Catalog, Service, ServiceSettings, StartRun
+from statewright.service.worker import RunWorker
+from statewright.testing import FakeClock
+
+pytestmark = pytest.mark.anyio
+SETTINGS = ServiceSettings(look_every=36000, lease=30, drain=PATIENCE)
+BEAT = 10.0
+"""Seconds between the heartbeats of a worker."""
+LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
+Call = tuple[str, tuple[Any, ...]]
+"""A call to a ledger: the name of the method, and its arguments."""
+
+
+def claims(call: Call) -> bool:
+    """Match the call by which a worker takes runs. A worker has taken over from others before its first one."""
+    return call[0] == "claim"
+
+
+def lists_runs_of_a_worker(call: Call) -> bool:
+    name, arguments = call
+    return name == "find" and arguments[0] is Run and any(one.column == "worker_id" for one in arguments[1])
+
+
+def releases_a_run(call: Call) -> bool:
+    name, arguments = call
+    return name == "write" and any(isinstance(one, Advance) and one.values.get("due_at") for one in arguments[0])
+
+
+def checks_its_lease(call: Call) -> bool:
+    return call[0] == "get" and call[1][0] is Worker
+
+
+class Gate:
+    """Holds the first call to a ledger that matches, without blocking the caller's event loop, until it is opened."""
+
+    def __init__(self, matches: Callable[[Call], bool]) -> None:
+        self._matches = matches
+        self._reached, self._open = threading.Event(), threading.Event()
+        self._pool = ThreadPoolExecutor(1)
+
+    def pass_through(self, call: Call, make_call: Callable[[], Any]) -> Any:
+        if self._reached.is_set() or not self._matches(call):
+            return make_call()
+        self._reached.set()
+        return self._pool.submit(self._make_later, make_call)
+
+    def _make_later(self, make_call: Callable[[], Any]) -> Any:
+        assert self._open.wait(PATIENCE)
+        answer = make_call()
+        return answer.result() if comes_later(answer) else answer
+
+    async def reached(self) -> None:
+        assert await asyncio.to_thread(self._reached.wait, PATIENCE)
+
+    def open(self) -> None:
+        self._open.set()
+
+    def close(self) -> None:
+        self._reached.set()  # nothing is held any more
+        self._open.set()
+        self._pool.shutdown()
+
+
+class GatedLedger:
+    """A ledger with gates, in the order in which calls come to them."""
+
+    def __init__(self, ledger: Any, gates: Sequence[Gate], fails: Callable[[Call], bool]) -> None:
+        self._ledger, self._gates, self._fails = ledger, gates, fails
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._ledger, name)
+        if name not in ("write", "find", "get", "claim"):
+            return method
+
+        def call(*arguments: Any, **options: Any) -> Any:
+            if self._fails((name, arguments)):
+                raise StorageUnavailable("injected")
+            make_call: Callable[[], Any] = lambda: method(*arguments, **options)  # noqa: E731
+            for gate in self._gates:
+                make_call = _through(gate, (name, arguments), make_call)
+            return make_call()
+
+        return call
+
+
+def _through(gate: Gate, call: Call, make_call: Callable[[], Any]) -> Callable[[], Any]:
+    return lambda: gate.pass_through(call, make_call)
+
+
+class BeatingClock(FakeClock):
+    """A clock that knows how many workers wait for their next heartbeat."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._beats: list[Alarm] = []
+
+    def call_later(self, seconds: float, callback: Callable[[], object]) -> Alarm:
+        alarm = super().call_later(seconds, callback)
+        if seconds == BEAT:
+            self._beats.append(alarm)
+        return alarm
+
+    async def let_beat(self, workers: int) -> None:
+        """Let the time pass that so many workers have between heartbeats, once they wait for the next one."""
+
+        async def are_waiting() -> bool:
+            return sum(alarm.callback is not None for alarm in self._beats) == workers
+
+        await until(are_waiting)
+        self.advance(BEAT)
+
+
+class State(TypedDict, total=False):
+    label: str
+    log: Annotated[list[str], operator.add]
+
+
+class Cluster:
+    """Several services on one storage and one clock, and the calls of the node of their graph."""
+
+    def __init__(self, place: Places) -> None:
+        self.place = place
+        self.clock = BeatingClock()
+        self.calls: list[tuple[str, str]] = []
+        """The names of the services and the labels of the runs."""
+        self.ledger: Any = place.views()["ledger"]
+        self._services = AsyncExitStack()
+        self._hosts: list[Host] = []
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: Any) -> None:
+        for host in self._hosts:
+            host.go_on.set()
+            for gate in host.gates:
+                gate.close()
+        await self._services.aclose()
+
+    def host(self, name: str, *gates: Gate, fails: Callable[[Call], bool] = lambda call: False) -> Host:
+        host = Host(self, name, gates, fails)
+        self._hosts.append(host)
+        return host
+
+    async def start(self, name: str, *gates: Gate, **options: Any) -> Host:
+        """Start a service, and wait until its worker is registered."""
+        host = self.host(name, *gates, **options)
+        await self._services.enter_async_context(host.service)
+        await until(host.record)
+        return host
+
+    async def start_idle(self, name: str) -> Host:
+        """Start a service that has taken over what it will, and takes no runs before its gate is opened."""
+        host = await self.start(name, Gate(claims))
+        await host.gates[0].reached()
+        return host
+
+    async def expire(self) -> None:
+        """Let the leases of all workers be over, as if their processes had been suspended."""
+        await answered(self.ledger.write([UpdateAll(Worker, [], {"until": LONG_AGO})]))
+
+    async def forget(self, host: Host) -> None:
+        """Have another worker find the lease of a worker expired, and delete its record."""
+        await self.expire()
+        await self.start_idle("the one that forgets")
+        assert await host.record() is None
+
+    async def run(self, run: Run) -> Run:
+        found = await answered(self.ledger.get(Run, run.id))
+        assert found is not None
+        return found
+
+
+class Host:
+    """A service with a graph of one node, which waits until it may go on."""
+
+    def __init__(self, cluster: Cluster, name: str, gates: Sequence[Gate], fails: Callable[[Call], bool]) -> None:
+        self.gates = gates
+        self.go_on = threading.Event()
+        self._cluster = cluster
+
+        def work(state: State) -> State:
+            cluster.calls.append((name, state.get("label", "")))
+            assert self.go_on.wait(PATIENCE)
+            return {"log": [name]}
+
+        async def await_cancellation(state: State) -> State:
+            cluster.calls.append((name, state.get("label", "")))
+            await asyncio.Event().wait()
+            raise AssertionError
+
+        catalog = Catalog()
+        for node in (work, await_cancellation):
+            graph = StateGraph(State, name=node.__name__).add_node("work", node).add_edge(START, "work")
+            catalog.serve(node.__name__, graph)
+        views = cluster.place.views()
+        views["ledger"] = GatedLedger(views["ledger"], gates, fails)
+        self.service = Service(catalog, settings=SETTINGS, clock=cluster.clock, **views)
+
+    @property
+    def worker(self) -> RunWorker:
+        assert self.service.worker is not None
+        return self.service.worker
+
+    async def start_run(self, label: str, graph: str = "work") -> Run:
+        return (await self.service.start(WS, StartRun(graph=graph, input={"label": label}))).run
+
+    async def record(self, worker_id: str | None = None) -> Worker | None:
+        return await answered(self._cluster.ledger.get(Worker, worker_id or self.worker.id))
+
+
+async def check_calls(cluster: Cluster, *calls: tuple[str, str]) -> None:
+    """Wait until the node was called so often, and check that these are all its calls, in any order."""
+
+    async def are_enough() -> bool:
+        return len(cluster.calls) >= len(calls)
+
+    await until(are_enough)
+    assert sorted(cluster.calls) == sorted(calls)
+
+
+# -- runs of a worker that counts as gone, and lives
+
+
+async def test_a_worker_that_renews_its_lease_late_keeps_its_runs(place: Places) -> None:
+    async with Cluster(place) as cluster:
+        one = await cluster.start("A")
+        first = await one.start_run("first")
+        await check_calls(cluster, ("A", "first"))
+        await cluster.expire()
+        listing = Gate(lists_runs_of_a_worker)
+        looking = Gate(claims)
+        await cluster.start("B", listing, looking)
+        await listing.reached()  # it has read that the lease of A has expired
+        await cluster.clock.let_beat(1)
+        await until(lambda: has_lease(cluster, one.worker.id))
+        second = await one.start_run("second")
+        await check_calls(cluster, ("A", "first"), ("A", "second"))
+        listing.open()
+        await looking.reached()
+        for run in (first, second):
+            assert (await cluster.run(run)).worker_id == one.worker.id
+        looking.open()
+        one.go_on.set()
+        for run in (first, second):
+            done = await rested(one.service, run)
+            assert (done.status, done.output) == (RunStatus.COMPLETED, {"label": run.input["label"], "log": ["A"]})
+        await check_calls(cluster, ("A", "first"), ("A", "second"))
+        assert await one.record() is not None
+
+
+async def has_lease(cluster: Cluster, worker_id: str) -> bool:
+    record = await answered(cluster.ledger.get(Worker, worker_id))
+    return record is not None and (record.until - cluster.clock.now()).total_seconds() == SETTINGS.lease
+
+
+async def test_a_worker_that_does_not_renew_its_lease_loses_its_runs(place: Places) -> None:
+    async with Cluster(place) as cluster:
+        one = await cluster.start("A")
+        run = await one.start_run("first")
+        await check_calls(cluster, ("A", "first"))
+        await cluster.expire()
+        other = await cluster.start("B")
+        await check_calls(cluster, ("A", "first"), ("B", "first"))
+        assert await one.record() is None
+        assert (await cluster.run(run)).worker_id == other.worker.id
+        other.go_on.set()
+        assert (await rested(other.service, run)).output == {"label": "first", "log": ["B"]}
+
+
+# -- runs that a worker claims while it counts as gone
+
+
+async def test_a_worker_whose_record_is_gone_registers_before_it_begins_a_run(place: Places) -> None:
+    async with Cluster(place) as cluster:
+        one = await cluster.start("A")
+        await cluster.forget(one)
+        run = await one.start_run("first")
+        await check_calls(cluster, ("A", "first"))
+        await cluster.start_idle("C")
+        assert (await cluster.run(run)).worker_id == one.worker.id
+        one.go_on.set()
+        assert (await rested(one.service, run)).output == {"label": "first", "log": ["A"]}
+        await check_calls(cluster, ("A", "first"))
+
+
+@pytest.mark.parametrize("is_forgotten", [True, False])
+async def test_a_process_that_wakes_up_and_claims_runs_next_keeps_them(place: Places, is_forgotten: bool) -> None:
+    async with Cluster(place) as cluster:
+        claiming = Gate(claims)
+        one = await cluster.start("A", claiming)
+        run = await cluster.host("a service without a worker").start_run("first")
+        await claiming.reached()
+        if is_forgotten:
+            await cluster.forget(one)
+        else:
+            await cluster.expire()
+        claiming.open()
+        await check_calls(cluster, ("A", "first"))
+        await cluster.start_idle("C")
+        assert (await cluster.run(run)).worker_id == one.worker.id
+        one.go_on.set()
+        assert (await rested(one.service, run)).output == {"label": "first", "log": ["A"]}
+        await check_calls(cluster, ("A", "first"))
+
+
+async def test_a_run_that_was_taken_away_before_the_lease_was_checked_is_not_begun(place: Places) -> None:
+    async with Cluster(place) as cluster:
+        checking = Gate(checks_its_lease)
+        one = await cluster.start("A", checking)
+        await cluster.forget(one)
+        run = await one.start_run("first")
+        await checking.reached()
+        other = await cluster.start("C")
+        await check_calls(cluster, ("C", "first"))
+        checking.open()
+        await until(one.record)
+        await one.service.stop()  # its attempt ends before
+        assert (await cluster.run(run)).worker_id == other.worker.id
+        other.go_on.set()
+        assert (await rested(other.service, run)).output == {"label": "first", "log": ["C"]}
+        await check_calls(cluster, ("C", "first"))
+
+
+async def test_a_worker_that_registers_again_keeps_runs_that_others_are_about_to_release(place: Places) -> None:
+    async with Cluster(place) as cluster:
+        checking, releasing, looking = Gate(checks_its_lease), Gate(releases_a_run), Gate(claims)
+        one = await cluster.start("A", checking)
+        await cluster.forget(one)
+        run = await one.start_run("first")
+        await checking.reached()
+        await cluster.start("C", releasing, looking)
+        await releasing.reached()
+        checking.open()
+        await check_calls(cluster, ("A", "first"))
+        releasing.open()
+        await looking.reached()
+        assert (await cluster.run(run)).worker_id == one.worker.id
+        one.go_on.set()
+        assert (await rested(one.service, run)).output == {"label": "first", "log": ["A"]}
+        await check_calls(cluster, ("A", "first"))
+
+
+async def test_a_run_whose_worker_cannot_check_its_lease_is_released_with_the_next_beat(place: Places) -> None:
+    async with Cluster(place) as cluster:
+        failing = threading.Event()
+        one = await cluster.start("A", fails=lambda call: failing.is_set() and checks_its_lease(call))
+        await until(lambda: has_room(one.worker))
+        failing.set()
+        run = await one.start_run("first")
+        await until(lambda: has_nothing_to_do(one))
+        assert (cluster.calls, (await cluster.run(run)).worker_id) == ([], one.worker.id)
+        failing.clear()
+        await cluster.clock.let_beat(1)
+        await check_calls(cluster, ("A", "first"))
+        one.go_on.set()
+        assert (await rested(one.service, run)).output == {"label": "first", "log": ["A"]}
+
+
+async def has_room(worker: RunWorker) -> bool:
+    return worker.has_room
+
+
+async def has_nothing_to_do(host: Host) -> bool:
+    return not (host.worker.at_work or host.worker._given)
+
+
+# -- a worker that drains
+
+
+async def draining(host: Host) -> tuple[str, asyncio.Task[None]]:
+    """Begin to stop a service that has a step under way; the id of its worker, and the task that stops it."""
+    worker = host.worker
+    stopping = asyncio.create_task(host.service.stop())
+
+    async def has_no_room() -> bool:
+        return not worker.has_room
+
+    await until(has_no_room)
+    return worker.id, stopping
+
+
+async def test_a_worker_that_drains_longer_than_its_lease_keeps_its_runs(place: Places) -> None:
+    async with Cluster(place) as cluster:
+        one = await cluster.start("A")
+        run = await one.start_run("first")
+        await check_calls(cluster, ("A", "first"))
+        other = await cluster.start("B")
+        await until(lambda: has_room(other.worker))
+        worker_id, stopping = await draining(one)
+        for _ in range(7):
+            await cluster.clock.let_beat(2)
+            await until(lambda: has_lease(cluster, worker_id))
+            await until(lambda: has_lease(cluster, other.worker.id))
+        assert (await cluster.run(run)).worker_id == worker_id
+        one.go_on.set()
+        await stopping
+        assert await one.record(worker_id) is None
+        assert (await rested(other.service, run)).output == {"label": "first", "log": ["A"]}
+        await check_calls(cluster, ("A", "first"))
+
+
+async def test_a_worker_that_drains_takes_no_runs(place: Places) -> None:
+    async with Cluster(place) as cluster:
+        one = await cluster.start("A")
+        await one.start_run("first")
+        await check_calls(cluster, ("A", "first"))
+        worker_id, stopping = await draining(one)
+        run = await one.start_run("second")
+        for _ in range(3):
+            await cluster.clock.let_beat(1)
+            await until(lambda: has_lease(cluster, worker_id))
+        one.go_on.set()
+        await stopping
+        await check_calls(cluster, ("A", "first"))
+        assert (await cluster.run(run)).claim is None
+
+
+async def test_a_run_that_is_cancelled_elsewhere_ends_on_a_worker_that_drains(place: Places) -> None:
+    async with Cluster(place) as cluster:
+        one = await cluster.start("A")
+        run = await one.start_run("first", "await_cancellation")
+        await check_calls(cluster, ("A", "first"))
+        worker_id, stopping = await draining(one)
+        await cluster.host("a service without a worker").service.cancel(WS, run.id)
+        await cluster.clock.let_beat(1)
+        await stopping
+        assert await one.record(worker_id) is None
+        assert (await cluster.run(run)).status is RunStatus.CANCELLED
+
+
+async def test_a_worker_whose_record_is_deleted_while_it_drains_registers_and_leaves(place: Places) -> None:
+    async with Cluster(place) as cluster:
+        one = await cluster.start("A")
+        run = await one.start_run("first")
+        await check_calls(cluster, ("A", "first"))
+        worker_id, stopping = await draining(one)
+        await answered(cluster.ledger.write([Delete(Worker, where(id=worker_id))]))
+        await cluster.clock.let_beat(1)
+        await until(lambda: has_lease(cluster, worker_id))
+        one.go_on.set()
+        await stopping
+        assert await one.record(worker_id) is None
+        assert (await cluster.run(run)).status is RunStatus.COMPLETED
+
+
+async def test_a_service_stops_though_its_heartbeats_and_its_leave_cannot_be_written(place: Places) -> None:
+    async with Cluster(place) as cluster:
+        failing, failed = threading.Event(), threading.Event()
+
+        def fails(call: Call) -> bool:
+            name, arguments = call
+            is_of_worker = name == "write" and getattr(arguments[0][0], "kind", None) is Worker
+            if failing.is_set() and is_of_worker:
+                failed.set()
+            return failing.is_set() and is_of_worker
+
+        before = set(threading.enumerate())
+        one = await cluster.start("A", fails=fails)
+        run = await one.start_run("first")
+        await check_calls(cluster, ("A", "first"))
+        worker_id, stopping = await draining(one)
+        failing.set()
+        await cluster.clock.let_beat(1)
+        assert await asyncio.to_thread(failed.wait, PATIENCE)
+        one.go_on.set()
+        await stopping
+        assert await one.record(worker_id) is not None
+        assert (await cluster.run(run)).status is RunStatus.COMPLETED
+        left = [thread for thread in set(threading.enumerate()) - before if thread.name == "statewright-service"]
+        assert left == []
+
+
+# -- steps that ignore that they are cancelled
+
+
+async def test_a_service_stops_though_a_step_ignores_its_cancellation(
+    place: Places, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("statewright.service.worker.CANCELLING", 0.05)
+    monkeypatch.setattr("statewright.service.loops.CANCELLING", 0.05)
+    ends: Future[asyncio.Event] = Future()
+
+    async def stubborn(state: State) -> State:
+        end = asyncio.Event()
+        ends.set_result(end)
+        while not end.is_set():
+            try:
+                await end.wait()
+            except asyncio.CancelledError:
+                continue
+        return {"log": ["stubborn"]}
+
+    catalog = Catalog()
+    catalog.serve("g", StateGraph(State, name="g").add_node(stubborn).add_edge(START, "stubborn"))
+    before = set(threading.enumerate())
+    service = Service(catalog, settings=SETTINGS, **place.views())
+    await service.start_working()
+    await service.start(WS, StartRun(graph="g", input={}))
+    end = await asyncio.to_thread(ends.result, PATIENCE)
+    with caplog.at_level(logging.WARNING, "statewright.service"):
+        await service.stop(0)
+    assert "Thread statewright-service has not ended" in caplog.text
+    [left] = [thread for thread in set(threading.enumerate()) - before if thread.name == "statewright-service"]
+    loop: Any = end._loop  # type: ignore[attr-defined]
+    loop.call_soon_threadsafe(end.set)
+    await asyncio.to_thread(left.join, PATIENCE)
+    assert not left.is_alive()
