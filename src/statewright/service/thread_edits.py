@@ -196,9 +196,13 @@ def _guard_no_run(workspace_id: str, thread_id: str) -> list[Change]:
     return [Absent(Run, at_work), Absent(Run, _rests_on(workspace_id, thread_id))]
 
 
-def guard_no_run_since(workspace_id: str, thread_id: str) -> ChangesOf:
-    """Return the guards of a change to a thread without a run: none has come since it was read."""
-    return lambda commit, now: _guard_no_run(workspace_id, thread_id)
+def guard_no_run_since(newest: Run) -> ChangesOf:
+    """Return the guards of a change to a thread whose runs have ended: no other has come since it was read.
+
+    Its newest run must still be there: retention may have deleted both, and the change would create the thread again.
+    """
+    still_there = Update(Run, newest.id, {})
+    return lambda commit, now: [*_guard_no_run(newest.workspace_id, newest.thread_id), still_there]
 
 
 def guard_claim(run: Run) -> ChangesOf:
