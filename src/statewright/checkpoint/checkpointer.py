@@ -114,6 +114,9 @@ class Checkpointer(Protocol):
         """Give a new thread all that a thread has. Raises CheckpointConflict if `to` exists."""
         ...
 
-    def delete_thread(self, thread_id: str) -> Answered[None]:
-        """Forget a thread; nothing happens where there is none."""
+    def delete_thread(self, thread_id: str, *, also: Sequence[Any] = ()) -> Answered[None]:
+        """Delete a thread if there is one. `also` is as in `commit`, and written in either case.
+
+        Raises what a write in `also` raises, and deletes nothing then.
+        """
         ...

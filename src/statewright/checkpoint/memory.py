@@ -326,8 +326,10 @@ class InMemorySaver:
                 raise CheckpointConflict(to, None, found)
             self._threads[to] = self._threads[thread_id].copy(to)
 
-    def delete_thread(self, thread_id: str) -> None:
+    def delete_thread(self, thread_id: str, *, also: Sequence[Callable[[], object]] = ()) -> None:
         with self._lock:
+            for write in also:
+                write()
             self._threads.pop(thread_id, None)
 
 

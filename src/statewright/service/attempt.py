@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final, cast
 
-from statewright.checkpoint import Hold, WorkspaceCheckpointer, run_of
+from statewright.checkpoint import Checkpointer, Hold, WorkspaceCheckpointer, run_of
 from statewright.clock import Clock
 from statewright.errors import (
     CheckpointConflict,
@@ -54,6 +54,7 @@ from statewright.service.questions import (
 )
 from statewright.service.recorder import Publish, RunRecorder
 from statewright.service.step_records import LogSource
+from statewright.service.thread_edits import EditRecorder, find_edited_run, guard_claim
 
 logger = logging.getLogger("statewright.service")
 _OPEN: Final = (StepStatus.PENDING, StepStatus.RUNNING, StepStatus.WAITING)
@@ -334,10 +335,14 @@ class RunAttempt:
         if not before:
             return
         await self._free_thread()
-        around = self._around
         saved = await answered(self._saver.load(self._run.thread_id))
-        if self._run.settings.get("rollsBack") and saved is not None and saved.run_id in before:
-            mine = app.surrounded_by(checkpointer=self._saver, clock=around.clock)
+        if not self._run.settings.get("rollsBack") or saved is None:
+            return
+        if await find_edited_run(self._saver, saved) in before:
+            around = self._around
+            # In one transaction with the rollback: the run may be cancelled or taken over at any moment.
+            recorder = EditRecorder(self._saver, around.ledger, guard_claim(self._run))
+            mine = app.surrounded_by(checkpointer=cast("Checkpointer", recorder), clock=around.clock)
             # From this head only: if it has moved, a later attempt at this run may have rolled back already.
             head = {"thread_id": self._run.thread_id, "checkpoint_id": saved.id}
             await call_in_thread(mine.roll_back, {"configurable": head})

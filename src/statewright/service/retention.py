@@ -1,7 +1,8 @@
-"""Old things forgotten: runs that ended longer ago than their workspace wants to keep them, and what was told of them.
+"""Retention: runs that ended longer ago than their workspace keeps them are deleted, with events and deliveries.
 
-A run goes in three steps, each of which may be done again: it is marked, so that nobody sets it going any more, its
-thread is deleted, and it is forgotten. A run that was marked by a process which has died is marked anew by another.
+A run and its thread are deleted in one transaction, which is refused if the run has changed since it was read, or if
+another run has the thread. So it does not matter what happens between reading and deleting, or how many processes
+delete at once, and a process that dies leaves nothing half deleted.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from statewright.checkpoint import WorkspaceCheckpointer
-from statewright.errors import RecordConflict, StorageUnavailable
-from statewright.ids import draw_run_id
+from statewright.errors import RecordConflict, RecordPresent, StorageUnavailable
 from statewright.runs import (
+    Absent,
+    Among,
+    Change,
     Condition,
     Delete,
     Delivery,
@@ -26,7 +29,6 @@ from statewright.runs import (
     Run,
     RunStatus,
     Update,
-    UpdateAll,
     Workspace,
     where,
 )
@@ -46,13 +48,18 @@ _TOLD: Final[Sequence[tuple[type[Record], Sequence[Condition]]]] = (
     (ReceivedEvent, []),
 )
 """What is kept beside runs, and which of it is done with."""
+_MAY_CONTINUE: Final = [status for status in RunStatus if status.may_become]
+"""The statuses of runs whose nodes may be executed again: a failed run may be retried."""
+_TRIES: Final = 3
+"""How often a run is tried whose thread other runs take and leave at the same time."""
 logger = logging.getLogger("statewright.service")
 
 
 class Retention:
     """Forgets what workspaces do not want to keep: runs that have ended with their threads, events, and deliveries.
 
-    A thread that another run has stays, and so does every run that has not ended.
+    A thread that another run has stays, and so does every run that has not ended. A run that another one has started
+    also stays as long as that one may execute the node again: its record is how the node knows that it was started.
     """
 
     def __init__(self, ledger: Ledger, saver: WorkspaceCheckpointer) -> None:
@@ -82,19 +89,37 @@ class Retention:
         return more
 
     async def _forget_runs(self, workspace: Workspace, status: RunStatus, before: datetime) -> bool:
-        """Whether there may be more of them, and it went on with these."""
+        """Whether there may be more of them."""
         ended = _ENDED_AT[status]
         old = [*where(workspace_id=workspace.id, status=status), Condition(ended, "<", before)]
-        runs: Sequence[Run] = await answered(self._ledger.find(Run, old, order=Order(ended), limit=AT_ONCE))
-        gone = [run.id for run in runs if await self._forget(run)]
-        return len(runs) == AT_ONCE and bool(gone)
+        gone = kept = 0
+        while gone < AT_ONCE:
+            page = await answered(self._ledger.find(Run, old, order=Order(ended), limit=AT_ONCE, offset=kept))
+            needed = await self._find_needed(page)
+            forgotten = [run for run in page if run.id not in needed and await self._forget(run)]
+            gone += len(forgotten)
+            kept += len(page) - len(forgotten)  # and what comes after them gets its turn
+            if len(page) < AT_ONCE:
+                return False
+        return True
+
+    async def _find_needed(self, runs: Sequence[Run]) -> set[str]:
+        """Return the ids of the runs whose parents may execute the nodes again that have started them."""
+        parents = sorted({run.parent_id for run in runs if run.parent_id is not None})
+        if not parents:
+            return set()
+        active = [Condition("id", "in", parents), Condition("status", "in", _MAY_CONTINUE)]
+        found = {parent.id for parent in await answered(self._ledger.find(Run, active))}
+        return {run.id for run in runs if run.parent_id in found}
 
     async def _forget(self, run: Run) -> bool:
-        """Whether the run is gone."""
+        """Delete a run, and its thread unless another run has it; return whether it is gone."""
         try:
-            await self._forget_marked(run, f"retention:{draw_run_id()}")
-        except RecordConflict:
-            return False  # it was set going again, or another process forgets it
+            for _ in range(_TRIES):
+                if await self._delete_with_thread(run) or await self._delete_without_thread(run):
+                    return True
+        except RecordConflict:  # it was set going again, or another process has deleted it
+            pass
         except StorageUnavailable:
             raise
         except Exception:
@@ -102,32 +127,31 @@ class Retention:
             logger.exception(
                 "The run %s is old, and could not be forgotten. It will be tried again.", run.id, extra=told
             )
+        return False
+
+    async def _delete_with_thread(self, run: Run) -> bool:
+        """Return False if another run has the thread. Raises RecordConflict if the run has changed."""
+        changes: list[Change] = [
+            Absent(Run, _others(run)),  # first: it writes nothing
+            Update(Run, run.id, {}, where(version=run.version)),
+            Forget(run.id),
+        ]
+        saver = self._saver.for_workspace(run.workspace_id)
+        try:
+            await answered(saver.delete_thread(run.thread_id, also=[self._ledger.job(changes)]))
+        except RecordPresent:
             return False
         return True
 
-    async def _forget_marked(self, run: Run, mark: str) -> None:
-        marking = Update(Run, run.id, {"claim": mark, "worker_id": None}, where(version=run.version))
-        await answered(self._ledger.write([marking]))
+    async def _delete_without_thread(self, run: Run) -> bool:
+        """Return False if no other run has the thread any more, or if the run has changed."""
+        is_shared = Condition("thread_id", "in", Among(Run, "thread_id", _others(run)))
+        guard = Update(Run, run.id, {}, [*where(version=run.version), is_shared])
         try:
-            shared = await self._others(run)
-            if not shared:
-                await self._delete_thread(run)
-            still = Update(Run, run.id, {"due_at": None}, where(claim=mark, status=run.status))
-            await answered(self._ledger.write([still, Forget(run.id)]))
-        except BaseException:
-            unmark = UpdateAll(Run, where(id=run.id, claim=mark), {"claim": None})
-            await answered(self._ledger.write([unmark]))
-            raise
-        if shared and not await self._others(run):  # the others went at the same moment, and left it to this one
-            await self._delete_thread(run)
-
-    async def _others(self, run: Run) -> int:
-        """How many other runs have the thread of a run."""
-        same_thread = where(workspace_id=run.workspace_id, thread_id=run.thread_id)
-        return await answered(self._ledger.count(Run, [*same_thread, Condition("id", "!=", run.id)]))
-
-    async def _delete_thread(self, run: Run) -> None:
-        await answered(self._saver.for_workspace(run.workspace_id).delete_thread(run.thread_id))
+            await answered(self._ledger.write([guard, Forget(run.id)]))
+        except RecordConflict:
+            return False
+        return True
 
     async def _forget_told(
         self, kind: type[Record], workspace: Workspace, done: Sequence[Condition], before: datetime
@@ -139,3 +163,9 @@ class Retention:
             ids = [one.id for one in found]
             await answered(self._ledger.write([Delete(kind, [*done, Condition("id", "in", ids)])]))
         return len(found) == AT_ONCE
+
+
+def _others(run: Run) -> list[Condition]:
+    """Return the conditions of the other runs that have the thread of a run."""
+    same_thread = where(workspace_id=run.workspace_id, thread_id=run.thread_id)
+    return [*same_thread, Condition("id", "!=", run.id)]

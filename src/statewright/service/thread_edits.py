@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from statewright.checkpoint import Checkpointer, Commit, Interrupt, Pending
+from statewright.checkpoint import Checkpointer, Commit, Interrupt, Pending, SavedCheckpoint
 from statewright.errors import RequestConflict
 from statewright.graph import Graph
 from statewright.ids import CheckpointId
@@ -32,6 +32,7 @@ from statewright.runs import (
     Signal,
     StepRun,
     StepStatus,
+    Update,
     UpdateAll,
     Wait,
     where,
@@ -195,9 +196,32 @@ def _guard_no_run(workspace_id: str, thread_id: str) -> list[Change]:
     return [Absent(Run, at_work), Absent(Run, _rests_on(workspace_id, thread_id))]
 
 
-def guard_no_run_since(workspace_id: str, thread_id: str) -> ChangesOf:
-    """Return the guards of a change to a thread without a run: none has come since it was read."""
-    return lambda commit, now: _guard_no_run(workspace_id, thread_id)
+def guard_no_run_since(newest: Run) -> ChangesOf:
+    """Return the guards of a change to a thread whose runs have ended: no other has come since it was read.
+
+    Its newest run must still be there: retention may have deleted both, and the change would create the thread again.
+    """
+    still_there = Update(Run, newest.id, {})
+    return lambda commit, now: [*_guard_no_run(newest.workspace_id, newest.thread_id), still_there]
+
+
+def guard_claim(run: Run) -> ChangesOf:
+    """Return the guard of a change to a thread by the worker of a run: it still has its claim on the run."""
+    return lambda commit, now: [Update(Run, run.id, {"claim": run.claim}, where(claim=run.claim))]
+
+
+async def find_edited_run(saver: Checkpointer, head: SavedCheckpoint) -> str:
+    """Return the id of the run that a head belongs to: that of the checkpoint which the edits since have changed.
+
+    Edits have run ids of their own. A rollback is not an edit: the run that it has undone does not have the thread.
+    """
+    found = head
+    while found.source in ("update", "fork") and "rolled_back" not in found.metadata and found.parent_id is not None:
+        parent = await answered(saver.load(found.line.thread_id, checkpoint_id=found.parent_id))
+        if parent is None:  # it was pruned
+            break
+        found = parent
+    return found.run_id
 
 
 class EditRecorder:

@@ -106,7 +106,10 @@ class Threads:
         resting = await RestingRun.find(desk.ledger, workspace_id, thread_id, app.graph)
         # What is allowed is asked after the run was read, and the change is refused if that moves: so it holds then.
         await self._check_change(workspace_id, thread_id, key)
-        changes_of = resting.changes if resting is not None else guard_no_run_since(workspace_id, thread_id)
+        if resting is not None:
+            changes_of = resting.changes
+        else:
+            changes_of = guard_no_run_since((await self.runs(workspace_id, thread_id))[0])
         recorder = EditRecorder(desk.saver_of(workspace_id), desk.ledger, changes_of)
         try:
             head = await self._called(edit, app.surrounded_by(checkpointer=cast("Checkpointer", recorder)))

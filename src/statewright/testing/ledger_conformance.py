@@ -856,6 +856,32 @@ class _Commits(_Suite):
         assert loaded is not None
         assert loaded.pending.errors == {task: "second"}
 
+    def test_a_job_shares_the_fate_of_a_deletion(self) -> None:
+        ledger = self.ledger_of(run())
+        saver = self.make_saver(ledger)
+        answer(saver.commit(commit_after(None)))
+        answer(saver.delete_thread("thread", also=[ledger.job(self.changes())]))
+        assert answer(saver.load("thread")) is None
+        assert self.is_written(ledger)
+        first = commit_after(None)
+        answer(saver.commit(first))
+        for changes in (self.changes(), [Absent(Run, where(id="r1"))], [Delete(RunLabel, []), *self.changes()]):
+            job = ledger.job(changes)
+            refused(RecordConflict, lambda job=job: answer(saver.delete_thread("thread", also=[job])))
+            loaded = answer(saver.load("thread"))
+            assert loaded is not None
+            assert self.is_written(ledger)
+        answer(saver.commit(commit_after(first.checkpoint.id, n=1)))
+        assert len(answer(saver.history("thread"))) == 2
+
+    def test_a_job_is_done_though_there_is_no_thread_to_delete(self) -> None:
+        ledger = self.ledger_of(run())
+        saver = self.make_saver(ledger)
+        answer(saver.delete_thread("thread", also=[ledger.job(self.changes())]))
+        assert self.is_written(ledger)
+        job = ledger.job(self.changes())
+        refused(RecordConflict, lambda: answer(saver.delete_thread("thread", also=[job])))
+
 
 class LedgerConformance(_Records, _Questions, _Logs, _Claims, _Commits):
     """The promises of the port, one test each."""

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
 
 from statewright import START, StateGraph
 from statewright.checkpoint import Checkpointer, InMemorySaver
-from statewright.errors import RecordConflict
 from statewright.runs import (
     Advance,
     Change,
@@ -27,11 +27,9 @@ from statewright.runs import (
     RunLabel,
     RunStatus,
     StepRun,
-    Update,
     Workspace,
     where,
 )
-from statewright.runtime.awaiting import answered
 from statewright.service.retention import AT_ONCE, EVERY, Retention
 
 DAY = timedelta(days=1)
@@ -155,6 +153,43 @@ def test_a_thread_goes_with_the_last_of_its_runs(archive: Archive) -> None:
     assert not archive.has_thread(runs[0])
 
 
+CONTINUES = [status for status in RunStatus if status not in (RunStatus.COMPLETED, RunStatus.CANCELLED)]
+
+
+@pytest.mark.parametrize("status", list(RunStatus))
+def test_a_run_stays_while_the_run_that_started_it_may_start_it_again(archive: Archive, status: RunStatus) -> None:
+    parent = archive.run(1, status)
+    child = archive.run(20, parent_id=parent.id)
+    archive.sweep()
+    stays = status in CONTINUES
+    assert (archive.has_run(child), archive.has_thread(child)) == (stays, stays)
+
+
+@pytest.mark.parametrize("status", [RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED])
+def test_a_run_goes_after_the_run_that_started_it(archive: Archive, status: RunStatus) -> None:
+    parent = archive.run(15, status)
+    child = archive.run(20, parent_id=parent.id)
+    archive.sweep()
+    assert not archive.has_run(parent)
+    archive.now += EVERY
+    archive.sweep()
+    assert (archive.has_run(child), archive.has_thread(child)) == (False, False)
+
+
+def test_runs_that_stay_hold_up_no_others(archive: Archive) -> None:
+    parent = archive.run(1, RunStatus.WAITING)
+    long_ago = archive.now - 100 * DAY
+    kept = [
+        archive.new_run(status=RunStatus.COMPLETED, completed_at=long_ago, parent_id=parent.id)
+        for _ in range(2 * AT_ONCE + 5)
+    ]
+    archive.write(*map(Insert, kept))
+    runs = [archive.run(20) for _ in range(3)]
+    archive.sweep()
+    assert not any(archive.has_run(run) for run in runs)
+    assert archive.count(Run) == len(kept) + 1
+
+
 def test_what_was_told_goes_too(archive: Archive) -> None:
     for place, (age, status) in enumerate([(11, "delivered"), (11, "failed"), (11, "pending"), (9, "delivered")]):
         at = archive.now - age * DAY
@@ -200,20 +235,46 @@ def test_much_is_done_in_parts(archive: Archive) -> None:
 # -- what goes wrong
 
 
+class Meanwhile(InMemorySaver):
+    """A saver that calls a function just before it deletes a thread."""
+
+    def __init__(self, saver: Checkpointer, happens: Callable[[], Any]) -> None:
+        super().__init__()
+        self.saver, self.happens = saver, happens
+
+    def for_workspace(self, workspace: str) -> Meanwhile:
+        return Meanwhile(self.saver.for_workspace(workspace), self.happens)
+
+    def delete_thread(self, thread_id: str, **options: Any) -> Any:
+        done = self.happens()
+        if done is not None:
+            done.result()
+        return self.saver.delete_thread(thread_id, **options)
+
+
 def test_a_run_that_is_set_going_again_meanwhile_stays(archive: Archive) -> None:
-    """It was read as failed, and retried before it was marked."""
+    """It was read as failed, and retried before it was deleted."""
     run = archive.run(11, RunStatus.FAILED)
-    ledger = archive.ledger
-
-    class Late(Retention):
-        async def _forget_marked(self, run: Run, mark: str) -> None:
-            again = Advance(run.id, archive.now, {"status": RunStatus.RUNNING}, (), where(version=run.version))
-            await answered(ledger.write([again]))
-            await super()._forget_marked(run, mark)
-
-    archive.retention = Late(ledger, archive.saver)
+    again = Advance(run.id, archive.now, {"status": RunStatus.RUNNING}, (), where(version=run.version))
+    archive.retention = Retention(archive.ledger, Meanwhile(archive.saver, lambda: archive.ledger.write([again])))
     archive.sweep()
     assert (archive.has_run(run), archive.has_thread(run)) == (True, True)
+
+
+def test_a_thread_that_another_run_takes_meanwhile_stays(archive: Archive) -> None:
+    run = archive.run(11, thread_id="t")
+    another = archive.new_run(thread_id="t")
+    archive.retention = Retention(
+        archive.ledger, Meanwhile(archive.saver, lambda: archive.ledger.write([Insert(another)]))
+    )
+    archive.sweep()
+    assert (archive.has_run(run), archive.has_run(another), archive.has_thread(another)) == (False, True, True)
+
+
+def test_a_run_that_was_marked_by_an_earlier_release_is_forgotten(archive: Archive) -> None:
+    run = archive.run(11, claim="retention:1")
+    archive.sweep()
+    assert (archive.has_run(run), archive.has_thread(run)) == (False, False)
 
 
 def test_one_that_cannot_be_forgotten_holds_up_no_other(archive: Archive, caplog: pytest.LogCaptureFixture) -> None:
@@ -221,10 +282,10 @@ def test_one_that_cannot_be_forgotten_holds_up_no_other(archive: Archive, caplog
     saver = archive.saver
 
     class Broken(InMemorySaver):
-        def delete_thread(self, thread_id: str) -> Any:
+        def delete_thread(self, thread_id: str, **options: Any) -> Any:
             if thread_id == first.thread_id:
                 raise OSError("the disk is broken")
-            return saver.delete_thread(thread_id)
+            return saver.delete_thread(thread_id, **options)
 
     archive.retention = Retention(archive.ledger, Broken())
     with caplog.at_level(logging.ERROR, logger="statewright.service"):
@@ -234,23 +295,6 @@ def test_one_that_cannot_be_forgotten_holds_up_no_other(archive: Archive, caplog
     archive.retention = Retention(archive.ledger, saver)
     archive.sweep()
     assert (archive.has_run(first), archive.has_thread(first)) == (False, False)
-
-
-def test_a_run_that_changes_while_its_thread_goes_is_let_go(archive: Archive) -> None:
-    """Its mark was taken off, as by another process that forgets it too: then that one does it."""
-    run = archive.run(11)
-    saver, ledger, ask = archive.saver, archive.ledger, archive.ask
-
-    class Meddling(InMemorySaver):
-        def delete_thread(self, thread_id: str) -> Any:
-            return ledger.write([Update(Run, run.id, {"claim": "somebody else"})])
-
-    archive.retention = Retention(ledger, Meddling())
-    archive.sweep()
-    assert ask(lambda: ledger.get(Run, run.id)).claim == "somebody else"
-    archive.retention = Retention(ledger, saver)
-    archive.sweep()
-    assert (archive.has_run(run), archive.has_thread(run)) == (False, False)
 
 
 def test_two_at_once_forget_everything(archive: Archive) -> None:
@@ -265,68 +309,56 @@ def test_two_at_once_forget_everything(archive: Archive) -> None:
     assert not any(archive.has_run(run) or archive.has_thread(run) for run in runs)
 
 
-class MortalLedger(InMemoryLedger):
-    """A ledger whose process dies before or after one of its writes, and cannot clear up then."""
+class Mortal:
+    """A saver or a ledger whose process dies before or after one of its writes, and cannot clear up then."""
+
+    def __init__(self, storage: Any, life: Life) -> None:
+        self.storage, self.life = storage, life
+
+    def for_workspace(self, workspace: str) -> Mortal:
+        return Mortal(self.storage.for_workspace(workspace), self.life)
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self.storage, name)
+        return method if name not in ("write", "delete_thread") else partial(self.life.call, method)
+
+
+class Life:
+    """How many writes are left, and whether the last one is still done."""
 
     def __init__(self) -> None:
-        super().__init__()
         self.left: int | None = None
         self.after = False
 
-    def write(self, changes: Sequence[Change]) -> None:
-        if self.left is None:
-            return super().write(changes)
-        self.left -= 1
-        if self.left < 0 and not self.after:
+    def call(self, write: Callable[..., Any], *args: Any, **options: Any) -> None:
+        if self.left is not None:
+            self.left -= 1
+        if self.left is None or self.left >= 0 or (self.after and self.left == -1):
+            write(*args, **options)
+        if self.left is not None and self.left < 0:
             raise Crash
-        if self.left >= 0 or self.after:
-            super().write(changes)
-        if self.left < 0:
-            self.after = False
-            raise Crash
-        return None
 
 
 @pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("survived", range(5))
+@pytest.mark.parametrize("survived", range(8))
 def test_a_crash_at_any_write_leaves_nothing_behind(
     new_run: Runs, ask: Callable[..., Any], now: datetime, survived: int, after: bool
 ) -> None:
-    ledger = MortalLedger()
-    archive = Archive(ledger, InMemorySaver(), new_run, ask, now)
+    life = Life()
+    archive = Archive(InMemoryLedger(), InMemorySaver(), new_run, ask, now)
+    archive.retention = Retention(Mortal(archive.ledger, life), Mortal(archive.saver, life))  # type: ignore[arg-type]
     runs = [archive.run(20 + age) for age in range(3)]
+    shared = [archive.run(20 + age, thread_id="shared") for age in range(2)]
     young = archive.run(1)
-    ledger.left, ledger.after = survived, after
+    life.left, life.after = survived, after
     with suppress(Crash):
         archive.sweep()
-    ledger.left = None
     for run in runs:
-        assert archive.has_run(run) or not archive.has_thread(run)
-    archive.retention = Retention(ledger, archive.saver)
+        assert archive.has_run(run) == archive.has_thread(run)
+    assert any(archive.has_run(run) for run in shared) == archive.has_thread(shared[0])
+    runs += shared
+    archive.retention = Retention(archive.ledger, archive.saver)
     archive.sweep()
     assert not any(archive.has_run(run) or archive.has_thread(run) for run in runs)
     assert archive.has_run(young)
     assert archive.has_thread(young)
-
-
-def test_what_was_marked_is_closed_to_those_who_read_it_before(archive: Archive) -> None:
-    """A retry that is on its way is refused: the mark is a change of the run."""
-    run = archive.run(11, RunStatus.FAILED)
-    seen: list[Exception] = []
-    saver, ledger = archive.saver, archive.ledger
-
-    class Retrying(InMemorySaver):
-        def delete_thread(self, thread_id: str) -> Any:
-            retry = Advance(run.id, archive.now, {"status": RunStatus.RUNNING}, (), where(version=run.version))
-            try:
-                written = ledger.write([retry])
-                if written is not None:
-                    written.result()
-            except RecordConflict as error:
-                seen.append(error)
-            return saver.delete_thread(thread_id)
-
-    archive.retention = Retention(ledger, Retrying())
-    archive.sweep()
-    assert len(seen) == 1
-    assert not archive.has_run(run)

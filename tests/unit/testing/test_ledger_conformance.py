@@ -597,6 +597,23 @@ class AlsoLast(InMemorySaver):
             one()
 
 
+class DeletesFirst(InMemorySaver):
+    """Deletes a thread though what comes along is refused."""
+
+    def delete_thread(self, thread_id: str, *, also: Any = ()) -> None:
+        super().delete_thread(thread_id)
+        for one in also:
+            one()
+
+
+class DeletesOnlyWhatIsThere(InMemorySaver):
+    """Does nothing at all where there is no thread."""
+
+    def delete_thread(self, thread_id: str, *, also: Any = ()) -> None:
+        if self.load(thread_id) is not None:
+            super().delete_thread(thread_id, also=also)
+
+
 class BesideNothing(InMemoryLedger):
     saver = AlsoNothing
 
@@ -607,6 +624,14 @@ class BesideFirst(InMemoryLedger):
 
 class BesideLast(InMemoryLedger):
     saver = AlsoLast
+
+
+class BesideDeletion(InMemoryLedger):
+    saver = DeletesFirst
+
+
+class BesideThreadsOnly(InMemoryLedger):
+    saver = DeletesOnlyWhatIsThere
 
 
 BROKEN: dict[Make, str] = {
@@ -672,6 +697,8 @@ BROKEN: dict[Make, str] = {
     BesideNothing: "test_a_job_is_done_with_a_commit",
     BesideFirst: "test_a_job_is_not_done_without_its_commit",
     BesideLast: "test_a_commit_is_not_made_without_its_job",
+    BesideDeletion: "test_a_job_shares_the_fate_of_a_deletion",
+    BesideThreadsOnly: "test_a_job_is_done_though_there_is_no_thread_to_delete",
 }
 ALSO: dict[Make, str] = {
     OneForAllWorkspaces: "test_runs_of_a_queue_follow_each_other",

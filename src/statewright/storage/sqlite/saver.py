@@ -153,14 +153,21 @@ class SqliteSaver(View):
 
         return self._written(with_damage_report(job, thread_id))
 
-    def delete_thread(self, thread_id: str) -> Answered[None]:
-        def job(connection: sqlite3.Connection) -> None:
+    def delete_thread(self, thread_id: str, *, also: Sequence[Job] = ()) -> Answered[None]:
+        def delete(connection: sqlite3.Connection) -> None:
             thread = self._writer.thread(connection, thread_id)
             if thread is not None:
                 delete_thread(connection, thread.id)
                 self.database.known.forget()
 
-        return self._written(with_damage_report(job, thread_id))
+        delete_reported = with_damage_report(delete, thread_id)
+
+        def job(connection: sqlite3.Connection) -> None:
+            for one in also:  # first: a transaction that is refused before it has written costs the others nothing
+                one(connection)
+            delete_reported(connection)
+
+        return self._written(job)
 
     def prune(self, policy: PrunePolicy, *, thread_id: str | None = None, dry_run: bool = False) -> Answered[Pruned]:
         if on_event_loop():

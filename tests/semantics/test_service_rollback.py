@@ -1,0 +1,211 @@
+"""A run with `on_busy="rollback"` undoes what the run before it has done to the thread: all of it, or nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import operator
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
+
+import pytest
+from tests.semantics.on_services import PATIENCE, WS, Places, run_to_rest, serving, until
+from tests.semantics.test_service_takeovers import Gated, Gates
+
+from statewright import START, StateGraph, interrupt
+from statewright.errors import StorageUnavailable
+from statewright.ids import draw_run_id
+from statewright.runs import RunStatus
+from statewright.service import Catalog, Service, ServiceSettings, StartRun
+
+pytestmark = pytest.mark.anyio
+SETTINGS = ServiceSettings(look_every=3600, lease=3600, drain=0.2)
+"""Nothing happens by the passing of time."""
+
+
+class State(TypedDict, total=False):
+    log: Annotated[list[Any], operator.add]
+
+
+def graph() -> StateGraph:
+    """A graph that notes a step, and asks a question unless its input is to be done at once."""
+
+    def first(state: State) -> State:
+        return {"log": ["first"]}
+
+    def asks(state: State) -> State:
+        return {} if state["log"][-2] == "at once" else {"log": [interrupt("go on?")]}
+
+    built = StateGraph(State, name="g").add_node(first).add_node(asks)
+    return built.add_edge(START, "first").add_edge("first", "asks")
+
+
+async def values(service: Service) -> Any:
+    return (await service.threads.state(WS, "t"))["values"]["log"]
+
+
+# -- threads that were edited while the run waited
+
+
+Edit = Callable[[Service], Awaitable[Any]]
+
+
+async def update(service: Service) -> None:
+    await service.threads.update(WS, "t", {"log": ["edit"]})
+
+
+async def fork_head(service: Service) -> None:
+    head = (await service.threads.state(WS, "t"))["checkpointId"]
+    await service.threads.fork(WS, "t", head)
+
+
+EDITS: dict[str, list[Edit]] = {
+    "none": [],
+    "an update": [update],
+    "a fork": [fork_head],
+    "two updates": [update, update],
+    "an update and a fork": [update, fork_head],
+    "a fork and an update": [fork_head, update],
+}
+
+
+@pytest.mark.parametrize("edits", EDITS)
+async def test_a_rollback_undoes_a_run_whose_thread_was_edited(place: Places, edits: str) -> None:
+    async with serving(place, graph(), settings=SETTINGS) as service:
+        before = await run_to_rest(service, "g", {"log": ["zero"]}, thread_id="t")
+        assert before.status is RunStatus.WAITING
+        for edit in EDITS[edits]:
+            await edit(service)
+        assert (await service.run(WS, before.id)).status is RunStatus.WAITING
+        run = await run_to_rest(service, "g", {"log": ["two"]}, thread_id="t", on_busy="rollback")
+        assert run.status is RunStatus.WAITING
+        assert await values(service) == ["two", "first"]
+        assert (await service.run(WS, before.id)).status is RunStatus.CANCELLED
+
+
+async def test_what_was_there_before_the_run_stays_with_its_edits(place: Places) -> None:
+    async with serving(place, graph(), settings=SETTINGS) as service:
+        await run_to_rest(service, "g", {"log": ["at once"]}, thread_id="t")
+        await update(service)
+        await run_to_rest(service, "g", {"log": ["zero"]}, thread_id="t")
+        await update(service)
+        await run_to_rest(service, "g", {"log": ["two"]}, thread_id="t", on_busy="rollback")
+        assert await values(service) == ["at once", "first", "edit", "two", "first"]
+
+
+async def test_a_run_that_an_edit_has_undone_is_not_undone_again(place: Places) -> None:
+    """The thread went back to the run before it, which is not to be undone."""
+    async with serving(place, graph(), settings=SETTINGS) as service:
+        await run_to_rest(service, "g", {"log": ["at once"]}, thread_id="t")
+        head = (await service.threads.state(WS, "t"))["checkpointId"]
+        settings = {"interruptBefore": ["first"]}
+        paused = await run_to_rest(service, "g", {"log": ["zero"]}, thread_id="t", settings=settings)
+        assert paused.status is RunStatus.PAUSED
+        await service.threads.fork(WS, "t", head)
+        await update(service)
+        await run_to_rest(service, "g", {"log": ["two"]}, thread_id="t", on_busy="rollback")
+        assert await values(service) == ["at once", "first", "edit", "two", "first"]
+        assert (await service.run(WS, paused.id)).status is RunStatus.CANCELLED
+
+
+class FailingOnce:
+    """A saver that is not available once: for the first commit after a rollback."""
+
+    def __init__(self, saver: Any, state: dict[str, bool]) -> None:
+        self._saver, self._state = saver, state
+
+    def for_workspace(self, workspace: str) -> FailingOnce:
+        return FailingOnce(self._saver.for_workspace(workspace), self._state)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._saver, name)
+
+    def commit(self, commit: Any, **options: Any) -> Any:
+        if "rolled_back" in commit.metadata:
+            self._state.setdefault("fails", True)
+        elif self._state.get("fails"):
+            self._state["fails"] = False
+            raise StorageUnavailable("not now")
+        return self._saver.commit(commit, **options)
+
+
+async def test_a_run_that_is_tried_again_after_its_rollback_undoes_nothing_more(place: Places) -> None:
+    """Only the last run is undone, also if the one before was taken over by that one in turn."""
+    views, state = place.views(), dict[str, bool]()
+    views["saver"] = FailingOnce(views["saver"], state)
+    catalog = Catalog()
+    catalog.serve("g", graph())
+    async with Service(catalog, settings=SETTINGS, **views) as service:
+        await run_to_rest(service, "g", {"log": ["zero"]}, thread_id="t")
+        await run_to_rest(service, "g", {"log": ["one"]}, thread_id="t", on_busy="interrupt")
+        assert await values(service) == ["zero", "first", "one", "first"]
+        await update(service)
+        await run_to_rest(service, "g", {"log": ["two"]}, thread_id="t", on_busy="rollback")
+        assert await values(service) == ["zero", "first", "two", "first"]
+    assert state == {"fails": False}
+
+
+# -- runs that are cancelled before they have begun
+
+
+class Cancelled:
+    """A run that is to roll its thread back, and that another process cancels at a call of its worker to storage."""
+
+    def __init__(self, places: Places) -> None:
+        self.gates = Gates()
+        views = places.views()
+        self.service = self._service({name: Gated(view, self.gates) for name, view in views.items()})
+        self.other = self._service(places.views())
+        self.run_id = f"run_{draw_run_id()}"
+        self.shown: tuple[RunStatus, Any] | None = None
+        """How the run ended, and what the thread had then."""
+
+    def _service(self, views: dict[str, Any]) -> Service:
+        catalog = Catalog()
+        catalog.serve("g", graph())
+        return Service(catalog, settings=SETTINGS, **views)
+
+    def cancel(self) -> None:
+        """Cancel the run. The caller stands still meanwhile."""
+        with ThreadPoolExecutor(1) as pool:
+            self.shown = pool.submit(asyncio.run, self._cancel()).result(PATIENCE)
+
+    async def _cancel(self) -> tuple[RunStatus, Any]:
+        run = await self.other.cancel(WS, self.run_id)
+        return run.status, await values(self.other)
+
+    async def is_idle(self) -> bool:
+        assert self.service.worker is not None
+        return self.service.worker.at_work == 0
+
+    async def is_done(self) -> bool:
+        run = await self.service.run(WS, self.run_id)
+        return run.claim is None and run.status is not RunStatus.PENDING and await self.is_idle()
+
+
+@pytest.mark.parametrize("on", ["memory", pytest.param("sqlite", marks=pytest.mark.full)])
+async def test_a_cancelled_run_changes_its_thread_no_more(on: str, tmp_path: Path) -> None:
+    at = 0
+    while True:
+        at += 1
+        places = Places(tmp_path / f"{at}.db" if on == "sqlite" else None)
+        case = Cancelled(places)
+        service = case.service
+        async with service:
+            before = await run_to_rest(service, "g", {"log": ["zero"]}, thread_id="t")
+            assert before.status is RunStatus.WAITING
+            await until(case.is_idle)
+            case.gates.arm(at, case.cancel)
+            wanted = StartRun(graph="g", thread_id="t", run_id=case.run_id, input={"log": ["two"]}, on_busy="rollback")
+            run = (await service.start(WS, wanted)).run
+            await until(case.is_done)
+            if case.shown is None:  # the attempt has made fewer calls than that
+                break
+            status, shown = case.shown
+            assert await values(service) == shown, at
+            if status is RunStatus.CANCELLED:
+                assert (await service.run(WS, run.id)).status is RunStatus.CANCELLED, at
+        places.close()
+    places.close()
+    assert at > 4
