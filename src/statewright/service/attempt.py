@@ -53,8 +53,9 @@ from statewright.service.questions import (
     unfit,
 )
 from statewright.service.recorder import Publish, RunRecorder
+from statewright.service.records import guard_claim
 from statewright.service.step_records import LogSource
-from statewright.service.thread_edits import EditRecorder, find_edited_run, guard_claim
+from statewright.service.thread_edits import EditRecorder, find_edited_run
 
 logger = logging.getLogger("statewright.service")
 _OPEN: Final = (StepStatus.PENDING, StepStatus.RUNNING, StepStatus.WAITING)
@@ -341,7 +342,7 @@ class RunAttempt:
         if await find_edited_run(self._saver, saved) in before:
             around = self._around
             # In one transaction with the rollback: the run may be cancelled or taken over at any moment.
-            recorder = EditRecorder(self._saver, around.ledger, guard_claim(self._run))
+            recorder = EditRecorder(self._saver, around.ledger, lambda commit, now: [guard_claim(self._run)])
             mine = app.surrounded_by(checkpointer=cast("Checkpointer", recorder), clock=around.clock)
             # From this head only: if it has moved, a later attempt at this run may have rolled back already.
             head = {"thread_id": self._run.thread_id, "checkpoint_id": saved.id}

@@ -18,7 +18,6 @@ from statewright.checkpoint import Commit, Pending
 from statewright.events import Log
 from statewright.graph import START, Graph
 from statewright.runs import (
-    Absent,
     Advance,
     Approval,
     Change,
@@ -178,10 +177,6 @@ class Progress:
         """Let another worker have the run, or this one later."""
         moves = Moves(values={"claim": None, "worker_id": None, "due_at": until})
         return self._changes(moves, now)
-
-    def guard_claim(self) -> Change:
-        """Return a change that modifies nothing, and is refused if the worker has lost its claim on the run."""
-        return Absent(Run, [*where(id=self.run.id), Condition("claim", "!=", self.token)])
 
     def _changes(self, moves: Moves, now: datetime) -> list[Change]:
         """The changes that belong together; none if nothing happened that a record tells."""

@@ -18,6 +18,7 @@ from statewright.runtime.effects import Failure
 from statewright.service.hub import Hub, LiveEvent
 from statewright.service.plain import as_json
 from statewright.service.progress import Progress, ProgressSnapshot
+from statewright.service.records import guard_claim
 from statewright.service.step_records import LogSource
 
 Publish = Callable[[Sequence[Change]], object]
@@ -44,6 +45,7 @@ class RunRecorder(Instrument):
     ) -> None:
         self._saver = saver
         self._ledger = ledger
+        self._guard = guard_claim(progress.run)
         self._clock = clock
         self._publish = publish
         self._on_lost = on_lost
@@ -101,7 +103,7 @@ class RunRecorder(Instrument):
 
     def _jobs(self, also: Sequence[Any], changes: Sequence[Change]) -> Sequence[Any]:
         """Return the jobs of a write, which is refused if the worker has lost its claim on the run."""
-        return [*also, self._ledger.job(changes or [self.progress.guard_claim()])]
+        return [*also, self._ledger.job(changes or [self._guard])]
 
     def _write(self, changes_of: Callable[[], list[Change]], write: Callable[[Sequence[Change]], Any]) -> Any:
         """Write with the changes of the run's records, and return the answer of the saver.

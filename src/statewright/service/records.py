@@ -7,7 +7,21 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 from statewright.errors import InvalidRequest, NotFound
-from statewright.runs import ENDED, Among, Condition, Ledger, Order, Record, Run, RunLabel, RunStatus, Where, where
+from statewright.runs import (
+    ENDED,
+    Absent,
+    Among,
+    Change,
+    Condition,
+    Ledger,
+    Order,
+    Record,
+    Run,
+    RunLabel,
+    RunStatus,
+    Where,
+    where,
+)
 from statewright.runtime.awaiting import answered
 from statewright.service.plain import entries_as_text
 from statewright.service.request import RunFilter
@@ -87,3 +101,8 @@ def conditions_of(workspace_id: str, wanted: RunFilter) -> list[Condition]:
     for name, value in labels:
         conditions.append(Condition("id", "in", Among(RunLabel, "run_id", where(name=name, value=value))))
     return conditions
+
+
+def guard_claim(run: Run) -> Change:
+    """Return a change that modifies nothing, and is refused if the run has another claim by now, or none."""
+    return Absent(Run, [*where(id=run.id), Condition("claim", "!=", run.claim)])

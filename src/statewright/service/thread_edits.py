@@ -205,11 +205,6 @@ def guard_no_run_since(newest: Run) -> ChangesOf:
     return lambda commit, now: [*_guard_no_run(newest.workspace_id, newest.thread_id), still_there]
 
 
-def guard_claim(run: Run) -> ChangesOf:
-    """Return the guard of a change to a thread by the worker of a run: it still has its claim on the run."""
-    return lambda commit, now: [Update(Run, run.id, {"claim": run.claim}, where(claim=run.claim))]
-
-
 async def find_edited_run(saver: Checkpointer, head: SavedCheckpoint) -> str:
     """Return the id of the run that a head belongs to: that of the checkpoint which the edits since have changed.
 
