@@ -155,8 +155,6 @@ class Control:
         def again(run: Run, now: datetime) -> Sequence[Change]:
             if run.status is not RunStatus.FAILED:
                 raise InvalidTransition(f"Run {run.id}", run.status, "retried", ["failed"])
-            if run.claim is not None:  # see retention.py
-                raise RequestConflict(f"Run {run.id} is too old, and is being forgotten. Start a new run.")
             steps = [*where(run_id=run.id, status=StepStatus.FAILED)]
             values = {"status": StepStatus.RUNNING, "attempt": 1, "error": None, "completed_at": None}
             return [
