@@ -444,7 +444,7 @@ class Call:
             if before.calls is not None:
                 before.calls.discard(self)
         if before.calls is not None:
-            for call in before.calls.made_by(cast(Task, scope.task)):
+            for call in before.calls.find_by_caller(cast(Task, scope.task)):
                 call._move(scope)
 
     def _tell_future(self, future: TaskFuture[Any]) -> None:

@@ -32,7 +32,7 @@ class Calls:
     def discard(self, call: Call) -> None:
         self._under_way.discard(call)
 
-    def made_by(self, task: Task) -> Sequence[Call]:
+    def find_by_caller(self, task: Task) -> Sequence[Call]:
         """Return the calls that a task has made itself, not those of its calls."""
         return [call for call in self._under_way.copy() if call.caller_id == task.id]
 
@@ -46,7 +46,7 @@ class Calls:
 
     def call_off(self, task: Task) -> None:
         """Begin nothing more that a task has asked for itself, and nobody has begun to work on."""
-        for call in self.made_by(task):
+        for call in self.find_by_caller(task):
             call.call_off()
 
     def stop(self) -> Sequence[Call]:

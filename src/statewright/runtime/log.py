@@ -34,14 +34,14 @@ def ended(run: Run, status: RestStatus, error: BaseException | None = None) -> E
     """The last entry of a run."""
     if run.nested:
         return ()
-    told: dict[str, Any] = {"status": status}
+    data: dict[str, Any] = {"status": status}
     if error is not None:
-        told["error"] = text_of(error)
+        data["error"] = text_of(error)
     if isinstance(error, GraphDrained):
-        told["drained"] = True
+        data["drained"] = True
     if run.unfinished_joins and status == "completed":
-        told["unfinished_joins"] = list(run.unfinished_joins)
-    return (("run_finished", 0, None, None, told),)
+        data["unfinished_joins"] = list(run.unfinished_joins)
+    return (("run_finished", 0, None, None, data),)
 
 
 def asked_for(run: Run, questions: Sequence[Interrupt]) -> Entries:

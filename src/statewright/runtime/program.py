@@ -179,7 +179,7 @@ class Program:
     passes_state_on: ClassVar[bool] = True
     """Whether a result is the state that was given, with changes: what a caller finds unchanged was not written."""
     begins_with_state: ClassVar[bool] = True
-    """Whether its input holds values of its fields; False if the input is kept in a field of its own."""
+    """Return whether the input holds values of the fields, rather than being kept as a whole in a field of its own."""
 
     def __init__(
         self,

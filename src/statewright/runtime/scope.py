@@ -124,7 +124,7 @@ class Scope:
         self.is_inline = False
         """Whether it runs on the thread of the driver while others are under way: there it must not wait for them."""
         self.shares_slots = False
-        """Whether it is a copy whose slots another scope, its original, releases."""
+        """True for a copy that shares its slots with the original, which releases them."""
         self.lending = 0
         """For how many of its children the task waits."""
         self.holding: Sequence[Slots] = ()
@@ -157,9 +157,9 @@ class Scope:
         self.lending += 1
         if self.holding:
             with _lending:
-                self.lent = given = self.holding
+                self.lent = held = self.holding
                 self.holding = ()
-            for slots in given:
+            for slots in held:
                 slots.give()
 
     def wanted_back(self) -> Sequence[Slots]:

@@ -231,7 +231,7 @@ class RunAttempt:
         if progress is None:
             return
         around.prepare(progress)
-        self._progress = progress  # first: a reason that comes from now on is shared by whoever gives it
+        self._progress = progress  # before sharing: a stop requested on another thread from here on updates it too
         self._share_stopping()
         if self._is_late:
             await self._time_out(progress)

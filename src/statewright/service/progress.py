@@ -92,7 +92,7 @@ class Progress:
         self.token = run.claim
         self.stopping: Stopping | None = None
         self.is_cancelled = False
-        """Whether the worker has cancelled the run to stop it, rather than let its superstep end."""
+        """True if the worker cancelled the run to stop it, rather than letting its superstep finish."""
         self.steps = StepRecords(run, graph, steps, waits)
         self._arrived = arrived
         self.is_open = False
@@ -250,8 +250,8 @@ class Progress:
 
     def _end(self, moves: Moves, log: Log, now: datetime, values: Mapping[str, Any]) -> None:
         """How the run came to rest, as its log says."""
-        told: Any = next(entry[4] for entry in log.entries if entry[0] == "run_finished")
-        status: str = told["status"]
+        rest: Any = next(entry[4] for entry in log.entries if entry[0] == "run_finished")
+        status: str = rest["status"]
         if status == "completed":
             self._complete_run(moves, as_json(self.output_of(values)), now)
         elif self.stopping == "timeout":
@@ -260,17 +260,19 @@ class Progress:
             self._pause(moves)
         elif status == "waiting":
             self._wait(moves, now)
-        elif self.is_cancelled or (status == "cancelled" and "error" not in told):
+        elif self.is_cancelled or (status == "cancelled" and "error" not in rest):
             # Without an error it is the process that ends. Either way others go on with the run.
             moves.values.update(claim=None, worker_id=None, due_at=now)
-        elif told.get("drained") and self.stopping == "pause":
+        elif rest.get("drained") and self.stopping == "pause":
             self._pause(moves)
-        elif told.get("drained") and self.stopping == "release":
+        elif rest.get("drained") and self.stopping == "release":
             moves.values.update(claim=None, worker_id=None, due_at=now)
-        elif status == "cancelled":  # by a node, since whoever else cancels a run takes its claim away
-            self._end_as(moves, Ending.cancelled(str(told["error"])), now)
+        elif (
+            status == "cancelled"
+        ):  # by a node: a cancellation from outside removes the claim, so this write would be refused
+            self._end_as(moves, Ending.cancelled(str(rest["error"])), now)
         else:  # also while it is being stopped: a step that has failed is tried again on request only
-            self._end_as(moves, Ending.failed(self.steps.error_of(told.get("error", status))), now)
+            self._end_as(moves, Ending.failed(self.steps.error_of(rest.get("error", status))), now)
 
     def output_of(self, values: Mapping[str, Any]) -> Any:
         """What the graph shows of its last state; set by the recorder, which knows the program."""

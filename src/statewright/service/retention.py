@@ -89,7 +89,7 @@ class Retention:
         return more
 
     async def _forget_runs(self, workspace: Workspace, status: RunStatus, before: datetime) -> bool:
-        """Whether there may be more of them."""
+        """Forget runs of one status that ended before an instant. Return whether more of them may be left."""
         ended = _ENDED_AT[status]
         old = [*where(workspace_id=workspace.id, status=status), Condition(ended, "<", before)]
         gone = kept = 0
@@ -108,9 +108,9 @@ class Retention:
         parents = sorted({run.parent_id for run in runs if run.parent_id is not None})
         if not parents:
             return set()
-        active = [Condition("id", "in", parents), Condition("status", "in", _MAY_CONTINUE)]
-        found = {parent.id for parent in await answered(self._ledger.find(Run, active))}
-        return {run.id for run in runs if run.parent_id in found}
+        conditions = [Condition("id", "in", parents), Condition("status", "in", _MAY_CONTINUE)]
+        active = {parent.id for parent in await answered(self._ledger.find(Run, conditions))}
+        return {run.id for run in runs if run.parent_id in active}
 
     async def _forget(self, run: Run) -> bool:
         """Delete a run, and its thread unless another run has it; return whether it is gone."""

@@ -113,8 +113,8 @@ class RestingRun:
         """
         if self.run.status is not RunStatus.FAILED:
             return {wait.interrupt_id for wait in self._waits}
-        known = {step.task_id for step in self._steps}
-        return {question.id for task, asked in pending.interrupts.items() if task in known for question in asked}
+        own_tasks = {step.task_id for step in self._steps}
+        return {question.id for task, asked in pending.interrupts.items() if task in own_tasks for question in asked}
 
     def _check_answers(self, closed: Sequence[Wait], now: datetime) -> None:
         if arrived(closed, self._inbox, now).signals:
@@ -172,10 +172,10 @@ class RestingRun:
         frontier = commit.checkpoint.frontier
         due = {task.id for task in frontier}
         gone = [step.id for step in self._steps if step.task_id not in due]
-        known = [step for step in self._steps if step.task_id in due]
-        again = due - {step.task_id for step in known} - pending.landed.keys()
+        due_steps = [step for step in self._steps if step.task_id in due]
+        again = due - {step.task_id for step in due_steps} - pending.landed.keys()
         moves = Moves()
-        records = StepRecords(self.run, self._graph, known, self._waits)
+        records = StepRecords(self.run, self._graph, due_steps, self._waits)
         records.start(moves, frontier, commit.checkpoint.step + 1, now, halts=True, done=pending.landed)
         former = [*where(run_id=self.run.id), Condition("task_id", "in", sorted(again))]
         ended = {"status": StepStatus.CANCELLED, "completed_at": now}
@@ -210,13 +210,13 @@ async def find_edited_run(saver: Checkpointer, head: SavedCheckpoint) -> str:
 
     Edits have run ids of their own. A rollback is not an edit: the run that it has undone does not have the thread.
     """
-    found = head
-    while found.source in ("update", "fork") and "rolled_back" not in found.metadata and found.parent_id is not None:
-        parent = await answered(saver.load(found.line.thread_id, checkpoint_id=found.parent_id))
+    saved = head
+    while saved.source in ("update", "fork") and "rolled_back" not in saved.metadata and saved.parent_id is not None:
+        parent = await answered(saver.load(saved.line.thread_id, checkpoint_id=saved.parent_id))
         if parent is None:  # it was pruned
             break
-        found = parent
-    return found.run_id
+        saved = parent
+    return saved.run_id
 
 
 class EditRecorder:

@@ -6,9 +6,9 @@ other workers delete its record and release its runs.
 
 Two rules keep a run from being executed by two workers that are both alive:
 
-- A run is released only if its worker is still as it was when its lease was found to have expired. The release checks
-  that in its own transaction, because the worker may have renewed its lease since.
-- A worker begins a run only if it has found its own lease valid after it claimed the run, and renews it or registers
+- A run is released only if its worker's record is unchanged since its lease was seen to have expired. The release
+  checks that in its own transaction, because the worker may have renewed its lease since.
+- A worker begins a run only after checking its own lease, once it has claimed the run; it renews the lease or registers
   again otherwise. A process that was suspended may claim runs as its very next step, while others take it for dead;
   a check before the claim, or in its transaction, would compare the lease with a clock that was read before.
 
@@ -83,7 +83,7 @@ class RunWorker:
         """Runs, by id and claim, that had no attempt at the last beat, each with the claims that were under way."""
         self._takes_no_more = asyncio.Event()
         self._is_known = False
-        """Whether the worker is registered, as far as it knows."""
+        """True if the worker has registered and has not learned since that its record is gone."""
         self._beating: asyncio.Task[None] | None = None
         self._has_drained = asyncio.Event()
         self._bell = asyncio.Event()
@@ -167,14 +167,14 @@ class RunWorker:
             await self._rest()
 
     async def _begin_given(self) -> None:
-        given = tuple(self._given)
-        if not given:
+        batch = tuple(self._given)
+        if not batch:
             return
         has_lease = await self._ensure_lease()
         with self._promising:  # others may have added runs meanwhile
-            del self._given[: len(given)]
+            del self._given[: len(batch)]
         if has_lease:
-            for run in given:
+            for run in batch:
                 self._begin(run)
 
     async def _take_due(self) -> None:
@@ -347,7 +347,7 @@ class RunWorker:
                 await self._release_all(worker_id, now, Absent(Worker, where(id=worker_id)))
 
     async def _release_all(self, worker_id: str, now: datetime, unchanged: Absent) -> None:
-        """Release the runs of a worker that counts as gone, as long as nothing is found by which it does not."""
+        """Release the runs of a lost worker, unless its record has changed: `unchanged` is part of each release."""
         orphans = await answered(self._ledger.find(Run, _claimed_by(worker_id)))
         released = sum([await self._release(run, now, "worker lost", unchanged) for run in orphans])
         if released:
@@ -355,7 +355,7 @@ class RunWorker:
             self._bell.set()
 
     async def _release(self, run: Run, now: datetime, reason: str, *guards: Absent) -> bool:
-        """Let a run go on with whoever claims it next; False if it, or what guards name, has changed meanwhile."""
+        """Release a run for the next worker that claims it. Return False if the run, or a guard, has changed."""
         values: dict[str, Any] = {"claim": None, "worker_id": None, "due_at": now}
         events = [NewEvent("WORKFLOW_RESUMED", {"reason": reason})] if run.begun else []
         guard = [Condition("version", "=", run.version), Condition("claim", "=", run.claim)]
