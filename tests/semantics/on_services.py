@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -79,3 +80,49 @@ async def until(true: Callable[[], Awaitable[Any]]) -> Any:
             return found
         await asyncio.sleep(0.005)
     raise AssertionError("It did not come to that.")
+
+
+class Gates:
+    """Counts calls of some methods of a storage, and calls a function just before one of them."""
+
+    def __init__(self, *methods: str, counts: Callable[[], bool] = lambda: True) -> None:
+        self.methods = methods
+        self.calls = 0
+        self._at = 0
+        self._happens: Callable[[], object] | None = None
+        self._counts = counts
+        self._lock = threading.Lock()
+
+    def arm(self, at: int, happens: Callable[[], object]) -> None:
+        """Count from now on, and call the function before the call of this number, from 1."""
+        self.calls, self._at, self._happens = 0, at, happens
+
+    def pass_one(self) -> None:
+        if self._happens is None or not self._counts():
+            return
+        with self._lock:
+            self.calls += 1
+            is_here = self.calls == self._at
+        if is_here:
+            self._happens()
+
+
+class Gated:
+    """A saver or a ledger whose calls pass gates."""
+
+    def __init__(self, storage: Any, gates: Gates) -> None:
+        self._storage, self._gates = storage, gates
+
+    def for_workspace(self, workspace: str) -> Gated:
+        return Gated(self._storage.for_workspace(workspace), self._gates)
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._storage, name)
+        if name not in self._gates.methods:
+            return method
+
+        def call(*args: Any, **options: Any) -> Any:
+            self._gates.pass_one()
+            return method(*args, **options)
+
+        return call

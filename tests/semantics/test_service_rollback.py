@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
-from tests.semantics.on_services import PATIENCE, WS, Places, run_to_rest, serving, until
-from tests.semantics.test_service_takeovers import Gated, Gates
+from tests.semantics.on_services import PATIENCE, WS, Gated, Places, run_to_rest, serving, until
+from tests.semantics.test_service_takeovers import gates_of_attempts
 
 from statewright import START, StateGraph, interrupt
 from statewright.errors import StorageUnavailable
@@ -153,7 +153,7 @@ class Cancelled:
     """A run that is to roll its thread back, and that another process cancels at a call of its worker to storage."""
 
     def __init__(self, places: Places) -> None:
-        self.gates = Gates()
+        self.gates = gates_of_attempts()
         views = places.views()
         self.service = self._service({name: Gated(view, self.gates) for name, view in views.items()})
         self.other = self._service(places.views())

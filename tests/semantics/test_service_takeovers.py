@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
-from tests.semantics.on_services import PATIENCE, WS, Places, rested, until
+from tests.semantics.on_services import PATIENCE, WS, Gated, Gates, Places, rested, until
 
 from statewright import START, StateGraph, interrupt
 from statewright.ids import draw_run_id
@@ -36,26 +36,9 @@ class State(TypedDict, total=False):
     log: Annotated[list[Any], operator.add]
 
 
-class Gates:
-    """Counts the calls that attempts at runs make to a saver and a ledger, and calls a function just before one."""
-
-    def __init__(self) -> None:
-        self.calls = 0
-        self._at = 0
-        self._happens: Callable[[], object] | None = None
-        self._lock = threading.Lock()
-
-    def arm(self, at: int, happens: Callable[[], object]) -> None:
-        self._at, self._happens = at, happens
-
-    def pass_one(self) -> None:
-        if self._happens is None or not _is_of_attempt():
-            return
-        with self._lock:
-            self.calls += 1
-            is_here = self.calls == self._at
-        if is_here:
-            self._happens()
+def gates_of_attempts() -> Gates:
+    """Return gates for all calls that attempts at runs make."""
+    return Gates(*GATED, counts=_is_of_attempt)
 
 
 def _is_of_attempt() -> bool:
@@ -64,27 +47,6 @@ def _is_of_attempt() -> bool:
     except RuntimeError:  # on a thread that the attempt has started
         return True
     return task is not None and task.get_name().startswith("run ")
-
-
-class Gated:
-    """A saver or a ledger behind gates."""
-
-    def __init__(self, storage: Any, gates: Gates) -> None:
-        self._storage, self._gates = storage, gates
-
-    def for_workspace(self, workspace: str) -> Gated:
-        return Gated(self._storage.for_workspace(workspace), self._gates)
-
-    def __getattr__(self, name: str) -> Any:
-        method = getattr(self._storage, name)
-        if name not in GATED:
-            return method
-
-        def call(*args: Any, **options: Any) -> Any:
-            self._gates.pass_one()
-            return method(*args, **options)
-
-        return call
 
 
 class Process:
@@ -161,7 +123,7 @@ class Case:
 
     def __init__(self, places: Places, way: str, until_it: str) -> None:
         self.way, self.until_it = way, until_it
-        self.gates = Gates()
+        self.gates = gates_of_attempts()
         views = places.views()
         self.first = Process({name: Gated(view, self.gates) for name, view in views.items()})
         self.other = OtherProcess(places.views())

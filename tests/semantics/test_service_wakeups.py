@@ -9,14 +9,13 @@ from __future__ import annotations
 import asyncio
 import operator
 import threading
-from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
-from tests.semantics.on_services import PATIENCE, WS, Places, rested, run_to_rest, types_of, until
+from tests.semantics.on_services import PATIENCE, WS, Gated, Gates, Places, rested, run_to_rest, types_of, until
 
 from statewright import START, Runtime, StateGraph, interrupt, wait_for_event
 from statewright.errors import CheckpointConflict, RequestConflict, ThreadBusy
@@ -73,48 +72,6 @@ WAYS: dict[str, tuple[Any, Any, str]] = {
 """How a run is woken: the node that waits, what it gets, and what its log tells of that."""
 
 
-class Gates:
-    """Counts what savers are asked once it is armed, and lets something happen just before one of the calls."""
-
-    CALLS = ("load", "commit", "save_results", "renew", "lease")
-
-    def __init__(self) -> None:
-        self.at, self.calls = 0, 0
-        self.happens: Callable[[], object] | None = None
-        self._lock = threading.Lock()
-
-    def arm(self, at: int, happens: Callable[[], object]) -> None:
-        self.at, self.calls, self.happens = at, 0, happens
-
-    def passed(self) -> None:
-        with self._lock:
-            self.calls += 1
-            happens = self.happens if self.calls == self.at else None
-        if happens is not None:
-            happens()
-
-
-class GatedSaver:
-    """A saver whose calls pass the gates."""
-
-    def __init__(self, saver: Any, gates: Gates) -> None:
-        self._saver, self._gates = saver, gates
-
-    def for_workspace(self, workspace: str) -> GatedSaver:
-        return GatedSaver(self._saver.for_workspace(workspace), self._gates)
-
-    def __getattr__(self, name: str) -> Any:
-        method = getattr(self._saver, name)
-        if name not in self._gates.CALLS:
-            return method
-
-        def call(*args: Any, **options: Any) -> Any:
-            self._gates.passed()
-            return method(*args, **options)
-
-        return call
-
-
 def graph_of(node: Any) -> StateGraph:
     graph = StateGraph(State, name="g").add_node(first).add_node("one", node).add_node(other)
     return graph.add_edge(START, "first").add_edge("first", "one").add_edge("first", "other")
@@ -126,12 +83,16 @@ class Case:
     def __init__(self, place: Places, way: str, edit: str) -> None:
         self.way, self.edit = way, edit
         self.node, self.value, self.told = WAYS[way]
-        self.gates, self.clock, catalog = Gates(), FakeClock(), Catalog()
+        self.gates, self.clock, catalog = (
+            Gates("load", "commit", "save_results", "renew", "lease"),
+            FakeClock(),
+            Catalog(),
+        )
         catalog.serve("g", graph_of(self.node))
         catalog.serve("child", StateGraph(State, name="child").add_node(asks).add_edge(START, "asks"))
         views = place.views()
         self.saver = views["saver"].for_workspace(WS)
-        gated: Any = GatedSaver(views["saver"], self.gates)
+        gated: Any = Gated(views["saver"], self.gates)
         options: Any = {"ledger": views["ledger"], "clock": self.clock}
         self.service = Service(catalog, saver=gated, settings=QUICK, **options)
         self.editor = Service(catalog, saver=views["saver"], **options)
