@@ -432,19 +432,22 @@ def test_1_1_at_most_max_concurrency_branches_are_at_work_at_once() -> None:
     import asyncio
 
     class Counting:
-        def __init__(self) -> None:
+        def __init__(self, limit: int) -> None:
+            self.limit = limit
             self.busy = self.most = 0
 
         async def complete(self, request: Any) -> Any:
             self.busy += 1
             self.most = max(self.most, self.busy)
+            while request.metadata["state"] == "p" and self.most < self.limit:
+                await asyncio.sleep(0.001)
             await asyncio.sleep(0.001)
             self.busy -= 1
             outputs = {"l": str(list(range(9)))}
             return await ScriptedModel([outputs.get(request.metadata["state"], "ok")]).complete(request)
 
     for limit in (1, 3):
-        counting = Counting()
+        counting = Counting(limit)
         text = document(ONE_STAGE % ".", f"enable_summarization_node: false\nmax_concurrency: {limit}")
         asyncio.run(load_workflow(text).compile(models=counting).ainvoke({}))
         assert counting.most == limit

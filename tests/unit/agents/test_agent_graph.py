@@ -100,6 +100,7 @@ def test_a_name_with_an_annotation_of_another_kind_is_an_argument() -> None:
 
 def test_a_finished_call_is_not_made_again_when_another_one_stops_the_run() -> None:
     done: Counter[str] = Counter()
+    reported: Counter[str] = Counter()
     broken = [True]
 
     def fine() -> str:
@@ -110,10 +111,9 @@ def test_a_finished_call_is_not_made_again_when_another_one_stops_the_run() -> N
     async def stops() -> str:
         """Stop the run once, when the others are through."""
         done["stops"] += 1
-        while done["fine"] < 2:
-            await asyncio.sleep(0.005)
-        await asyncio.sleep(0.2)  # from the end of a function to its result as one of the run
         if broken:
+            while reported["fine"] < 2:
+                await asyncio.sleep(0.005)
             broken.clear()
             raise InvalidConfig("the run")
         return "went on"
@@ -121,8 +121,15 @@ def test_a_finished_call_is_not_made_again_when_another_one_stops_the_run() -> N
     saver = InMemorySaver()
     model = ScriptedModel([calls("fine", "stops", "fine"), "end"])
     network = Agent("a", model=model, tools=[fine, stops], max_iter=2).alone()
+
+    def run_until_stopped() -> None:
+        parts = network.stream("go", stream_mode="tasks", subgraphs=True, checkpointer=saver, thread_id="t")
+        for _, part in parts:
+            if part["name"] == "tool" and "result" in part:
+                reported["fine"] += 1
+
     with pytest.raises(InvalidConfig, match="the run"):
-        network.run("go", checkpointer=saver, thread_id="t")
+        run_until_stopped()
     ended = network.run(None, checkpointer=saver, thread_id="t")
     assert [one.text for one in ended.results[0].tool_calls] == ["fine", "went on", "fine"]
     assert done == {"fine": 2, "stops": 2}

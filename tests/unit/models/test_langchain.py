@@ -432,14 +432,27 @@ def test_a_model_that_takes_too_long_is_given_up() -> None:
 
 
 def test_the_time_of_the_reader_does_not_count() -> None:
+    class SkippingLoop(asyncio.SelectorEventLoop):
+        """An event loop whose time can be advanced."""
+
+        ahead = 0.0
+
+        def time(self) -> float:
+            return super().time() + self.ahead
+
+    loop = SkippingLoop()
+
     async def read() -> int:
         count = 0
-        async for _ in model(Streamer(answers=[[AIMessageChunk("a"), AIMessageChunk("b")]])).stream(request(timeout=1)):
+        chunks = [AIMessageChunk("a"), AIMessageChunk("b")]
+        async for _ in model(Streamer(answers=[chunks])).stream(request(timeout=600)):
             count += 1
-            await asyncio.sleep(0.4)
+            loop.ahead += 1_000
+            await asyncio.sleep(0)
         return count
 
-    assert asyncio.run(read()) == 4
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        assert runner.run(read()) == 4
 
 
 # -- the guard
