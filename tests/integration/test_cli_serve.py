@@ -153,7 +153,7 @@ def test_a_file_that_is_wrong_from_the_start_ends_it(folder: Path) -> None:
 def test_the_server_ends_with_whoever_keeps_it(folder: Path) -> None:
     with serving(folder, "dev", "flow.py", "--port", "0") as server:
         url = server.url
-        assert httpx.get(f"{url}/health").status_code == 200
+        assert httpx.get(f"{url}/health", timeout=600).status_code == 200
         server.process.send_signal(signal.SIGKILL)
         server.process.wait(600)
         until = time.monotonic() + 600
@@ -199,7 +199,7 @@ def test_serve_ends_with_0_at_sigterm_and_sigint(folder: Path) -> None:
 def test_a_key_made_on_the_database_opens_the_server(folder: Path) -> None:
     with serving(folder, "serve", "flow.py", "--port", "0", "--database", "runs.db") as server:
         server.wait_for("Nobody has a key yet")
-        assert httpx.get(f"{server.url}/api/v1/graphs").status_code == 401
+        assert httpx.get(f"{server.url}/api/v1/graphs", timeout=600).status_code == 401
         maker = folder / "maker"
         maker.mkdir()
         made = ServerProcess(maker, "keys", "create", "me", "--database", str(folder / "runs.db"))

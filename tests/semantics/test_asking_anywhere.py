@@ -60,7 +60,7 @@ def test_a_lone_send_with_a_timeout_is_given_up(driver: Any) -> None:
 
 
 def test_a_send_with_a_timeout_leaves_the_others_their_time(driver: Any) -> None:
-    app = sending(Send("work", 0.06), Send("work", 0, timeout=5)).compile()
+    app = sending(Send("work", 0.06), Send("work", 0, timeout=600)).compile()
     assert driver.invoke(app, {})["log"] == [0.06, 0]
     app = sending(Send("work", 0.06), Send("work", 30, timeout=0.02)).compile()
     with pytest.raises(NodeTimeoutError, match=r"0\.02"):
@@ -68,7 +68,7 @@ def test_a_send_with_a_timeout_leaves_the_others_their_time(driver: Any) -> None
 
 
 def test_the_timeout_of_a_send_stands_instead_of_that_of_the_node(driver: Any) -> None:
-    app = sending(Send("work", 0.1, timeout=20), timeout=0.01).compile()
+    app = sending(Send("work", 0.1, timeout=600), timeout=0.01).compile()
     assert driver.invoke(app, {})["log"] == [0.1]
 
 

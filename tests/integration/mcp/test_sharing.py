@@ -124,7 +124,7 @@ def test_one_that_is_cancelled_while_connecting_leaves_the_others_waiting(tmp_pa
 
 
 def test_owners_that_describe_a_server_alike_share_it_and_the_last_one_ends_it() -> None:
-    one, other = McpTools([everything()]), McpTools([everything(timeout=5)])
+    one, other = McpTools([everything()]), McpTools([everything(timeout=600)])
     process = call(by_name(one)["process"])["result"]
     assert call(by_name(other)["process"])["result"] == process
     one.close()

@@ -25,7 +25,7 @@ def server() -> Iterator[ProviderServer]:
 
 
 def post(server: ProviderServer, path: str = "/v1/chat/completions", **body: object) -> httpx.Response:
-    return httpx.post(server.url + path, json={"model": "m", "messages": [], **body}, trust_env=False)
+    return httpx.post(server.url + path, json={"model": "m", "messages": [], **body}, trust_env=False, timeout=600)
 
 
 def test_it_remembers_what_it_was_asked(server: ProviderServer) -> None:
