@@ -16,7 +16,7 @@ from uuid import UUID
 
 import pytest
 from pydantic import BaseModel
-from tests.semantics.on_services import WS, Places, events_of, run_to_rest, serving, types_of, until
+from tests.semantics.on_services import PATIENCE, WS, Places, events_of, run_to_rest, serving, types_of, until
 
 from statewright import END, START, InMemorySaver, InMemoryStore, MessagesState, Runtime, StateGraph, interrupt
 from statewright.agents import Agent, Network
@@ -58,9 +58,9 @@ def ends(state: State) -> State:
     return {"log": ["end"]}
 
 
-async def settled(service: Any, run: Any, seconds: float = 600.0) -> Any:
+async def settled(service: Any, run: Any) -> Any:
     """The run once it has ended or waits, and nobody has it in hand."""
-    async with asyncio.timeout(seconds):
+    async with asyncio.timeout(PATIENCE):
         while True:
             found = await service.run(WS, run.id)
             if found.claim is None and found.status in (*ENDED, RunStatus.WAITING):
@@ -133,8 +133,7 @@ async def test_a_result_that_cannot_be_saved_fails_the_run(tmp_path: Path, value
     place = Places(tmp_path / "runs.db")
     try:
         async with serving(place, graph_of("gives", giving(value)), settings=QUICK) as service:
-            run = (await service.start(WS, StartRun(graph="gives"))).run
-            run = await settled(service, run, 0.5)
+            run = await result_of(service, "gives")
             assert (run.status, run.error["message"] != "") == (RunStatus.FAILED, True)
     finally:
         place.close()
@@ -175,7 +174,7 @@ async def test_an_error_fails_the_run_whatever_it_says(tmp_path: Path, error: Ex
     place = Places(tmp_path / "runs.db")
     try:
         async with serving(place, graph_of("breaks", breaks), settings=QUICK) as service:
-            run = await settled(service, (await service.start(WS, StartRun(graph="breaks"))).run, 0.5)
+            run = await result_of(service, "breaks")
             assert (run.status, len(run.error["message"]) < 5000) == (RunStatus.FAILED, True)
     finally:
         place.close()

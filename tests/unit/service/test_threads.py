@@ -57,7 +57,7 @@ async def asked(storage: tuple[Ledger, Checkpointer]) -> AsyncIterator[tuple[Ser
     catalog = Catalog()
     catalog.serve("g", graph)
     async with Service(catalog, ledger=storage[0], saver=storage[1]) as service:
-        started = await service.start_and_wait("default", StartRun(graph="g", input={"n": 0}, thread_id="t"), 10)
+        started = await service.start_and_wait("default", StartRun(graph="g", input={"n": 0}, thread_id="t"), 600)
         yield service, started.run
 
 
