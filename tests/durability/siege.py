@@ -38,6 +38,7 @@ from typing import Any, Final
 import httpx
 from tests.durability.effects_log import EffectsLog, read_lines, tokens, violations
 from tests.durability.served import EXPECTED
+from tests.stream_server import listening
 
 CLIENTS: Final = 6
 KINDS: Final = ("steps", "timer", "signal", "parent", "wide", "json", "asks", "pays", "pays")
@@ -115,8 +116,8 @@ class Siege:
         for server in self.servers:
             server.start()
             await server.until_ready()
-        async with Receiver(self.books) as receiver:
-            await self.subscribe(receiver.url)
+        async with listening(Receiver(self.books).hear) as port:
+            await self.subscribe(f"http://127.0.0.1:{port}/hook")
             clients = [asyncio.create_task(self.client(place)) for place in range(CLIENTS)]
             for number in range(self.kills):
                 await self.until_accepted(self.random.randint(0, 6), clients)
@@ -353,15 +354,7 @@ class Receiver:
     def __init__(self, books: Books) -> None:
         self._books = books
 
-    async def __aenter__(self) -> Receiver:
-        self._server = await asyncio.start_server(self._hear, "127.0.0.1", 0)
-        self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}/hook"
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self._server.close()
-
-    async def _hear(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def hear(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(asyncio.IncompleteReadError, ConnectionError, ValueError):
             head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
             length = int(head.partition("content-length:")[2].split("\r\n")[0])

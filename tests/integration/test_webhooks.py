@@ -17,6 +17,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from tests.stream_server import listening
 
 from statewright.errors import Unauthorized
 from statewright.runs import Announce, Delivery, InMemoryLedger, Insert, Ledger, Run, Webhook
@@ -60,7 +61,6 @@ class Receiver:
     replies: list[Reply] = field(default_factory=lambda: [OK])
     requests: list[Request] = field(default_factory=list)
     port: int = 0
-    busy: set[asyncio.Task[Any]] = field(default_factory=set)
 
     @property
     def url(self) -> str:
@@ -68,32 +68,14 @@ class Receiver:
 
     @asynccontextmanager
     async def listening(self, host: str = "127.0.0.1", tls: ssl.SSLContext | None = None) -> AsyncIterator[Receiver]:
-        server = await asyncio.start_server(self._serve, host, 0, ssl=tls)
-        self.port = server.sockets[0].getsockname()[1]
-        try:
+        async with listening(self._serve, host, tls=tls) as self.port:
             yield self
-        finally:
-            server.close()
-            for _ in range(10):  # what has just been accepted becomes a task in the next turns of the loop
-                await asyncio.sleep(0)
-            for task in self.busy:
-                task.cancel()
-            await asyncio.gather(*self.busy, return_exceptions=True)
-            await server.wait_closed()
-            await asyncio.sleep(0)  # the last connections are closed in the next turn of the loop
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self.busy.add(task)
-        try:
-            with suppress(ConnectionError, asyncio.IncompleteReadError, ssl.SSLError, asyncio.CancelledError):
-                await self._answer(reader, writer)
-                writer.close()
-                await writer.wait_closed()
-        finally:
-            writer.transport.abort()
-            self.busy.discard(task)
+        with suppress(ConnectionError, asyncio.IncompleteReadError, ssl.SSLError):
+            await self._answer(reader, writer)
+            writer.close()
+            await writer.wait_closed()
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         line, *lines = (await reader.readuntil(b"\r\n\r\n")).decode().strip().split("\r\n")

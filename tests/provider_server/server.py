@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from tests.provider_server.answer import Answer, Failure, Reply
 from tests.provider_server.connection import Connection
+from tests.stream_server import listening
 
 
 @dataclass
@@ -93,11 +94,9 @@ class ProviderServer:
 
     async def _serve(self) -> None:
         self._stop = asyncio.Event()
-        server = await asyncio.start_server(self._connected, "127.0.0.1", self._port)
-        self._port = server.sockets[0].getsockname()[1]
-        self._ready.set()
-        await self._stop.wait()
-        server.close()
+        async with listening(self._connected, port=self._port) as self._port:
+            self._ready.set()
+            await self._stop.wait()
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
@@ -105,4 +104,3 @@ class ProviderServer:
             await Connection(reader, writer, self.reply, Asked).serve()
         finally:
             self.connections -= 1
-            writer.transport.abort()

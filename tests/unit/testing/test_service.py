@@ -12,6 +12,7 @@ from typing import Any, TypedDict
 
 import httpx
 import pytest
+from tests.stream_server import listening
 
 from statewright import START, RetryPolicy, StateGraph, TimeoutPolicy, interrupt, sleep, wait_for_event
 from statewright.agents import tool
@@ -330,10 +331,11 @@ def _header(line: bytes) -> tuple[str, str]:
 def test_messages_to_webhooks_are_sent_again_by_the_clock() -> None:
     async def use() -> None:
         receiver = Receiver(errors=2)
-        server = await asyncio.start_server(receiver.serve, "127.0.0.1", 0)
-        port = server.sockets[0].getsockname()[1]
         settings = WebhookSettings(allow_hosts=["127.0.0.1"], retry_after=(60, 3600))
-        async with server, TestService({"ask": graph(ask)}, webhooks=settings) as service:
+        async with (
+            listening(receiver.serve) as port,
+            TestService({"ask": graph(ask)}, webhooks=settings) as service,
+        ):
             hook = await service._call(_added(service, f"http://127.0.0.1:{port}/"))  # pyright: ignore
             run = await service.start("ask")
             await service.answer(run, "Ada")
