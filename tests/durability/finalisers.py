@@ -86,10 +86,10 @@ threading.RLock = lambda: WatchedLock(_rlock)  # type: ignore[assignment,misc]
 def drop(held: list[Any]) -> None:
     """Let go of what a list holds, and collect what is garbage by now."""
     global dropped
-    dropped += 1
     with finalising():
         held.clear()
         gc.collect()
+    dropped += 1
 
 
 @contextmanager
@@ -356,12 +356,14 @@ def check(make: Callable[[], Dropped], number: int, in_cycle: bool) -> None:
     global turn
     with quiet():
         things, threads = make()
+    before = dropped
     turn = acquired + _random.randrange(_most)
     ready.append([Cycle(*things) if in_cycle else things])
     del things
     operate(number)
     while ready:  # no lock was taken
         drop(ready.pop())
+    wait_until(lambda: dropped > before)  # by another thread, maybe
     assert not violations, "\n\n".join(violations[:3])
     for app, thread in threads:  # free at once: neither a lease of 60 s nor a wait for it
         try:
