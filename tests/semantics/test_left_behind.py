@@ -149,12 +149,14 @@ def test_5_5_a_cancelled_asyncio_task_ends_its_run_at_once(gate: Gate, build: Ca
 
 @pytest.mark.parametrize("timeout", [None, LONG])
 def test_5_5_a_call_that_was_left_behind_is_taken_over_and_not_begun_again(gate: Gate, timeout: float | None) -> None:
-    waits = task(timeout=timeout)(gate.wait)
+    waits, taken = task(timeout=timeout)(gate.wait), threading.Event()
 
     @entrypoint(InMemorySaver())
     def flow(given: Any) -> Any:
         called = waits(1)
-        if not control.cancel_requested:
+        if control.cancel_requested:
+            taken.set()
+        else:
             assert gate.began.acquire(timeout=LONG)
             control.request_cancel("stop")
         return called.result()
@@ -163,6 +165,7 @@ def test_5_5_a_call_that_was_left_behind_is_taken_over_and_not_begun_again(gate:
     with pytest.raises(RunCancelled):
         flow.invoke(1, thread_id="1", control=control)
     thread, brought = start(flow.invoke, None, thread_id="1")
+    assert taken.wait(LONG)
     gate.go_on.set()
     thread.join(LONG)
     assert (brought, gate.calls) == ([{"log": ["waited"]}], 1)

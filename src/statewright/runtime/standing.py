@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
-from statewright.checkpoint import Checkpointer, Hold, Line
+from statewright.checkpoint import Checkpointer, Hold, Lease, Line
 from statewright.errors import Fenced, GraphDrained, RunCancelled, RunError
 from statewright.promise import resolved
 from statewright.runtime.run import Run
@@ -183,13 +183,19 @@ def check_open(scope: Scope, name: str) -> None:
 
 
 def check_hold(scope: Scope, name: str) -> None:
-    """Raise RunCancelled if the hold on the thread had lapsed, and cannot be renewed."""
+    """Raise RunCancelled if the run does not hold its thread any more; a hold that has lapsed is renewed, if it can be.
+
+    The saver is asked: another process, or `release`, may have taken the thread since the last write.
+    """
     root = scope.run.root
+    if root.owner is None or not root.claimed:
+        return
+    lease: Lease | None = resolved(_saver(root).lease(_thread(root)))
+    _check_owner(scope, name, lease)
     if _has_lapsed(root):
         hold = cast(Hold, root.hold())
         try:
-            answer = _renewal(root, hold)
-            resolved(answer)
+            resolved(_saver(root).renew(_thread(root), hold))
         except Fenced as error:
             raise _lost(scope, name) from error
         root.held_until = hold.until
@@ -198,32 +204,45 @@ def check_hold(scope: Scope, name: str) -> None:
 async def check_hold_async(scope: Scope, name: str) -> None:
     """`check_hold`, on the running event loop."""
     root = scope.run.root
-    if _has_lapsed(root):
-        from statewright.runtime.awaiting import answered  # loads asyncio
+    if root.owner is None or not root.claimed:
+        return
+    from statewright.runtime.awaiting import answered  # loads asyncio
 
+    lease: Lease | None = await answered(_saver(root).lease(_thread(root)))
+    _check_owner(scope, name, lease)
+    if _has_lapsed(root):
         hold = cast(Hold, root.hold())
         try:
-            await answered(_renewal(root, hold))
+            await answered(_saver(root).renew(_thread(root), hold))
         except Fenced as error:
             raise _lost(scope, name) from error
         root.held_until = hold.until
 
 
+def _check_owner(scope: Scope, name: str, lease: Lease | None) -> None:
+    if lease is None or lease.owner != scope.run.root.owner:
+        raise _lost(scope, name)
+
+
 def _has_lapsed(root: Run) -> bool:
     """Whether the hold has lapsed by the clock: a process that was stopped for longer does not know when it wakes."""
-    return root.owner is not None and root.held_until is not None and root.clock.now() >= root.held_until
+    return root.held_until is not None and root.clock.now() >= root.held_until
 
 
-def _renewal(root: Run, hold: Hold) -> Any:
-    return cast(Checkpointer, root.saver).renew(cast(Line, root.line).thread_id, hold)
+def _saver(root: Run) -> Checkpointer:
+    return cast(Checkpointer, root.saver)
+
+
+def _thread(root: Run) -> str:
+    return cast(Line, root.line).thread_id
 
 
 def _lost(scope: Scope, name: str) -> RunCancelled:
     scope.run.root.hold_lost = True
     return _refused(
         scope,
-        f"its hold on its thread had lapsed and another run has taken the thread over, so the step {name!r} of node "
-        f"{_node(scope)!r} was not begun",
+        f"it does not hold its thread any more: another run has taken it over, or it was released or deleted. The step "
+        f"{name!r} of node {_node(scope)!r} was not begun",
     )
 
 

@@ -44,6 +44,7 @@ from statewright.runtime.loop import (
 from statewright.runtime.program import Program
 from statewright.runtime.run import Run
 from statewright.runtime.scope import Scope, enter_scope, leave_scope
+from statewright.runtime.step_commit import StepCommit
 from statewright.runtime.watch import run_event
 from statewright.state import check_value
 
@@ -61,11 +62,13 @@ def begin_run(run: Run, given: Any) -> Beginning:
     Raises ThreadBusy or CheckpointConflict if the claim is refused; then nothing was written.
     """
     saved, head = (yield from _load(run)) if run.saver is not None else (None, None)
-    if saved is not None and run.on_unfinished == "finish" and given is not None and not isinstance(given, Command):
-        rest = yield from _finish_first(run, saved)
-        if rest is not None:
+    finishes = run.on_unfinished == "finish" and given is not None and not isinstance(given, Command)
+    if finishes and saved is not None and not saved.checkpoint.at_rest:
+        rest = yield from _finish(run, saved, head)
+        if rest.status != "completed":
             return rest
-        saved, head = yield from _load(run)
+        saved = fit(run, (yield from load_head(run)))
+        head = saved.id if saved is not None else None
     checkpoint, pending = yield from _start(run, given, saved, head)
     if run.owner is not None and not (run.claimed or run.nested):
         yield from save_pending(run, checkpoint, Pending())  # nothing was written yet: now the thread is ours
@@ -187,7 +190,10 @@ def _fresh(run: Run, given: Any, saved: SavedCheckpoint | None, head: Checkpoint
     checkpoint = apply_results(program, base, [result], commit_id, run.origin(commit_id, base.step + 1))
     if run.saver is not None:
         parent = saved.checkpoint if saved is not None else None
-        notes = {"discarded": discarded} if discarded else {}
+        notes: dict[str, Any] = {"discarded": discarded} if discarded else {}
+        moves = saved is not None and not _is_head(run, saved, head)
+        if moves:
+            notes["replaces"] = head
         if parent is not None:
             run.opened |= call_namespaces(run, parent.frontier)
         if run.caller is not None and run.saves_at_rest and parent is None:
@@ -196,6 +202,9 @@ def _fresh(run: Run, given: Any, saved: SavedCheckpoint | None, head: Checkpoint
             if run.caller is not None and run.saves_at_rest:
                 yield SaveCallers(run.caller)
             commit = commit_of(run, parent, checkpoint, [result], source="input", expected=head, metadata=notes)
+            if saved is not None and moves:
+                # Calls of the tasks that are discarded are neither copied to another branch, nor begun anew here.
+                commit.beside = yield from _take_along(run, saved, anew=saved.line.branch != run.settings.branch)
             commit.spans_supersteps = bool(landed)  # those of the superstep before are applied too
             if landed:
                 both = (rewritten_fields(program, one, base.values, checkpoint.values) for one in (landed, [result]))
@@ -272,16 +281,15 @@ def _check_call_is_over(run: Run, saved: SavedCheckpoint) -> None:
         raise NamespaceBusy(saved.line.namespace, caller.task.node)
 
 
-def _finish_first(run: Run, saved: SavedCheckpoint) -> Generator[Effect, Any, Rest | None]:
-    """Finish what the thread was doing; the rest at which that stopped, if it could not be finished."""
-    if saved.checkpoint.at_rest:
-        return None
-    run.answers.update((str(key), value) for key, value in saved.pending.answers.items())
-    run.stop = saved.checkpoint.step + run.settings.recursion_limit
-    yield from save_pending(run, saved.checkpoint, Pending())
-    _recall(run, saved.pending)
-    rest = yield from supersteps(run, saved.checkpoint, saved.pending)
-    return None if rest.status == "completed" else rest
+def _finish(run: Run, saved: SavedCheckpoint, head: CheckpointId | None) -> Generator[Effect, Any, Rest]:
+    """Finish what the thread was doing, and return the rest to which that came."""
+    checkpoint, pending = yield from _going_on(run, saved, head, replay=False)
+    run.answers.update((str(key), value) for key, value in pending.answers.items())
+    run.stop = checkpoint.step + run.settings.recursion_limit
+    if not run.claimed:
+        yield from save_pending(run, checkpoint, Pending())
+    _recall(run, pending)
+    return (yield from supersteps(run, checkpoint, pending))
 
 
 # -- going on
@@ -294,22 +302,39 @@ def _going_on(
 
     A replay runs everything after the checkpoint again; otherwise results that had landed there are kept.
     """
-    checkpoint, pending = saved.checkpoint, saved.pending
-    if saved.id == head and saved.line.branch == run.settings.branch:
+    checkpoint, pending = saved.checkpoint, _pending_of(run, saved, head, replay=replay)
+    if _is_head(run, saved, head):
         return checkpoint, pending
-    line = saved.line._replace(branch=run.settings.branch)
-    at_head = False
-    if saved.line.branch != line.branch:
-        newest: SavedCheckpoint | None = yield Load(saved.line.branch)
-        at_head = newest is not None and newest.id == saved.id
-    beside = yield from taken_along(run, saved, line, at_head=at_head, anew=replay)
-    pending = Pending(journal=dict(pending.journal), paused=pending.paused) if replay else pending.forked()
-    notes = {"nodes": saved.metadata.get("nodes", [])}
+    beside = yield from _take_along(run, saved, anew=replay)
+    notes = {"nodes": saved.metadata.get("nodes", []), "replaces": head}
     before, forked = checkpoint, renamed(checkpoint, run.commit_id(checkpoint.step + 1))
     commit = commit_of(run, before, forked, [], source="fork", expected=head, pending=pending, metadata=notes)
     commit.beside = beside
     yield from save_commit(run, commit)
     return forked, pending
+
+
+def _take_along(run: Run, saved: SavedCheckpoint, *, anew: bool) -> Generator[Effect, Any, tuple[StepCommit, ...]]:
+    """Return the commits that belong beside the one by which the run goes on from a checkpoint that is not the head."""
+    line = saved.line._replace(branch=run.settings.branch)
+    at_head = False
+    if saved.line.branch != line.branch:
+        newest: SavedCheckpoint | None = yield Load(saved.line.branch)
+        at_head = newest is not None and newest.id == saved.id
+    return (yield from taken_along(run, saved, line, at_head=at_head, anew=anew))
+
+
+def _pending_of(run: Run, saved: SavedCheckpoint, head: CheckpointId | None, *, replay: bool) -> Pending:
+    """What is known of the tasks that are due where a run goes on."""
+    if _is_head(run, saved, head):
+        return saved.pending
+    if replay:
+        return Pending(journal=dict(saved.pending.journal), paused=saved.pending.paused)
+    return saved.pending.forked()
+
+
+def _is_head(run: Run, saved: SavedCheckpoint, head: CheckpointId | None) -> bool:
+    return saved.id == head and saved.line.branch == run.settings.branch
 
 
 def renamed(checkpoint: Checkpoint, identity: str) -> Checkpoint:
@@ -334,17 +359,24 @@ def _commanded(run: Run, command: Command[Any], saved: SavedCheckpoint | None, h
     if saved is None and command.resumes:
         raise InvalidResume(_no_thread(run))
     checkpoint, pending = Checkpoint(run.run_id, -1, run.program.start_values(), ()), Pending()
+    replay = not command.resumes
     if saved is not None:
-        checkpoint, pending = yield from _going_on(run, saved, head, replay=not command.resumes)
+        checkpoint, pending = saved.checkpoint, _pending_of(run, saved, head, replay=replay)
     if command.resumes and pending.paused and not pending.open and run.program.graph.answers_to is not None:
         command = Command(update={run.program.graph.answers_to: command.resume})
+    changes = command.update is not None or bool(command.targets)
+    # All that can be refused is refused before anything is saved: neither half a command stays, nor a fork for it.
+    answers = read_answers(command.resume, pending.open) if command.resumes else {}
+    if changes:
+        _with_command(run, checkpoint, command)
+    if saved is not None:
+        checkpoint, pending = yield from _going_on(run, saved, head, replay=replay)
     if command.resumes:
-        answers = read_answers(command.resume, pending.open)
         pending = pending.merged(Pending(answers=answers))
         yield from save_pending(run, checkpoint, Pending(answers=answers))
         if run.watch is not None and run.watch.wants("resumed"):
             yield Emit(run_event("resumed", run, answers, checkpoint.step))
-    if command.update is not None or command.targets:
+    if changes:
         before = checkpoint if saved is not None else None
         checkpoint, result = _with_command(run, checkpoint, command)
         if run.saver is not None:

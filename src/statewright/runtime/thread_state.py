@@ -5,6 +5,7 @@ Each function is a generator of storage effects, like the core of a run, so both
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
@@ -12,6 +13,7 @@ from statewright.checkpoint import (
     NO_ARG,
     Checkpoint,
     Checkpointer,
+    Held,
     Line,
     Pending,
     SavedCheckpoint,
@@ -79,23 +81,25 @@ def updated(
 ) -> Generator[Effect, Any, tuple[Line, CheckpointId]]:
     """Commit updates as if nodes had answered them; the new head.
 
-    What the nodes were due for is done; what follows them is due; everything else that was due stays so, unless
-    `cancel_pending`.
+    Each is the answer of a task that was due, if its node has one; what follows that is due, and so is everything else
+    that was due before, unless `cancel_pending`. Raises InvalidUpdateError if more tasks of a node are due than there
+    are updates as that node.
     """
     head = yield from load_head(run)
     saved = fit(run, (yield from load_saved(run)) if run.settings.checkpoint_id else head)
     base = saved.checkpoint if saved is not None else Checkpoint(run.run_id, -1, run.program.start_values(), ())
     results = [_as_answered(run, base, saved, values, as_node, len(updates)) for values, as_node in updates]
-    after, pending = _after(run, base, saved.pending if saved else Pending(), results, cancel_pending)
+    at_head = saved is not None and head is not None and head.id == saved.id
+    known = Pending() if saved is None else saved.pending if at_head else saved.pending.forked()
+    after, pending, results = _after(run, base, known, results, cancel_pending)
     parent = base if saved is not None else None
     expected = head.id if head is not None else None
     beside: tuple[StepCommit, ...] = ()
     if saved is not None:
-        at_head = head is not None and head.id == saved.id
         line = saved.line._replace(branch=run.settings.branch)
         beside = yield from taken_along(run, saved, line, at_head=at_head, anew=False)
-        done = {result.task.node for result in results}
-        gone = [task for task in base.frontier if task.node in done or cancel_pending]
+        due = {task.id for task in after.frontier}
+        gone = [task for task in base.frontier if task.id not in due]
         if not run.keeps_calls:
             run.opened |= call_namespaces(run, gone)
     # A call that goes on must be known as that of the task that called it.
@@ -178,15 +182,51 @@ def _last_node(run: Run, saved: SavedCheckpoint | None) -> str:
 
 def _after(
     run: Run, base: Checkpoint, pending: Pending, results: Sequence[TaskResult], cancel_pending: bool
-) -> tuple[Checkpoint, Pending]:
-    """The checkpoint after the updates, and what was known of the tasks that are still due."""
+) -> tuple[Checkpoint, Pending, Sequence[TaskResult]]:
+    """The checkpoint after the updates, what was known of the tasks that are still due, and all results in it.
+
+    Results that had landed wait for the tasks beside them. If the updates end the last of those, they take effect too.
+    """
     program, commit_id = run.program, run.commit_id(base.step + 1)
     names = {result.task.node for result in results}
     ended = cancel_pending or END in names
-    due = [] if ended else [task for task in base.frontier if task.node not in names]
-    held = [] if ended else [one for one in base.held if one.task.node not in names]
+    due: list[Task] = []
+    held: list[Held] = []
+    if not ended:
+        _check_answered(base, pending, results)
+        due = [task for task in base.frontier if task.node not in names or task.id in pending.landed]
+        held = [one for one in base.held if one.task.node not in names]
+    if due and all(task.id in pending.landed for task in due):
+        results = _in_task_order(base, pending, results)
+        due = []
     after = with_report(program, base, apply_beside(program, base, results, commit_id, due, held), results)
-    return after, pending.of({task.id for task in due})
+    return after, pending.of({task.id for task in due}), results
+
+
+def _check_answered(base: Checkpoint, pending: Pending, results: Sequence[TaskResult]) -> None:
+    """Raise InvalidUpdateError if there are more tasks of a node that have not ended than updates that come from it."""
+    updates = Counter(result.task.node for result in results)
+    tasks = Counter(task.node for task in base.frontier if task.id not in pending.landed)
+    for node, count in updates.items():
+        if tasks[node] > max(count, 1):
+            raise InvalidUpdateError(
+                f"{tasks[node]} tasks of node {node!r} are due, and an update as {node!r} is the answer of one. Give "
+                f"bulk_update_state one for each, or drop all that is due with cancel_pending=True."
+            )
+
+
+def _in_task_order(base: Checkpoint, pending: Pending, results: Sequence[TaskResult]) -> Sequence[TaskResult]:
+    """The results that had landed and the updates, each of these in the place of a task that it is the answer of."""
+    updates = list(results)
+    ordered: list[TaskResult] = []
+    for task in base.frontier:
+        landed = pending.landed.get(task.id)
+        answer = landed or next((one for one in updates if one.task.node == task.node), None)
+        if answer is not None:
+            ordered.append(answer)
+            if landed is None:
+                updates.remove(answer)
+    return [*ordered, *updates]
 
 
 def forked(run: Run, branch: str | None) -> Generator[Effect, Any, tuple[Line, CheckpointId]]:
@@ -247,24 +287,20 @@ def rolled_back(
 ) -> Generator[Effect, Any, None]:
     """Put the branch back to where it was before its last input, as if that run had not been.
 
-    With `only` nothing is done if that run has completed, or if another one has gone on from it. Raises
-    CheckpointConflict if a head is expected and the branch has another one. With `releases` the thread is released;
-    else the run goes on with it.
+    With `only` nothing is done if that run has completed, or if another one has gone on from it, and what was done
+    before it began stays. Raises CheckpointConflict if a head is expected and the branch has another one,
+    CheckpointNotFound if the place to go back to was pruned, InvalidUpdateError if there was no input. With `releases`
+    the thread is released; else the run goes on with it.
     """
     head = yield from load_head(run)
     found_id = head.id if head is not None else None
     if expected is not None and found_id != expected:
         raise CheckpointConflict(cast(Line, run.line).thread_id, expected, found_id)
-    if head is not None and only is not None and not only.is_left_at(head):
+    if head is None or (only is not None and not only.is_left_at(head)):
         return
-    found = head
-    while found is not None and found.source != "input" and found.parent_id is not None:
-        found = yield Load(run.settings.branch, found.parent_id)
-    if head is None or found is None:
-        return
-    before: SavedCheckpoint | None = None
-    if found.source == "input" and found.parent_id is not None:
-        before = yield Load(run.settings.branch, found.parent_id)
+    before = yield from _find_beginning(run, head, only)
+    if before is not None and before.id == head.id:
+        return  # that run has changed nothing
     base = before.checkpoint if before is not None else Checkpoint(run.run_id, -1, run.program.start_values(), ())
     beside = yield from taken_along(run, before, head.line, at_head=False, anew=False)
     after = renamed(base, run.commit_id(head.checkpoint.step + 1))
@@ -287,6 +323,37 @@ def rolled_back(
     if before is not None:
         commit.graph_version = before.graph_version
     yield from save_commit(run, commit)
+
+
+def _find_beginning(
+    run: Run, head: SavedCheckpoint, only: Met | None
+) -> Generator[Effect, Any, SavedCheckpoint | None]:
+    """Find the checkpoint before the last input; None if the thread begins with that.
+
+    With `only` it is not before that run began: on a thread that had completed, or was changed from outside.
+    """
+    found = head
+    while True:
+        begins = found.source == "input"
+        if only is not None and found.run_id != only.run_id and found.source in ("update", "fork"):
+            return found
+        if begins and found.parent_id is None and found.checkpoint.step == 0:
+            return None
+        # A run that begins at an earlier checkpoint replaces a head that its own line does not lead to.
+        replaced = found.metadata.get("replaces") if begins or only is not None else None
+        if not begins and found.parent_id is None and found.checkpoint.step == 0:
+            raise InvalidUpdateError(f"Thread {found.line.thread_id!r} has had no input that could be undone.")
+        parent: SavedCheckpoint | None = None
+        if (before_id := replaced or found.parent_id) is not None:
+            parent = yield Load(run.settings.branch, before_id)
+        if parent is None:
+            raise CheckpointNotFound(
+                f"Thread {found.line.thread_id!r} cannot go back to before its last input: what was there was pruned. "
+                f"Nothing was changed. Fork a checkpoint that is still there, or prune less."
+            )
+        if begins or replaced or (only is not None and parent.checkpoint.at_rest):
+            return parent
+        found = parent
 
 
 def diff(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:

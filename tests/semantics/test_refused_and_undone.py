@@ -1,0 +1,345 @@
+"""What refused commands, rollbacks, updates beside other tasks and runs without their thread leave behind."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
+
+import pytest
+
+from statewright import END, START, Command, InMemorySaver, Runtime, Send, StateGraph, append, interrupt
+from statewright.checkpoint import PrunePolicy
+from statewright.errors import (
+    CheckpointNotFound,
+    Fenced,
+    InvalidResume,
+    InvalidUpdateError,
+    RunCancelled,
+    UnknownTarget,
+)
+from statewright.storage.sqlite import SqliteDatabase, SqliteSaver
+
+LONG = 600
+THREAD = {"configurable": {"thread_id": "t"}}
+
+
+class State(TypedDict, total=False):
+    n: int
+    log: Annotated[list[Any], append]
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def saver(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
+    if request.param == "memory":
+        yield InMemorySaver()
+        return
+    with SqliteSaver(tmp_path / "threads.db") as opened:
+        yield opened
+
+
+def saying(name: str) -> Any:
+    return lambda state: {"log": [name]}
+
+
+def asking(name: str) -> Any:
+    return lambda state: {"log": [interrupt(f"{name}?")]}
+
+
+def log_of(app: Any) -> list[Any]:
+    return app.get_state(THREAD).values.get("log", [])
+
+
+# -- a command is refused whole
+
+
+def asks_once(saver: Any) -> Any:
+    graph = StateGraph(State).add_node("ask", asking("a")).add_edge(START, "ask")
+    return graph.compile(saver, unknown_keys="error")
+
+
+@pytest.mark.parametrize(
+    ("more", "error"),
+    [({"update": {"nope": 1}}, InvalidUpdateError), ({"goto": "nowhere"}, UnknownTarget)],
+    ids=["update", "goto"],
+)
+def test_an_answer_beside_something_wrong_is_not_kept(driver: Any, saver: Any, more: Any, error: Any) -> None:
+    app = asks_once(saver)
+    driver.invoke(app, {"log": []}, THREAD)
+    with pytest.raises(error):
+        driver.invoke(app, Command(resume="wrong", **more), THREAD)
+    assert [one.value for one in app.get_state(THREAD).interrupts] == ["a?"]
+    assert driver.invoke(app, Command(resume="right", update={"n": 1}), THREAD) == {"n": 1, "log": ["right"]}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [Command(resume={"0" * 32: "x"}), Command(update={"nope": 1}), Command(goto="nowhere")],
+    ids=["answer", "update", "goto"],
+)
+def test_a_refused_command_to_an_old_checkpoint_moves_no_thread(driver: Any, saver: Any, command: Any) -> None:
+    app = asks_once(saver)
+    driver.invoke(app, {"log": []}, THREAD)
+    asked = app.get_state(THREAD).config
+    driver.invoke(app, Command(resume="done"), THREAD)
+    before = app.get_state(THREAD)
+    with pytest.raises((InvalidResume, InvalidUpdateError, UnknownTarget)):
+        driver.invoke(app, command, asked)
+    assert app.get_state(THREAD).config == before.config
+    assert (app.get_state(THREAD).values, app.get_state(THREAD).next) == ({"log": ["done"]}, ())
+
+
+# -- a rollback undoes one run
+
+
+class Held:
+    """A node that waits until it may go on."""
+
+    def __init__(self) -> None:
+        self.entered, self.go_on = threading.Event(), threading.Event()
+
+    def __call__(self, state: State) -> State:
+        self.entered.set()
+        assert self.go_on.wait(LONG)
+        return {"log": ["held"]}
+
+
+BEGINNINGS = ["command", "after an update", "an old checkpoint", "input at an old checkpoint", "input"]
+
+
+@pytest.mark.parametrize("how", BEGINNINGS)
+def test_a_rollback_leaves_what_was_done_before_the_holder_began(saver: Any, how: str) -> None:
+    held = Held()
+    graph = StateGraph(State).add_node("a", saying("a")).add_node("b", saying("b")).add_node("held", held)
+    graph.add_edge(START, "a").add_edge("a", "b")
+    graph.add_conditional_edges("b", lambda state: "held" if "hold" in state["log"] else END, ["held", END])
+    app = graph.compile(saver)
+    app.invoke({"log": ["one"]}, THREAD)
+    old = next(one for one in app.get_state_history(THREAD) if one.next == ("b",)).config
+    given: Any = {"log": ["hold"]}
+    config: Any = THREAD
+    if how == "command":
+        given = Command(goto="held")
+    elif how == "after an update":
+        app.update_state(THREAD, {"log": ["edit", "hold"]}, as_node="a")
+        given = None
+    elif how == "an old checkpoint":
+        given, config = Command(update={"log": ["hold"]}), old
+    elif how == "input at an old checkpoint":
+        config = old
+    before = log_of(app)
+
+    def hold() -> None:
+        with pytest.raises(RunCancelled):
+            app.invoke(given, config)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    assert held.entered.wait(LONG)
+    done: list[Any] = []
+    newcomer = threading.Thread(
+        target=lambda: done.append(app.invoke({"log": ["new"]}, THREAD, on_busy="rollback", on_unfinished="discard"))
+    )
+    newcomer.start()
+    while (lease := saver.lease("t")) is None or lease.wanted is None:
+        time.sleep(0.001)
+    held.go_on.set()
+    holder.join()
+    newcomer.join()
+    then = ["new", "a", "b", "held"] if "hold" in before else ["new", "a", "b"]
+    assert done[0]["log"] == [*before, *then]
+
+
+@pytest.mark.parametrize("keep", [1, 2, 3])
+def test_a_rollback_past_what_was_pruned_is_refused(saver: Any, keep: int) -> None:
+    graph = StateGraph(State).add_node("a", saying("a")).add_node("b", saying("b"))
+    app = graph.add_edge(START, "a").add_edge("a", "b").compile(saver)
+    app.invoke({"log": ["one"]}, THREAD)
+    app.invoke({"log": ["two"]}, THREAD)
+    app.prune(PrunePolicy(keep_last=keep), thread_id="t")
+    with pytest.raises(CheckpointNotFound, match="pruned"):
+        app.roll_back(THREAD)
+    assert log_of(app) == ["one", "a", "b", "two", "a", "b"]
+    assert app.invoke({"log": ["three"]}, THREAD)["log"][-3:] == ["three", "a", "b"]
+    assert saver.lease("t") is None
+
+
+def test_the_first_input_can_be_rolled_back_and_a_thread_without_one_cannot(saver: Any) -> None:
+    app = StateGraph(State).add_node("a", saying("a")).add_edge(START, "a").compile(saver)
+    app.invoke({"log": ["one"]}, THREAD)
+    app.roll_back(THREAD)
+    assert log_of(app) == []
+    for number in range(3):
+        app.update_state({"configurable": {"thread_id": "u"}}, {"log": [number]}, as_node=END)
+    with pytest.raises(InvalidUpdateError, match="no input"):
+        app.roll_back(thread_id="u")
+    assert app.get_state(thread_id="u").values["log"] == [0, 1, 2]
+
+
+# -- an update is the answer of one task
+
+
+def fans_out(saver: Any, node: Any) -> Any:
+    graph = StateGraph(State).add_node("split", lambda state: {}).add_node("work", node).add_edge(START, "split")
+    graph.add_conditional_edges("split", lambda state: [Send("work", number) for number in range(4)], ["work"])
+    return graph.compile(saver)
+
+
+@pytest.mark.parametrize("failing", range(4))
+def test_an_update_for_a_failed_task_keeps_the_results_beside_it(driver: Any, saver: Any, failing: int) -> None:
+    ran: list[int] = []
+
+    def work(number: int) -> State:
+        ran.append(number)
+        if number == failing:
+            raise ConnectionError("boom")
+        return {"log": [number]}
+
+    app = fans_out(saver, work)
+    with pytest.raises(ConnectionError):
+        driver.invoke(app, {"log": []}, THREAD)
+    landed = [task.result is not None for task in app.get_state(THREAD).tasks]
+    updates: Any = [({"log": ["by hand"]}, "work")] * landed.count(False)  # those beside it may not have begun
+    app.bulk_update_state(THREAD, updates)
+    assert app.get_state(THREAD).next == ()
+    assert log_of(app) == [number if landed[number] else "by hand" for number in range(4)]
+    assert len(ran) == landed.count(True) + 1
+
+
+def test_an_update_cannot_answer_for_several_tasks_of_its_node(driver: Any, saver: Any) -> None:
+    app = fans_out(saver, lambda number: {"log": [interrupt(f"{number}?")]})
+    driver.invoke(app, {"log": []}, THREAD)
+    before = app.get_state(THREAD).config
+    with pytest.raises(InvalidUpdateError, match="4 tasks of node 'work' are due"):
+        app.update_state(THREAD, {"log": ["by hand"]}, as_node="work")
+    assert app.get_state(THREAD).config == before
+    app.bulk_update_state(THREAD, [({"log": [f"by hand {number}"]}, "work") for number in range(4)])
+    assert (app.get_state(THREAD).next, log_of(app)) == ((), [f"by hand {number}" for number in range(4)])
+
+
+def test_an_update_with_cancel_pending_drops_all_tasks_of_its_node(driver: Any, saver: Any) -> None:
+    app = fans_out(saver, lambda number: {"log": [interrupt(f"{number}?")]})
+    driver.invoke(app, {"log": []}, THREAD)
+    app.update_state(THREAD, {"log": ["by hand"]}, as_node="work", cancel_pending=True)
+    assert (app.get_state(THREAD).interrupts, log_of(app)) == ((), ["by hand"])
+
+
+def test_the_update_that_ends_the_last_open_task_applies_what_had_landed(driver: Any, saver: Any) -> None:
+    graph = StateGraph(State).add_node("a", saying("a")).add_node("b", asking("b")).add_node("c", saying("c"))
+    graph.add_edge(START, "a").add_edge(START, "b").add_edge(["a", "b"], "c")
+    app = graph.compile(saver)
+    driver.invoke(app, {"log": []}, THREAD)
+    app.update_state(THREAD, {"log": ["B"]}, as_node="b")
+    assert (app.get_state(THREAD).next, log_of(app)) == (("c",), ["a", "B"])
+    assert driver.invoke(app, None, THREAD)["log"] == ["a", "B", "c"]
+
+
+def test_an_update_of_an_old_checkpoint_asks_the_other_questions_anew(driver: Any, saver: Any) -> None:
+    graph = StateGraph(State).add_node("a", asking("a")).add_node("b", asking("b"))
+    app = graph.add_edge(START, "a").add_edge(START, "b").compile(saver)
+    result = driver.invoke(app, {"log": []}, THREAD)
+    asked = app.get_state(THREAD).config
+    driver.invoke(app, Command(resume={one.id: f"old {one.value}" for one in result["__interrupt__"]}), THREAD)
+    app.update_state(asked, {"log": ["by hand"]}, as_node="a")
+    assert [one.value for one in app.get_state(THREAD).interrupts] == ["b?"]
+    assert driver.invoke(app, Command(resume="new"), THREAD)["log"] == ["by hand", "new"]
+
+
+# -- input at an old checkpoint
+
+
+def test_input_at_an_old_checkpoint_takes_memories_along(driver: Any, saver: Any) -> None:
+    counting = (
+        StateGraph(State).add_node("n", lambda state: {"n": state.get("n", 0) + 1}).add_edge(START, "n").compile()
+    )
+    graph = StateGraph(State).add_node("call", lambda s: {"log": [counting.invoke({}, memory="thread")["n"]]})
+    app = graph.add_edge(START, "call").compile(saver)
+    for _ in range(3):
+        app.invoke({}, THREAD)
+    old = [one for one in app.get_state_history(THREAD) if one.next == ()][1].config
+    elsewhere = {"configurable": {**old["configurable"], "branch": "other"}}
+    assert driver.invoke(app, {"n": 1}, elsewhere)["log"] == [1, 2, 3]
+    assert driver.invoke(app, {"n": 1}, old)["log"] == [1, 2, 3]
+    assert driver.invoke(app, {"n": 1}, THREAD)["log"] == [1, 2, 3, 4]
+
+
+def test_an_old_checkpoint_is_finished_before_input_there(driver: Any, saver: Any) -> None:
+    ran: list[str] = []
+    graph = StateGraph(State).add_node("a", saying("a")).add_node("b", lambda s: ran.append("b") or {"log": ["b"]})
+    app = graph.add_edge(START, "a").add_edge("a", "b").compile(saver)
+    app.invoke({"log": []}, THREAD)
+    old = next(one for one in app.get_state_history(THREAD) if one.next == ("b",)).config
+    ran.clear()
+    assert driver.invoke(app, {"log": ["in"]}, old, on_unfinished="finish")["log"] == ["a", "b", "in", "a", "b"]
+    assert ran == ["b", "b"]
+
+
+# -- a run that has lost its thread
+
+
+@pytest.mark.parametrize("how", ["released", "released and taken over", "deleted"])
+def test_a_run_that_has_lost_its_thread_begins_no_step(driver: Any, saver: Any, how: str) -> None:
+    entered, go_on = threading.Event(), threading.Event()
+    tried: list[int] = []
+    charged: list[int] = []
+
+    def pay(state: State, runtime: Runtime) -> State:
+        tried.append(1)
+        number = len(tried)
+        if number == 1:
+            entered.set()
+            assert go_on.wait(LONG)
+        runtime.step("charge", lambda: charged.append(number))
+        return {"log": [number]}
+
+    app = StateGraph(State).add_node("pay", pay).add_edge(START, "pay").compile(saver)
+
+    def first() -> None:
+        with pytest.raises((Fenced, RunCancelled)):
+            driver.invoke(app, {"log": []}, THREAD)
+
+    run = threading.Thread(target=first)
+    run.start()
+    assert entered.wait(LONG)
+    if how == "deleted":
+        app.delete_thread("t")
+    else:
+        app.release("t")
+        if how == "released and taken over":
+            assert driver.invoke(app, None, THREAD)["log"] == [2]
+    go_on.set()
+    run.join()
+    assert charged == ([2] if how == "released and taken over" else [])
+
+
+# -- a fork of the process
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+def test_a_process_forked_in_the_middle_of_a_write_can_write(tmp_path: Path) -> None:
+    database = SqliteDatabase(tmp_path / "a.db")
+    graph = StateGraph(State).add_node("a", saying("a")).add_edge(START, "a")
+    app = graph.compile(SqliteSaver(database))
+    app.invoke({}, THREAD)
+    inside = threading.Event()
+    # The fork waits for the end of the write: it is soon, and if the fork comes after it, nothing is tested.
+    writes = threading.Thread(target=lambda: database.write(lambda connection: (inside.set(), time.sleep(0.3))))
+    writes.start()
+    assert inside.wait(LONG)
+    child = os.fork()
+    if child == 0:
+        code = 3
+        try:
+            app.invoke({}, THREAD)
+            with SqliteSaver(tmp_path / "a.db") as another:
+                graph.compile(another).invoke({}, THREAD)
+            code = 0
+        finally:
+            os._exit(code)
+    writes.join()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert app.invoke({}, THREAD)["log"] == ["a"] * 4
+    database.close()
