@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 import time
@@ -11,16 +12,18 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 
-from statewright import END, START, Command, InMemorySaver, Runtime, Send, StateGraph, append, interrupt
+from statewright import END, START, Command, InMemorySaver, RunControl, Runtime, Send, StateGraph, append, interrupt
 from statewright.checkpoint import PrunePolicy
 from statewright.errors import (
     CheckpointNotFound,
     Fenced,
+    InvalidConfig,
     InvalidResume,
     InvalidUpdateError,
     RunCancelled,
     UnknownTarget,
 )
+from statewright.runtime import thread_queue
 from statewright.storage.sqlite import SqliteDatabase, SqliteSaver
 
 LONG = 600
@@ -246,6 +249,62 @@ def test_an_update_of_an_old_checkpoint_asks_the_other_questions_anew(driver: An
     app.update_state(asked, {"log": ["by hand"]}, as_node="a")
     assert [one.value for one in app.get_state(THREAD).interrupts] == ["b?"]
     assert driver.invoke(app, Command(resume="new"), THREAD)["log"] == ["by hand", "new"]
+
+
+@pytest.mark.anyio
+async def test_an_update_that_is_cancelled_while_it_waits_is_not_written(saver: Any) -> None:
+    go_on, entered = asyncio.Event(), asyncio.Event()
+
+    async def slow(state: State) -> State:
+        entered.set()
+        await go_on.wait()
+        return {"log": ["slow"]}
+
+    app = StateGraph(State).add_node("slow", slow).add_edge(START, "slow").compile(saver)
+    run = asyncio.create_task(app.ainvoke({"log": []}, THREAD))
+    await entered.wait()
+    edit = asyncio.create_task(app.aupdate_state(THREAD, {"log": ["edit"]}, as_node="slow", on_busy="enqueue"))
+    while not thread_queue._queues:
+        await asyncio.sleep(0.001)
+    edit.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await edit
+    while thread_queue._queues:  # it has left the line
+        await asyncio.sleep(0.001)
+    go_on.set()
+    assert (await run)["log"] == ["slow"]
+    assert await app.aget_state(THREAD) == app.get_state(THREAD)
+    assert log_of(app) == ["slow"]
+
+
+def test_an_update_whose_control_is_cancelled_while_it_waits_is_not_written(saver: Any) -> None:
+    held, control = Held(), RunControl()
+    app = StateGraph(State).add_node("held", held).add_edge(START, "held").compile(saver)
+    run = threading.Thread(target=lambda: app.invoke({"log": []}, THREAD))
+    run.start()
+    assert held.entered.wait(LONG)
+    control.request_cancel("enough")
+    with pytest.raises(RunCancelled, match="enough"):
+        app.update_state(THREAD, {"log": ["edit"]}, as_node="held", on_busy="enqueue", control=control)
+    held.go_on.set()
+    run.join()
+    assert log_of(app) == ["held"]
+
+
+def test_no_updates_and_no_branch_are_refused(saver: Any) -> None:
+    app = StateGraph(State).add_node("a", saying("a")).add_edge(START, "a").compile(saver)
+    with pytest.raises(InvalidUpdateError, match="no updates"):
+        app.bulk_update_state(THREAD, [])
+    assert saver.load("t") is None
+    app.invoke({}, THREAD)
+    with pytest.raises(InvalidConfig, match="branch"):
+        app.fork(THREAD, branch="")
+
+
+@pytest.mark.parametrize("keep", [1.5, "2", True])
+def test_what_is_no_whole_number_keeps_nothing(keep: Any) -> None:
+    with pytest.raises(InvalidConfig, match="whole number"):
+        PrunePolicy(keep_last=keep)
 
 
 # -- input at an old checkpoint

@@ -24,7 +24,7 @@ class PrunePolicy:
     def __post_init__(self) -> None:
         if self.keep_last is None and self.keep_since is None:
             raise InvalidConfig("PrunePolicy() says nothing. Give it keep_last= or keep_since=.")
-        if self.keep_last is not None and self.keep_last < 1:
+        if self.keep_last is not None and (type(self.keep_last) is not int or self.keep_last < 1):
             raise InvalidConfig(f"keep_last is {self.keep_last!r}. Give a whole number of at least 1: heads stay.")
         if self.keep_since is not None and self.keep_since.tzinfo is None:
             raise InvalidConfig(f"keep_since={self.keep_since!r} has no time zone, so it is no instant. Give it one.")

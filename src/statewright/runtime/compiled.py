@@ -27,7 +27,15 @@ from statewright.checkpoint import (
     owner_name,
 )
 from statewright.clock import Clock, Duration, SystemClock, as_seconds
-from statewright.errors import Fenced, InternalError, InvalidConfig, InvalidResume, suggestion
+from statewright.errors import (
+    Fenced,
+    InternalError,
+    InvalidConfig,
+    InvalidResume,
+    InvalidUpdateError,
+    RunCancelled,
+    suggestion,
+)
 from statewright.events import Event
 from statewright.graph import Budget, Command, Graph, Memory, RunStarter
 from statewright.ids import checked_name, draw_run_id
@@ -529,7 +537,8 @@ class CompiledGraph:
         """Change the state as if a node had answered `values`; the config of the new checkpoint.
 
         What follows the node is due then. Other tasks that were due stay so, unless `cancel_pending`. Without
-        `as_node` it is the node that ran last, if that is clear. With END nothing is due any more.
+        `as_node` it is the node that ran last, if that is clear. With END nothing is due any more. Raises
+        InvalidUpdateError if several tasks of the node are due: it would be the answer of one.
         """
         return self.bulk_update_state(config, [(values, as_node)], cancel_pending=cancel_pending, **options)
 
@@ -542,6 +551,8 @@ class CompiledGraph:
         **options: Unpack[CallOptions],
     ) -> dict[str, Any]:
         """Several updates `(values, as_node)` as one superstep, in their order."""
+        if not updates:
+            raise InvalidUpdateError("There are no updates. Give at least one pair of values and a node.")
         run = self._thread_run(config, options)
         before = perform_all(run, load_branch_head(run)) if run.namespace else None
         line, head = _change_thread(
@@ -642,8 +653,16 @@ class CompiledGraph:
     async def aupdate_state(
         self, config: Any, values: Any, as_node: str | None = None, **options: Any
     ) -> dict[str, Any]:
-        """`update_state`, without blocking the running event loop."""
-        return await _in_thread(self.update_state, config, values, as_node, **options)
+        """`update_state`, without blocking the running event loop. Cancelled while it waits its turn, it changes
+        nothing."""
+        if options.get("control") is not None:
+            return await _in_thread(self.update_state, config, values, as_node, **options)
+        control = RunControl()
+        try:
+            return await _in_thread(self.update_state, config, values, as_node, **options, control=control)
+        except BaseException:
+            control.request_cancel("the call that waited for it was cancelled")
+            raise
 
     # -- looking
 
@@ -980,6 +999,7 @@ class CompiledGraph:
             line=line._replace(namespace=namespace),
             owner=owner,
             claim=self._claim(),
+            control=options.get("control"),
             run_id=run_id,
             on_busy=cast(Any, checked_choice("on_busy", options.get("on_busy"), ON_BUSY) or "reject"),
             namespace=namespace,
@@ -1092,7 +1112,9 @@ def _change_thread(
         may_reload = run.settings.checkpoint_id is None
     with Holding(run):
         result = perform_all(run, take_turn(run, change, may_reload=may_reload, check=check))
-    return cast(T, result)  # a rest instead only where a run is stopped, and this one has no control
+    if type(result) is Rest:  # it was stopped by its control, while it waited
+        raise result.error or RunCancelled("it was stopped while it waited for the thread")
+    return cast(T, result)
 
 
 def _drive(run: Run, given: Any) -> None:

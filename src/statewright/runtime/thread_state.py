@@ -235,7 +235,7 @@ def forked(run: Run, branch: str | None) -> Generator[Effect, Any, tuple[Line, C
     saved = (yield from load_saved(run)) if run.settings.checkpoint_id else own_head
     if saved is None:
         raise CheckpointNotFound(f"Thread {run.settings.thread_id!r} has no checkpoint to fork.")
-    line = saved.line._replace(branch=checked_name("branch", branch or run.settings.branch))
+    line = saved.line._replace(branch=checked_name("branch", run.settings.branch if branch is None else branch))
     head = own_head if line.branch == run.settings.branch else (yield Load(line.branch))
     if head is not None and branch is not None and branch != saved.line.branch:
         raise InvalidUpdateError(f"Thread {line.thread_id!r} has a branch {branch!r} already. Choose another name.")
