@@ -240,6 +240,18 @@ def test_the_update_that_ends_the_last_open_task_applies_what_had_landed(driver:
     assert driver.invoke(app, None, THREAD)["log"] == ["a", "B", "c"]
 
 
+def test_what_had_landed_stays_while_a_task_beside_it_is_open(driver: Any, saver: Any) -> None:
+    ran: list[int] = []
+    graph = StateGraph(State).add_node("a", lambda state: ran.append(1) or {"log": ["a"]})
+    graph.add_node("b", asking("b")).add_node("c", asking("c"))
+    app = graph.add_edge(START, "a").add_edge(START, "b").add_edge(START, "c").compile(saver)
+    driver.invoke(app, {"log": []}, THREAD)
+    app.update_state(THREAD, {"log": ["B"]}, as_node="b")
+    assert ([one.value for one in app.get_state(THREAD).interrupts], log_of(app)) == (["c?"], ["B"])
+    assert driver.invoke(app, Command(resume="C"), THREAD)["log"] == ["B", "a", "C"]
+    assert ran == [1]
+
+
 def test_an_update_of_an_old_checkpoint_asks_the_other_questions_anew(driver: Any, saver: Any) -> None:
     graph = StateGraph(State).add_node("a", asking("a")).add_node("b", asking("b"))
     app = graph.add_edge(START, "a").add_edge(START, "b").compile(saver)

@@ -124,7 +124,7 @@ def test_what_is_due_after_an_update(
     assert {node: after[node] for node in kept} == {node: before[node] for node in kept}
 
 
-def test_results_that_had_landed_stay_with_the_tasks_that_are_still_due(
+def test_results_that_had_landed_take_effect_with_the_update_that_ends_the_last_task(
     make: Any, program: Any, saver: InMemorySaver
 ) -> None:
     make.rest_of(make.run(program, saver=saver), {"x": 1}, fails(make, "c"))
@@ -132,7 +132,7 @@ def test_results_that_had_landed_stay_with_the_tasks_that_are_still_due(
     hand = make.call(make.run(program, saver=saver), None)
 
     assert hand.finish().checkpoint.values == {"x": 2, "log": ["a", "b"]}
-    assert hand.nodes == [[], ["b"]]
+    assert hand.nodes == [["b"]]
 
 
 def test_what_was_known_of_a_task_goes_with_it(make: Any, program: Any, saver: InMemorySaver) -> None:
