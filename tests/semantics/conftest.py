@@ -12,6 +12,9 @@ from typing import Any
 import pytest
 from tests.semantics.on_services import Places
 
+from statewright import InMemorySaver
+from statewright.storage.sqlite import SqliteSaver
+
 
 class SyncDriver:
     """Runs graphs by plain calls."""
@@ -82,6 +85,13 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Places]:
     places = Places(tmp_path / "runs.db" if request.param == "sqlite" else None)
     yield places
     places.close()
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def saver(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[InMemorySaver | SqliteSaver]:
+    """Yield an empty saver of each of the two kinds."""
+    with InMemorySaver() if request.param == "memory" else SqliteSaver(tmp_path / "threads.db") as saver:
+        yield saver
 
 
 Node = Callable[..., Any]

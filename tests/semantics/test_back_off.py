@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
 
-from statewright import START, InMemorySaver, RetryPolicy, StateGraph, append
+from statewright import START, RetryPolicy, StateGraph, append
 from statewright.checkpoint import PrunePolicy
 from statewright.errors import CheckpointConflict, InvalidConfig
-from statewright.storage.sqlite import SqliteSaver
 from statewright.testing import FakeClock
 
 
 class State(TypedDict, total=False):
     log: Annotated[list[Any], append]
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def saver(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    if request.param == "memory":
-        yield InMemorySaver()
-        return
-    with SqliteSaver(tmp_path / "runs.db") as saver:
-        yield saver
 
 
 class Crash(BaseException):

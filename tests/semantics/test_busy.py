@@ -3,7 +3,6 @@
 import asyncio
 import threading
 from datetime import timedelta
-from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
@@ -11,7 +10,6 @@ import pytest
 from statewright import START, Command, InMemorySaver, RunControl, StateGraph, append, interrupt
 from statewright.checkpoint import Commit, run_of
 from statewright.errors import CheckpointConflict, Fenced, GraphRecursionError, InvalidConfig, RunCancelled, ThreadBusy
-from statewright.storage.sqlite import SqliteSaver
 from statewright.testing import FakeClock
 
 THREAD = {"thread_id": "1"}
@@ -184,12 +182,6 @@ class Interposed:
             return answer
 
         return call
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def saver(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    with InMemorySaver() if request.param == "memory" else SqliteSaver(tmp_path / "t.db") as saver:
-        yield saver
 
 
 def test_rollback_undoes_no_run_that_came_between(driver: Any, saver: Any) -> None:

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import threading
 import time
-from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
@@ -23,7 +22,6 @@ from statewright import (
 )
 from statewright.errors import NonDeterminismError, RunCancelled, StorageLocked
 from statewright.runtime import Instrument
-from statewright.storage.sqlite import SqliteSaver
 
 THREAD = {"thread_id": "1"}
 LONG = 600
@@ -33,11 +31,6 @@ AGAIN = RetryPolicy(max_attempts=50, initial_interval=0.001, backoff_factor=1, j
 
 class State(TypedDict, total=False):
     log: Annotated[list[Any], append]
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def saver(request: Any, tmp_path: Path) -> Any:
-    return InMemorySaver() if request.param == "memory" else SqliteSaver(tmp_path / "threads.db")
 
 
 @pytest.fixture(params=["alone", "beside"])

@@ -9,7 +9,6 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypedDict
 
 import pytest
@@ -33,7 +32,6 @@ from statewright import (
 from statewright.checkpoint import schema_form
 from statewright.errors import InvalidGraph, InvalidResume, InvalidUpdateError, QuestionChanged, QuestionMismatch
 from statewright.runtime.changed_question import is_equal
-from statewright.storage.sqlite import SqliteSaver
 
 
 class State(TypedDict, total=False):
@@ -41,15 +39,6 @@ class State(TypedDict, total=False):
 
 
 THREAD = {"configurable": {"thread_id": "1"}}
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def saver(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
-    if request.param == "memory":
-        yield InMemorySaver()
-        return
-    with SqliteSaver(tmp_path / "threads.db") as opened:
-        yield opened
 
 
 def asking_graph(ask: Callable[[], Any], saver: Any, **options: Any) -> Any:

@@ -1,7 +1,6 @@
 """Durability `exit` and subgraphs: what a call saves is found again, and what it need not save it does not."""
 
 import operator
-from collections.abc import Iterator
 from pathlib import Path
 from threading import Lock
 from typing import Annotated, Any, TypedDict
@@ -111,12 +110,6 @@ def test_a_run_keeps_back_what_no_call_needs() -> None:
 
 
 # -- a call that has ended does not run again, whatever becomes of the task that made it
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def saver(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
-    with InMemorySaver() if request.param == "memory" else SqliteSaver(tmp_path / "threads.db") as saver:
-        yield saver
 
 
 def counting(ran: list[str], depth: int = 1) -> Any:

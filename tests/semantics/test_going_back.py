@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
@@ -13,7 +12,6 @@ from statewright import START, Command, InMemorySaver, StateGraph, interrupt
 from statewright.channels import append
 from statewright.checkpoint import PrunePolicy
 from statewright.errors import CheckpointNotFound, InvalidUpdateError
-from statewright.storage.sqlite import SqliteSaver
 
 
 class State(TypedDict, total=False):
@@ -27,15 +25,6 @@ class Once(TypedDict, total=False):
 class Counting(TypedDict, total=False):
     log: Annotated[list[Any], append]
     times: Annotated[int, lambda old, new: old + new]
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def saver(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    if request.param == "sqlite":
-        with SqliteSaver(tmp_path / "runs.db") as saver:
-            yield saver
-        return
-    yield InMemorySaver()
 
 
 def counting(depth: int = 1) -> StateGraph:

@@ -17,15 +17,6 @@ class State(TypedDict, total=False):
     log: Annotated[list[Any], append]
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def saver(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    if request.param == "memory":
-        yield InMemorySaver()
-        return
-    with SqliteSaver(tmp_path / "runs.db") as saver:
-        yield saver
-
-
 def fan_out(gate: threading.Event, ran: list[int]) -> StateGraph:
     """Three tasks, of which the last one waits for the gate."""
 

@@ -72,15 +72,6 @@ def graph_of(node: Any) -> StateGraph:
     return StateGraph(State).add_node("node", node).add_edge(START, "node")
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def saver(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    if request.param == "memory":
-        yield InMemorySaver()
-        return
-    with SqliteSaver(tmp_path / "t.db") as saver:
-        yield saver
-
-
 @pytest.fixture
 def holder(saver: Any) -> Any:
     holder = Holder(saver)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
 
-from statewright import START, Command, InMemorySaver, StateGraph, append, interrupt, sleep
+from statewright import START, Command, StateGraph, append, interrupt, sleep
 from statewright.errors import InvalidResume
-from statewright.storage.sqlite import SqliteSaver
 from statewright.testing import FakeClock
 
 
@@ -19,15 +16,6 @@ class State(TypedDict, total=False):
 
 
 THREAD = {"configurable": {"thread_id": "1"}}
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def saver(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
-    if request.param == "memory":
-        yield InMemorySaver()
-        return
-    with SqliteSaver(tmp_path / "threads.db") as opened:
-        yield opened
 
 
 class Counted:

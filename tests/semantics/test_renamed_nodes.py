@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import random
-from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
@@ -28,21 +27,11 @@ from statewright import (
 )
 from statewright.channels import append
 from statewright.errors import GraphVersionMismatch, InvalidGraph, InvalidUpdateError
-from statewright.storage.sqlite import SqliteSaver
 
 
 class State(TypedDict, total=False):
     log: Annotated[list[Any], append]
     count: int
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def saver(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    if request.param == "memory":
-        yield InMemorySaver()
-        return
-    with SqliteSaver(tmp_path / "runs.db") as saver:
-        yield saver
 
 
 def say(name: str) -> Any:

@@ -90,11 +90,6 @@ class OnFailure(Instrument):
             self._callback()
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def saver(request: Any, tmp_path: Path) -> Any:
-    return InMemorySaver() if request.param == "memory" else SqliteSaver(tmp_path / "threads.db")
-
-
 @pytest.mark.parametrize("options", [{}, {"timeout": 3600}, {"max_concurrency": 1}], ids=lambda options: str(options))
 def test_5_5_plain_siblings_of_a_failure_are_waited_for_and_kept(
     driver: Any, within: Any, saver: Any, options: Any

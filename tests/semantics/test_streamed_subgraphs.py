@@ -4,27 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
 
-from statewright import START, Command, InMemorySaver, Send, StateGraph, interrupt
+from statewright import START, Command, Send, StateGraph, interrupt
 from statewright.channels import append
-from statewright.storage.sqlite import SqliteSaver
 
 
 class State(TypedDict, total=False):
     log: Annotated[list[Any], append]
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def saver(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    if request.param == "sqlite":
-        with SqliteSaver(tmp_path / "runs.db") as saver:
-            yield saver
-        return
-    yield InMemorySaver()
 
 
 def say(name: str) -> Callable[[Any], Any]:

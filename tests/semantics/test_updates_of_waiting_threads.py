@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
 
-from statewright import END, START, Command, InMemorySaver, Send, StateGraph, append, interrupt
+from statewright import END, START, Command, Send, StateGraph, append, interrupt
 from statewright.errors import InvalidResume, NamespaceBusy
-from statewright.storage.sqlite import SqliteSaver
 
 
 class State(TypedDict, total=False):
@@ -18,15 +15,6 @@ class State(TypedDict, total=False):
 
 
 THREAD = {"configurable": {"thread_id": "1"}}
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def saver(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
-    if request.param == "memory":
-        yield InMemorySaver()
-        return
-    with SqliteSaver(tmp_path / "threads.db") as opened:
-        yield opened
 
 
 def asking(name: str) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import operator
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
@@ -428,15 +428,6 @@ def test_what_a_step_gave_is_the_same_whenever_the_node_runs_again(driver: Any, 
 
     driver.invoke(app, {"log": []}, THREAD)
     assert driver.invoke(app, Command(resume=1), THREAD)["log"] == ["row", "of the node", 1]
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def saver(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
-    if request.param == "memory":
-        yield InMemorySaver()
-        return
-    with SqliteSaver(tmp_path / "threads.db") as opened:
-        yield opened
 
 
 AGAIN = RetryPolicy(initial_interval=0, jitter=False, max_attempts=3)

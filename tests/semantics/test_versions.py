@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
 
-from statewright import END, START, Command, InMemorySaver, Send, StateGraph, append, interrupt
+from statewright import END, START, Command, Send, StateGraph, append, interrupt
 from statewright.errors import GraphVersionMismatch
-from statewright.storage.sqlite import SqliteSaver
 
 
 class Old(TypedDict, total=False):
@@ -20,15 +18,6 @@ class Old(TypedDict, total=False):
 class New(TypedDict, total=False):
     names: Annotated[list[str], append]
     total: int
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def saver(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    if request.param == "memory":
-        yield InMemorySaver()
-        return
-    with SqliteSaver(tmp_path / "runs.db") as saver:
-        yield saver
 
 
 def old(**options: Any) -> StateGraph:
