@@ -1,11 +1,23 @@
 """Part I section 5.2: side effects that are done once."""
 
 import asyncio
+import itertools
 from typing import Annotated, Any, TypedDict
 
 import pytest
 
-from statewright import START, Command, InMemorySaver, RetryPolicy, Runtime, StateGraph, append, interrupt
+from statewright import (
+    START,
+    Command,
+    InMemorySaver,
+    RetryPolicy,
+    Runtime,
+    StateGraph,
+    append,
+    get_runtime,
+    interrupt,
+    task,
+)
 from statewright.errors import InvalidUpdateError, NonDeterminismError
 from statewright.testing import FakeClock
 
@@ -71,6 +83,35 @@ def test_5_2_calls_of_one_name_are_told_apart_by_their_order(driver: Any, servic
 
     assert driver.invoke(app, Command(resume=1), THREAD)["log"] == ["receipt 1", "receipt 2", "receipt 3"]
     assert service.calls == [1, 2, 2]
+
+
+def ask_anew(service: Service, runtime: Runtime[Any]) -> str:
+    return get_runtime().step("charge", service.charge, 1)
+
+
+def ask_given(service: Service, runtime: Runtime[Any]) -> str:
+    return runtime.step("charge", service.charge, 1)
+
+
+def ask_by_task(service: Service, runtime: Runtime[Any]) -> str:
+    return task(service.charge, name="charge")(1).result()
+
+
+@pytest.mark.parametrize("options", [{}, {"timeout": 3600}], ids=["", "timeout"])
+@pytest.mark.parametrize("ways", list(itertools.product([ask_anew, ask_given, ask_by_task], repeat=3)))
+def test_5_2_calls_of_one_name_are_counted_whatever_they_are_made_by(
+    driver: Any, service: Service, ways: Any, options: Any
+) -> None:
+    def node(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
+        receipts = [way(service, runtime) for way in ways]
+        interrupt("ok?")
+        return {"log": receipts}
+
+    app = one(node, InMemorySaver(), **options)
+    driver.invoke(app, {"x": 1}, THREAD)
+
+    assert driver.invoke(app, Command(resume=1), THREAD)["log"] == ["receipt 1", "receipt 2", "receipt 3"]
+    assert service.calls == [1, 1, 1]
 
 
 def test_5_2_a_changed_argument_is_an_error(driver: Any, service: Service) -> None:

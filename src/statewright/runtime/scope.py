@@ -81,14 +81,25 @@ class Attempt:
         return begin if self._last_beat is None else self._last_beat
 
 
+class _Counts:
+    """What one execution of a task has done so far, by which it tells the next of its kind apart."""
+
+    __slots__ = ("calls", "keys", "ordinals", "task")
+
+    def __init__(self, task: Task | None) -> None:
+        self.task = task
+        self.calls = 0
+        """Subgraphs called without a key."""
+        self.ordinals: dict[str, int] = {}
+        """By name, how often something of that name was done."""
+        self.keys: set[tuple[str, str]] = set()
+
+
 class Scope:
     """Which task is being executed, in which run."""
 
     __slots__ = (
-        "_asked",
-        "_calls",
-        "_keys",
-        "_ordinals",
+        "_counts",
         "apart",
         "attempt",
         "checkpoint",
@@ -100,6 +111,7 @@ class Scope:
         "picture",
         "place",
         "plain",
+        "refusals",
         "run",
         "shares_slots",
         "task",
@@ -130,8 +142,10 @@ class Scope:
         self.holding: Sequence[Slots] = ()
         """The places of limits that the task takes up; it gives them back while it waits for its own children."""
         self.lent: Sequence[Slots] = ()
-        self._asked: Task | None = None
-        """The task to which the counts belong: they begin anew when another one asks."""
+        self.refusals = run.refusals
+        """Where it is noted that a task got an error because its run is over: see `standing.note_refusal`."""
+        self._counts: _Counts | None = None
+        """What the task has done; copies count on together. None, or those of another task, if it has done nothing."""
 
     def enter_apart(self, task: Task, place: int) -> Scope:
         """A scope of its own for a task that runs beside others, entered."""
@@ -143,7 +157,8 @@ class Scope:
     def copy(self) -> Scope:
         """A scope for the same task, and the same attempt, which stays with it."""
         scope = Scope(self.run, self.task, self.checkpoint)
-        scope.attempt, scope.holding = self.attempt, self.holding
+        scope.attempt, scope.holding, scope.refusals = self.attempt, self.holding, self.refusals
+        scope._counts = self._counted()
         return scope
 
     def copy_for_thread(self) -> Scope:
@@ -199,7 +214,7 @@ class Scope:
 
     def count_anew(self) -> None:
         """Tell questions, steps and calls apart from the beginning: the task is executed again."""
-        self._asked = None
+        self._counts = None
 
     def end_attempts(self) -> None:
         """The task is through: what comes next in this scope, if it serves several tasks, has no attempts yet."""
@@ -223,33 +238,33 @@ class Scope:
 
     def _used_key(self, what: str, key: str) -> str:
         """The key, used once. Raises InvalidUpdateError if the task has used it before."""
-        self._begin_counts()
-        if (what, key) in self._keys:
+        keys = self._counted().keys
+        if (what, key) in keys:
             node = self.task.node if self.task else None
             raise InvalidUpdateError(f"Node {node!r} used the {what} {key!r} twice. Give each its own key.")
-        self._keys.add((what, key))
+        keys.add((what, key))
         return key
 
     def next_of(self, name: str) -> int:
         """How often the task has done something of that name before; questions have the empty name."""
-        self._begin_counts()
-        count = self._ordinals.get(name, 0)
-        self._ordinals[name] = count + 1
+        ordinals = self._counted().ordinals
+        count = ordinals.get(name, 0)
+        ordinals[name] = count + 1
         return count
 
     def next_call(self, key: str | None) -> str:
         """What tells the next call of a subgraph from the others of this task: empty for the first without a key."""
         if key is not None:
             return _told_apart(self._used_key("call_key", str(key)))
-        self._begin_counts()
-        self._calls += 1
-        return f"#{self._calls - 1}" if self._calls > 1 else ""
+        counts = self._counted()
+        counts.calls += 1
+        return f"#{counts.calls - 1}" if counts.calls > 1 else ""
 
-    def _begin_counts(self) -> None:
-        if self._asked is not self.task:
-            self._asked, self._calls = self.task, 0
-            self._ordinals: dict[str, int] = {}
-            self._keys: set[tuple[str, str]] = set()
+    def _counted(self) -> _Counts:
+        counts = self._counts
+        if counts is None or counts.task is not self.task:
+            self._counts = counts = _Counts(self.task)
+        return counts
 
 
 def _told_apart(key: str) -> str:
