@@ -121,7 +121,7 @@ def conclude(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint
         else:
             view = routing_view(scope, checkpoint, result)
             take_choices(scope.run, node, result, [ask(route, scope, view) for route in node.routes])
-    if scope.run.refusals:
+    if scope.refusals:
         check_not_refused(scope)
     return result if scope.plain else finished(scope, node, checkpoint, result)
 

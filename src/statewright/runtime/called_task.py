@@ -26,7 +26,7 @@ from statewright.cache import CacheKey
 from statewright.channels import copy_container
 from statewright.checkpoint import NO_ARG, JournalEntry, JournalKey, Task
 from statewright.clock import Duration, as_seconds
-from statewright.errors import Fenced, InvalidUpdateError, RunCancelled
+from statewright.errors import Fenced, GraphDrained, InvalidUpdateError, RunCancelled
 from statewright.fingerprint import fingerprint
 from statewright.graph import CachePolicy, RetryPolicy, TimeoutPolicy, is_coroutine_function
 from statewright.graph.policy import as_retries, as_timeout
@@ -117,7 +117,7 @@ class CalledTask(Task):
 class TaskFuture(Generic[T]):
     """The result of a task that may not be there yet."""
 
-    __slots__ = ("_begin", "_caller", "_future", "_running")
+    __slots__ = ("_begin", "_caller", "_ended_in", "_future", "_running")
 
     def __init__(self, caller: Scope) -> None:
         self._caller = caller
@@ -127,6 +127,8 @@ class TaskFuture(Generic[T]):
         """Does the work, if nobody has begun to."""
         self._running: Any = None
         """The asyncio task that does the work, if one does."""
+        self._ended_in: Run | None = None
+        """The run in which the work ended."""
 
     def done(self) -> bool:
         return self._future.done()
@@ -152,15 +154,15 @@ class TaskFuture(Generic[T]):
                 self._wait_on_thread(timeout)
         error = self._future.exception(0)
         if error is not None:
-            note_refusal(self._caller, error)
+            note_refusal(self._caller, error, self._ended_in)
         return error
 
     def _value(self) -> T:
         """Return the result of a call that has ended, or raise its error."""
         try:
             return self._future.result(0)
-        except RunCancelled as error:
-            note_refusal(self._caller, error)
+        except (RunCancelled, Fenced) as error:
+            note_refusal(self._caller, error, self._ended_in)
             raise
 
     def _wait_on_thread(self, timeout: float | None) -> None:
@@ -199,8 +201,8 @@ class TaskFuture(Generic[T]):
         try:
             async with lent_async(caller) if caller.holding or caller.lending else nullcontext():
                 await (self._running if self._running is not None else asyncio.wrap_future(self._future))
-        except RunCancelled as error:
-            note_refusal(caller, error)
+        except (RunCancelled, Fenced) as error:
+            note_refusal(caller, error, self._ended_in)
             raise
         return self._value()
 
@@ -214,7 +216,8 @@ class TaskFuture(Generic[T]):
     def settled(self) -> Future[T]:
         return self._future
 
-    def settle(self, value: Any, error: BaseException | None) -> None:
+    def settle(self, value: Any, error: BaseException | None, run: Run | None = None) -> None:
+        self._ended_in = run
         if error is None:
             self._future.set_result(value)
         else:
@@ -344,6 +347,7 @@ class Call:
     __slots__ = (
         "_args",
         "_called",
+        "_ended_in",
         "_entry",
         "_futures",
         "_given",
@@ -378,6 +382,7 @@ class Call:
         self._scope = caller.copy()
         self._scope.task = CalledTask(cast(Task, caller.task), place[1])
         self._scope.holding = ()
+        self._scope.refusals = {}  # they stay with the call, whichever run takes it
         self._outer = caller.attempt
         """The attempt that wants it."""
         self._place = place
@@ -393,6 +398,8 @@ class Call:
         self._loop: Any = None
         self._own_loop = False
         self._running: Any = None
+        self._ended_in: Run | None = None
+        """The run that it belonged to when it ended; None while it may be taken."""
         self.ended = future.settled
         """Comes when it has ended, however."""
 
@@ -416,7 +423,7 @@ class Call:
     def may_be_taken_by(self, run: Run) -> bool:
         """Return whether a run may take the call: not if another run is recording it, or has voided it. Locked."""
         own = self._scope.run
-        return run is own or not (self._recording or cast(Task, self._scope.task).id in own.refusals)
+        return run is own or not (self._recording or self._scope.refusals)
 
     def take(self, caller: Scope, given: str, future: TaskFuture[Any]) -> None:
         """Go on for another attempt: the one that has made it may have been given up. Locked.
@@ -445,7 +452,8 @@ class Call:
                 before.calls.discard(self)
         if before.calls is not None:
             for call in before.calls.find_by_caller(cast(Task, scope.task)):
-                call._move(scope)
+                if call._ended_in is None:
+                    call._move(scope)
 
     def _tell_future(self, future: TaskFuture[Any]) -> None:
         future._begin = self._work  # pyright: ignore[reportPrivateUsage]  # one module
@@ -454,8 +462,10 @@ class Call:
     def _is_wanted_again(self, error: BaseException, times_taken: int) -> bool:
         """Return whether an error is due to an attempt or run that is over, and another one has taken the call."""
         with _lock:
-            if isinstance(error, RunCancelled | Fenced) and self._times_taken != times_taken:
+            is_void = isinstance(void_if_refused(self._scope, error), RunCancelled | GraphDrained | Fenced)
+            if is_void and self._times_taken != times_taken:
                 self._scope.count_anew()
+                self._scope.refusals.clear()
                 self._recording = False
                 return True
             self._forget()
@@ -463,6 +473,7 @@ class Call:
 
     def _forget(self) -> None:
         """Leave the place to others. Locked."""
+        self._ended_in = self._ended_in or self._scope.run
         if _under_way.get(self._place) is self:
             del _under_way[self._place]
 
@@ -498,7 +509,7 @@ class Call:
         if run.calls is not None:
             run.calls.discard(self)
         for future in reversed(futures):  # each may change what it was given
-            future.settle(value if future is futures[0] else copy_container(value), error)
+            future.settle(value if future is futures[0] else copy_container(value), error, self._ended_in)
         if (step := run.superstep) is not None:
             step.call_ended()
 

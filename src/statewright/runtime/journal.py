@@ -13,7 +13,7 @@ from typing import Any
 
 from statewright.channels import copy_container
 from statewright.checkpoint import Hold, JournalEntry, JournalKey, Pending, Task
-from statewright.errors import InvalidUpdateError, JournalConflict, NonDeterminismError
+from statewright.errors import Fenced, InvalidUpdateError, JournalConflict, NonDeterminismError
 from statewright.events import Log
 from statewright.fingerprint import fingerprint
 from statewright.graph import is_coroutine_function
@@ -21,7 +21,7 @@ from statewright.ids import CheckpointId
 from statewright.promise import comes_later, resolved
 from statewright.runtime.run import Run
 from statewright.runtime.scope import Scope
-from statewright.runtime.standing import check_hold, check_hold_async, check_open
+from statewright.runtime.standing import check_hold, check_hold_async, check_open, note_refusal
 
 
 def journalled(
@@ -35,7 +35,8 @@ def journalled(
         if is_coroutine_function(function):
             return _given(scope, key, entry, value)
         if type(entry) is Unsaved:
-            resolved(save_entry(scope, key, entry))
+            with _saved_again(scope):
+                resolved(save_entry(scope, key, entry))
         return value
     if is_coroutine_function(function):
         return _awaited(scope, key, given, function, args, kwargs)
@@ -52,16 +53,27 @@ def journalled(
 def told(scope: Scope, name: str, ordinal: int) -> Generator[None]:
     """Tell those who watch when a step is done, and how it ended."""
     watch = scope.run.watch
-    if watch is None:
-        yield
-        return
-    watch.step_started(scope, name, ordinal)
+    if watch is not None:
+        watch.step_started(scope, name, ordinal)
     try:
         yield
     except BaseException as error:
-        watch.step_finished(scope, name, ordinal, error)
+        note_refusal(scope, error)  # it could not be recorded, if its run does not hold the thread any more
+        if watch is not None:
+            watch.step_finished(scope, name, ordinal, error)
         raise
-    watch.step_finished(scope, name, ordinal)
+    if watch is not None:
+        watch.step_finished(scope, name, ordinal)
+
+
+@contextmanager
+def _saved_again(scope: Scope) -> Generator[None]:
+    """While the block runs, an entry is saved that could not be saved before."""
+    try:
+        yield
+    except Fenced as error:
+        note_refusal(scope, error)
+        raise
 
 
 def recall(
@@ -173,5 +185,6 @@ async def _completed(scope: Scope, key: JournalKey, given: str, result: Awaitabl
 
 async def _given(scope: Scope, key: JournalKey, entry: JournalEntry, value: Any) -> Any:
     if type(entry) is Unsaved:
-        await wait_for_async(save_entry(scope, key, entry))
+        with _saved_again(scope):
+            await wait_for_async(save_entry(scope, key, entry))
     return value

@@ -19,6 +19,7 @@ from statewright.runtime.loop import NOTHING_SAVED, caused_by, let_go, save_held
 from statewright.runtime.run import Run
 from statewright.runtime.run_warnings import warn_unfinished, warn_unresumable
 from statewright.runtime.scope import Scope
+from statewright.runtime.standing import note_refusal
 from statewright.runtime.start import begin_run, check_input
 from statewright.runtime.thread_queue import is_closing
 from statewright.runtime.thread_state import Met, rolled_back
@@ -31,16 +32,16 @@ def run_to_rest(run: Run, given: Any) -> Core:
     """Take a run from its input to rest. The core of every driver."""
     if run.watch is not None and run.watch.wants("run_started"):
         yield Emit(run_event("run_started", run, given))
-    if run.owner is None or run.nested:
-        beginning = yield from begin_run(run, given)
-    else:
-        beginning = yield from take_turn(
-            run,
-            lambda: begin_run(run, given),
-            may_reload=run.settings.checkpoint_id is None,
-            check=lambda: check_input(run, given),
-        )
     try:
+        if run.owner is None or run.nested:
+            beginning = yield from begin_run(run, given)
+        else:
+            beginning = yield from take_turn(
+                run,
+                lambda: begin_run(run, given),
+                may_reload=run.settings.checkpoint_id is None,
+                check=lambda: check_input(run, given),
+            )
         rest = beginning if type(beginning) is Rest else (yield from supersteps(run, *beginning))  # pyright: ignore
         with caused_by(rest.error):
             if run.held_back is not None:
@@ -50,7 +51,9 @@ def run_to_rest(run: Run, given: Any) -> Core:
                     yield from save_held_back(run, rest.checkpoint)
             if run.claimed:
                 yield from let_go(run, rest)
-    except Fenced:
+    except Fenced as error:
+        if run.parent is not None:
+            note_refusal(run.parent, error)
         if run.claim is None or not run.claim.is_given_up or run.nested:
             raise
         rest = _stopped(run)

@@ -282,7 +282,7 @@ class Run:
         self.hold_lost = False
         """Whether it is known that another run has taken over its thread."""
         self.refusals: dict[TaskId, RunError] = {}
-        """By task, the error that it got because the run is over: see `standing.note_refusal`."""
+        """By planned task, the error that it got because the run is over: see `standing.note_refusal`."""
         self.memories: dict[str, str] = {}
         """Which checkpoint of each memory inside its namespace is known to it."""
         self.given_state = False

@@ -1,8 +1,8 @@
 """Whether a task may still act, and whether a run is to go on.
 
 A task may outlive its superstep: a plain function cannot be stopped, and a node may leave threads of its own running.
-What it still does must have no effect. The check looks at what this process knows; only a hold on the thread that has
-lapsed by the clock is renewed before it counts, since another run may have taken the thread over meanwhile.
+What it still does must have no effect. So before each side effect the process asks itself whether the run goes on, and
+the saver whether it holds its thread: another process may have taken the thread over meanwhile.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from statewright.checkpoint import Checkpointer, Hold, Lease, Line
 from statewright.errors import Fenced, GraphDrained, RunCancelled, RunError
-from statewright.promise import resolved
+from statewright.promise import Answered, resolved
 from statewright.runtime.run import Run
 from statewright.runtime.scope import Scope
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 SIBLING_FAILED: Final = "a task that ran beside it failed"
+_OF_A_RUN: Final = (RunCancelled, GraphDrained, Fenced)
 
 
 def end_of(scope: Scope, *, between_attempts: bool = False) -> str | None:
@@ -33,7 +34,7 @@ def end_of(scope: Scope, *, between_attempts: bool = False) -> str | None:
             attempt = attempt.outer
         if attempt is not None and attempt.is_given_up:
             return f"the attempt at node {_node(inner)!r} was given up"
-        if inner.checkpoint is not None and inner.checkpoint.step <= run.closed_step:
+        if _is_closed(inner):
             return f"the superstep of node {_node(inner)!r} is over"
         if run.control is not None and run.control.cancel_reason is not None:
             return run.control.cancel_reason
@@ -41,6 +42,11 @@ def end_of(scope: Scope, *, between_attempts: bool = False) -> str | None:
             return "another run has taken over its thread"
         inner = run.parent
     return None
+
+
+def _is_closed(scope: Scope) -> bool:
+    """Whether the superstep of a task is over."""
+    return scope.checkpoint is not None and scope.checkpoint.step <= scope.run.closed_step
 
 
 def is_given_up(scope: Scope) -> bool:
@@ -122,33 +128,43 @@ def woken_by_the_end(scope: Scope, wake: Callable[[], object]) -> Generator[None
 # -- tasks that get an error because their run is over
 
 
-def note_refusal(scope: Scope, error: BaseException) -> None:
+def note_refusal(scope: Scope, error: BaseException, run: Run | None = None) -> None:
     """Note that a task is about to get an error, if the reason is that its run is over. Its outcome is void then.
 
     The node may catch the error and return a fallback, or raise an error of its own. Neither is saved, handled, retried
-    or counted: the task has not ended, and the next run executes it again.
+    or counted: the task has not ended, and the next run executes it again. `run` is the one in which the error arose,
+    where that may have been another: a later run may have taken over the call of a `@task` since.
     """
-    if isinstance(error, RunCancelled | GraphDrained) and scope.task is not None and _is_due_to_run(scope, error):
-        scope.run.refusals[scope.task.id] = type(error)(error.reason)
+    if isinstance(error, _OF_A_RUN) and scope.task is not None and _is_over(scope, error, run or scope.run):
+        reason = str(error) if isinstance(error, Fenced) else error.reason
+        scope.refusals[scope.task.id] = (GraphDrained if isinstance(error, GraphDrained) else RunCancelled)(reason)
 
 
-def _is_due_to_run(scope: Scope, error: RunCancelled | GraphDrained) -> bool:
-    """Return whether a run around the task was stopped, rather than one that its node has called and stopped."""
+def _is_over(scope: Scope, error: RunCancelled | GraphDrained | Fenced, run: Run) -> bool:
+    """Whether the run in which an error arose is over, or one around it; not one that the node called and stopped."""
+    if isinstance(error, Fenced) or run is not scope.run:
+        return True
+    # The outcome of a planned task counts for nothing once its superstep is over, and the next task has its scope.
+    is_call = scope.refusals is not run.refusals
     inner: Scope | None = scope
     while inner is not None:
-        run = inner.run
+        control = inner.run.control
         if isinstance(error, GraphDrained):
-            if run.control is not None and run.control.drain_reason is not None:
+            if control is not None and control.drain_reason is not None:
                 return True
-        elif run.hold_lost or (run.control is not None and run.control.cancel_reason is not None):
+        elif (
+            inner.run.hold_lost
+            or (control is not None and control.cancel_reason is not None)
+            or ((is_call or inner is not scope) and _is_closed(inner))
+        ):
             return True
-        inner = run.parent
+        inner = inner.run.parent
     return False
 
 
 def void_if_refused(scope: Scope, outcome: T) -> T | RunError:
     """Return the outcome of an attempt, or the error that its task got because the run is over."""
-    refusals = scope.run.refusals
+    refusals = scope.refusals
     if (
         not refusals
         or scope.task is None
@@ -160,9 +176,9 @@ def void_if_refused(scope: Scope, outcome: T) -> T | RunError:
 
 def check_waits(scope: Scope) -> None:
     """Raise RunCancelled if a task must not wait for its calls any longer."""
-    reason = end_of(scope)
+    run, reason = scope.run, end_of(scope)
     if reason is not None:
-        raise _refused(scope, reason)
+        raise _refused(scope, reason, run)
 
 
 def check_not_refused(scope: Scope) -> None:
@@ -177,78 +193,66 @@ def check_not_refused(scope: Scope) -> None:
 
 def check_open(scope: Scope, name: str) -> None:
     """Raise RunCancelled if the task must not begin the step `name` any more."""
-    reason = end_of(scope)
+    run, reason = scope.run, end_of(scope)
     if reason is not None:
-        raise _refused(scope, f"{reason}, so the step {name!r} of node {_node(scope)!r} was not begun")
+        raise _refused(scope, f"{reason}, so the step {name!r} of node {_node(scope)!r} was not begun", run)
 
 
 def check_hold(scope: Scope, name: str) -> None:
-    """Raise RunCancelled if the run does not hold its thread any more; a hold that has lapsed is renewed, if it can be.
+    """Raise RunCancelled if the run does not hold its thread any more; a lease that has lapsed is renewed, if possible.
 
     The saver is asked: another process, or `release`, may have taken the thread since the last write.
     """
     root = scope.run.root
-    if root.owner is None or not root.claimed:
-        return
-    lease: Lease | None = resolved(_saver(root).lease(_thread(root)))
-    _check_owner(scope, name, lease)
-    if _has_lapsed(root):
-        hold = cast(Hold, root.hold())
+    if root.claimed:
         try:
-            resolved(_saver(root).renew(_thread(root), hold))
+            lease = resolved(_current_lease(root))
         except Fenced as error:
-            raise _lost(scope, name) from error
-        root.held_until = hold.until
+            raise _lost(scope, name, root) from error
+        _check_lease(scope, name, root, lease)
 
 
 async def check_hold_async(scope: Scope, name: str) -> None:
     """`check_hold`, on the running event loop."""
     root = scope.run.root
-    if root.owner is None or not root.claimed:
-        return
-    from statewright.runtime.awaiting import answered  # loads asyncio
+    if root.claimed:
+        from statewright.runtime.awaiting import answered  # loads asyncio
 
-    lease: Lease | None = await answered(_saver(root).lease(_thread(root)))
-    _check_owner(scope, name, lease)
-    if _has_lapsed(root):
-        hold = cast(Hold, root.hold())
         try:
-            await answered(_saver(root).renew(_thread(root), hold))
+            lease = await answered(_current_lease(root))
         except Fenced as error:
-            raise _lost(scope, name) from error
-        root.held_until = hold.until
+            raise _lost(scope, name, root) from error
+        _check_lease(scope, name, root, lease)
 
 
-def _check_owner(scope: Scope, name: str, lease: Lease | None) -> None:
-    if lease is None or lease.owner != scope.run.root.owner:
-        raise _lost(scope, name)
+def _current_lease(root: Run) -> Answered[Lease | None]:
+    """The lease on the thread of a run, renewed if it has lapsed: a process that was suspended does not know when it
+    wakes."""
+    saver, thread_id = cast(Checkpointer, root.saver), cast(Line, root.line).thread_id
+    if root.held_until is not None and root.clock.now() >= root.held_until:
+        return saver.renew(thread_id, cast(Hold, root.hold()))
+    return saver.lease(thread_id)
 
 
-def _has_lapsed(root: Run) -> bool:
-    """Whether the hold has lapsed by the clock: a process that was stopped for longer does not know when it wakes."""
-    return root.held_until is not None and root.clock.now() >= root.held_until
+def _check_lease(scope: Scope, name: str, root: Run, lease: Lease | None) -> None:
+    if lease is None or lease.owner != root.owner:
+        raise _lost(scope, name, root)
+    root.held_until = lease.until
 
 
-def _saver(root: Run) -> Checkpointer:
-    return cast(Checkpointer, root.saver)
-
-
-def _thread(root: Run) -> str:
-    return cast(Line, root.line).thread_id
-
-
-def _lost(scope: Scope, name: str) -> RunCancelled:
-    scope.run.root.hold_lost = True
+def _lost(scope: Scope, name: str, root: Run) -> RunCancelled:
+    root.hold_lost = True
     return _refused(
         scope,
-        f"it does not hold its thread any more: another run has taken it over, or it was released or deleted. The step "
-        f"{name!r} of node {_node(scope)!r} was not begun",
+        f"it does not hold its thread any more, which was taken over, released or deleted, so the step {name!r} of "
+        f"node {_node(scope)!r} was not begun",
+        root,
     )
 
 
-def _refused(scope: Scope, reason: str) -> RunCancelled:
+def _refused(scope: Scope, reason: str, run: Run) -> RunCancelled:
     error = RunCancelled(reason)
-    note_refusal(scope, error)
+    note_refusal(scope, error, run)
     return error
 
 
