@@ -6,17 +6,17 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
 
-from statewright import END, START, Command, InMemorySaver, RunControl, Runtime, Send, StateGraph, append, interrupt
+from statewright import END, START, Command, RunControl, Runtime, Send, StateGraph, append, interrupt
 from statewright.checkpoint import PrunePolicy
 from statewright.errors import (
     CheckpointNotFound,
     Fenced,
+    GraphDrained,
     InvalidConfig,
     InvalidResume,
     InvalidUpdateError,
@@ -33,15 +33,6 @@ THREAD = {"configurable": {"thread_id": "t"}}
 class State(TypedDict, total=False):
     n: int
     log: Annotated[list[Any], append]
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def saver(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
-    if request.param == "memory":
-        yield InMemorySaver()
-        return
-    with SqliteSaver(tmp_path / "threads.db") as opened:
-        yield opened
 
 
 def saying(name: str) -> Any:
@@ -182,6 +173,34 @@ def test_the_first_input_can_be_rolled_back_and_a_thread_without_one_cannot(save
     assert app.get_state(thread_id="u").values["log"] == [0, 1, 2]
 
 
+@pytest.mark.parametrize("command", [Command(update={"log": ["hold"]}, goto="held"), Command(goto="held")])
+def test_the_rollback_of_a_holder_that_began_the_thread_leaves_an_empty_one(saver: Any, command: Any) -> None:
+    held = Held()
+    graph = StateGraph(State).add_node("a", saying("a")).add_node("held", held).add_edge(START, "a")
+    app = graph.compile(saver)
+
+    def hold() -> None:
+        with pytest.raises(RunCancelled):
+            app.invoke(command, THREAD)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    assert held.entered.wait(LONG)
+    done: list[Any] = []
+    newcomer = threading.Thread(target=lambda: done.append(app.invoke({"log": ["new"]}, THREAD, on_busy="rollback")))
+    newcomer.start()
+    while (lease := saver.lease("t")) is None or lease.wanted is None:
+        time.sleep(0.001)
+    held.go_on.set()
+    holder.join()
+    newcomer.join()
+    assert done[0]["log"] == ["new", "a"]
+    app.roll_back(THREAD)
+    assert log_of(app) == []
+    with pytest.raises(InvalidUpdateError, match="no input"):
+        app.roll_back(THREAD)
+
+
 # -- an update is the answer of one task
 
 
@@ -263,30 +282,58 @@ def test_an_update_of_an_old_checkpoint_asks_the_other_questions_anew(driver: An
     assert driver.invoke(app, Command(resume="new"), THREAD)["log"] == ["by hand", "new"]
 
 
-@pytest.mark.anyio
-async def test_an_update_that_is_cancelled_while_it_waits_is_not_written(saver: Any) -> None:
-    go_on, entered = asyncio.Event(), asyncio.Event()
+class Waiting:
+    """A run that holds its thread, and an awaited update that waits in line behind it."""
 
-    async def slow(state: State) -> State:
-        entered.set()
-        await go_on.wait()
+    def __init__(self, saver: Any) -> None:
+        self._go_on, self._entered = asyncio.Event(), asyncio.Event()
+        self.app = StateGraph(State).add_node("slow", self._slow).add_edge(START, "slow").compile(saver)
+
+    async def _slow(self, state: State) -> State:
+        self._entered.set()
+        await self._go_on.wait()
         return {"log": ["slow"]}
 
-    app = StateGraph(State).add_node("slow", slow).add_edge(START, "slow").compile(saver)
-    run = asyncio.create_task(app.ainvoke({"log": []}, THREAD))
-    await entered.wait()
-    edit = asyncio.create_task(app.aupdate_state(THREAD, {"log": ["edit"]}, as_node="slow", on_busy="enqueue"))
-    while not thread_queue._queues:
-        await asyncio.sleep(0.001)
+    async def begin(self, **options: Any) -> asyncio.Task[Any]:
+        self._run = asyncio.create_task(self.app.ainvoke({"log": []}, THREAD))
+        await self._entered.wait()
+        edit = self.app.aupdate_state(THREAD, {"log": ["edit"]}, as_node="slow", on_busy="enqueue", **options)
+        waiting = asyncio.create_task(edit)
+        while not thread_queue._queues:
+            await asyncio.sleep(0.001)
+        return waiting
+
+    async def check_undisturbed(self) -> None:
+        """The update has left the line, and nothing of it was written."""
+        while thread_queue._queues:
+            await asyncio.sleep(0.001)
+        self._go_on.set()
+        assert (await self._run)["log"] == ["slow"]
+        assert await self.app.aget_state(THREAD) == self.app.get_state(THREAD)
+        assert log_of(self.app) == ["slow"]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("control", [None, RunControl()], ids=["alone", "control"])
+async def test_an_update_that_is_cancelled_while_it_waits_is_not_written(saver: Any, control: Any) -> None:
+    waiting = Waiting(saver)
+    edit = await waiting.begin(control=control)
     edit.cancel()
     with pytest.raises(asyncio.CancelledError):
         await edit
-    while thread_queue._queues:  # it has left the line
-        await asyncio.sleep(0.001)
-    go_on.set()
-    assert (await run)["log"] == ["slow"]
-    assert await app.aget_state(THREAD) == app.get_state(THREAD)
-    assert log_of(app) == ["slow"]
+    await waiting.check_undisturbed()
+    assert control is None or not control.cancel_requested  # it may belong to other calls too
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("ask", "error"), [("request_cancel", RunCancelled), ("request_drain", GraphDrained)])
+async def test_an_awaited_update_is_stopped_by_the_control_that_it_was_given(saver: Any, ask: Any, error: Any) -> None:
+    waiting, control = Waiting(saver), RunControl()
+    edit = await waiting.begin(control=control)
+    getattr(control, ask)("enough")
+    with pytest.raises(error, match="enough"):
+        await edit
+    await waiting.check_undisturbed()
 
 
 def test_an_update_whose_control_is_cancelled_while_it_waits_is_not_written(saver: Any) -> None:

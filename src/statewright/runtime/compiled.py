@@ -55,7 +55,7 @@ from statewright.runtime.config import (
     read_settings,
     thread_name,
 )
-from statewright.runtime.control import RunControl
+from statewright.runtime.control import LinkedControl, RunControl
 from statewright.runtime.drive_sync import drive_sync, parts_of
 from statewright.runtime.effects import Effect, Rest
 from statewright.runtime.instrument import Instrument
@@ -655,14 +655,14 @@ class CompiledGraph:
     ) -> dict[str, Any]:
         """`update_state`, without blocking the running event loop. Cancelled while it waits its turn, it changes
         nothing."""
-        if options.get("control") is not None:
-            return await _in_thread(self.update_state, config, values, as_node, **options)
-        control = RunControl()
-        try:
-            return await _in_thread(self.update_state, config, values, as_node, **options, control=control)
-        except BaseException:
-            control.request_cancel("the call that waited for it was cancelled")
-            raise
+        # A thread cannot be cancelled: a control of this call alone tells it to leave the line.
+        control = LinkedControl(options.pop("control", None) or RunControl())
+        with control.linked():
+            try:
+                return await _in_thread(self.update_state, config, values, as_node, **options, control=control)
+            except BaseException:
+                control.request_cancel("the call that waited for it was cancelled")
+                raise
 
     # -- looking
 

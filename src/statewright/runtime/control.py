@@ -98,3 +98,25 @@ class RunControl:
 
     def _has_calls(self, run: object) -> bool:
         return any(owner is run for _, owner in self._calls.copy().values())
+
+
+class LinkedControl(RunControl):
+    """Stops one call: when it is asked to itself, and when the control that the caller gave is."""
+
+    __slots__ = ("_given",)
+
+    def __init__(self, given: RunControl) -> None:
+        super().__init__()
+        self._given = given
+
+    @property
+    def drain_requested(self) -> bool:
+        if self.drain_reason is None:  # a drain calls nobody back: whoever waits asks from time to time
+            self.drain_reason = self._given.drain_reason
+        return self.drain_reason is not None
+
+    @contextmanager
+    def linked(self) -> Generator[None]:
+        """While the block runs, pass cancellations on."""
+        with self._given.calling(lambda: self.request_cancel(self._given.cancel_reason or "cancel requested")):
+            yield

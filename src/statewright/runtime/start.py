@@ -191,8 +191,8 @@ def _fresh(run: Run, given: Any, saved: SavedCheckpoint | None, head: Checkpoint
     if run.saver is not None:
         parent = saved.checkpoint if saved is not None else None
         notes: dict[str, Any] = {"discarded": discarded} if discarded else {}
-        moves = saved is not None and not _is_head(run, saved, head)
-        if moves:
+        is_older = saved is not None and not _is_head(run, saved, head)
+        if is_older:
             notes["replaces"] = head
         if parent is not None:
             run.opened |= call_namespaces(run, parent.frontier)
@@ -202,9 +202,9 @@ def _fresh(run: Run, given: Any, saved: SavedCheckpoint | None, head: Checkpoint
             if run.caller is not None and run.saves_at_rest:
                 yield SaveCallers(run.caller)
             commit = commit_of(run, parent, checkpoint, [result], source="input", expected=head, metadata=notes)
-            if saved is not None and moves:
+            if saved is not None and is_older:
                 # Calls of the tasks that are discarded are neither copied to another branch, nor begun anew here.
-                commit.beside = yield from _take_along(run, saved, anew=saved.line.branch != run.settings.branch)
+                commit.beside = yield from _commits_beside(run, saved, anew=saved.line.branch != run.settings.branch)
             commit.spans_supersteps = bool(landed)  # those of the superstep before are applied too
             if landed:
                 both = (rewritten_fields(program, one, base.values, checkpoint.values) for one in (landed, [result]))
@@ -282,7 +282,7 @@ def _check_call_is_over(run: Run, saved: SavedCheckpoint) -> None:
 
 
 def _finish(run: Run, saved: SavedCheckpoint, head: CheckpointId | None) -> Generator[Effect, Any, Rest]:
-    """Finish what the thread was doing, and return the rest to which that came."""
+    """Finish what the thread was doing, and return how that ended."""
     checkpoint, pending = yield from _going_on(run, saved, head, replay=False)
     run.answers.update((str(key), value) for key, value in pending.answers.items())
     run.stop = checkpoint.step + run.settings.recursion_limit
@@ -298,24 +298,34 @@ def _finish(run: Run, saved: SavedCheckpoint, head: CheckpointId | None) -> Gene
 def _going_on(
     run: Run, saved: SavedCheckpoint, head: CheckpointId | None, *, replay: bool
 ) -> Generator[Effect, Any, tuple[Checkpoint, Pending]]:
-    """The checkpoint to go on from. One that is not the head becomes the head of its branch, by a fork.
+    """The checkpoint to go on from. One that is not the head becomes the head of its branch, by a fork."""
+    checkpoint, pending, fork = yield from _plan_going_on(run, saved, head, replay=replay)
+    if fork is not None:
+        yield from save_commit(run, fork)
+    return checkpoint, pending
+
+
+def _plan_going_on(
+    run: Run, saved: SavedCheckpoint, head: CheckpointId | None, *, replay: bool
+) -> Generator[Effect, Any, tuple[Checkpoint, Pending, StepCommit | None]]:
+    """`_going_on`, but for the commit of the fork, if one is needed: it is returned and not saved.
 
     A replay runs everything after the checkpoint again; otherwise results that had landed there are kept.
     """
-    checkpoint, pending = saved.checkpoint, _pending_of(run, saved, head, replay=replay)
+    checkpoint, pending = saved.checkpoint, saved.pending
     if _is_head(run, saved, head):
-        return checkpoint, pending
-    beside = yield from _take_along(run, saved, anew=replay)
+        return checkpoint, pending, None
+    beside = yield from _commits_beside(run, saved, anew=replay)
+    pending = Pending(journal=dict(pending.journal), paused=pending.paused) if replay else pending.forked()
     notes = {"nodes": saved.metadata.get("nodes", []), "replaces": head}
     before, forked = checkpoint, renamed(checkpoint, run.commit_id(checkpoint.step + 1))
     commit = commit_of(run, before, forked, [], source="fork", expected=head, pending=pending, metadata=notes)
     commit.beside = beside
-    yield from save_commit(run, commit)
-    return forked, pending
+    return forked, pending, commit
 
 
-def _take_along(run: Run, saved: SavedCheckpoint, *, anew: bool) -> Generator[Effect, Any, tuple[StepCommit, ...]]:
-    """Return the commits that belong beside the one by which the run goes on from a checkpoint that is not the head."""
+def _commits_beside(run: Run, saved: SavedCheckpoint, *, anew: bool) -> Generator[Effect, Any, tuple[StepCommit, ...]]:
+    """The commits for subgraphs that go with the one by which the run continues from an older checkpoint."""
     line = saved.line._replace(branch=run.settings.branch)
     at_head = False
     if saved.line.branch != line.branch:
@@ -324,16 +334,8 @@ def _take_along(run: Run, saved: SavedCheckpoint, *, anew: bool) -> Generator[Ef
     return (yield from taken_along(run, saved, line, at_head=at_head, anew=anew))
 
 
-def _pending_of(run: Run, saved: SavedCheckpoint, head: CheckpointId | None, *, replay: bool) -> Pending:
-    """What is known of the tasks that are due where a run goes on."""
-    if _is_head(run, saved, head):
-        return saved.pending
-    if replay:
-        return Pending(journal=dict(saved.pending.journal), paused=saved.pending.paused)
-    return saved.pending.forked()
-
-
 def _is_head(run: Run, saved: SavedCheckpoint, head: CheckpointId | None) -> bool:
+    """Whether a checkpoint is the head of the branch that the run writes to."""
     return saved.id == head and saved.line.branch == run.settings.branch
 
 
@@ -358,27 +360,24 @@ def _commanded(run: Run, command: Command[Any], saved: SavedCheckpoint | None, h
         raise EmptyInputError("The Command says nothing. Give it resume=, update= or goto=.")
     if saved is None and command.resumes:
         raise InvalidResume(_no_thread(run))
-    checkpoint, pending = Checkpoint(run.run_id, -1, run.program.start_values(), ()), Pending()
-    replay = not command.resumes
+    checkpoint, pending, fork = Checkpoint(run.run_id, -1, run.program.start_values(), ()), Pending(), None
     if saved is not None:
-        checkpoint, pending = saved.checkpoint, _pending_of(run, saved, head, replay=replay)
+        checkpoint, pending, fork = yield from _plan_going_on(run, saved, head, replay=not command.resumes)
     if command.resumes and pending.paused and not pending.open and run.program.graph.answers_to is not None:
         command = Command(update={run.program.graph.answers_to: command.resume})
-    changes = command.update is not None or bool(command.targets)
-    # All that can be refused is refused before anything is saved: neither half a command stays, nor a fork for it.
+    # Whatever is wrong with the command is raised here, before anything of it is saved.
     answers = read_answers(command.resume, pending.open) if command.resumes else {}
-    if changes:
-        _with_command(run, checkpoint, command)
-    if saved is not None:
-        checkpoint, pending = yield from _going_on(run, saved, head, replay=replay)
+    changed = _with_command(run, checkpoint, command) if command.update is not None or command.targets else None
+    if fork is not None:
+        yield from save_commit(run, fork)
     if command.resumes:
         pending = pending.merged(Pending(answers=answers))
         yield from save_pending(run, checkpoint, Pending(answers=answers))
         if run.watch is not None and run.watch.wants("resumed"):
             yield Emit(run_event("resumed", run, answers, checkpoint.step))
-    if changes:
+    if changed is not None:
         before = checkpoint if saved is not None else None
-        checkpoint, result = _with_command(run, checkpoint, command)
+        checkpoint, result = changed
         if run.saver is not None:
             yield from save_commit(run, commit_of(run, before, checkpoint, [result], source="update", pending=pending))
     run.answers.update((str(key), value) for key, value in pending.answers.items())

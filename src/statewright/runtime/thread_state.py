@@ -81,8 +81,8 @@ def updated(
 ) -> Generator[Effect, Any, tuple[Line, CheckpointId]]:
     """Commit updates as if nodes had answered them; the new head.
 
-    Each is the answer of a task that was due, if its node has one; what follows that is due, and so is everything else
-    that was due before, unless `cancel_pending`. Raises InvalidUpdateError if more tasks of a node are due than there
+    Each update completes a task of its node, if one is due, and its successors become due. Other tasks stay due, unless
+    `cancel_pending`. Raises InvalidUpdateError if more tasks of a node are due than there
     are updates as that node.
     """
     head = yield from load_head(run)
@@ -90,8 +90,10 @@ def updated(
     base = saved.checkpoint if saved is not None else Checkpoint(run.run_id, -1, run.program.start_values(), ())
     results = [_as_answered(run, base, saved, values, as_node, len(updates)) for values, as_node in updates]
     at_head = saved is not None and head is not None and head.id == saved.id
-    known = Pending() if saved is None else saved.pending if at_head else saved.pending.forked()
-    after, pending, results = _after(run, base, known, results, cancel_pending)
+    pending = saved.pending if saved is not None else Pending()
+    if not at_head:
+        pending = pending.forked()
+    after, pending, results = _after(run, base, pending, results, cancel_pending)
     parent = base if saved is not None else None
     expected = head.id if head is not None else None
     beside: tuple[StepCommit, ...] = ()
@@ -183,9 +185,10 @@ def _last_node(run: Run, saved: SavedCheckpoint | None) -> str:
 def _after(
     run: Run, base: Checkpoint, pending: Pending, results: Sequence[TaskResult], cancel_pending: bool
 ) -> tuple[Checkpoint, Pending, Sequence[TaskResult]]:
-    """The checkpoint after the updates, what was known of the tasks that are still due, and all results in it.
+    """The checkpoint after the updates, the pending data of the tasks that are still due, and the results applied.
 
-    Results that had landed wait for the tasks beside them. If the updates end the last of those, they take effect too.
+    Results that had landed stay pending while another task is open. When the updates complete the last open task, they
+    are applied with them.
     """
     program, commit_id = run.program, run.commit_id(base.step + 1)
     names = {result.task.node for result in results}
@@ -204,29 +207,28 @@ def _after(
 
 
 def _check_answered(base: Checkpoint, pending: Pending, results: Sequence[TaskResult]) -> None:
-    """Raise InvalidUpdateError if there are more tasks of a node that have not ended than updates that come from it."""
+    """Raise InvalidUpdateError if a node that is updated has more open tasks than updates."""
     updates = Counter(result.task.node for result in results)
     tasks = Counter(task.node for task in base.frontier if task.id not in pending.landed)
     for node, count in updates.items():
-        if tasks[node] > max(count, 1):
+        if tasks[node] > count:
             raise InvalidUpdateError(
-                f"{tasks[node]} tasks of node {node!r} are due, and an update as {node!r} is the answer of one. Give "
-                f"bulk_update_state one for each, or drop all that is due with cancel_pending=True."
+                f"{tasks[node]} tasks of node {node!r} are due, and {count} of them would be completed. Give "
+                f"bulk_update_state an update for each, or drop everything that is due with cancel_pending=True."
             )
 
 
-def _in_task_order(base: Checkpoint, pending: Pending, results: Sequence[TaskResult]) -> Sequence[TaskResult]:
-    """The results that had landed and the updates, each of these in the place of a task that it is the answer of."""
-    updates = list(results)
+def _in_task_order(base: Checkpoint, pending: Pending, updates: Sequence[TaskResult]) -> Sequence[TaskResult]:
+    """Landed results and updates in the order of their tasks; updates of nodes that were not due come last."""
+    left = list(updates)
     ordered: list[TaskResult] = []
     for task in base.frontier:
-        landed = pending.landed.get(task.id)
-        answer = landed or next((one for one in updates if one.task.node == task.node), None)
-        if answer is not None:
-            ordered.append(answer)
-            if landed is None:
-                updates.remove(answer)
-    return [*ordered, *updates]
+        result = pending.landed.get(task.id)
+        if result is None:  # nothing else is open: an update completes it
+            place = next(place for place, update in enumerate(left) if update.task.node == task.node)
+            result = left.pop(place)
+        ordered.append(result)
+    return [*ordered, *left]
 
 
 def forked(run: Run, branch: str | None) -> Generator[Effect, Any, tuple[Line, CheckpointId]]:
@@ -328,32 +330,38 @@ def rolled_back(
 def _find_beginning(
     run: Run, head: SavedCheckpoint, only: Met | None
 ) -> Generator[Effect, Any, SavedCheckpoint | None]:
-    """Find the checkpoint before the last input; None if the thread begins with that.
+    """Find the checkpoint before the last input; None if the thread begins with that input.
 
-    With `only` it is not before that run began: on a thread that had completed, or was changed from outside.
+    With `only` the search ends where that run began: at a completed run, or at a change by another caller.
     """
-    found = head
+    current = head
     while True:
-        begins = found.source == "input"
-        if only is not None and found.run_id != only.run_id and found.source in ("update", "fork"):
-            return found
-        if begins and found.parent_id is None and found.checkpoint.step == 0:
-            return None
-        # A run that begins at an earlier checkpoint replaces a head that its own line does not lead to.
-        replaced = found.metadata.get("replaces") if begins or only is not None else None
-        if not begins and found.parent_id is None and found.checkpoint.step == 0:
-            raise InvalidUpdateError(f"Thread {found.line.thread_id!r} has had no input that could be undone.")
-        parent: SavedCheckpoint | None = None
-        if (before_id := replaced or found.parent_id) is not None:
-            parent = yield Load(run.settings.branch, before_id)
+        is_input = current.source == "input"
+        if only is not None and current.source in ("update", "fork") and current.run_id != only.run_id:
+            return current
+        if _begins_thread(current):
+            if is_input or only is not None:
+                return None
+            raise InvalidUpdateError(
+                f"Thread {current.line.thread_id!r} has no input that could be undone. Fork one of its checkpoints."
+            )
+        # A run that continues from an older checkpoint replaces a head that is not among its ancestors.
+        replaced = current.metadata.get("replaces") if is_input or only is not None else None
+        parent_id = replaced or current.parent_id
+        parent: SavedCheckpoint | None = (yield Load(run.settings.branch, parent_id)) if parent_id else None
         if parent is None:
             raise CheckpointNotFound(
-                f"Thread {found.line.thread_id!r} cannot go back to before its last input: what was there was pruned. "
-                f"Nothing was changed. Fork a checkpoint that is still there, or prune less."
+                f"Thread {current.line.thread_id!r} cannot go back to before its last input: that checkpoint was "
+                f"pruned. Nothing was changed. Fork a checkpoint that is still there, or prune less."
             )
-        if begins or replaced or (only is not None and parent.checkpoint.at_rest):
+        if is_input or replaced or (only is not None and parent.checkpoint.at_rest):
             return parent
-        found = parent
+        current = parent
+
+
+def _begins_thread(saved: SavedCheckpoint) -> bool:
+    """Whether nothing came before a checkpoint; one whose ancestors were pruned has a later step, and no parent."""
+    return saved.parent_id is None and (saved.checkpoint.step == 0 or "rolled_back" in saved.metadata)
 
 
 def diff(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:

@@ -34,7 +34,7 @@ from statewright.runtime.worker_threads import call_beside, workers
 from statewright.storage.locations import path_of
 from statewright.storage.seal import Seal
 from statewright.storage.sqlite.faults import check_in_place, identity_of, translated
-from statewright.storage.sqlite.forks import fork_between_writes
+from statewright.storage.sqlite.forks import fork_between_transactions
 from statewright.storage.sqlite.known import Known, check_format
 from statewright.storage.sqlite.migrate import prepare
 
@@ -119,11 +119,11 @@ class SqliteDatabase:
                 raise
         self._identity = identity_of(self._location)
         self._closed = False
-        fork_between_writes(self)
+        fork_between_transactions(self)
 
     @property
-    def write_lock(self) -> threading.Lock:
-        """Held by whoever writes."""
+    def transaction_lock(self) -> threading.Lock:
+        """The lock under which transactions are made."""
         return self._lock
 
     @property

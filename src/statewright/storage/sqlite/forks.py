@@ -1,28 +1,30 @@
-"""A process is forked between transactions, never in the middle of one.
+"""Keeps a process from being forked in the middle of a transaction.
 
-SQLite notes in memory which locks on a file its process holds. A child gets a copy of the notes: if they say that
-somebody writes, nothing in the child can ever write to that file, long after the parent has committed. So a fork waits
-for the transactions that are under way.
+SQLite records in memory which locks on a file its own process holds. A child gets a copy of that record: if it was made
+during a transaction, the write lock counts as taken in the child for ever, and nothing there can write to the file. So
+a fork waits for the end of the transactions that are open.
 """
 
 from __future__ import annotations
 
 import os
 import threading
+from collections import deque
+from operator import methodcaller
 from typing import Final, Protocol
 from weakref import WeakValueDictionary
 
 PATIENCE: Final = 10.0
-"""Seconds for which a fork waits for one transaction. It is not for ever, since the thread that forks may itself be in
-the middle of one: in a job, or in a signal handler."""
+"""Seconds for which a fork waits for a transaction. After that it goes on: the transaction may be open in the very
+thread that forks, in a job or in a signal handler, and would never end."""
 
 
 class Writer(Protocol):
-    """Something that writes, only while it holds its lock."""
+    """Writes to a file in transactions, each under its lock."""
 
     @property
-    def write_lock(self) -> threading.Lock:
-        """The lock of this moment: a forked process has another one."""
+    def transaction_lock(self) -> threading.Lock:
+        """Its present lock: a forked process has another one."""
         ...
 
 
@@ -31,23 +33,22 @@ _held = threading.local()
 """The locks that a thread holds while it forks."""
 
 
-def fork_between_writes(writer: Writer) -> None:
-    """Let forks wait for what a writer does, as long as there is one."""
+def fork_between_transactions(writer: Writer) -> None:
+    """Let every fork of this process wait for the open transaction of a writer, as long as the writer exists."""
     _writers[id(writer)] = writer
 
 
 def _take_locks() -> None:
-    locks: list[threading.Lock] = []
-    _held.locks = locks
-    for reference in _writers.valuerefs():
-        writer = reference()
-        if writer is not None and (lock := writer.write_lock).acquire(timeout=PATIENCE):
-            locks.append(lock)
+    open_writers = [reference() for reference in _writers.valuerefs()]
+    locks = [writer.transaction_lock for writer in open_writers if writer is not None]
+    held: list[threading.Lock] = []
+    _held.locks = held
+    # One call of C: no signal handler can raise after a lock is taken and before it is in the list.
+    held.extend(filter(methodcaller("acquire", True, PATIENCE), locks))
 
 
 def _release_locks() -> None:
-    for lock in _held.__dict__.pop("locks", ()):
-        lock.release()
+    deque(map(methodcaller("release"), _held.__dict__.pop("locks", ())), maxlen=0)  # one call of C again
 
 
 if hasattr(os, "register_at_fork"):
