@@ -12,6 +12,7 @@ from typing import Annotated, Any, TypedDict
 import pytest
 
 from statewright import START, InMemorySaver, RunControl, StateGraph, append, get_runtime, task
+from statewright.errors import Fenced, GraphDrained, RunCancelled
 from statewright.runtime import standing
 from statewright.runtime.called_task import CalledTask
 
@@ -209,6 +210,23 @@ def case_of() -> Iterator[Callable[..., Case]]:
     yield make
     for case in made:
         case.work.go_on.set()
+
+
+@pytest.mark.parametrize("way", ["task", "step"])
+@pytest.mark.parametrize("error", [Fenced("another", "x", "y"), RunCancelled("x"), GraphDrained("x")])
+def test_what_the_work_of_a_node_hears_of_another_thread_can_be_caught(driver: Any, error: Any, way: str) -> None:
+    def call_elsewhere() -> Any:
+        raise error
+
+    def node(state: State) -> State:
+        try:
+            task(call_elsewhere)().result() if way == "task" else get_runtime().step("s", call_elsewhere)
+        except type(error):
+            return {"log": ["fallback"]}
+        raise AssertionError
+
+    app = StateGraph(State).add_node("node", node).add_edge(START, "node").compile(InMemorySaver())
+    assert driver.invoke(app, {}, thread_id="t")["log"] == ["fallback"]
 
 
 @pytest.mark.parametrize("answer", ANSWERS)

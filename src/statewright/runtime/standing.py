@@ -142,7 +142,10 @@ def note_refusal(scope: Scope, error: BaseException, run: Run | None = None) -> 
 
 def _is_over(scope: Scope, error: RunCancelled | GraphDrained | Fenced, run: Run) -> bool:
     """Whether the run in which an error arose is over, or one around it; not one that the node called and stopped."""
-    if isinstance(error, Fenced) or run is not scope.run:
+    if isinstance(error, Fenced):
+        line = run.root.line
+        return line is not None and line.thread_id == error.thread_id
+    if run is not scope.run:
         return True
     # The outcome of a planned task counts for nothing once its superstep is over, and the next task has its scope.
     is_call = scope.refusals is not run.refusals
