@@ -14,7 +14,7 @@ import pytest
 from statewright import START, InMemorySaver, RunControl, StateGraph, append, get_runtime, task
 from statewright.errors import Fenced, GraphDrained, RunCancelled
 from statewright.runtime import standing
-from statewright.runtime.called_task import CalledTask
+from statewright.runtime.scope import CalledTask
 
 LONG = 600
 """Seconds after which a test that hangs fails."""

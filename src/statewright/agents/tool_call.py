@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain, groupby
 from operator import attrgetter
 from typing import Any, Final, NotRequired, TypedDict, TypeVar, cast
@@ -15,7 +16,7 @@ from typing import Any, Final, NotRequired, TypedDict, TypeVar, cast
 from statewright.agents.tools import Tool, ToolContext, ToolOptions, WrongCall, as_text, call_tool
 from statewright.errors import InternalError, RunError, StorageError, ToolError, suggestion
 from statewright.messages import Message, ToolCall
-from statewright.runtime import interrupt
+from statewright.runtime import get_runtime, interrupt, part_of_attempt
 
 T = TypeVar("T")
 _CALLS: Final = attrgetter("tool_calls")
@@ -86,17 +87,30 @@ async def call_asked(
         raise WrongCall(f"There is no tool {asked.name!r}. {suggestion(asked.name, tools, noun='Tools')}")
     options = options_of(tool)
     arguments = _approved(asked, tool, context) if options.approve else asked.arguments
-    call = guarded(call_tool(tool, arguments, context=context, kept=kept), asked)
     if options.timeout is None:
-        return await call
-    limit = asyncio.timeout(options.timeout)
-    try:
-        async with limit:
-            return await call
-    except TimeoutError as error:
-        if not limit.expired():
-            raise  # the tool's own
-        raise ToolError(f"Tool {asked.name!r} took longer than {options.timeout} seconds and was given up.") from error
+        return await guarded(call_tool(tool, arguments, context=context, kept=kept), asked)
+    with part_of_attempt() as part:
+        limit = asyncio.timeout(options.timeout)
+        try:
+            async with limit:
+                own = _own_context(context) if part is not None else context
+                return await guarded(call_tool(tool, arguments, context=own, kept=kept), asked)
+        except TimeoutError as error:
+            if not limit.expired():
+                raise  # the tool's own
+            if part is not None:
+                part.abandoned = True  # a plain function goes on, and begins no step any more
+            raise ToolError(
+                f"Tool {asked.name!r} took longer than {options.timeout} seconds and was given up."
+            ) from error
+
+
+def _own_context(context: ToolContext) -> ToolContext:
+    """The context with the runtime of the call alone, which ends with it."""
+    if context.runtime is None:
+        return context
+    runtime = get_runtime()
+    return replace(context, runtime=runtime, stream_writer=runtime.stream_writer)
 
 
 def options_of(tool: Tool) -> ToolOptions:

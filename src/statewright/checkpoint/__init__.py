@@ -36,9 +36,10 @@ from statewright.checkpoint.model import (
     TimedTask,
     TimeLimit,
     Values,
+    step_id,
 )
 from statewright.checkpoint.retention import Pruned, PrunePolicy, ThreadEntry
-from statewright.checkpoint.workspaces import WorkspaceCheckpointer, check_workspace
+from statewright.checkpoint.workspaces import WorkspaceCheckpointer, check_workspace, scope_of
 from statewright.ids import DEFAULT_WORKSPACE
 from statewright.promise import Answered
 
@@ -81,6 +82,8 @@ __all__ = [
     "owner_name",
     "run_of",
     "schema_form",
+    "scope_of",
     "short_owner",
+    "step_id",
     "stored_as",
 ]

@@ -58,6 +58,11 @@ class Task:
         """The id of the task of a superstep: of this one, or of the one that has called it. The log knows no others."""
         return task_id(self.origin, self.position)
 
+    @property
+    def caller(self) -> Task | None:
+        """The task that has called it, of a `@task`; None for a task of a superstep."""
+        return None
+
     def __repr__(self) -> str:
         arg = "" if self.arg is NO_ARG else f", {self.arg!r}"
         return f"Task({self.node!r}{arg})"
@@ -224,6 +229,12 @@ class Interrupt:
 
 JournalKey = tuple[TaskId, str, int]
 """The task, the name of the step, and how often the task had called that name before."""
+
+
+def step_id(key: JournalKey) -> TaskId:
+    """The id of what is done under a key; that of a `@task` as a task of its own."""
+    task_id, name, ordinal = key
+    return TaskId(f"{task_id}:{name}.{ordinal}")
 
 
 class JournalEntry(NamedTuple):

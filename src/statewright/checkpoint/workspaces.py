@@ -37,6 +37,11 @@ class WorkspaceCheckpointer(Checkpointer, Protocol):
         ...
 
 
+def scope_of(saver: object) -> Hashable:
+    """What tells the threads of a saver from those of others; equal for savers of the same data and workspace."""
+    return getattr(saver, "scope", id(saver))
+
+
 def check_workspace(workspace: Any) -> str:
     """Return the name of a workspace. Raises InvalidConfig unless it is a valid, non-empty string."""
     return checked_name("workspace", workspace)

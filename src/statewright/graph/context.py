@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
 from typing import Any, Generic, Protocol, TypeGuard, TypeVar, runtime_checkable
 
@@ -94,14 +94,18 @@ class RunStarter(Protocol):
         graph: str,
         input: Any,  # noqa: A002  # the field's word
         *,
-        task_id: str,
+        work: Sequence[str],
         awaited: bool,
         options: Mapping[str, Any],
     ) -> None:
-        """Start a run with the write that keeps what a task has done.
+        """Start a run with the first write that keeps what a piece of work has done; `work` are their ids.
 
         If there is a run of that id, none is started; how it has ended is told once more if it is `awaited`.
         """
+        ...
+
+    def differs(self, run_id: str, graph: str, input: Any) -> bool:  # noqa: A002
+        """Whether a run of that id was started before, of another graph or with other input."""
         ...
 
 
@@ -228,12 +232,15 @@ class Runtime(Generic[Ctx]):
 
         With `wait` this run waits for its end, holding nothing meanwhile, and the call returns its output; the node is
         executed again from its first line then, as with `interrupt()`. Else the id of the run is returned at once. The
-        run starts with the next superstep that is saved, once, however often the node is executed: if an attempt fails,
-        what it has started begins with the attempt that succeeds. Cancelling this run cancels it.
+        run starts once, however often the node is executed, when the work that has called this is saved: a step, a
+        `@task`, a node of a subgraph, or the node itself. If an attempt fails, what it has started begins with the
+        attempt that succeeds. Cancelling this run cancels it.
 
         `key` tells runs apart where their order may change; `options` are those of a start: `thread_id`, `timeout`,
         `tags`, `metadata`, `concurrency_key`, `concurrency_limit`, `settings`. Raises ChildRunFailed if the run fails
-        or is cancelled, NotFound for a graph there is not, InvalidConfig where no service keeps the run.
+        or is cancelled, NotFound for a graph there is not, InvalidConfig where no service keeps the run,
+        NonDeterminismError if the run was started before and with other input, RunCancelled if nobody waits for the
+        caller any more.
         """
         return self._host.start_run(graph, input, wait=wait, key=key, options=options)
 

@@ -9,6 +9,7 @@ from statewright.runtime.instrument import Instrument
 from statewright.runtime.interrupt import interrupt, sleep, wait_for_event
 from statewright.runtime.iterate import Step, StepIterator
 from statewright.runtime.program import Validate
+from statewright.runtime.scope import part_of_attempt
 from statewright.runtime.snapshot import StateSnapshot, TaskSnapshot
 from statewright.runtime.start import TIMED_OUT, read_answers
 from statewright.runtime.state_graph import MessagesStateGraph, StateGraph
@@ -39,6 +40,7 @@ __all__ = [
     "get_store",
     "get_stream_writer",
     "interrupt",
+    "part_of_attempt",
     "read_answers",
     "sleep",
     "wait_for_event",

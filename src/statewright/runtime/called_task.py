@@ -24,7 +24,7 @@ from typing import Any, Final, Generic, TypeVar, cast
 
 from statewright.cache import CacheKey
 from statewright.channels import copy_container
-from statewright.checkpoint import NO_ARG, JournalEntry, JournalKey, Task
+from statewright.checkpoint import JournalEntry, JournalKey, Task, scope_of
 from statewright.clock import Duration, as_seconds
 from statewright.errors import Fenced, GraphDrained, InvalidUpdateError, RunCancelled
 from statewright.fingerprint import fingerprint
@@ -58,7 +58,7 @@ from statewright.runtime.journal import (
     wait_for_async,
 )
 from statewright.runtime.run import Run
-from statewright.runtime.scope import Attempt, Scope, current_scope, enter_scope
+from statewright.runtime.scope import Attempt, CalledTask, Scope, current_scope, enter_scope
 from statewright.runtime.standing import (
     check_hold,
     check_hold_async,
@@ -97,21 +97,6 @@ class CalledFunction:
         retries, timeout = as_retries(retry_policy), as_timeout(timeout)
         has_guards = retries or timeout or cache_policy
         self.guards = Guards(retries=retries, timeout=timeout, cache=cache_policy) if has_guards else None
-
-
-class CalledTask(Task):
-    """A call of a task function, as a task: it asks, steps and calls subgraphs under a name of its own."""
-
-    __slots__ = ("_id",)
-
-    def __init__(self, caller: Task, key: JournalKey) -> None:
-        super().__init__(caller.node, NO_ARG, caller.origin, caller.position)
-        caller_id, name, ordinal = key
-        self._id = TaskId(f"{caller_id}:{name}.{ordinal}")
-
-    @property
-    def id(self) -> TaskId:
-        return self._id
 
 
 class TaskFuture(Generic[T]):
@@ -332,7 +317,7 @@ def call_task(called: CalledFunction, args: tuple[Any, ...], kwargs: dict[str, A
 
 def _journal_of(run: Run) -> object:
     """Where the calls of a run are kept: runs that go on from each other have one journal."""
-    return (id(run.saver), run.line) if run.saver is not None and run.line is not None else id(run)
+    return (scope_of(run.saver), run.line) if run.saver is not None and run.line is not None else id(run)
 
 
 def _known(run: Run) -> Calls:
@@ -347,6 +332,7 @@ class Call:
     __slots__ = (
         "_args",
         "_called",
+        "_counts",
         "_ended_in",
         "_entry",
         "_futures",
@@ -385,6 +371,8 @@ class Call:
         self._scope.refusals = {}  # they stay with the call, whichever run takes it
         self._outer = caller.attempt
         """The attempt that wants it."""
+        self._counts = caller.counts()
+        """What that attempt has called."""
         self._place = place
         self._given = given
         self._entry = entry
@@ -431,6 +419,7 @@ class Call:
         Raises NonDeterminismError if that one gave other arguments.
         """
         check_given(cast(Task, self._scope.task), self._place[1], self._given, given)
+        self._counts = caller.counts()
         self._move(caller)
         self._futures.append(future)
         self._tell_future(future)
@@ -505,6 +494,9 @@ class Call:
         with _lock:
             self._forget()
             futures, self._futures = self._futures, []
+            if isinstance(error, Exception):
+                _, name, ordinal = self._place[1]
+                self._counts.note_failed(name, self._given, ordinal)
         run = self._scope.run
         if run.calls is not None:
             run.calls.discard(self)
@@ -536,8 +528,9 @@ class Call:
             resolved(save_entry(scope, key, self._entry))
             self._tell(self._entry.value)
             return copy_container(self._entry.value)
-        with told(scope, *key[1:]):
+        with told(scope, key):
             value = self._called_now() if self._is_simple else self._guarded()
+            _check_is_result(self._called.name, value)
             resolved(record(scope, key, self._entry_of(value)))
         self._tell(value)
         return value
@@ -674,7 +667,7 @@ class Call:
             await wait_for_async(save_entry(scope, key, self._entry))
             self._tell(self._entry.value)
             return copy_container(self._entry.value)
-        with told(scope, *key[1:]):
+        with told(scope, key):
             value = await (self._awaited_now() if self._is_simple else self._guarded_async())
             await wait_for_async(record(scope, key, self._entry_of(value)))
         self._tell(value)
@@ -742,6 +735,17 @@ class Call:
         watch = self._scope.run.watch
         if watch is not None and self._called.shows_result and not self._scope.abandoned:
             watch.call_finished(self._scope, self._called.name, copy_container(value))
+
+
+def _check_is_result(name: str, value: Any) -> None:
+    """Raise InvalidUpdateError for what a plain function gave that has to be awaited: nobody would."""
+    if inspect.isawaitable(value):
+        if inspect.iscoroutine(value):
+            value.close()
+        raise InvalidUpdateError(
+            f"The task {name!r} is a plain function, and gave {type(value).__name__!r}, which has to be awaited. "
+            f"Define it with `async def`."
+        )
 
 
 class _Value:

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from statewright.channels import copy_container
-from statewright.errors import ChildRunFailed, InvalidConfig
+from statewright.errors import ChildRunFailed, InvalidConfig, NonDeterminismError
 from statewright.graph import RunStarter
 from statewright.ids import TaskId, digest, interrupt_id
 from statewright.runtime.interrupt import wait_for
-from statewright.runtime.scope import Scope
+from statewright.runtime.scope import Scope, enclosing_work
+from statewright.runtime.standing import check_open
 
 RUN_ENDED = "__run_ended:"
 """Before the id of a run: the event for which a run waits that has started it."""
@@ -32,16 +33,19 @@ def start_run(
             f"start_run({graph!r}) needs a service that keeps the run: start the run with one, e.g. `statewright dev`."
         )
     starter: RunStarter = run.starter
-    place = scope.next_of("start_run") if key is None else key
+    check_open(scope, f"start_run({graph!r})")
+    place = scope.next_of("start_run") if key is None else f"={key}"  # a key is never an ordinal
     child = f"run_{digest('run', run.run_id, task.id, place)}"
+    if starter.differs(child, graph, input):
+        raise NonDeterminismError(task.node, f"start_run({graph!r})", place if isinstance(place, int) else 0)
     if not wait:
-        starter.start(child, graph, input, task_id=_outermost(scope), awaited=False, options=options)
+        starter.start(child, graph, input, work=enclosing_work(scope), awaited=False, options=options)
         return child
 
     question = _question(scope, task.id, place)
     identity = interrupt_id(task.id, question)
     if identity not in run.asked and identity not in run.answers:
-        starter.start(child, graph, input, task_id=_outermost(scope), awaited=True, options=options)
+        starter.start(child, graph, input, work=enclosing_work(scope), awaited=True, options=options)
     asked = {"type": "child_run", "runId": child, "graph": graph}
     parts = {"value": asked, "kind": "event", "event": f"{RUN_ENDED}{child}"}
     return _outcome(child, graph, wait_for("start_run()", question, None, lambda: parts, repeats=True))
@@ -57,13 +61,6 @@ def _question(scope: Scope, task_id: TaskId, place: int | str) -> str:
     keys = [f"start_run {place}", *(f"start_run.{number} {place}" for number in range(1, again + 1))]
     ends = [(key, scope.run.answers.get(interrupt_id(task_id, key))) for key in keys]
     return next((key for key, told in ends if told is not None and told["status"] == "completed"), keys[-1])
-
-
-def _outermost(scope: Scope) -> str:
-    """The task of the run's own graph that calls, through whatever subgraphs."""
-    while scope.run.caller is not None:
-        scope = scope.run.caller
-    return scope.task.id if scope.task is not None else ""
 
 
 def _outcome(child: str, graph: str, told: Mapping[str, Any]) -> Any:

@@ -22,7 +22,7 @@ from statewright.runtime.attempt_async import call_function, perform_async
 from statewright.runtime.attempts_async import call_later, lent_async, pause, perform_guarded_async
 from statewright.runtime.awaiting import answered, wait_for_all, wait_in_any_case
 from statewright.runtime.control import RunControl
-from statewright.runtime.drive_sync import lanes_of, leave_anywhere, note_on_failure
+from statewright.runtime.drive_sync import lanes_of, note_on_failure
 from statewright.runtime.effects import (
     AwaitTurn,
     Core,
@@ -48,7 +48,7 @@ from statewright.runtime.saver_calls import (
     save_callers,
     wait_for_callers,
 )
-from statewright.runtime.scope import Scope, current_scope, enter_scope
+from statewright.runtime.scope import Scope, current_scope, enter_scope, leave_anywhere
 from statewright.runtime.standing import is_waited_for, superstep_above
 from statewright.runtime.subgraph import leave_namespace
 from statewright.runtime.superstep import Superstep

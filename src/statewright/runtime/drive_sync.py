@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from contextvars import Token
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +25,7 @@ from statewright.runtime.loop import note_failure
 from statewright.runtime.program import Lane
 from statewright.runtime.run import ALL_CLOSED, NONE_CLOSED, Run
 from statewright.runtime.saver_calls import flush, perform_all, perform_effect
-from statewright.runtime.scope import Scope, current_scope, enter_scope, leave_scope
+from statewright.runtime.scope import Scope, current_scope, enter_scope, leave_anywhere, leave_scope
 from statewright.runtime.standing import superstep_above
 from statewright.runtime.subgraph import leave_namespace
 from statewright.runtime.superstep import Superstep
@@ -142,14 +141,6 @@ def _lending_parts(caller: Scope, parts: Parts) -> Parts:
             except StopIteration:
                 return
         yield part
-
-
-def leave_anywhere(token: Token[Scope | None]) -> None:
-    """Leave the scope, unless the reader abandoned the stream: then it was left before, maybe in another context."""
-    try:  # noqa: SIM105  # `suppress` costs as much as a step
-        leave_scope(token)
-    except (ValueError, RuntimeError):
-        pass
 
 
 def _run_many(

@@ -17,7 +17,7 @@ from statewright.graph import ExecutionInfo, StreamWriter
 from statewright.ids import DEFAULT_WORKSPACE, TaskId, interrupt_id
 from statewright.runtime.child_run import start_run
 from statewright.runtime.journal import journalled
-from statewright.runtime.scope import Scope
+from statewright.runtime.scope import Scope, current_scope
 from statewright.store import Store
 
 
@@ -49,6 +49,15 @@ class RuntimeHost:
 
     def __init__(self, scope: Scope) -> None:
         self._scope = scope.copy()
+
+    @property
+    def _here(self) -> Scope:
+        """The scope of the step or call in which it is used, if that is one of its task: it has names of its own."""
+        current = current_scope()
+        caller = current.task.caller if current is not None and current.task is not None else None
+        while caller is not None and caller is not self._scope.task:
+            caller = caller.caller
+        return self._scope if current is None or caller is None else current
 
     @property
     def context(self) -> Any:
@@ -84,23 +93,21 @@ class RuntimeHost:
         return info_of(self._scope)
 
     def heartbeat(self) -> None:
-        attempt = self._scope.attempt
-        if attempt is not None:
-            attempt.beat()
+        self._scope.heartbeat()
 
     def step(self, name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return journalled(self._scope, name, function, args, kwargs)
+        return journalled(self._here, name, function, args, kwargs)
 
     def spend(self, tokens: int, cost: float) -> None:
         self._scope.run.spending.add(tokens, cost)
 
     def asked(self, key: str) -> Interrupt | None:
-        run, task = self._scope.run, self._scope.task
+        run, task = self._scope.run, self._here.task
         question = run.asked.get(interrupt_id(task.id, key)) if task is not None else None
         return question.shown() if question is not None else None
 
     def start_run(self, graph: str, input: Any, *, wait: bool, key: str | None, options: Mapping[str, Any]) -> Any:  # noqa: A002
-        return start_run(self._scope, graph, input, wait=wait, key=key, options=options)
+        return start_run(self._here, graph, input, wait=wait, key=key, options=options)
 
     def record(self, kind: DurableKind, data: Mapping[str, Any]) -> None:
         scope = self._scope

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, Final
 
 from statewright.channels import copy_container
 from statewright.checkpoint import Hold, JournalEntry, JournalKey, Pending, Task
@@ -21,7 +21,11 @@ from statewright.ids import CheckpointId
 from statewright.promise import comes_later, resolved
 from statewright.runtime.run import Run
 from statewright.runtime.scope import Scope
-from statewright.runtime.standing import check_hold, check_hold_async, check_open, note_refusal
+from statewright.runtime.standing import check_hold, check_hold_async, check_not_refused, check_open, note_refusal
+
+_AWAITED: Final = "~"
+"""After the fingerprint in an entry of a plain function whose result had to be awaited: so it is, whenever it is asked
+for."""
 
 
 def journalled(
@@ -32,7 +36,7 @@ def journalled(
     key, given, entry = found
     if entry is not None:
         value = copy_container(entry.value)  # the node may change what it was given
-        if is_coroutine_function(function):
+        if is_coroutine_function(function) or entry.given.endswith(_AWAITED):
             return _given(scope, key, entry, value)
         if type(entry) is Unsaved:
             with _saved_again(scope):
@@ -41,29 +45,37 @@ def journalled(
     if is_coroutine_function(function):
         return _awaited(scope, key, given, function, args, kwargs)
     check_hold(scope, name)
-    with told(scope, name, key[2]):
+    with told(scope, key, given), scope.calling(key) as own:
         result = function(*args, **kwargs)
         if not inspect.isawaitable(result):
+            check_not_refused(own)
             resolved(record(scope, key, JournalEntry(given, copy_container(result))))
             return result
-    return _completed(scope, key, given, result)
+    return _completed(scope, key, given, result, _AWAITED)
 
 
 @contextmanager
-def told(scope: Scope, name: str, ordinal: int) -> Generator[None]:
-    """Tell those who watch when a step is done, and how it ended."""
-    watch = scope.run.watch
+def told(scope: Scope, key: JournalKey, given: str | None = None) -> Generator[None]:
+    """Tell those who watch when a step is done, and how it ended; `given` if another call may have its place then."""
+    run, attempt, watch = scope.run, scope.attempt, scope.run.watch
+    if given is not None and attempt is not None:
+        run.steps_under_way[key] = attempt
     if watch is not None:
-        watch.step_started(scope, name, ordinal)
+        watch.step_started(scope, key[1], key[2])
     try:
         yield
     except BaseException as error:
         note_refusal(scope, error)  # it could not be recorded, if its run does not hold the thread any more
+        if given is not None and isinstance(error, Exception):
+            scope.counts().note_failed(key[1], given, key[2])
         if watch is not None:
-            watch.step_finished(scope, name, ordinal, error)
+            watch.step_finished(scope, key[1], key[2], error)
         raise
+    finally:
+        if run.steps_under_way.get(key) is attempt:
+            run.steps_under_way.pop(key, None)
     if watch is not None:
-        watch.step_finished(scope, name, ordinal)
+        watch.step_finished(scope, key[1], key[2])
 
 
 @contextmanager
@@ -87,9 +99,8 @@ def recall(
         raise InvalidUpdateError(f"Step {name!r} was called outside a node. Call it in a function that a graph runs.")
     check_open(scope, name)
     scope.sign_of_life()
-    ordinal = scope.next_of(name)
-    key = (scope.task.id, name, ordinal)
     given = fingerprint((args, kwargs) if kwargs else args)
+    key = (scope.task.id, name, scope.counts().next_place(name, given))
     entry = scope.run.journal.get(key)
     if entry is not None:
         check_given(scope.task, key, entry.given, given)
@@ -98,12 +109,17 @@ def recall(
 
 def check_given(task: Task, key: JournalKey, before: str, given: str) -> None:
     """Raise NonDeterminismError if a call that was made before had other arguments."""
-    if before != given:
+    if before.removesuffix(_AWAITED) != given:
         raise NonDeterminismError(task.node, key[1], key[2])
 
 
 def record(scope: Scope, key: JournalKey, entry: JournalEntry) -> Any:
-    """Keep a result, and what was noted for the log until it was there; the saver's answer, which may come later."""
+    """Keep a result, and what was noted for the log until it was there; the saver's answer, which may come later.
+
+    The result of an attempt that was given up is kept too, and spares the next one the step, unless that has begun it.
+    """
+    if scope.run.steps_under_way.get(key, scope.attempt) is not scope.attempt:
+        check_open(scope, key[1])
     unsaved = Unsaved(*entry)
     if scope.run.journal.setdefault(key, unsaved) is not unsaved:
         raise JournalConflict(*key)  # by an attempt that was given up while its function ran: the first record stays
@@ -175,11 +191,12 @@ async def _awaited(
     return await _completed(scope, key, given, function(*args, **kwargs))
 
 
-async def _completed(scope: Scope, key: JournalKey, given: str, result: Awaitable[Any]) -> Any:
+async def _completed(scope: Scope, key: JournalKey, given: str, result: Awaitable[Any], awaited: str = "") -> Any:
     """What a step that was begun gives, kept in the journal."""
-    with told(scope, key[1], key[2]):
+    with told(scope, key, given), scope.calling(key) as own:
         value = await result
-        await wait_for_async(record(scope, key, JournalEntry(given, copy_container(value))))
+        check_not_refused(own)
+        await wait_for_async(record(scope, key, JournalEntry(given + awaited, copy_container(value))))
     return value
 
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from statewright.runtime.effects import Rest
     from statewright.runtime.limits import Slots
     from statewright.runtime.program import Program
-    from statewright.runtime.scope import Scope
+    from statewright.runtime.scope import Attempt, Scope
     from statewright.runtime.superstep import Superstep
     from statewright.runtime.watch import StreamBuffer, Watch
 
@@ -131,6 +131,7 @@ class Run:
         "slots",
         "spent",
         "starter",
+        "steps_under_way",
         "stop",
         "store",
         "superstep",
@@ -283,6 +284,8 @@ class Run:
         """Whether it is known that another run has taken over its thread."""
         self.refusals: dict[TaskId, RunError] = {}
         """By planned task, the error that it got because the run is over: see `standing.note_refusal`."""
+        self.steps_under_way: dict[JournalKey, Attempt] = {}
+        """By step, the attempt that has begun it last, if its task is tried several times."""
         self.memories: dict[str, str] = {}
         """Which checkpoint of each memory inside its namespace is known to it."""
         self.given_state = False

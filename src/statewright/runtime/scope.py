@@ -7,15 +7,19 @@ task. Tasks that run beside others get a scope, and a context, of their own.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
-from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Protocol
+from bisect import insort
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar, Token
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from statewright.checkpoint import NO_ARG, Task, step_id
 from statewright.errors import InvalidUpdateError
+from statewright.ids import TaskId
 from statewright.runtime.worker_threads import workers
 
 if TYPE_CHECKING:
-    from statewright.checkpoint import Checkpoint, Task
+    from statewright.checkpoint import Checkpoint, JournalKey
     from statewright.clock import Clock
     from statewright.runtime.effects import Outcome
     from statewright.runtime.limits import Slots
@@ -81,10 +85,28 @@ class Attempt:
         return begin if self._last_beat is None else self._last_beat
 
 
-class _Counts:
+class CalledTask(Task):
+    """What a task calls, as a task: it asks, steps and calls subgraphs under a name of its own."""
+
+    __slots__ = ("_caller", "_id")
+
+    def __init__(self, caller: Task, key: JournalKey) -> None:
+        super().__init__(caller.node, NO_ARG, caller.origin, caller.position)
+        self._caller, self._id = caller, step_id(key)
+
+    @property
+    def id(self) -> TaskId:
+        return self._id
+
+    @property
+    def caller(self) -> Task:
+        return self._caller
+
+
+class Counts:
     """What one execution of a task has done so far, by which it tells the next of its kind apart."""
 
-    __slots__ = ("calls", "keys", "ordinals", "task")
+    __slots__ = ("calls", "failed", "keys", "ordinals", "task")
 
     def __init__(self, task: Task | None) -> None:
         self.task = task
@@ -93,6 +115,24 @@ class _Counts:
         self.ordinals: dict[str, int] = {}
         """By name, how often something of that name was done."""
         self.keys: set[tuple[str, str]] = set()
+        self.failed: dict[tuple[str, str], list[int]] = {}
+        """By name and arguments, the ordinals of calls that have failed."""
+
+    def next_place(self, name: str, given: str) -> int:
+        """The ordinal of the next call of a name; that of one with the same arguments that has failed, if there is one.
+
+        A node that catches an error may call again. Its next execution finds the result in the place of the first call.
+        """
+        failed = self.failed.get((name, given))
+        if failed:
+            return failed.pop(0)
+        count = self.ordinals.get(name, 0)
+        self.ordinals[name] = count + 1
+        return count
+
+    def note_failed(self, name: str, given: str, ordinal: int) -> None:
+        """Let the next call of the same name and arguments have the place of one that has failed."""
+        insort(self.failed.setdefault((name, given), []), ordinal)
 
 
 class Scope:
@@ -144,7 +184,7 @@ class Scope:
         self.lent: Sequence[Slots] = ()
         self.refusals = run.refusals
         """Where it is noted that a task got an error because its run is over: see `standing.note_refusal`."""
-        self._counts: _Counts | None = None
+        self._counts: Counts | None = None
         """What the task has done; copies count on together. None, or those of another task, if it has done nothing."""
 
     def enter_apart(self, task: Task, place: int) -> Scope:
@@ -158,7 +198,7 @@ class Scope:
         """A scope for the same task, and the same attempt, which stays with it."""
         scope = Scope(self.run, self.task, self.checkpoint)
         scope.attempt, scope.holding, scope.refusals = self.attempt, self.holding, self.refusals
-        scope._counts = self._counted()
+        scope._counts = self.counts()
         return scope
 
     def copy_for_thread(self) -> Scope:
@@ -166,6 +206,21 @@ class Scope:
         own = self.copy()
         own.shares_slots = True
         return own
+
+    @contextmanager
+    def calling(self, key: JournalKey) -> Generator[Scope]:
+        """While the block runs, it belongs to a step of the task, which does all it does under a name of its own.
+
+        The next execution of the task finds the result of the step, and does not count what happens inside.
+        """
+        own = self.copy_for_thread()
+        own.task = CalledTask(cast(Task, self.task), key)
+        token = enter_scope(own)
+        try:
+            yield own
+        finally:
+            leave_anywhere(token)
+            own.detach()
 
     def lend(self) -> None:
         """Give back the slots of the task: it is about to wait for a child."""
@@ -229,8 +284,17 @@ class Scope:
     def sign_of_life(self, value: object = None) -> None:
         """Note that the task does something, unless only its own heartbeats count."""
         attempt = self.attempt
-        if attempt is not None and not attempt.heartbeat_only:
+        while attempt is not None:
+            if not attempt.heartbeat_only:
+                attempt.beat()
+            attempt = attempt.outer
+
+    def heartbeat(self) -> None:
+        """The task says itself that it is alive."""
+        attempt = self.attempt
+        while attempt is not None:
             attempt.beat()
+            attempt = attempt.outer
 
     def next_question(self, key: str | None) -> int | str:
         """What tells the next question of this task from its others: its ordinal, or its key."""
@@ -238,7 +302,7 @@ class Scope:
 
     def _used_key(self, what: str, key: str) -> str:
         """The key, used once. Raises InvalidUpdateError if the task has used it before."""
-        keys = self._counted().keys
+        keys = self.counts().keys
         if (what, key) in keys:
             node = self.task.node if self.task else None
             raise InvalidUpdateError(f"Node {node!r} used the {what} {key!r} twice. Give each its own key.")
@@ -247,7 +311,7 @@ class Scope:
 
     def next_of(self, name: str) -> int:
         """How often the task has done something of that name before; questions have the empty name."""
-        ordinals = self._counted().ordinals
+        ordinals = self.counts().ordinals
         count = ordinals.get(name, 0)
         ordinals[name] = count + 1
         return count
@@ -256,14 +320,15 @@ class Scope:
         """What tells the next call of a subgraph from the others of this task: empty for the first without a key."""
         if key is not None:
             return _told_apart(self._used_key("call_key", str(key)))
-        counts = self._counted()
+        counts = self.counts()
         counts.calls += 1
         return f"#{counts.calls - 1}" if counts.calls > 1 else ""
 
-    def _counted(self) -> _Counts:
+    def counts(self) -> Counts:
+        """What this execution of the task has done so far."""
         counts = self._counts
         if counts is None or counts.task is not self.task:
-            self._counts = counts = _Counts(self.task)
+            self._counts = counts = Counts(self.task)
         return counts
 
 
@@ -274,7 +339,57 @@ def _told_apart(key: str) -> str:
     return "%" + key.replace("%", "%25").replace("|", "%7C")
 
 
+@contextmanager
+def part_of_attempt() -> Generator[Attempt | None]:
+    """While the block runs, what it does is a part of the present attempt, which can be given up by itself.
+
+    The part is abandoned by whoever gives it up; None outside a node.
+    """
+    scope = current_scope()
+    if scope is None:
+        yield None
+        return
+    outer, own = scope.attempt, scope.copy_for_thread()
+    own.attempt = Attempt(
+        outer.number if outer is not None else 1,
+        scope.run.clock,
+        again=outer is not None and outer.again,
+        heartbeat_only=outer is not None and outer.heartbeat_only,
+        outer=outer,
+    )
+    token = enter_scope(own)
+    try:
+        yield own.attempt
+    finally:
+        leave_scope(token)
+        own.detach()
+
+
+def enclosing_work(scope: Scope) -> Sequence[TaskId]:
+    """The ids of the steps, calls and tasks in which the present code runs, the innermost first.
+
+    What one of them has started is kept with its result: it is not executed again, even if a later one is.
+    """
+    found = list[TaskId]()
+    inner: Scope | None = scope
+    while inner is not None:
+        task = inner.task
+        while task is not None:
+            found.append(task.id)
+            task = task.caller
+        inner = inner.run.parent
+    return found
+
+
 _current: ContextVar[Scope | None] = ContextVar("statewright_scope", default=None)
 current_scope = _current.get
 enter_scope = _current.set
 leave_scope = _current.reset
+
+
+def leave_anywhere(token: Token[Scope | None]) -> None:
+    """Leave the scope, unless the reader abandoned the stream: then it was left before, maybe in another context."""
+    try:  # noqa: SIM105  # `suppress` costs as much as a step
+        leave_scope(token)
+    except (ValueError, RuntimeError):
+        pass

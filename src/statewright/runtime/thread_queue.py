@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, cast
 from weakref import WeakMethod, WeakValueDictionary
 
-from statewright.checkpoint import Checkpointer, Hold, Lease, Line, add_holder, discard_holder
+from statewright.checkpoint import Checkpointer, Hold, Lease, Line, add_holder, discard_holder, scope_of
 from statewright.clock import Clock, SystemClock, Timer
 from statewright.errors import Fenced, StorageError, ThreadBusy
 from statewright.promise import Answered, Promise, SafeEvent, comes_later, resolved
@@ -356,9 +356,8 @@ def call_first(run: Run) -> None:
 
 
 def _queue_key(run: Run) -> tuple[Hashable, str]:
-    """Identify the thread among all threads of the process: savers of the same data and workspace share queues."""
-    saver = _saver(run)
-    return getattr(saver, "scope", id(saver)), _thread(run)
+    """Identify the thread among all threads of the process."""
+    return scope_of(_saver(run)), _thread(run)
 
 
 def is_first(run: Run, ticket: Ticket) -> bool:

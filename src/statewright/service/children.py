@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from statewright.errors import InvalidRequest, suggestion
@@ -28,7 +28,7 @@ class ChildStarter:
         self._progress = progress
         self._desk = desk
         self._starter = starter
-        self._started: set[str] = set()
+        self._started: dict[str, StartRun] = {}
 
     def start(
         self,
@@ -36,7 +36,7 @@ class ChildStarter:
         graph: str,
         input: Any,  # noqa: A002  # the field's word
         *,
-        task_id: str,
+        work: Sequence[str],
         awaited: bool,
         options: Mapping[str, Any],
     ) -> None:
@@ -54,7 +54,7 @@ class ChildStarter:
             return
         if self._read(run_id) is not None:  # it was started when the node was executed before
             if awaited:
-                self._progress.steps.add(task_id, self._told_anew(run_id))
+                self._progress.steps.add(work, self._told_anew(run_id))
             return
         wanted = StartRun(
             graph=graph,
@@ -69,8 +69,12 @@ class ChildStarter:
         check_start(wanted, self._desk.settings)
         definition = asked_here(self._starter.versions.meant(self._run.workspace_id, wanted))
         _, changes = self._starter.made(self._run.workspace_id, wanted, definition, self._desk.now())
-        self._started.add(run_id)
-        self._progress.steps.add(task_id, changes)
+        self._started[run_id] = wanted
+        self._progress.steps.add(work, changes)
+
+    def differs(self, run_id: str, graph: str, input: Any) -> bool:  # noqa: A002
+        before = self._started.get(run_id) or self._read(run_id)
+        return before is not None and (before.graph, before.input) != (graph, as_json(input))
 
     def _read(self, run_id: str) -> Run | None:
         return resolved(self._desk.ledger.get(Run, run_id))

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 
 from pydantic_core import to_json
 
-from statewright.checkpoint import Commit, Pending
+from statewright.checkpoint import Commit, Pending, step_id
 from statewright.events import Log
 from statewright.graph import START, Graph
 from statewright.runs import (
@@ -135,6 +135,7 @@ class Progress:
         """What a commit of the run means."""
         moves, log, now = Moves(), commit.log, commit.created_at
         self.steps.note(moves, log.entries if log is not None else (), now)
+        self.steps.take_added(moves, {result.task.id for result in commit.results})
         if not commit.line.namespace:
             self._open(moves, now, begins=commit.source == "input")
             for result in commit.results:
@@ -150,6 +151,7 @@ class Progress:
         """What results, questions and failures mean that were saved between two supersteps."""
         moves = Moves()
         self.steps.note(moves, log.entries if log is not None else (), now)
+        self.steps.take_added(moves, {*pending.landed, *map(step_id, pending.journal)})
         if not namespace:
             self._open(moves, now)
             for result in pending.landed.values():

@@ -80,8 +80,10 @@ class RunRecorder(Instrument):
         )
 
     def _changes_of(self, commit: Commit) -> list[Change]:
-        """Return what a commit changes. Nested calls move no step; their calls of models and tools are kept."""
-        return self.progress.committed(commit) if not commit.line.namespace or _tells(commit.log) else []
+        """Return what a commit changes. Nested calls move no step; their calls of models and tools are kept, and the
+        runs that they have started."""
+        tells = not commit.line.namespace or _tells(commit.log) or self.progress.steps.has_added
+        return self.progress.committed(commit) if tells else []
 
     def save_results(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final, Protocol
@@ -46,6 +47,15 @@ class LogSource(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Added:
+    """Changes that are made with the first write that keeps what some work has done."""
+
+    work: Sequence[str]
+    """The ids of the work: a step, the task that did it, and whatever has called that, up to a task of the run."""
+    changes: Sequence[Change]
+
+
 @dataclass(frozen=True, slots=True)
 class StepsSnapshot:
     """The records of a run's steps at one instant; see `StepRecords.restore`."""
@@ -54,8 +64,7 @@ class StepsSnapshot:
     steps: dict[str, StepRun]
     reported: dict[str, dict[str, Json]]
     retries: dict[str, datetime]
-    more: dict[str, list[Change]]
-    """The lists themselves, not copies: `restore` compares by identity to see which of them were taken since."""
+    added: Sequence[_Added]
 
 
 class StepRecords:
@@ -76,37 +85,45 @@ class StepRecords:
         self._retries: dict[str, datetime] = {}
         """When failed tasks are tried again."""
         self._calls = self._log_parts = 0
-        self._more: dict[str, list[Change]] = {}
+        self._added: list[_Added] = []
         self._adding = threading.Lock()
 
-    def add(self, task_id: str, changes: Sequence[Change]) -> None:
-        """Make changes with the write that keeps what a task has done. Called from any thread."""
-        with self._adding:
-            self._more.setdefault(task_id if task_id in self._steps else "", []).extend(changes)
+    def add(self, work: Sequence[str], changes: Sequence[Change]) -> None:
+        """Make changes with the first write that keeps what some work has done. Called from any thread.
 
-    def _take_more(self, moves: Moves, task_id: str) -> None:
-        """What goes with a task that has ended or waits, and what nobody knows the task of."""
+        `work` are the ids of what has made them, from within; if the run knows no such task, any write will do.
+        """
         with self._adding:
-            for whose in (task_id, ""):
-                moves.ends.extend(self._more.pop(whose, ()))
+            self._added.append(_Added(work if any(one in self._steps for one in work) else (), changes))
+
+    @property
+    def has_added(self) -> bool:
+        """Whether there are changes that no write has taken yet."""
+        return bool(self._added)
+
+    def take_added(self, moves: Moves, kept: AbstractSet[str]) -> None:
+        """Take the changes of work that a write keeps, named by its ids, and those of work that nobody knows."""
+        with self._adding:
+            taken = [one for one in self._added if not one.work or not kept.isdisjoint(one.work)]
+            self._added = [one for one in self._added if one not in taken]
+        for one in taken:
+            moves.ends.extend(one.changes)
 
     def snapshot(self) -> StepsSnapshot:
         """Return the current records, for `restore`."""
         with self._adding:
-            more = dict(self._more)
+            added = tuple(self._added)
         steps = {task_id: replace(step) for task_id, step in self._steps.items()}
         reported = {task_id: dict(report) for task_id, report in self._reported.items()}
-        return StepsSnapshot(dict(self.waits), steps, reported, dict(self._retries), more)
+        return StepsSnapshot(dict(self.waits), steps, reported, dict(self._retries), added)
 
     def restore(self, snapshot: StepsSnapshot) -> None:
         """Return to a snapshot; changes that tasks have added since are kept."""
         self.waits, self._steps = snapshot.waits, snapshot.steps
         self._reported, self._retries = snapshot.reported, snapshot.retries
         with self._adding:
-            for task_id, changes in snapshot.more.items():
-                added = self._more.get(task_id, [])
-                if added is not changes:  # the refused write took them: put them back, before those added since
-                    self._more[task_id] = [*changes, *added]
+            since = [one for one in self._added if one not in snapshot.added]
+            self._added = [*snapshot.added, *since]
 
     def is_backing_off(self, now: datetime) -> bool:
         """Whether nothing is done but waiting until failed steps are tried again."""
@@ -187,7 +204,7 @@ class StepRecords:
             return
         self._begin_if_due(moves, step, now)
         self._keep_logs(moves, step, now)
-        self._take_more(moves, task.id)
+        self.take_added(moves, {task.id})
         told = self._reported.pop(task.id, {})
         step.status, step.completed_at, step.output = StepStatus.COMPLETED, now, told.get("output")
         values = {"status": step.status, "completed_at": now, "output": step.output, "error": None}
@@ -267,7 +284,7 @@ class StepRecords:
             return
         self._begin_if_due(moves, step, now)
         self._keep_logs(moves, step, now)
-        self._take_more(moves, task_id)
+        self.take_added(moves, {task_id})
         for question in asked:
             wait = self.waits[question.id] = wait_of(self._run, step, question, now)
             moves.changes.append(Insert(wait))

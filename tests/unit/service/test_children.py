@@ -46,7 +46,7 @@ class Parent:
         self.children = ChildStarter(run, self.progress, desk, starter)
 
     def start(self, run_id: str, graph: str = "kid", given: Any = None, *, awaited: bool = False, **more: Any) -> None:
-        self.children.start(run_id, graph, given, task_id=TASK.id, awaited=awaited, options=more)
+        self.children.start(run_id, graph, given, work=[TASK.id], awaited=awaited, options=more)
 
     def done(self) -> Sequence[Change]:
         """The changes of the write that keeps the task."""

@@ -144,7 +144,7 @@ async def test_everything_else_is_what_the_saver_does(
 
 async def test_what_was_not_saved_is_not_told(tmp_path: Path, new_run: Callable[..., Run]) -> None:
     def doubles(state: Any) -> dict[str, int]:
-        recorded.progress.steps.add("", [Insert(recorded.run)])
+        recorded.progress.steps.add([], [Insert(recorded.run)])
         return {"two": 2}
 
     with SqliteDatabase(tmp_path / "runs.db") as database:

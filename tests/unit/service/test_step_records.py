@@ -82,24 +82,24 @@ def test_a_step_is_completed_once_and_the_input_is_none(steps: StepRecords, now:
 
 def test_what_a_task_adds_goes_once_with_the_write_that_keeps_the_task(steps: StepRecords, now: datetime) -> None:
     mine, others, unknown = more("mine"), more("others"), more("unknown")
-    steps.add(SECOND_ONE.id, [others])
-    steps.add(FIRST.id, [mine])
-    steps.add("a task that nobody knows", [unknown])
+    steps.add([SECOND_ONE.id], [others])
+    steps.add([FIRST.id], [mine])
+    steps.add(["a task that nobody knows"], [unknown])
     assert done(steps, FIRST, now).ends == [mine, unknown]
     assert done(steps, SECOND_ONE, now).ends == [others]
-    steps.add(FIRST.id, [mine])
+    steps.add([FIRST.id], [mine])
     assert done(steps, SECOND_ONE, now).ends == []
 
 
 def test_what_a_task_adds_that_comes_to_wait_goes_with_its_question(steps: StepRecords, now: datetime) -> None:
     kid = more("kid")
-    steps.add(FIRST.id, [kid])
+    steps.add([FIRST.id], [kid])
     assert asked(steps, FIRST, now, Interrupt(id="i", value=None)).ends == [kid]
     assert done(steps, FIRST, now).ends == []
 
 
 def test_what_a_task_adds_that_fails_is_not_made(steps: StepRecords, now: datetime) -> None:
-    steps.add(FIRST.id, [more("kid")])
+    steps.add([FIRST.id], [more("kid")])
     assert tried_again(steps, FIRST, now, now).ends == []
     moves = Moves()
     steps.fail(moves, FIRST.id, "ValueError: no luck", now)

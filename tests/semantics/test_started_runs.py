@@ -1,0 +1,206 @@
+"""Runs that the work of a node starts: once, with what that work is kept by, whatever fails, times out or changes."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import operator
+import threading
+from typing import Annotated, Any, TypedDict
+
+import pytest
+from tests.semantics.on_services import PATIENCE, WS, Places, rested, run_to_rest, serving
+
+from statewright import START, RetryPolicy, Runtime, StateGraph, get_runtime, interrupt, task
+from statewright.errors import RunCancelled
+from statewright.runs import Run, RunStatus
+from statewright.service import RunFilter, Service
+
+pytestmark = pytest.mark.anyio
+
+
+class State(TypedDict, total=False):
+    n: int
+    log: Annotated[list[Any], operator.add]
+
+
+def one(name: str, node: Any, **options: Any) -> StateGraph:
+    return StateGraph(State, name=name).add_node("node", node, **options).add_edge(START, "node")
+
+
+def child(state: State) -> State:
+    return {"log": ["child", state.get("n")]}
+
+
+async def children(service: Service, run: Run) -> list[Run]:
+    """The runs that a run has started, when they have come to rest."""
+    found = (await service.runs(WS, RunFilter(parent_id=run.id))).items
+    return sorted([await rested(service, kid) for kid in found], key=lambda kid: kid.input["n"])
+
+
+def start(number: int = 1) -> str:
+    return get_runtime().start_run("child", {"n": number}, wait=False)
+
+
+class Fails:
+    """Fails the first time."""
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    def once(self) -> None:
+        self.times += 1
+        if self.times == 1:
+            raise ConnectionError("once")
+
+
+def by_task() -> Any:
+    return task(start)().result()
+
+
+def by_task_of_task() -> Any:
+    return task(by_task)().result()
+
+
+def by_step() -> Any:
+    return get_runtime().step("start", start)
+
+
+def by_step_of_step() -> Any:
+    return get_runtime().step("outer", by_step)
+
+
+def by_step_of_task() -> Any:
+    return task(by_step)().result()
+
+
+def by_task_of_step() -> Any:
+    return get_runtime().step("outer", by_task)
+
+
+def by_graph() -> Any:
+    return one("inner", lambda state: {"log": [start()]}).compile().invoke({})["log"][0]
+
+
+def by_task_of_graph() -> Any:
+    return task(by_graph)().result()
+
+
+def by_step_of_graph() -> Any:
+    return get_runtime().step("outer", by_graph)
+
+
+def by_graph_that_saves_nothing() -> Any:
+    inner = one("inner", lambda state: {"log": [start()]}).compile()
+    return one("middle", inner, memory="none").compile().invoke({})["log"][0]
+
+
+def by_graph_of_task() -> Any:
+    return one("inner", lambda state: {"log": [by_task()]}).compile().invoke({})["log"][0]
+
+
+WAYS = [
+    start,
+    by_task,
+    by_task_of_task,
+    by_step,
+    by_step_of_step,
+    by_step_of_task,
+    by_task_of_step,
+    by_graph,
+    by_task_of_graph,
+    by_step_of_graph,
+    by_graph_that_saves_nothing,
+    by_graph_of_task,
+]
+
+
+@pytest.mark.parametrize("pauses", [False, True], ids=["", "after a question"])
+@pytest.mark.parametrize("way", WAYS)
+async def test_what_is_not_executed_again_has_started_its_run(place: Places, way: Any, pauses: bool) -> None:
+    fails = Fails()
+
+    def parent(state: State) -> State:
+        started = way()
+        if pauses:
+            interrupt("go on?")
+        fails.once()
+        return {"log": [started]}
+
+    async with serving(place, one("parent", parent), one("child", child)) as service:
+        run = await run_to_rest(service, "parent")
+        if pauses:
+            [wait] = (await service.waits(WS)).items
+            await service.answer(WS, run.id, {wait.id: "yes"})
+            run = await rested(service, run)
+        assert run.status is RunStatus.FAILED
+        await service.retry(WS, run.id)
+        run = await rested(service, run)
+        [kid] = await children(service, run)
+        assert (run.status, kid.status) == (RunStatus.COMPLETED, RunStatus.COMPLETED)
+        assert run.output["log"] == [kid.id]
+
+
+KEYS = [None, "0", "=0"]
+
+
+@pytest.mark.parametrize("waits", list(itertools.product([False, True], repeat=2)), ids=str)
+@pytest.mark.parametrize("keys", list(itertools.permutations(KEYS, 2)), ids=str)
+async def test_no_key_is_taken_for_the_place_of_a_call(place: Places, keys: Any, waits: Any) -> None:
+    def parent(state: State, runtime: Runtime[Any]) -> State:
+        for number, (key, wait) in enumerate(zip(keys, waits, strict=True)):
+            runtime.start_run("child", {"n": number}, key=key, wait=wait)
+        return {}
+
+    async with serving(place, one("parent", parent), one("child", child)) as service:
+        run = await service.wait(WS, (await run_to_rest(service, "parent")).id, PATIENCE)
+        while run.status is not RunStatus.COMPLETED:
+            assert run.status is not RunStatus.FAILED
+            run = await service.wait(WS, run.id, PATIENCE)
+        assert [kid.output["log"] for kid in await children(service, run)] == [["child", 0], ["child", 1]]
+
+
+async def test_an_attempt_that_was_given_up_starts_nothing(place: Places) -> None:
+    gone, refused, attempts = threading.Event(), list[Any](), list[int]()
+
+    def parent(state: State) -> State:
+        attempts.append(1)
+        if len(attempts) == 1:
+            gone.wait(PATIENCE)
+            try:
+                start()
+            except RunCancelled as error:
+                refused.append(error)
+            ended.set()
+        gone.set()
+        ended.wait(PATIENCE)
+        return {"log": ["second"]}
+
+    ended = threading.Event()
+    again = RetryPolicy(max_attempts=2, initial_interval=0.001)
+    async with serving(place, one("parent", parent, timeout=1, retry_policy=again), one("child", child)) as service:
+        run = await rested(service, await run_to_rest(service, "parent"))
+        assert (run.status, run.output["log"]) == (RunStatus.COMPLETED, ["second"])
+        assert len(refused) == 1
+        assert await children(service, run) == []
+
+
+@pytest.mark.parametrize("wait", [False, True])
+async def test_a_run_is_not_taken_for_one_with_other_input(place: Places, wait: bool) -> None:
+    numbers = itertools.count()
+
+    def parent(state: State, runtime: Runtime[Any]) -> State:
+        runtime.start_run("child", {"n": next(numbers)}, wait=wait)
+        interrupt("go on?")
+        return {}
+
+    async with serving(place, one("parent", parent), one("child", child)) as service:
+        run = await run_to_rest(service, "parent")
+        if not wait:
+            [question] = (await service.waits(WS)).items
+            await service.answer(WS, run.id, {question.id: "yes"})
+        while run.status is not RunStatus.FAILED:
+            await asyncio.sleep(0.01)
+            run = await service.run(WS, run.id)
+        assert "with other arguments" in run.error["message"]
+        assert [kid.input for kid in await children(service, run)] == [{"n": 0}]
