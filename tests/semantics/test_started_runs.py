@@ -177,7 +177,7 @@ async def test_an_attempt_that_was_given_up_starts_nothing(place: Places) -> Non
         return {"log": ["second"]}
 
     ended = threading.Event()
-    again = RetryPolicy(max_attempts=2, initial_interval=0.001)
+    again = RetryPolicy(max_attempts=100_000, initial_interval=0.001, backoff_factor=1, jitter=False)
     async with serving(place, one("parent", parent, timeout=1, retry_policy=again), one("child", child)) as service:
         run = await rested(service, await run_to_rest(service, "parent"))
         assert (run.status, run.output["log"]) == (RunStatus.COMPLETED, ["second"])

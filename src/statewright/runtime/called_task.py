@@ -729,7 +729,8 @@ class Call:
         key_func = policy.key_func if policy is not None else None
         given = self._given if key_func is None else fingerprint(key_func(*self._args, **self._kwargs))
         function = inspect.unwrap(self._called.function)
-        return CacheKey(f"{function.__module__}.{self._called.name}", given)
+        place = f"{function.__module__}.{getattr(function, '__qualname__', type(function).__qualname__)}"
+        return CacheKey(f"{place}:{self._called.name}", given)
 
     def _tell(self, value: Any) -> None:
         watch = self._scope.run.watch

@@ -34,7 +34,8 @@ def start_run(
         )
     starter: RunStarter = run.starter
     check_open(scope, f"start_run({graph!r})")
-    place = scope.next_of("start_run") if key is None else f"={key}"  # a key is never an ordinal
+    # A key is never an ordinal.
+    place = scope.next_of("start_run") if key is None else f"={scope.use_key('start_run key', key)}"
     child = f"run_{digest('run', run.run_id, task.id, place)}"
     if starter.differs(child, graph, input):
         raise NonDeterminismError(task.node, f"start_run({graph!r})", place if isinstance(place, int) else 0)

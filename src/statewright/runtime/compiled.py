@@ -895,6 +895,8 @@ class CompiledGraph:
         )
         if task is not None and caller.questions.by_id:
             run.inherit_questions(caller, task)
+        if run.shares_journal:
+            run.journal = caller.journal
         if memory == "thread" and line is not None:
             run.remembers = True
             run.metadata = {**run.metadata, "remembers": True}

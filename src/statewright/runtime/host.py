@@ -99,7 +99,8 @@ class RuntimeHost:
         return journalled(self._here, name, function, args, kwargs)
 
     def spend(self, tokens: int, cost: float) -> None:
-        self._scope.run.spending.add(tokens, cost)
+        if not self._scope.abandoned:
+            self._scope.run.spending.add(tokens, cost)
 
     def asked(self, key: str) -> Interrupt | None:
         run, task = self._scope.run, self._here.task

@@ -16,7 +16,7 @@ from statewright.checkpoint import Hold, JournalEntry, JournalKey, Pending, Task
 from statewright.errors import Fenced, InvalidUpdateError, JournalConflict, NonDeterminismError
 from statewright.events import Log
 from statewright.fingerprint import fingerprint
-from statewright.graph import is_coroutine_function
+from statewright.graph import START, is_coroutine_function
 from statewright.ids import CheckpointId
 from statewright.promise import comes_later, resolved
 from statewright.runtime.run import Run
@@ -97,6 +97,11 @@ def recall(
     """
     if scope.task is None:
         raise InvalidUpdateError(f"Step {name!r} was called outside a node. Call it in a function that a graph runs.")
+    if scope.task.node == START and scope.run.saver is not None:
+        raise InvalidUpdateError(
+            f"Step {name!r} was called in a conditional edge of START, where nothing is saved yet, so its result could "
+            f"not be kept. Call it in a node."
+        )
     check_open(scope, name)
     scope.sign_of_life()
     given = fingerprint((args, kwargs) if kwargs else args)

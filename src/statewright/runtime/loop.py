@@ -112,7 +112,7 @@ def supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Gen
                 run.unfinished_joins = _unfinished_joins(program, checkpoint, outcomes)
         if saves:
             yield from _save(run, checkpoint, following, outcomes, pending)
-        if run.journal:
+        if run.journal and not run.shares_journal:
             run.journal = {}  # its tasks are consumed
         if run.ended_calls:
             run.ended_calls.clear()

@@ -326,6 +326,11 @@ class Run:
         return self if self.parent is None else self.parent.run.root
 
     @property
+    def shares_journal(self) -> bool:
+        """Whether its steps are kept with those of its caller: a call that saves nothing has no journal of its own."""
+        return self.nested and self.line is None
+
+    @property
     def tells_when_saved(self) -> bool:
         """Whether those who watch hear of results only when these are saved: durability `sync`."""
         return self.saver is not None and not self.overlaps and not self.saves_at_rest

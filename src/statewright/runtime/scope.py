@@ -278,8 +278,13 @@ class Scope:
 
     @property
     def abandoned(self) -> bool:
-        """Whether nobody waits for the task any more: its attempt was given up."""
-        return self.attempt is not None and self.attempt.is_given_up
+        """Whether nobody waits for the task any more: its attempt was given up, or that of a task around it."""
+        inner: Scope | None = self
+        while inner is not None:
+            if inner.attempt is not None and inner.attempt.is_given_up:
+                return True
+            inner = inner.run.parent
+        return False
 
     def sign_of_life(self, value: object = None) -> None:
         """Note that the task does something, unless only its own heartbeats count."""
@@ -290,17 +295,22 @@ class Scope:
             attempt = attempt.outer
 
     def heartbeat(self) -> None:
-        """The task says itself that it is alive."""
-        attempt = self.attempt
-        while attempt is not None:
-            attempt.beat()
-            attempt = attempt.outer
+        """The task says itself that it is alive, and so is every task around it."""
+        inner: Scope | None = self
+        while inner is not None:
+            attempt = inner.attempt
+            while attempt is not None:
+                attempt.beat()
+                attempt = attempt.outer
+            inner = inner.run.parent
 
     def next_question(self, key: str | None) -> int | str:
         """What tells the next question of this task from its others: its ordinal, or its key."""
-        return self.next_of("") if key is None else self._used_key("interrupt key", key)
+        if key is not None and not isinstance(key, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidUpdateError(f"The key {key!r} of a question is of type {type(key).__name__}. Give a text.")
+        return self.next_of("") if key is None else self.use_key("interrupt key", key)
 
-    def _used_key(self, what: str, key: str) -> str:
+    def use_key(self, what: str, key: str) -> str:
         """The key, used once. Raises InvalidUpdateError if the task has used it before."""
         keys = self.counts().keys
         if (what, key) in keys:
@@ -319,7 +329,7 @@ class Scope:
     def next_call(self, key: str | None) -> str:
         """What tells the next call of a subgraph from the others of this task: empty for the first without a key."""
         if key is not None:
-            return _told_apart(self._used_key("call_key", str(key)))
+            return _told_apart(self.use_key("call_key", str(key)))
         counts = self.counts()
         counts.calls += 1
         return f"#{counts.calls - 1}" if counts.calls > 1 else ""

@@ -49,22 +49,12 @@ def _is_closed(scope: Scope) -> bool:
     return scope.checkpoint is not None and scope.checkpoint.step <= scope.run.closed_step
 
 
-def is_given_up(scope: Scope) -> bool:
-    """Whether the attempt of a task was given up, or that of a task in whose subgraph it runs."""
-    inner: Scope | None = scope
-    while inner is not None:
-        if inner.attempt is not None and inner.attempt.is_given_up:
-            return True
-        inner = inner.run.parent
-    return False
-
-
 def check_wanted(run: Run) -> None:
     """Raise RunCancelled if a subgraph must not save anything any more: the attempt that called it was given up.
 
     Another attempt may be under way by now, in the same namespace and under the same hold, which do not fence this one.
     """
-    if run.parent is not None and is_given_up(run.parent):
+    if run.parent is not None and run.parent.abandoned:
         raise RunCancelled(f"the attempt at node {_node(run.parent)!r} was given up")
 
 

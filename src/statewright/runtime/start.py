@@ -87,7 +87,9 @@ def _sends_timed(checkpoint: Checkpoint) -> bool:
 
 def _recall(run: Run, pending: Pending) -> None:
     """Take up what earlier runs knew of the tasks that are due."""
-    run.attempts, run.retries, run.journal = pending.attempts, pending.retries, dict(pending.journal)
+    run.attempts, run.retries = pending.attempts, pending.retries
+    if not run.shares_journal:
+        run.journal = dict(pending.journal)
     if pending.interrupts or pending.settled:
         run.recall_questions(pending)
 

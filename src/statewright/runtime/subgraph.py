@@ -16,7 +16,6 @@ from statewright.errors import NamespaceBusy
 from statewright.graph import Memory, Reported, SubgraphLike
 from statewright.runtime.run import Run
 from statewright.runtime.scope import Scope
-from statewright.runtime.standing import is_given_up
 from statewright.state import ROOT, instance_values
 
 
@@ -146,7 +145,7 @@ def take_namespace(caller: Scope, namespace: str) -> None:
     other = live.setdefault(namespace, caller)
     if other is caller:
         return
-    if not is_given_up(other):
+    if not other.abandoned:
         raise NamespaceBusy(namespace, caller.task.node if caller.task is not None else "")
     live[namespace] = caller
 
