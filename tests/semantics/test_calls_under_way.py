@@ -20,7 +20,7 @@ from statewright import (
     interrupt,
     task,
 )
-from statewright.errors import NonDeterminismError, RunCancelled, StorageLocked
+from statewright.errors import InvalidUpdateError, NonDeterminismError, RunCancelled, StorageLocked
 from statewright.runtime import Instrument
 
 THREAD = {"thread_id": "1"}
@@ -144,6 +144,52 @@ def test_5_2_the_next_attempt_takes_the_call_that_is_under_way(
         result = within(lambda app=app, saved=saved: driver.invoke(app, {}, THREAD if saved else None))
 
         assert (result["log"], charging.begun) == (["receipt 1"], [10])
+
+
+@pytest.mark.parametrize("first", ["alone", "of a workspace"])
+@pytest.mark.parametrize("second", ["alone", "of a workspace"])
+def test_5_5_the_next_run_takes_the_call_through_another_saver_of_the_same_data(
+    driver: Any, charging: Charging, saver: Any, first: str, second: str
+) -> None:
+    taken, entered = threading.Event(), list[int]()
+
+    def node(state: State) -> State:
+        receipt = charging.charge(10)
+        assert charging.under_way.wait(LONG)
+        entered.append(1)
+        if len(entered) == 2:
+            taken.set()
+        return {"log": [receipt.result()]}
+
+    graph = StateGraph(State).add_node("node", node).add_edge(START, "node")
+    one, other = (
+        graph.compile(saver if how == "alone" else saver.for_workspace(saver.workspace)) for how in (first, second)
+    )
+    control = RunControl()
+
+    def cancel() -> None:
+        assert charging.under_way.wait(LONG)
+        control.request_cancel()
+
+    threading.Thread(target=cancel).start()
+    with pytest.raises(RunCancelled):
+        driver.invoke(one, {}, THREAD, control=control)
+    results: list[Any] = []
+    running = threading.Thread(target=lambda: results.append(driver.invoke(other, None, THREAD)))
+    running.start()
+    assert taken.wait(LONG)
+    charging.go_on.set()
+    running.join()
+    assert (results[0]["log"], charging.begun) == (["receipt 1"], [10])
+
+
+def test_5_2_a_plain_task_that_gives_a_coroutine_is_an_error(driver: Any) -> None:
+    async def charge() -> str:
+        return "receipt"
+
+    app = StateGraph(State).add_node("node", lambda state: {"log": [task(lambda: charge())().result()]})
+    with pytest.raises(InvalidUpdateError, match="async def"):
+        driver.invoke(app.add_edge(START, "node").compile(InMemorySaver()), {}, THREAD)
 
 
 def test_5_2_a_call_under_way_with_other_arguments_is_an_error(driver: Any, within: Any, charging: Charging) -> None:

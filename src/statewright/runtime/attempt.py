@@ -143,26 +143,22 @@ def own_writes(scope: Scope, node: NodeProgram, answer: dict[str, Any]) -> Write
 
 def _ungrouped(error: BaseException) -> BaseException:
     """The error of a task group in which nothing failed, and something was asked: the questions."""
-    if not isinstance(error, BaseExceptionGroup):
-        return error
-    paused, others = cast("BaseExceptionGroup[BaseException]", error).split(Paused)
-    if paused is None or others is not None:
-        return error
-    leaves: list[BaseException] = [paused]
-    questions: list[Interrupt] = []
+    leaves, questions = [error], list[Interrupt]()
     while leaves:
         leaf = leaves.pop(0)
-        if isinstance(leaf, BaseExceptionGroup):
+        if isinstance(leaf, Paused):
+            questions += leaf.interrupts
+        elif isinstance(leaf, BaseExceptionGroup):
             leaves = [*cast("BaseExceptionGroup[BaseException]", leaf).exceptions, *leaves]
         else:
-            questions += cast(Paused, leaf).interrupts
+            return error
     return Paused(*questions)
 
 
 def settle(scope: Scope, node: NodeProgram, task: Task, error: BaseException) -> Outcome:
     """The outcome of a task whose node raised. Re-raises what is no node's business."""
     outcome: Outcome
-    error = void_if_refused(scope, _ungrouped(error))
+    error = void_if_refused(scope, error if isinstance(error, Exception) else _ungrouped(error))
     if isinstance(error, ChildCommand):
         return _answered_by_child(scope, node, task, error)
     if isinstance(error, Paused):

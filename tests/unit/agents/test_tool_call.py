@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from statewright import START, InMemorySaver, Runtime, StateGraph, get_runtime
 from statewright.agents import (
     ModelRetry,
     ToolContext,
@@ -19,7 +20,7 @@ from statewright.agents import (
     without_gaps,
 )
 from statewright.agents.tool_call import in_call_order, read_decision
-from statewright.errors import InternalError, RunError, SerdeError, StorageUnavailable, ToolError
+from statewright.errors import InternalError, RunCancelled, RunError, SerdeError, StorageUnavailable, ToolError
 from statewright.messages import Message, ToolCall
 
 
@@ -319,3 +320,40 @@ def test_a_conversation_without_gaps_stays_as_it_is() -> None:
     messages = [Message("hi"), said("a", "b"), told("b"), told("a"), Message("end", role="assistant")]
     assert without_gaps(messages) == messages
     assert without_gaps([]) == []
+
+
+def test_what_a_tool_that_was_given_up_still_does_has_no_effect() -> None:
+    paid, shown, go_on, refused = list[int](), list[Any](), threading.Event(), list[Exception]()
+    done = threading.Event()
+
+    @tool(timeout=0.05)
+    def pay(amount: int, runtime: Runtime[Any]) -> str:
+        """Pays."""
+        assert go_on.wait(600)
+        for step in (runtime.step, get_runtime().step):
+            try:
+                step("pay", paid.append, amount)
+            except RunCancelled as error:
+                refused.append(error)
+        runtime.stream_writer("late")
+        done.set()
+        return "paid"
+
+    async def node(state: dict[str, Any], runtime: Runtime[Any]) -> dict[str, Any]:
+        context = ToolContext(runtime=runtime, stream_writer=runtime.stream_writer)
+        answer = await answer_call(ToolCall("c1", "pay", {"amount": 5}), {"pay": pay}, context)
+        go_on.set()
+        while not done.is_set():
+            await asyncio.sleep(0.001)
+        return {"said": [answer.text, runtime.step("after", str, 1)]}
+
+    app = StateGraph({"said": list}).add_node("node", node).add_edge(START, "node").compile(InMemorySaver())
+
+    async def run() -> None:
+        parts = app.astream({}, {"thread_id": "t"}, stream_mode=["custom", "updates"])
+        shown.extend([part async for part in parts])
+
+    asyncio.run(run())
+    [(_, update)] = shown
+    assert "was given up" in update["node"]["said"][0]
+    assert (paid, len(refused)) == ([], 2)
