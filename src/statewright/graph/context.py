@@ -179,9 +179,10 @@ class Runtime(Generic[Ctx]):
         """What `function(*args, **kwargs)` gives, called once, however often the node is executed again.
 
         The result is in the journal of the thread before this returns, so it must be a value that can be saved. Of a
-        coroutine function the result is to be awaited. Calls of one name in one task are told apart by their order.
-        Raises NonDeterminismError if the arguments differ from those of the call that was done; what the function
-        raises is raised, and the call counts as not done.
+        coroutine function the result is to be awaited. Calls of one name in one task are told apart by their order, and
+        what the function does itself is counted apart. Raises NonDeterminismError if the arguments differ from those of
+        the call that was done, InvalidUpdateError in a conditional edge of START, where nothing is saved yet. What the
+        function raises is raised: the call is not done, and the next one with the same arguments takes its place.
         """
         return self._host.step(name, function, args, kwargs)
 
