@@ -1,6 +1,7 @@
 """Part I sections 5.2 and 5.5: functions that nobody waits for any more hold nothing up, and hold nothing."""
 
 import asyncio
+import contextvars
 import operator
 import signal
 import threading
@@ -11,6 +12,7 @@ import pytest
 
 from statewright import (
     START,
+    Command,
     InMemorySaver,
     RateLimit,
     RetryPolicy,
@@ -19,6 +21,7 @@ from statewright import (
     TimeoutPolicy,
     entrypoint,
     get_runtime,
+    interrupt,
     task,
 )
 from statewright.errors import NodeTimeoutError, RunCancelled
@@ -342,3 +345,83 @@ def test_5_3_who_is_cancelled_while_it_waits_for_a_rate_leaves_its_place_to_othe
         clock.advance(0.5)
         thread.join(0.01)
     assert brought[0]["log"][0] < 30  # and not 60, behind five for whom nothing was begun
+
+
+class Stray:
+    """Work that a node has left behind, with its context, and that goes on while the next node is executed."""
+
+    def __init__(self, how: str) -> None:
+        self._how = how
+        self.begin, self.done = threading.Event(), threading.Event()
+        self.errors: list[BaseException] = []
+        self.charges: list[str] = []
+        self._kept: list[Any] = []
+
+    def charge(self, who: str) -> str:
+        self.charges.append(who)
+        return f"receipt of {who}"
+
+    def leave_thread(self, state: State) -> State:
+        context = contextvars.copy_context()
+        threading.Thread(target=lambda: context.run(self._work)).start()
+        return {"log": ["first"]}
+
+    async def leave_task(self, state: State) -> State:
+        self._kept.append(asyncio.create_task(asyncio.to_thread(self._work)))
+        return {"log": ["first"]}
+
+    def next(self, state: State) -> State:
+        self.begin.set()
+        assert self.done.wait(LONG)
+        if self._how == "call":
+            calling(self).invoke({})
+        return {"log": [get_runtime().step("charge", self.charge, "next"), interrupt("go on?")]}
+
+    async def next_async(self, state: State) -> State:
+        return await asyncio.to_thread(self.next, state)
+
+    def _work(self) -> None:
+        assert self.begin.wait(LONG)
+        try:
+            if self._how == "step":
+                get_runtime().step("charge", self.charge, "stray")
+            elif self._how == "task":
+                task(self.charge, name="charge")("stray").result()
+            elif self._how == "call":
+                calling(self).invoke({})
+            else:
+                interrupt("stray?")
+        except BaseException as error:
+            self.errors.append(error)
+        self.done.set()
+
+
+def calling(stray: Stray) -> Any:
+    return StateGraph(State).add_node("n", lambda state: {"log": [stray.charge("call")]}).add_edge(START, "n").compile()
+
+
+# Without an event loop of its own, a coroutine leaves no asyncio task behind.
+COLOURS = [("sync", "plain"), *(("async", one) for one in ("plain", "coroutine", "plain coroutine", "coroutine plain"))]
+
+
+@pytest.mark.parametrize(("name", "colours"), COLOURS)
+@pytest.mark.parametrize("how", ["step", "task", "call", "question"])
+def test_5_2_what_a_node_has_left_behind_is_not_taken_for_the_next_node(name: str, how: str, colours: str) -> None:
+    stray, first, second = Stray(how), colours.split()[0], colours.split()[-1]
+    graph = StateGraph(State).add_node("first", stray.leave_thread if first == "plain" else stray.leave_task)
+    graph.add_node("next", stray.next if second == "plain" else stray.next_async)
+    app = graph.add_edge(START, "first").add_edge("first", "next").compile(InMemorySaver())
+
+    async def run() -> Any:
+        await app.ainvoke({}, thread_id="t")
+        return await app.ainvoke(Command(resume="yes"), thread_id="t")
+
+    if name == "sync":
+        app.invoke({}, thread_id="t")
+        result = app.invoke(Command(resume="yes"), thread_id="t")
+    else:
+        result = asyncio.run(run())
+    assert result["log"] == ["first", "receipt of next", "yes"]
+    assert "stray" not in stray.charges
+    assert len(stray.errors) == 1
+    assert stray.charges.count("next") == 1

@@ -391,13 +391,28 @@ def enclosing_work(scope: Scope) -> Sequence[TaskId]:
     return found
 
 
-_current: ContextVar[Scope | None] = ContextVar("statewright_scope", default=None)
-current_scope = _current.get
+Turn = tuple[Scope, Task, "Checkpoint"]
+"""A scope that serves one task after another, and the task that it served when it was entered."""
+
+_current: ContextVar[Scope | Turn | None] = ContextVar("statewright_scope", default=None)
 enter_scope = _current.set
 leave_scope = _current.reset
 
 
-def leave_anywhere(token: Token[Scope | None]) -> None:
+def current_scope() -> Scope | None:
+    """The scope of the present code; None outside a run.
+
+    Threads and asyncio tasks that a node has left behind keep its context, while the scope goes on to the next task.
+    They get a scope of the task that has left them, whose superstep is over.
+    """
+    entered = _current.get()
+    if type(entered) is not tuple:
+        return cast("Scope | None", entered)
+    scope, task, checkpoint = entered
+    return scope if scope.task is task else Scope(scope.run, task, checkpoint)
+
+
+def leave_anywhere(token: Token[Scope | Turn | None]) -> None:
     """Leave the scope, unless the reader abandoned the stream: then it was left before, maybe in another context."""
     try:  # noqa: SIM105  # `suppress` costs as much as a step
         leave_scope(token)
