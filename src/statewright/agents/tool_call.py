@@ -99,14 +99,14 @@ async def call_asked(
             if not limit.expired():
                 raise  # the tool's own
             if part is not None:
-                part.abandoned = True  # a plain function goes on, and begins no step any more
+                part.abandoned = True  # a plain function keeps running: its later steps are rejected
             raise ToolError(
                 f"Tool {asked.name!r} took longer than {options.timeout} seconds and was given up."
             ) from error
 
 
 def _own_context(context: ToolContext) -> ToolContext:
-    """The context with the runtime of the call alone, which ends with it."""
+    """Return the context with a runtime bound to the nested attempt of this call."""
     if context.runtime is None:
         return context
     runtime = get_runtime()

@@ -60,7 +60,7 @@ class Task:
 
     @property
     def caller(self) -> Task | None:
-        """The task that has called it, of a `@task`; None for a task of a superstep."""
+        """The calling task, for a step or a `@task` call; None for a task scheduled by a superstep."""
         return None
 
     def __repr__(self) -> str:
@@ -232,7 +232,7 @@ JournalKey = tuple[TaskId, str, int]
 
 
 def step_id(key: JournalKey) -> TaskId:
-    """The id of what is done under a key; that of a `@task` as a task of its own."""
+    """Return the task id of a step or a `@task` call, derived from its journal key."""
     task_id, name, ordinal = key
     return TaskId(f"{task_id}:{name}.{ordinal}")
 

@@ -38,7 +38,7 @@ class WorkspaceCheckpointer(Checkpointer, Protocol):
 
 
 def scope_of(saver: object) -> Hashable:
-    """What tells the threads of a saver from those of others; equal for savers of the same data and workspace."""
+    """Return a key for the data and workspace of a saver; savers that share both have equal keys."""
     return getattr(saver, "scope", id(saver))
 
 

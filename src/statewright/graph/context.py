@@ -98,14 +98,14 @@ class RunStarter(Protocol):
         awaited: bool,
         options: Mapping[str, Any],
     ) -> None:
-        """Start a run with the first write that keeps what a piece of work has done; `work` are their ids.
+        """Start a run in the transaction that saves the first result of `work`: task ids, the innermost first.
 
-        If there is a run of that id, none is started; how it has ended is told once more if it is `awaited`.
+        If the run exists, none is started; if it is `awaited`, its outcome is signalled again.
         """
         ...
 
     def differs(self, run_id: str, graph: str, input: Any) -> bool:  # noqa: A002
-        """Whether a run of that id was started before, of another graph or with other input."""
+        """Return whether a run with this id exists and has a different graph or input."""
         ...
 
 
@@ -240,8 +240,8 @@ class Runtime(Generic[Ctx]):
         `key` tells runs apart where their order may change; `options` are those of a start: `thread_id`, `timeout`,
         `tags`, `metadata`, `concurrency_key`, `concurrency_limit`, `settings`. Raises ChildRunFailed if the run fails
         or is cancelled, NotFound for a graph there is not, InvalidConfig where no service keeps the run,
-        NonDeterminismError if the run was started before and with other input, RunCancelled if nobody waits for the
-        caller any more.
+        NonDeterminismError if an earlier execution of the node started the run with a different graph or input,
+        RunCancelled if the calling attempt was cancelled or timed out.
         """
         return self._host.start_run(graph, input, wait=wait, key=key, options=options)
 

@@ -142,7 +142,7 @@ def own_writes(scope: Scope, node: NodeProgram, answer: dict[str, Any]) -> Write
 
 
 def _ungrouped(error: BaseException) -> BaseException:
-    """The error of a task group in which nothing failed, and something was asked: the questions."""
+    """Merge the interrupts of an exception group into one pause; return any other error unchanged."""
     leaves, questions = [error], list[Interrupt]()
     while leaves:
         leaf = leaves.pop(0)

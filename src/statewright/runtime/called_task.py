@@ -368,11 +368,11 @@ class Call:
         self._scope = caller.copy()
         self._scope.task = CalledTask(cast(Task, caller.task), place[1])
         self._scope.holding = ()
-        self._scope.refusals = {}  # they stay with the call, whichever run takes it
+        self._scope.refusals = {}  # per call, because another run may take the call over
         self._outer = caller.attempt
         """The attempt that wants it."""
         self._counts = caller.counts()
-        """What that attempt has called."""
+        """The call counters of the attempt that is waiting for the result."""
         self._place = place
         self._given = given
         self._entry = entry
@@ -387,7 +387,7 @@ class Call:
         self._own_loop = False
         self._running: Any = None
         self._ended_in: Run | None = None
-        """The run that it belonged to when it ended; None while it may be taken."""
+        """The run that owned the call when it ended; None while another run can take it over."""
         self.ended = future.settled
         """Comes when it has ended, however."""
 
@@ -729,8 +729,8 @@ class Call:
         key_func = policy.key_func if policy is not None else None
         given = self._given if key_func is None else fingerprint(key_func(*self._args, **self._kwargs))
         function = inspect.unwrap(self._called.function)
-        place = f"{function.__module__}.{getattr(function, '__qualname__', type(function).__qualname__)}"
-        return CacheKey(f"{place}:{self._called.name}", given)
+        path = f"{function.__module__}.{getattr(function, '__qualname__', type(function).__qualname__)}"
+        return CacheKey(f"{path}:{self._called.name}", given)
 
     def _tell(self, value: Any) -> None:
         watch = self._scope.run.watch
@@ -739,12 +739,12 @@ class Call:
 
 
 def _check_is_result(name: str, value: Any) -> None:
-    """Raise InvalidUpdateError for what a plain function gave that has to be awaited: nobody would."""
+    """Raise InvalidUpdateError if a plain function returned an awaitable, because the engine would never await it."""
     if inspect.isawaitable(value):
         if inspect.iscoroutine(value):
             value.close()
         raise InvalidUpdateError(
-            f"The task {name!r} is a plain function, and gave {type(value).__name__!r}, which has to be awaited. "
+            f"The task {name!r} is a plain function, but it returned an awaitable ({type(value).__name__!r}). "
             f"Define it with `async def`."
         )
 

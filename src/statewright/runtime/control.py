@@ -101,7 +101,7 @@ class RunControl:
 
 
 class LinkedControl(RunControl):
-    """Stops one call: when it is asked to itself, and when the control that the caller gave is."""
+    """A control for one call, which is also cancelled or drained with the control passed by the user."""
 
     __slots__ = ("_given",)
 
@@ -111,12 +111,12 @@ class LinkedControl(RunControl):
 
     @property
     def drain_requested(self) -> bool:
-        if self.drain_reason is None:  # a drain calls nobody back: whoever waits asks from time to time
+        if self.drain_reason is None:  # a drain has no callbacks: waiting code polls this property
             self.drain_reason = self._given.drain_reason
         return self.drain_reason is not None
 
     @contextmanager
     def linked(self) -> Generator[None]:
-        """While the block runs, pass cancellations on."""
+        """Forward cancellations of the user's control during the block."""
         with self._given.calling(lambda: self.request_cancel(self._given.cancel_reason or "cancel requested")):
             yield

@@ -56,7 +56,7 @@ def journalled(
 
 @contextmanager
 def told(scope: Scope, key: JournalKey, given: str | None = None) -> Generator[None]:
-    """Tell those who watch when a step is done, and how it ended; `given` if another call may have its place then."""
+    """Emit the start and end events of a step. With `given`, a retry with the same arguments reuses a failed ordinal."""
     run, attempt, watch = scope.run, scope.attempt, scope.run.watch
     if given is not None and attempt is not None:
         run.steps_under_way[key] = attempt
@@ -65,7 +65,7 @@ def told(scope: Scope, key: JournalKey, given: str | None = None) -> Generator[N
     try:
         yield
     except BaseException as error:
-        note_refusal(scope, error)  # it could not be recorded, if its run does not hold the thread any more
+        note_refusal(scope, error)  # saving the result raises Fenced if the run has lost its lease
         if given is not None and isinstance(error, Exception):
             scope.counts().note_failed(key[1], given, key[2])
         if watch is not None:
@@ -80,7 +80,7 @@ def told(scope: Scope, key: JournalKey, given: str | None = None) -> Generator[N
 
 @contextmanager
 def _saved_again(scope: Scope) -> Generator[None]:
-    """While the block runs, an entry is saved that could not be saved before."""
+    """Mark the task as cancelled if saving an unsaved entry again shows that the lease is lost."""
     try:
         yield
     except Fenced as error:

@@ -285,7 +285,7 @@ class Run:
         self.refusals: dict[TaskId, RunError] = {}
         """By planned task, the error that it got because the run is over: see `standing.note_refusal`."""
         self.steps_under_way: dict[JournalKey, Attempt] = {}
-        """By step, the attempt that has begun it last, if its task is tried several times."""
+        """The attempt that last started each running step, for tasks with retry or timeout policies."""
         self.memories: dict[str, str] = {}
         """Which checkpoint of each memory inside its namespace is known to it."""
         self.given_state = False
@@ -327,7 +327,7 @@ class Run:
 
     @property
     def shares_journal(self) -> bool:
-        """Whether its steps are kept with those of its caller: a call that saves nothing has no journal of its own."""
+        """True for a nested run without a saver, whose steps go into the journal of its caller."""
         return self.nested and self.line is None
 
     @property

@@ -86,7 +86,7 @@ class Attempt:
 
 
 class CalledTask(Task):
-    """What a task calls, as a task: it asks, steps and calls subgraphs under a name of its own."""
+    """A step or a `@task` call, treated as a task: its interrupts, steps and subgraph calls have ids of their own."""
 
     __slots__ = ("_caller", "_id")
 
@@ -104,24 +104,24 @@ class CalledTask(Task):
 
 
 class Counts:
-    """What one execution of a task has done so far, by which it tells the next of its kind apart."""
+    """Counters of the steps, interrupts and subgraph calls in one execution of a task, from which their ids derive."""
 
     __slots__ = ("calls", "failed", "keys", "ordinals", "task")
 
     def __init__(self, task: Task | None) -> None:
         self.task = task
         self.calls = 0
-        """Subgraphs called without a key."""
+        """Number of subgraph calls without a key."""
         self.ordinals: dict[str, int] = {}
-        """By name, how often something of that name was done."""
+        """Number of calls so far, by step name."""
         self.keys: set[tuple[str, str]] = set()
         self.failed: dict[tuple[str, str], list[int]] = {}
-        """By name and arguments, the ordinals of calls that have failed."""
+        """Ordinals of failed calls, by step name and argument fingerprint."""
 
     def next_place(self, name: str, given: str) -> int:
-        """The ordinal of the next call of a name; that of one with the same arguments that has failed, if there is one.
+        """Return the ordinal of the next call, reusing that of a failed call with the same name and arguments.
 
-        A node that catches an error may call again. Its next execution finds the result in the place of the first call.
+        A node that catches the error and retries then finds the result under the first ordinal when it is re-executed.
         """
         failed = self.failed.get((name, given))
         if failed:
@@ -131,7 +131,7 @@ class Counts:
         return count
 
     def note_failed(self, name: str, given: str, ordinal: int) -> None:
-        """Let the next call of the same name and arguments have the place of one that has failed."""
+        """Release the ordinal of a failed call for a retry with the same name and arguments."""
         insort(self.failed.setdefault((name, given), []), ordinal)
 
 
@@ -183,9 +183,9 @@ class Scope:
         """The places of limits that the task takes up; it gives them back while it waits for its own children."""
         self.lent: Sequence[Slots] = ()
         self.refusals = run.refusals
-        """Where it is noted that a task got an error because its run is over: see `standing.note_refusal`."""
+        """Errors raised in tasks because their run is over, by task id: see `standing.note_refusal`."""
         self._counts: Counts | None = None
-        """What the task has done; copies count on together. None, or those of another task, if it has done nothing."""
+        """Counters shared by all copies; None, or those of another task, until the first use."""
 
     def enter_apart(self, task: Task, place: int) -> Scope:
         """A scope of its own for a task that runs beside others, entered."""
@@ -209,9 +209,9 @@ class Scope:
 
     @contextmanager
     def calling(self, key: JournalKey) -> Generator[Scope]:
-        """While the block runs, it belongs to a step of the task, which does all it does under a name of its own.
+        """Enter a scope for the function of a step, with a task id of its own.
 
-        The next execution of the task finds the result of the step, and does not count what happens inside.
+        Nested steps must not advance the counters of the task: a replay skips the function.
         """
         own = self.copy_for_thread()
         own.task = CalledTask(cast(Task, self.task), key)
@@ -295,7 +295,7 @@ class Scope:
             attempt = attempt.outer
 
     def heartbeat(self) -> None:
-        """The task says itself that it is alive, and so is every task around it."""
+        """Record a heartbeat for the task and all enclosing tasks."""
         inner: Scope | None = self
         while inner is not None:
             attempt = inner.attempt
@@ -335,7 +335,7 @@ class Scope:
         return f"#{counts.calls - 1}" if counts.calls > 1 else ""
 
     def counts(self) -> Counts:
-        """What this execution of the task has done so far."""
+        """Return the counters of the current execution."""
         counts = self._counts
         if counts is None or counts.task is not self.task:
             self._counts = counts = Counts(self.task)
@@ -351,9 +351,9 @@ def _told_apart(key: str) -> str:
 
 @contextmanager
 def part_of_attempt() -> Generator[Attempt | None]:
-    """While the block runs, what it does is a part of the present attempt, which can be given up by itself.
+    """Run the block in a nested attempt, which can time out without ending the attempt of the node.
 
-    The part is abandoned by whoever gives it up; None outside a node.
+    Yields the nested attempt, or None outside a node. Set its `abandoned` to reject side effects of code left running.
     """
     scope = current_scope()
     if scope is None:
@@ -376,9 +376,9 @@ def part_of_attempt() -> Generator[Attempt | None]:
 
 
 def enclosing_work(scope: Scope) -> Sequence[TaskId]:
-    """The ids of the steps, calls and tasks in which the present code runs, the innermost first.
+    """Return the ids of the enclosing steps, `@task` calls and tasks, the innermost first.
 
-    What one of them has started is kept with its result: it is not executed again, even if a later one is.
+    A child run must be saved with the first of these results: a replay does not execute that work again.
     """
     found = list[TaskId]()
     inner: Scope | None = scope
@@ -392,7 +392,7 @@ def enclosing_work(scope: Scope) -> Sequence[TaskId]:
 
 
 Turn = tuple[Scope, Task, "Checkpoint"]
-"""A scope that serves one task after another, and the task that it served when it was entered."""
+"""A reusable scope, with the task and checkpoint for which it was entered."""
 
 _current: ContextVar[Scope | Turn | None] = ContextVar("statewright_scope", default=None)
 enter_scope = _current.set
@@ -400,10 +400,10 @@ leave_scope = _current.reset
 
 
 def current_scope() -> Scope | None:
-    """The scope of the present code; None outside a run.
+    """Return the scope of the running code, or None outside a run.
 
-    Threads and asyncio tasks that a node has left behind keep its context, while the scope goes on to the next task.
-    They get a scope of the task that has left them, whose superstep is over.
+    The driver reuses its scope for the next task, but threads and asyncio tasks left behind by a node keep its context.
+    They get a scope of the finished task, which rejects side effects.
     """
     entered = _current.get()
     if type(entered) is not tuple:

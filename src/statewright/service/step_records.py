@@ -49,10 +49,10 @@ class LogSource(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Added:
-    """Changes that are made with the first write that keeps what some work has done."""
+    """Changes to write in the transaction that saves the first result of `work`."""
 
     work: Sequence[str]
-    """The ids of the work: a step, the task that did it, and whatever has called that, up to a task of the run."""
+    """Ids of the step and its enclosing tasks, the innermost first."""
     changes: Sequence[Change]
 
 
@@ -89,20 +89,20 @@ class StepRecords:
         self._adding = threading.Lock()
 
     def add(self, work: Sequence[str], changes: Sequence[Change]) -> None:
-        """Make changes with the first write that keeps what some work has done. Called from any thread.
+        """Queue changes for the transaction that saves the first result of `work`. Thread-safe.
 
-        `work` are the ids of what has made them, from within; if the run knows no such task, any write will do.
+        `work` holds task ids, the innermost first. Changes of unknown tasks go into the next transaction.
         """
         with self._adding:
             self._added.append(_Added(work if any(one in self._steps for one in work) else (), changes))
 
     @property
     def has_added(self) -> bool:
-        """Whether there are changes that no write has taken yet."""
+        """Whether any changes are queued."""
         return bool(self._added)
 
     def take_added(self, moves: Moves, kept: AbstractSet[str]) -> None:
-        """Take the changes of work that a write keeps, named by its ids, and those of work that nobody knows."""
+        """Move the queued changes of the saved task ids, and those of unknown tasks, into a change set."""
         with self._adding:
             taken = [one for one in self._added if not one.work or not kept.isdisjoint(one.work)]
             self._added = [one for one in self._added if one not in taken]
