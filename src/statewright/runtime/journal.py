@@ -56,7 +56,7 @@ def journalled(
 
 @contextmanager
 def told(scope: Scope, key: JournalKey, given: str | None = None) -> Generator[None]:
-    """Emit the start and end events of a step. With `given`, a retry with the same arguments reuses a failed ordinal."""
+    """Emit the start and end events of a step; with `given`, release its ordinal for a retry if it fails."""
     run, attempt, watch = scope.run, scope.attempt, scope.run.watch
     if given is not None and attempt is not None:
         run.steps_under_way[key] = attempt

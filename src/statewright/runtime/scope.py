@@ -353,7 +353,7 @@ def _told_apart(key: str) -> str:
 def part_of_attempt() -> Generator[Attempt | None]:
     """Run the block in a nested attempt, which can time out without ending the attempt of the node.
 
-    Yields the nested attempt, or None outside a node. Set its `abandoned` to reject side effects of code left running.
+    Yields it, or None outside a node. Set its `abandoned` to reject side effects of code that was left running.
     """
     scope = current_scope()
     if scope is None:
