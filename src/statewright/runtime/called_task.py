@@ -54,7 +54,7 @@ from statewright.runtime.journal import (
     recall,
     record,
     save_entry,
-    told,
+    step_events,
     wait_for_async,
 )
 from statewright.runtime.run import Run
@@ -528,7 +528,7 @@ class Call:
             resolved(save_entry(scope, key, self._entry))
             self._tell(self._entry.value)
             return copy_container(self._entry.value)
-        with told(scope, key):
+        with step_events(scope, key):
             value = self._called_now() if self._is_simple else self._guarded()
             _check_is_result(self._called.name, value)
             resolved(record(scope, key, self._entry_of(value)))
@@ -667,7 +667,7 @@ class Call:
             await wait_for_async(save_entry(scope, key, self._entry))
             self._tell(self._entry.value)
             return copy_container(self._entry.value)
-        with told(scope, key):
+        with step_events(scope, key):
             value = await (self._awaited_now() if self._is_simple else self._guarded_async())
             await wait_for_async(record(scope, key, self._entry_of(value)))
         self._tell(value)

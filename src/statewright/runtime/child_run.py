@@ -35,15 +35,15 @@ def start_run(
     starter: RunStarter = run.starter
     check_open(scope, f"start_run({graph!r})")
     # A key is never an ordinal.
-    place = scope.next_of("start_run") if key is None else f"={scope.use_key('start_run key', key)}"
-    child = f"run_{digest('run', run.run_id, task.id, place)}"
+    position = scope.next_of("start_run") if key is None else f"={scope.use_key('start_run key', key)}"
+    child = f"run_{digest('run', run.run_id, task.id, position)}"
     if starter.differs(child, graph, input):
-        raise NonDeterminismError(task.node, f"start_run({graph!r})", place if isinstance(place, int) else 0)
+        raise NonDeterminismError(task.node, f"start_run({graph!r})", position if isinstance(position, int) else 0)
     if not wait:
         starter.start(child, graph, input, work=enclosing_work(scope), awaited=False, options=options)
         return child
 
-    question = _question(scope, task.id, place)
+    question = _question(scope, task.id, position)
     identity = interrupt_id(task.id, question)
     if identity not in run.asked and identity not in run.answers:
         starter.start(child, graph, input, work=enclosing_work(scope), awaited=True, options=options)
@@ -52,14 +52,14 @@ def start_run(
     return _outcome(child, graph, wait_for("start_run()", question, None, lambda: parts, repeats=True))
 
 
-def _question(scope: Scope, task_id: TaskId, place: int | str) -> str:
+def _question(scope: Scope, task_id: TaskId, position: int | str) -> str:
     """The key under which it is asked how the child has ended.
 
     An end in good order is final. After another one it is asked anew when somebody tries the run again, for the child
     may have been tried again, too.
     """
     again: int = scope.run.node_config()["configurable"].get("retry", 0)  # a service counts here how often it was told
-    keys = [f"start_run {place}", *(f"start_run.{number} {place}" for number in range(1, again + 1))]
+    keys = [f"start_run {position}", *(f"start_run.{number} {position}" for number in range(1, again + 1))]
     ends = [(key, scope.run.answers.get(interrupt_id(task_id, key))) for key in keys]
     return next((key for key, told in ends if told is not None and told["status"] == "completed"), keys[-1])
 

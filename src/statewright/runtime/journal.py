@@ -45,7 +45,7 @@ def journalled(
     if is_coroutine_function(function):
         return _awaited(scope, key, given, function, args, kwargs)
     check_hold(scope, name)
-    with told(scope, key, given), scope.calling(key) as own:
+    with step_events(scope, key, given), scope.calling(key) as own:
         result = function(*args, **kwargs)
         if not inspect.isawaitable(result):
             check_not_refused(own)
@@ -55,7 +55,7 @@ def journalled(
 
 
 @contextmanager
-def told(scope: Scope, key: JournalKey, given: str | None = None) -> Generator[None]:
+def step_events(scope: Scope, key: JournalKey, given: str | None = None) -> Generator[None]:
     """Emit the start and end events of a step; with `given`, release its ordinal for a retry if it fails."""
     run, attempt, watch = scope.run, scope.attempt, scope.run.watch
     if given is not None and attempt is not None:
@@ -198,7 +198,7 @@ async def _awaited(
 
 async def _completed(scope: Scope, key: JournalKey, given: str, result: Awaitable[Any], awaited: str = "") -> Any:
     """What a step that was begun gives, kept in the journal."""
-    with told(scope, key, given), scope.calling(key) as own:
+    with step_events(scope, key, given), scope.calling(key) as own:
         value = await result
         check_not_refused(own)
         await wait_for_async(record(scope, key, JournalEntry(given + awaited, copy_container(value))))
