@@ -374,3 +374,118 @@ def test_a_sign_of_life_counts_for_all_that_wait(driver: Any, way: str) -> None:
     }
     app = one(lambda state: {"log": calls[way](state)["log"]}, timeout=TimeoutPolicy(idle_timeout=8))
     assert driver.invoke(app.compile(InMemorySaver(), clock=clock), {}, THREAD)["log"] == ["alive"]
+
+
+class Order(TypedDict, total=False):
+    item: str
+    drafts: Annotated[list[str], append]
+    receipt: str
+
+
+def by_invoke(graph: Any, memory: Any) -> Any:
+    return graph.invoke({"item": "shoes"}, memory=memory)
+
+
+def by_stream(graph: Any, memory: Any) -> Any:
+    return list(graph.stream({"item": "shoes"}, stream_mode="values", memory=memory))[-1]
+
+
+def by_batch(graph: Any, memory: Any) -> Any:
+    return graph.batch([{"item": "shoes"}], memory=memory)[0]
+
+
+@pytest.mark.parametrize("durability", ["sync", "exit"])
+@pytest.mark.parametrize("memory", ["call", "thread"])
+@pytest.mark.parametrize("call", [by_invoke, by_stream, by_batch])
+@pytest.mark.parametrize("fails", [0, 1, 3])
+def test_a_subgraph_call_that_a_node_makes_again_begins_anew_in_its_place(
+    driver: Any, saver: Any, fails: int, call: Any, memory: str, durability: Any
+) -> None:
+    shop, drafts = Flaky(fails), itertools.count(1)
+
+    def draft(state: Order, runtime: Runtime[Any]) -> Order:
+        return {"drafts": [runtime.step("draft", lambda: f"draft {next(drafts)}")]}
+
+    def pay(state: Order) -> Order:
+        return {"receipt": shop.charge()}
+
+    order = StateGraph(Order).add_sequence([draft, pay]).add_edge(START, "draft").compile()
+    seen: list[Any] = []
+
+    def node(state: State) -> State:
+        result = None
+        while result is None:
+            try:
+                result = call(order, memory)
+            except ConnectionError:
+                continue
+        seen.append([result["drafts"], result["receipt"]])
+        other = call(order, memory)  # the same call once more, not a retry
+        seen[-1].append(other["receipt"])
+        return {"log": [interrupt("?")]}
+
+    app = one(node).compile(saver)
+    driver.invoke(app, {}, THREAD, durability=durability)
+    driver.invoke(app, Command(resume="yes"), THREAD, durability=durability)
+    assert not app.get_state(THREAD).next
+    tries = [f"draft {count}" for count in range(1, fails + 2)]
+    assert seen == [[tries if memory == "thread" else tries[-1:], "receipt 1", "receipt 2"]] * 2
+    assert len(shop.charges) == 2
+
+
+def test_a_retried_subgraph_call_goes_on_where_a_crash_left_it(driver: Any, saver: Any) -> None:
+    tries, drafts = itertools.count(), itertools.count(1)
+
+    def draft(state: Order) -> Order:
+        return {"drafts": [f"draft {next(drafts)}"]}
+
+    def pay(state: Order) -> Order:
+        match next(tries):
+            case 0:
+                raise ConnectionError
+            case 1:
+                raise KeyboardInterrupt
+            case _:
+                return {"receipt": "paid"}
+
+    order = StateGraph(Order).add_sequence([draft, pay]).add_edge(START, "draft").compile()
+
+    def node(state: State) -> State:
+        while True:
+            try:
+                result = order.invoke({"item": "shoes"})
+            except ConnectionError:
+                continue
+            return {"log": [*result["drafts"], result["receipt"]]}
+
+    app = one(node).compile(saver)
+    with pytest.raises(KeyboardInterrupt):
+        app.invoke({}, THREAD)
+    assert driver.invoke(app, None, THREAD)["log"] == ["draft 2", "paid"]
+
+
+def test_a_failed_subgraph_call_leaves_its_place_to_none_with_another_input(driver: Any, saver: Any) -> None:
+    paid: list[str] = []
+
+    def pay(state: Order) -> Order:
+        if state["item"] == "gold":
+            raise ValueError("too dear")
+        paid.append(state["item"])
+        return {"receipt": f"{state['item']} {len(paid)}"}
+
+    order = StateGraph(Order).add_node(pay).add_edge(START, "pay").compile()
+
+    def node(state: State) -> State:
+        got: list[Any] = []
+        for item in ["gold", "shoes", "gold", "hat", "shoes"]:
+            try:
+                got.append(order.invoke({"item": item})["receipt"])
+            except ValueError:
+                got.append(None)
+        return {"log": [*got, interrupt("?")]}
+
+    app = one(node).compile(saver)
+    driver.invoke(app, {}, THREAD)
+    result = driver.invoke(app, Command(resume="yes"), THREAD)["log"]
+    assert result == [None, "shoes 1", None, "hat 2", "shoes 3", "yes"]
+    assert paid == ["shoes", "hat", "shoes"]

@@ -70,7 +70,7 @@ from statewright.runtime.scope import Scope, current_scope
 from statewright.runtime.snapshot import StateSnapshot, empty_snapshot, snapshot_of
 from statewright.runtime.start import TIMED_OUT
 from statewright.runtime.stream import INTERRUPT, StreamView, checked_modes, shown_values
-from statewright.runtime.subgraph import Pairs, call_line, call_namespace, former_namespaces, shared, take_namespace
+from statewright.runtime.subgraph import Pairs, call_line, former_namespaces, next_call, shared, take_namespace
 from statewright.runtime.subgraph_state import graph_at, node_path, renew_questions_around, subgraphs_of, with_subgraphs
 from statewright.runtime.thread_queue import Holding, note_closing
 from statewright.runtime.thread_state import (
@@ -264,7 +264,7 @@ class CompiledGraph:
             return list(self.stream(input, config, stream_mode=stream_mode, version=version, **options))
         if input is None and config is not None:
             config = self._from_inside(config)
-        run = self._run(config, options)
+        run = self._run(config, options, input)
         _drive(run, input)
         return self._result(run, version, options.get("output_keys"))
 
@@ -283,7 +283,7 @@ class CompiledGraph:
             return [part async for part in parts]
         if input is None and config is not None:
             config = await _in_thread(self._from_inside, config)
-        run = self._run(config, options)
+        run = self._run(config, options, input)
         await _drive_async(run, input)
         return self._result(run, version, options.get("output_keys"))
 
@@ -303,7 +303,7 @@ class CompiledGraph:
         """
         if input is None and config is not None:
             config = self._from_inside(config)
-        run, _ = self._streamed(config, options, stream_mode, subgraphs, version)
+        run, _ = self._streamed(input, config, options, stream_mode, subgraphs, version)
         yield from parts_of(run, input)
         self._result(run, version)
 
@@ -339,7 +339,7 @@ class CompiledGraph:
 
         if input is None and config is not None:
             config = await _in_thread(self._from_inside, config)
-        run, view = self._streamed(config, options, stream_mode, subgraphs, version)
+        run, view = self._streamed(input, config, options, stream_mode, subgraphs, version)
         if run.owner is not None and not run.nested:
             owners.append(run.owner)
         reader = StreamReader(run, input, view.buffer)
@@ -362,7 +362,7 @@ class CompiledGraph:
         """Drive a run superstep by superstep. It ends early where `halt(step)` is true, or at a breakpoint."""
         watch = Watch(self._listeners)
         steps = StepWatch(watch)
-        run = steps.run = self._run(config, options, watch)
+        run = steps.run = self._run(config, options, input, watch)
         return StepIterator(run, parts_of(run, input), halt)
 
     def batch(
@@ -379,7 +379,7 @@ class CompiledGraph:
         in place of a result, a `NodeFailed` where a node raised.
         """
 
-        nested = self._nested_runs(config, len(inputs), options)
+        nested = self._nested_runs(config, inputs, options)
 
         def run_one(place: int) -> Any:
             try:
@@ -405,7 +405,7 @@ class CompiledGraph:
     ) -> list[Any]:
         """`batch`, on the running event loop."""
 
-        nested = self._nested_runs(config, len(inputs), options)
+        nested = self._nested_runs(config, inputs, options)
 
         async def run_one(place: int) -> Any:
             try:
@@ -756,13 +756,13 @@ class CompiledGraph:
 
     # -- making runs
 
-    def _run(self, config: Any, options: Mapping[str, Any], watch: Watch | None = None) -> Run:
-        """A run with the settings of a call. Inside a node of another graph it belongs to that run."""
+    def _run(self, config: Any, options: Mapping[str, Any], given: Any = None, watch: Watch | None = None) -> Run:
+        """A run of an input with the settings of a call. Inside a node of another graph it belongs to that run."""
         if self._bound is not None:
             config = joined_configs(self._bound, config)
         scope = current_scope()
         if scope is not None and scope.task is not None and not _names_other(scope, config, options):
-            return self._nested_run(scope, options, options.get("memory") or "call", config, watch)
+            return self._nested_run(scope, options, options.get("memory") or "call", config, given, watch)
         settings = self._settings(config, options)
         if settings.namespace is not None:
             raise InvalidConfig(
@@ -817,12 +817,13 @@ class CompiledGraph:
             whole["configurable"] = {name: value for name, value in named.items() if name not in places}
         return whole
 
-    def _nested_runs(self, config: Any, count: int, options: Mapping[str, Any]) -> list[Run]:
+    def _nested_runs(self, config: Any, inputs: Sequence[Any], options: Mapping[str, Any]) -> list[Run]:
         """The runs of a batch inside a node, made in order: a call is known by its ordinal. Empty outside a node."""
         scope = current_scope()
         if scope is None or scope.task is None:
             return []
-        return [self._run(config_at(config, place, count), options) for place in range(count)]
+        count = len(inputs)
+        return [self._run(config_at(config, place, count), options, given) for place, given in enumerate(inputs)]
 
     def _nested_run(
         self,
@@ -830,11 +831,13 @@ class CompiledGraph:
         options: Mapping[str, Any],
         memory: Memory,
         config: Any = None,
+        given: Any = None,
         reading: Watch | None = None,
     ) -> Run:
         """A run that is part of the task of another one: it shares its saver, answers, watch and context.
 
-        `reading` is the watch of whoever streams it, instruments of this graph included.
+        `given` is the input, by which a call is recognised that is made again after it failed. `reading` is the watch
+        of whoever streams it, instruments of this graph included.
         """
         caller, task = scope.run, scope.task
         settings = self._settings(config, options)
@@ -846,7 +849,7 @@ class CompiledGraph:
         if caller.saver is not None and caller.saver is not self._allowed_by:
             caller.saver.allow(self._program.stored_types)
             self._allowed_by = caller.saver
-        namespace = call_namespace(scope, memory, options.get("call_key"))
+        namespace, ordinal, repeats = next_call(scope, self._program, memory, options.get("call_key"), given)
         line = call_line(scope, namespace, memory, keep=caller.keeps_calls)
         parent = scope.copy()
         if memory == "thread":
@@ -897,6 +900,7 @@ class CompiledGraph:
             run.inherit_questions(caller, task)
         if run.shares_journal:
             run.journal = caller.journal
+        run.memory, run.ordinal, run.repeats = memory, ordinal, repeats
         if memory == "thread" and line is not None:
             run.remembers = True
             run.metadata = {**run.metadata, "remembers": True}
@@ -1014,7 +1018,13 @@ class CompiledGraph:
         return Claim(lease)
 
     def _streamed(
-        self, config: Any, options: Mapping[str, Any], stream_mode: Any, subgraphs: bool, version: str
+        self,
+        given: Any,
+        config: Any,
+        options: Mapping[str, Any],
+        stream_mode: Any,
+        subgraphs: bool,
+        version: str,
     ) -> tuple[Run, StreamView]:
         """A run whose events become the parts that a reader asked for."""
         checked_choice("version", version, ("v1", "v2"))
@@ -1028,7 +1038,7 @@ class CompiledGraph:
         )
         watch = Watch([*self._listeners, *view.listeners()])
         watch.buffer = view.buffer
-        run = view.run = self._run(config, options, watch)
+        run = view.run = self._run(config, options, given, watch)
         return run, view
 
     def _printed(self, modes: Any, watch: Watch | None) -> Watch | None:

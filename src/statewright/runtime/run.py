@@ -23,7 +23,7 @@ from statewright.checkpoint import (
 from statewright.clock import Clock
 from statewright.errors import RunError
 from statewright.events import Entry, Event
-from statewright.graph import Budget, RunStarter
+from statewright.graph import Budget, Memory, RunStarter
 from statewright.ids import TaskId, draw_checkpoint_id, draw_run_id
 from statewright.promise import Later
 from statewright.runtime.budget import Spending
@@ -103,6 +103,7 @@ class Run:
         "live",
         "max_concurrency",
         "memories",
+        "memory",
         "metadata",
         "migrated",
         "namespace",
@@ -111,6 +112,7 @@ class Run:
         "on_busy",
         "on_unfinished",
         "opened",
+        "ordinal",
         "overlaps",
         "owner",
         "parent",
@@ -120,6 +122,7 @@ class Run:
         "refusals",
         "refuses_changed",
         "remembers",
+        "repeats",
         "rest",
         "retries",
         "rewritten",
@@ -131,6 +134,7 @@ class Run:
         "slots",
         "spent",
         "starter",
+        "step_before",
         "steps_under_way",
         "stop",
         "store",
@@ -290,8 +294,16 @@ class Run:
         """Which checkpoint of each memory inside its namespace is known to it."""
         self.given_state = False
         """Whether it is a node of the graph around it: what it is given is state then, and no input."""
+        self.memory: Memory = "call"
+        """What a call remembers."""
         self.remembers = False
         """Whether it is a call with memory="thread"."""
+        self.ordinal: int | None = None
+        """Its number among the subgraph calls of its task; None if it has a key."""
+        self.step_before = -1
+        """The step before its first one: that of the failed call if it repeats one, so that no task has an id twice."""
+        self.repeats = False
+        """Whether it takes the place of a failed call, which the node makes again, and begins anew there."""
         self.metadata = metadata or {}
         """Kept with each commit."""
 

@@ -115,24 +115,29 @@ class Counts:
         self.ordinals: dict[str, int] = {}
         """Number of calls so far, by step name."""
         self.keys: set[tuple[str, str]] = set()
-        self.failed: dict[tuple[str, str], list[int]] = {}
-        """Ordinals of failed calls, by step name and argument fingerprint."""
+        self.failed: dict[tuple[object, ...], list[int]] = {}
+        """Ordinals of failed steps by name and argument fingerprint, of subgraph calls by graph, memory and input."""
 
     def next_place(self, name: str, given: str) -> int:
         """Return the ordinal of the next call, reusing that of a failed call with the same name and arguments.
 
         A node that catches the error and retries then finds the result under the first ordinal when it is re-executed.
         """
-        failed = self.failed.get((name, given))
-        if failed:
-            return failed.pop(0)
+        ordinal = self.take_failed((name, given))
+        if ordinal is not None:
+            return ordinal
         count = self.ordinals.get(name, 0)
         self.ordinals[name] = count + 1
         return count
 
-    def note_failed(self, name: str, given: str, ordinal: int) -> None:
-        """Release the ordinal of a failed call for a retry with the same name and arguments."""
-        insort(self.failed.setdefault((name, given), []), ordinal)
+    def note_failed(self, call: tuple[object, ...], ordinal: int) -> None:
+        """Release the ordinal of a failed call for a retry of the same call."""
+        insort(self.failed.setdefault(call, []), ordinal)
+
+    def take_failed(self, call: tuple[object, ...]) -> int | None:
+        """Take the first ordinal that was released for a retry of the call."""
+        failed = self.failed.get(call)
+        return failed.pop(0) if failed else None
 
 
 class Scope:
@@ -326,27 +331,12 @@ class Scope:
         ordinals[name] = count + 1
         return count
 
-    def next_call(self, key: str | None) -> str:
-        """What tells the next call of a subgraph from the others of this task: empty for the first without a key."""
-        if key is not None:
-            return _told_apart(self.use_key("call_key", str(key)))
-        counts = self.counts()
-        counts.calls += 1
-        return f"#{counts.calls - 1}" if counts.calls > 1 else ""
-
     def counts(self) -> Counts:
         """Return the counters of the current execution."""
         counts = self._counts
         if counts is None or counts.task is not self.task:
             self._counts = counts = Counts(self.task)
         return counts
-
-
-def _told_apart(key: str) -> str:
-    """A key as a part of a namespace: no ordinal of a call without a key, and no path. Most keys stay as they are."""
-    if key and key[0] not in "#%" and "|" not in key:
-        return key
-    return "%" + key.replace("%", "%25").replace("|", "%7C")
 
 
 @contextmanager

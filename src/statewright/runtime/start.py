@@ -95,7 +95,7 @@ def _recall(run: Run, pending: Pending) -> None:
 
 
 def _start(run: Run, given: Any, saved: SavedCheckpoint | None, head: CheckpointId | None) -> Starting:
-    if run.nested and saved is not None and saved.metadata.get("parent_task") == run.metadata.get("parent_task"):
+    if run.nested and not run.repeats and _is_same_call(run, saved):
         given = None  # the task that called this graph runs again: go on where the call was left
     if isinstance(given, Command):
         return (yield from _commanded(run, cast("Command[Any]", given), saved, head))
@@ -111,12 +111,19 @@ def _start(run: Run, given: Any, saved: SavedCheckpoint | None, head: Checkpoint
     return checkpoint, pending.merged(Pending(answers=known)) if known else pending
 
 
+def _is_same_call(run: Run, saved: SavedCheckpoint | None) -> bool:
+    return saved is not None and saved.metadata.get("parent_task") == run.metadata.get("parent_task")
+
+
 def _load(run: Run) -> Generator[Effect, Any, Loaded]:
     """The checkpoint to start from, and the head. They differ where the caller names an older checkpoint."""
     if run.caller is not None and (ended := run.caller.run.ended_calls.get(run.namespace)) is not None:
         yield SaveCallers(ended)  # its task is tried again
     branch = run.settings.branch
     at_head = yield from load_head(run)
+    if at_head is not None and run.repeats and not run.remembers:
+        run.step_before = at_head.checkpoint.step
+        return None, at_head.id
     if at_head is not None and at_head.metadata.get("reset"):
         return None, at_head.id
     wanted = run.settings.checkpoint_id if not run.nested else None
@@ -198,7 +205,7 @@ def _fresh(run: Run, given: Any, saved: SavedCheckpoint | None, head: Checkpoint
             notes["replaces"] = head
         if parent is not None:
             run.opened |= call_namespaces(run, parent.frontier)
-        if run.caller is not None and run.saves_at_rest and parent is None:
+        if run.caller is not None and run.saves_at_rest and head is None:
             run.held_back = NOTHING_SAVED
         else:
             if run.caller is not None and run.saves_at_rest:
@@ -257,10 +264,11 @@ def _base(run: Run, saved: SavedCheckpoint | None) -> tuple[Checkpoint, list[Tas
     """The state that fresh input meets, the results that it holds beside that of the last commit, and the nodes
     whose unfinished tasks are discarded."""
     if saved is None:
-        return Checkpoint(run.run_id, -1, run.program.start_values(), ()), [], []
+        return Checkpoint(run.run_id, run.step_before, run.program.start_values(), ()), [], []
     open_questions = saved.pending.open
     if open_questions and run.nested:
-        _check_call_is_over(run, saved)
+        if not run.repeats:
+            _check_call_is_over(run, saved)
     elif open_questions and run.on_unfinished != "discard":
         raise UnansweredInterrupts(saved.line.thread_id, [(one.id, one.value) for one in open_questions])
     before, landed = saved.checkpoint, saved.pending.landed

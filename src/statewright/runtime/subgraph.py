@@ -4,16 +4,22 @@ A call has a namespace of its own in the thread of its caller: the path of tasks
 segments joined by `|`. With `memory="call"` it is fresh for each task of the caller, and goes on where it was while
 that task is unfinished; the commit that consumes the task removes it. With `"thread"` the segment is the node alone,
 so the subgraph remembers across runs. With `"none"` it saves nothing.
+
+Calls of one task without a `call_key` are numbered in the order in which they are made, for a replay makes them in the
+same order. A call that fails and that the node makes again, with the same graph and input, takes the number of the
+failed one and begins anew there: on a replay the first of the two calls then finds the result, and the node does not
+come to the second.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Protocol, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 from statewright.checkpoint import Line
-from statewright.errors import NamespaceBusy
-from statewright.graph import Memory, Reported, SubgraphLike
+from statewright.errors import InvalidUpdateError, NamespaceBusy
+from statewright.fingerprint import fingerprint
+from statewright.graph import Command, Memory, Reported, SubgraphLike
 from statewright.runtime.run import Run
 from statewright.runtime.scope import Scope
 from statewright.state import ROOT, instance_values
@@ -115,14 +121,54 @@ def shared(result: Any, known: frozenset[str] | None) -> Any:
     return {key: value for key, value in cast(Mapping[str, Any], result).items() if key in known}
 
 
-def call_namespace(scope: Scope, memory: Memory, key: str | None = None) -> str:
-    """The namespace of the next call that the task of `scope` makes: told from its others by its ordinal or key."""
+class CallPlace(NamedTuple):
+    """Where a subgraph call is saved, and what tells it from the other calls of its task."""
+
+    namespace: str
+    ordinal: int | None
+    """Its number among the calls without a key; None with a key."""
+    repeats: bool
+    """Whether a call failed there before and the node makes it again."""
+
+
+def next_call(scope: Scope, program: object, memory: Memory, key: str | None = None, given: Any = None) -> CallPlace:
+    """Return the place of the next call that the task of `scope` makes."""
+    if key is not None:
+        return CallPlace(_namespace(scope, memory, _escaped(scope.use_key("call_key", str(key)))), None, False)
+    counts = scope.counts()
+    repeated = None
+    if counts.failed and (call := _identity(program, memory, given)) is not None:
+        repeated = counts.take_failed(call)
+    ordinal = counts.calls if repeated is None else repeated
+    if repeated is None:
+        counts.calls += 1
+    namespace = _namespace(scope, memory, f"#{ordinal}" if ordinal else "")
+    return CallPlace(namespace, ordinal, repeated is not None)
+
+
+def _namespace(scope: Scope, memory: Memory, label: str) -> str:
     assert scope.task is not None
-    told = scope.next_call(key)
     segment = scope.task.node if memory == "thread" else f"{scope.task.node}:{scope.task.id}"
-    if told:
-        segment = f"{segment}:{told}"
+    if label:
+        segment = f"{segment}:{label}"
     return f"{scope.run.namespace}|{segment}" if scope.run.namespace else segment
+
+
+def _escaped(key: str) -> str:
+    """Return a call key as part of a namespace, where it must not read as an ordinal or a path."""
+    if key and key[0] not in "#%" and "|" not in key:
+        return key
+    return "%" + key.replace("%", "%25").replace("|", "%7C")
+
+
+def _identity(program: object, memory: Memory, given: Any) -> tuple[object, ...] | None:
+    """Return what a repeated call has in common with the failed one; None if the input cannot be compared."""
+    if given is None or isinstance(given, Command):
+        return None
+    try:
+        return program, memory, fingerprint(given)
+    except InvalidUpdateError:
+        return None
 
 
 def former_namespaces(scope: Scope, namespace: str) -> tuple[str, ...]:
@@ -154,6 +200,14 @@ def leave_namespace(run: Run) -> None:
     """Note that a call is over, unless another one has the namespace by now."""
     if run.live.get(run.namespace) is run.parent:
         run.live.pop(run.namespace, None)
+
+
+def note_failed_call(run: Run, given: Any, error: BaseException | None) -> None:
+    """Release the place of a call that has failed, for the node may make it again. Does nothing without an error."""
+    if isinstance(error, Exception) and run.parent is not None and run.ordinal is not None:
+        call = _identity(run.program, run.memory, given)
+        if call is not None:
+            run.parent.counts().note_failed(call, run.ordinal)
 
 
 def call_line(scope: Scope, namespace: str, memory: Memory, *, keep: bool) -> Line | None:

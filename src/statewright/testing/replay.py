@@ -74,7 +74,7 @@ from statewright.runtime.run import Run
 from statewright.runtime.saver_calls import perform_effect
 from statewright.runtime.saving import saved_form
 from statewright.runtime.scope import Scope, enter_scope, leave_scope
-from statewright.runtime.subgraph import Pairs, call_line, call_namespace, shared, subgraph_calls
+from statewright.runtime.subgraph import Pairs, call_line, next_call, shared, subgraph_calls
 from statewright.runtime.subgraph_state import subgraphs_of
 from statewright.runtime.watch import Watch
 from statewright.testing.clock import FakeClock
@@ -702,7 +702,7 @@ class _Callee:
     def call_within(self, state: Any, memory: Memory) -> tuple[Any, Pairs]:
         """What `CompiledGraph.call_within` gives, or raises."""
         scope, graph = self._scope, self._graph
-        namespace = call_namespace(scope, memory)
+        namespace = next_call(scope, graph.program, memory).namespace
         line = call_line(scope, namespace, memory, keep=scope.run.keeps_calls)
         schema = graph.graph.input_schema
         given = shared(state, frozenset(schema.fields) if schema.closed else None)

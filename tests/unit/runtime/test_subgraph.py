@@ -1,5 +1,6 @@
 """What passes between a graph and one that it calls."""
 
+import threading
 from types import SimpleNamespace
 from typing import Any
 
@@ -7,13 +8,16 @@ import pytest
 
 from statewright import START, InMemorySaver
 from statewright.errors import NamespaceBusy
+from statewright.fingerprint import fingerprint
+from statewright.graph import Command
 from statewright.graph.answer import Reported
 from statewright.runtime.scope import Attempt
 from statewright.runtime.subgraph import (
     call_line,
-    call_namespace,
     leave_namespace,
     news,
+    next_call,
+    note_failed_call,
     shared,
     subgraph_calls,
     take_namespace,
@@ -150,7 +154,7 @@ def test_where_a_call_is_saved(scope_in: Any, outer: str, memory: Any, keys: Any
     scope = scope_in(outer)
     prefix = f"{outer}|" if outer else ""
 
-    found = [call_namespace(scope, memory, key) for key in keys]
+    found = [next_call(scope, object(), memory, key).namespace for key in keys]
 
     assert found == [prefix + segment.replace("ID", scope.task.id) for segment in segments]
 
@@ -159,10 +163,38 @@ def test_where_a_call_is_saved(scope_in: Any, outer: str, memory: Any, keys: Any
 def test_a_call_key_is_no_ordinal(scope_in: Any, memory: Any) -> None:
     scope = scope_in()
     keys = (None, "1", None, None, "", "#1", "#2", "%", "%#1", "a|b", "a%7Cb", "a", "a:b")
-    found = [call_namespace(scope, memory, key) for key in keys]
+    found = [next_call(scope, object(), memory, key).namespace for key in keys]
 
     assert len(set(found)) == len(keys)
     assert not any("|" in namespace for namespace in found), "no key is a path"
+
+
+@pytest.mark.parametrize("change", ["graph", "memory", "input", "key", None])
+def test_only_the_same_call_takes_the_place_of_a_failed_one(scope_in: Any, make: Any, change: str | None) -> None:
+    scope, graph = scope_in(), object()
+    first = next_call(scope, graph, "call", None, {"item": ["shoes"]})
+    scope.counts().note_failed((graph, "call", fingerprint({"item": ["shoes"]})), first.ordinal)
+
+    again = next_call(
+        scope,
+        object() if change == "graph" else graph,
+        "thread" if change == "memory" else "call",
+        "k" if change == "key" else None,
+        {"item": ["hat" if change == "input" else "shoes"]},
+    )
+
+    assert again.repeats is (change is None)
+    assert (again.namespace == first.namespace) is (change is None)
+
+
+@pytest.mark.parametrize("given", [None, Command(resume="yes"), {"lock": threading.Lock()}])
+def test_an_input_that_cannot_be_compared_is_never_a_retry(scope_in: Any, make: Any, given: Any) -> None:
+    scope = scope_in()
+    run = make.run(scope.run.program)
+    run.parent, run.ordinal = scope, next_call(scope, run.program, "call", None, given).ordinal
+    note_failed_call(run, given, ValueError("x"))
+
+    assert next_call(scope, run.program, "call", None, given)[1:] == (1, False)
 
 
 def test_two_live_calls_with_one_memory_are_refused(scope_in: Any) -> None:
