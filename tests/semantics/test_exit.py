@@ -2,17 +2,19 @@
 
 import operator
 from pathlib import Path
-from threading import Lock
+from threading import Event, Lock
 from typing import Annotated, Any, TypedDict
 
 import pytest
 
 from statewright import END, START, Command, InMemorySaver, RetryPolicy, Runtime, StateGraph, interrupt
 from statewright.channels import append
-from statewright.errors import SerdeError
+from statewright.errors import NodeTimeoutError, SerdeError
 from statewright.storage.sqlite import SqliteSaver
+from statewright.testing import FakeClock
 
 THREAD = {"configurable": {"thread_id": "t"}}
+LONG = 600
 
 
 class State(TypedDict, total=False):
@@ -205,6 +207,31 @@ def test_a_call_that_has_ended_does_not_run_again_though_its_node_fails(
     assert result["log"] == [*["one"] * depth, "two"]
     assert sorted(ran) == sorted(f"{name} {level + 1}" for name in ("one", "two") for level in range(depth))
     assert list(saver.namespaces("t")) == [""]
+
+
+@pytest.mark.parametrize("durability", ["sync", "exit"])
+def test_a_call_that_has_ended_does_not_run_again_though_its_node_is_given_up(
+    driver: Any, saver: Any, durability: str
+) -> None:
+    ran: list[str] = []
+    clock, is_tried_again, attempts = FakeClock(), Event(), list[int]()
+    inner = counting(ran)
+
+    def node(state: State) -> dict[str, Any]:
+        attempts.append(1)
+        log = inner.invoke({})["log"]
+        if len(attempts) > 1:
+            is_tried_again.set()
+            return {"log": log}
+        clock.advance(10)
+        assert is_tried_again.wait(LONG)
+        return {"log": ["too late"]}
+
+    retries = RetryPolicy(initial_interval=0.0, jitter=False, retry_on=NodeTimeoutError)
+    graph = StateGraph(State).add_node("node", node, retry_policy=retries, timeout=10).add_edge(START, "node")
+    app = graph.compile(saver, clock=clock)
+    assert driver.invoke(app, {}, THREAD, durability=durability)["log"] == ["one", "two"]
+    assert ran == ["one 1", "two 1"]
 
 
 def test_a_call_that_asked_and_then_ended_does_not_run_again(driver: Any, saver: Any) -> None:

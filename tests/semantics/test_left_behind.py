@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import itertools
 import operator
 import signal
 import threading
@@ -30,6 +31,9 @@ from statewright.testing import FakeClock
 
 LONG = 600
 """Seconds after which a test that hangs fails."""
+
+
+THREAD = {"thread_id": "t"}
 
 
 class State(TypedDict, total=False):
@@ -425,3 +429,124 @@ def test_5_2_what_a_node_has_left_behind_is_not_taken_for_the_next_node(name: st
     assert "stray" not in stray.charges
     assert len(stray.errors) == 1
     assert stray.charges.count("next") == 1
+
+
+class Again:
+    """A node that leaves work behind in its first attempt, which fails, and waits for that work in its second."""
+
+    def __init__(self, stray: Stray) -> None:
+        self._stray, self._attempts = stray, 0
+
+    def plain(self, state: State) -> State:
+        self._attempts += 1
+        if self._attempts > 1:
+            return self._stray.next(state)
+        self._stray.leave_thread(state)
+        raise ConnectionError
+
+    async def coroutine(self, state: State) -> State:
+        self._attempts += 1
+        if self._attempts > 1:
+            return await self._stray.next_async(state)
+        await self._stray.leave_task(state)
+        raise ConnectionError
+
+
+NODES = [("sync", "plain"), ("async", "plain"), ("async", "coroutine")]
+OPTIONS: list[dict[str, Any]] = [{}, {"timeout": LONG}]
+ATTEMPTS = [*itertools.product(NODES, OPTIONS), (NODES[0], {"inline": True}), (NODES[1], {"inline": True})]
+
+
+@pytest.mark.parametrize("beside", [False, True])
+@pytest.mark.parametrize(("node", "options"), ATTEMPTS)
+@pytest.mark.parametrize("how", ["step", "task", "call", "question"])
+def test_5_2_what_an_attempt_has_left_behind_is_not_taken_for_the_next_attempt(
+    how: str, node: tuple[str, str], options: dict[str, Any], beside: bool
+) -> None:
+    stray, (name, colour) = Stray(how), node
+    again = RetryPolicy(initial_interval=0.001, retry_on=ConnectionError)
+    graph = StateGraph(State).add_node("node", getattr(Again(stray), colour), retry_policy=again, **options)
+    graph.add_edge(START, "node")
+    if beside:
+        graph.add_node("beside", lambda state: {}).add_edge(START, "beside")
+    app = graph.compile(InMemorySaver())
+
+    async def run() -> Any:
+        await app.ainvoke({}, thread_id="t")
+        return await app.ainvoke(Command(resume="yes"), thread_id="t")
+
+    if name == "sync":
+        app.invoke({}, thread_id="t")
+        result = app.invoke(Command(resume="yes"), thread_id="t")
+    else:
+        result = asyncio.run(run())
+    assert result["log"] == ["receipt of next", "yes"]
+    assert "stray" not in stray.charges
+    assert len(stray.errors) == 1
+    assert stray.charges.count("next") == 1
+
+
+@pytest.mark.parametrize("how", ["step", "task", "call", "question"])
+def test_5_2_what_an_attempt_at_a_task_has_left_behind_is_not_taken_for_the_next_attempt(how: str) -> None:
+    stray = Stray(how)
+    again = Again(stray)
+    called = task(
+        again.plain, name="called", retry_policy=RetryPolicy(initial_interval=0.001, retry_on=ConnectionError)
+    )
+    app = one(lambda state: called(state).result())
+    app.invoke({}, thread_id="t")
+    result = app.invoke(Command(resume="yes"), thread_id="t")
+    assert result["log"] == ["receipt of next", "yes"]
+    assert "stray" not in stray.charges
+    assert len(stray.errors) == 1
+    assert stray.charges.count("next") == 1
+
+
+@pytest.mark.parametrize("how", ["step", "task", "call", "question"])
+def test_5_2_what_a_node_has_left_behind_is_not_taken_for_the_next_of_one_thread(driver: Any, how: str) -> None:
+    stray = Stray(how)
+    graph = (
+        StateGraph(State).add_node("first", stray.leave_thread, inline=True).add_node("next", stray.next, inline=True)
+    )
+    app = graph.add_edge(START, "first").add_edge(START, "next").compile(InMemorySaver())
+    driver.invoke(app, {}, THREAD)
+    result = driver.invoke(app, Command(resume="yes"), THREAD)
+    assert result["log"] == ["first", "receipt of next", "yes"]
+    assert stray.charges.count("next") == 1
+
+
+@pytest.mark.parametrize("how", ["step", "task"])
+@pytest.mark.parametrize("timeout", [None, LONG])
+def test_5_2_what_a_failed_attempt_has_begun_is_finished_and_not_begun_again(how: str, timeout: float | None) -> None:
+    began, go_on, done = threading.Event(), threading.Event(), threading.Event()
+    charges: list[str] = []
+
+    def pay() -> str:
+        charges.append("pay")
+        began.set()
+        assert go_on.wait(LONG)
+        return get_runtime().step("mail", lambda: charges.append("mail") or "mailed")
+
+    def begin() -> Any:
+        return task(pay)() if how == "task" else get_runtime().step("pay", pay)
+
+    def leave() -> None:
+        begin()
+        done.set()
+
+    def node(state: State) -> State:
+        if not began.is_set():
+            if how == "task":
+                begin().add_done_callback(lambda _: done.set())
+            else:
+                threading.Thread(target=contextvars.copy_context().run, args=(leave,)).start()
+            assert began.wait(LONG)
+            raise ConnectionError
+        go_on.set()
+        assert done.wait(LONG)
+        return {"log": [begin().result() if how == "task" else begin()]}
+
+    again = RetryPolicy(initial_interval=0.001, retry_on=ConnectionError)
+    app = one(node, retry_policy=again, timeout=timeout)
+    assert app.invoke({}, thread_id="t")["log"] == ["mailed"]
+    assert charges == ["pay", "mail"]

@@ -94,13 +94,15 @@ def attempts(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint
     timeout = task.timeout if type(task) is TimedTask else guards.timeout
     heartbeat_only = timeout is not None and timeout.heartbeat_only
     while True:
-        scope.begin_attempt(Attempt(number, scope.run.clock, again=number > first, heartbeat_only=heartbeat_only))
+        attempt = Attempt(number, scope.run.clock, again=number > first, heartbeat_only=heartbeat_only)
+        scope.begin_attempt(attempt)
         tried: Tried = yield from admitted(scope, guards, timeout)
         if isinstance(tried, TaskResult):
             break
         delay = None if isinstance(tried, ENDS_THE_RUN) else chosen_delay(guards, number, tried)
         if delay is None:
             return settle(scope, node, task, tried)
+        attempt.failed_task = task
         if scope.run.watch is not None:
             scope.run.watch.attempt_failed(scope, tried, delay)
         yield from note_attempt(scope, task, number, delay)

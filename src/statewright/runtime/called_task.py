@@ -708,14 +708,16 @@ class Call:
         number = 1
         heartbeat_only = guards.timeout is not None and guards.timeout.heartbeat_only
         while True:
-            scope.begin_attempt(
-                Attempt(number, run.clock, again=number > 1, heartbeat_only=heartbeat_only, outer=self._outer)
-            )
+            attempt = Attempt(number, run.clock, again=number > 1, heartbeat_only=heartbeat_only, outer=self._outer)
+            scope.begin_attempt(attempt)
             tried: Any = yield from admitted(scope, guards, guards.timeout)
             if type(tried) is _Value:
                 break
             delay = None if isinstance(tried, ENDS_THE_RUN) else chosen_delay(guards, number, tried)
-            if delay is None or (delay > 0 and not (yield Wait(delay))):
+            if delay is None:
+                raise tried
+            attempt.failed_task = scope.task
+            if delay > 0 and not (yield Wait(delay)):
                 raise tried
             number += 1
         if cache_key is not None and guards.cache is not None:

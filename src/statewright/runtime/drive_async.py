@@ -103,7 +103,7 @@ async def drive_async(run: Run, core: Core) -> None:
                         answer = [None] * len(tasks)
                     elif len(tasks) == 1:
                         scope.task, scope.checkpoint = tasks[0], effect.checkpoint
-                        enter_scope((scope, tasks[0], effect.checkpoint))
+                        enter_scope((scope, tasks[0], effect.checkpoint, None))
                         answer = [await _run_one(scope, nodes[tasks[0].node], tasks[0], effect.checkpoint)]
                     else:
                         answer = await _run_many(run, effect)

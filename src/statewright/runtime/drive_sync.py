@@ -72,7 +72,7 @@ def drive_sync(run: Run, core: Core) -> Parts:
             elif len(effect.tasks) == 1 and (node := nodes[effect.tasks[0].node]).sync_lane in called_here:
                 scope.task = task = effect.tasks[0]
                 scope.checkpoint = checkpoint = effect.checkpoint
-                enter_scope((scope, task, checkpoint))
+                enter_scope((scope, task, checkpoint, None))
                 performs = perform if node.guards is None and not run.guards_all else perform_guarded
                 outcomes = [performs(scope, node, task, checkpoint)]
                 if run.calls is not None and run.calls.are_waited_for(effect.tasks, outcomes):

@@ -43,6 +43,7 @@ class InlineExecutor:
                     return
                 task = step.tasks[place]
                 scope.task, scope.checkpoint = task, step.checkpoint
+                enter_scope((scope, task, step.checkpoint, None))
                 node = step.nodes[task.node]
                 performs = perform if node.guards is None else perform_guarded
                 step.land(place, performs(scope, node, task, step.checkpoint))

@@ -48,7 +48,7 @@ class Ends(Protocol):
 class Attempt:
     """One try of a task that has a policy: its number, and whether anybody still waits for it."""
 
-    __slots__ = ("_last_beat", "abandoned", "again", "clock", "heartbeat_only", "number", "outer")
+    __slots__ = ("_last_beat", "abandoned", "again", "clock", "failed_task", "heartbeat_only", "number", "outer")
 
     def __init__(
         self,
@@ -65,16 +65,23 @@ class Attempt:
         """Whether this call has tried before."""
         self.abandoned = False
         """Whether it was given up: what it still does is ignored."""
+        self.failed_task: Task | None = None
+        """The task that is tried again, since this attempt at it has failed."""
         self.clock = clock
         self.heartbeat_only = heartbeat_only
         self.outer = outer
         """The attempt at the node that made this call: when that is given up, so is this."""
         self._last_beat: float | None = None
 
-    @property
-    def is_given_up(self) -> bool:
-        """Whether nobody waits for it any more, or for the attempt that made this call."""
-        return self.abandoned or (self.outer is not None and self.outer.is_given_up)
+    def is_over_for(self, task: Task | None) -> bool:
+        """Whether nobody waits for it any more, or for the attempt that made this call, so that `task` must not act.
+
+        After a failure the threads and asyncio tasks that it left running must not act in the name of the task, which
+        is tried again. Steps and calls of `@task` functions that it began are tasks of their own, and may finish.
+        """
+        if self.abandoned or (self.failed_task is not None and self.failed_task is task):
+            return True
+        return self.outer is not None and self.outer.is_over_for(task)
 
     def beat(self) -> None:
         """Note a sign of life."""
@@ -268,9 +275,10 @@ class Scope:
                 self.lent = ()
 
     def begin_attempt(self, attempt: Attempt) -> None:
-        """Begin a try of the task."""
+        """Begin a try of the task, in the present context."""
         self.attempt = attempt
         self.count_anew()
+        enter_scope((self, self.task, self.checkpoint, attempt))
 
     def count_anew(self) -> None:
         """Tell questions, steps and calls apart from the beginning: the task is executed again."""
@@ -286,7 +294,7 @@ class Scope:
         """Whether nobody waits for the task any more: its attempt was given up, or that of a task around it."""
         inner: Scope | None = self
         while inner is not None:
-            if inner.attempt is not None and inner.attempt.is_given_up:
+            if inner.attempt is not None and inner.attempt.is_over_for(inner.task):
                 return True
             inner = inner.run.parent
         return False
@@ -381,8 +389,8 @@ def enclosing_work(scope: Scope) -> Sequence[TaskId]:
     return found
 
 
-Turn = tuple[Scope, Task, "Checkpoint"]
-"""A reusable scope, with the task and checkpoint for which it was entered."""
+Turn = tuple[Scope, Task | None, "Checkpoint | None", Attempt | None]
+"""A reusable scope, with the task, checkpoint and attempt for which it was entered."""
 
 _current: ContextVar[Scope | Turn | None] = ContextVar("statewright_scope", default=None)
 enter_scope = _current.set
@@ -392,14 +400,18 @@ leave_scope = _current.reset
 def current_scope() -> Scope | None:
     """Return the scope of the running code, or None outside a run.
 
-    The driver reuses its scope for the next task, but threads and asyncio tasks left behind by a node keep its context.
-    They get a scope of the finished task, which rejects side effects.
+    The driver reuses its scope for the next task, and for the next attempt at a task, but threads and asyncio tasks
+    left behind by a node keep its context. They get a scope of the finished task or attempt, which rejects effects.
     """
     entered = _current.get()
     if type(entered) is not tuple:
         return cast("Scope | None", entered)
-    scope, task, checkpoint = entered
-    return scope if scope.task is task else Scope(scope.run, task, checkpoint)
+    scope, task, checkpoint, attempt = entered
+    if scope.task is task and (attempt is None or scope.attempt is attempt):
+        return scope
+    finished = Scope(scope.run, task, checkpoint)
+    finished.attempt = attempt
+    return finished
 
 
 def leave_anywhere(token: Token[Scope | Turn | None]) -> None:

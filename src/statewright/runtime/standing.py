@@ -32,7 +32,7 @@ def end_of(scope: Scope, *, between_attempts: bool = False) -> str | None:
         run, attempt = inner.run, inner.attempt
         if between_attempts and inner is scope and attempt is not None:
             attempt = attempt.outer
-        if attempt is not None and attempt.is_given_up:
+        if attempt is not None and attempt.is_over_for(inner.task):
             return f"the attempt at node {_node(inner)!r} was given up"
         if _is_closed(inner):
             return f"the superstep of node {_node(inner)!r} is over"

@@ -118,7 +118,9 @@ def _is_same_call(run: Run, saved: SavedCheckpoint | None) -> bool:
 def _load(run: Run) -> Generator[Effect, Any, Loaded]:
     """The checkpoint to start from, and the head. They differ where the caller names an older checkpoint."""
     if run.caller is not None and (ended := run.caller.run.ended_calls.get(run.namespace)) is not None:
-        yield SaveCallers(ended)  # its task is tried again
+        if ended.run.parent is not None:
+            ended.run.parent.attempt = run.caller.attempt  # the one that made it is over
+        yield SaveCallers(ended)
     branch = run.settings.branch
     at_head = yield from load_head(run)
     if at_head is not None and run.repeats and not run.remembers:

@@ -21,7 +21,9 @@ def label_of_call(scope: Scope, key: str | None) -> str:
 @pytest.fixture
 def scope(make: Any) -> Any:
     run = make.run(make.program(make.graph("a").add_edge(START, "a")))
-    return make.scope(run, make.task("a"), make.checkpoint())
+    token = enter_scope(None)
+    yield make.scope(run, make.task("a"), make.checkpoint())
+    leave_scope(token)  # an attempt that begins enters its scope
 
 
 def test_questions_are_counted_and_keys_are_not(scope: Any) -> None:
