@@ -25,8 +25,20 @@ def run_beside(run_one: Callable[[int], Any], count: int, width: int | None) -> 
     if not count:
         return []
     pool = ThreadPoolExecutor(min(width or DEFAULT_THREADS, count), thread_name_prefix="statewright-batch")
+    has_failed = False
+
+    def run_unless_failed(place: int) -> Any:
+        nonlocal has_failed
+        if has_failed:  # its thread is quicker than the one that waits for a failure
+            return None
+        try:
+            return run_one(place)
+        except BaseException:
+            has_failed = True
+            raise
+
     try:
-        runs = [pool.submit(contextvars.copy_context().run, run_one, place) for place in range(count)]
+        runs = [pool.submit(contextvars.copy_context().run, run_unless_failed, place) for place in range(count)]
         if _wait_for_failure(runs):
             pool.shutdown(wait=False, cancel_futures=True)
             for one in runs:

@@ -70,7 +70,15 @@ from statewright.runtime.scope import Scope, current_scope
 from statewright.runtime.snapshot import StateSnapshot, empty_snapshot, snapshot_of
 from statewright.runtime.start import TIMED_OUT
 from statewright.runtime.stream import INTERRUPT, StreamView, checked_modes, shown_values
-from statewright.runtime.subgraph import Pairs, call_line, former_namespaces, next_call, shared, take_namespace
+from statewright.runtime.subgraph import (
+    Pairs,
+    SubgraphCall,
+    call_line,
+    former_namespaces,
+    release_call,
+    shared,
+    take_namespace,
+)
 from statewright.runtime.subgraph_state import graph_at, node_path, renew_questions_around, subgraphs_of, with_subgraphs
 from statewright.runtime.thread_queue import Holding, note_closing
 from statewright.runtime.thread_state import (
@@ -380,8 +388,10 @@ class CompiledGraph:
         """
 
         nested = self._nested_runs(config, inputs, options)
+        left = set(range(len(nested)))
 
         def run_one(place: int) -> Any:
+            left.discard(place)
             try:
                 run = nested[place] if nested else self._run(config_at(config, place, len(inputs)), options)
                 _drive(run, inputs[place])
@@ -393,7 +403,12 @@ class CompiledGraph:
                     return error
                 raise
 
-        return without_signals(run_beside(run_one, len(inputs), options.get("max_concurrency")))
+        try:
+            results = run_beside(run_one, len(inputs), options.get("max_concurrency"))
+        finally:
+            for place in left:  # since another one has failed
+                release_call(nested[place])
+        return without_signals(results)
 
     async def abatch(
         self,
@@ -406,8 +421,10 @@ class CompiledGraph:
         """`batch`, on the running event loop."""
 
         nested = self._nested_runs(config, inputs, options)
+        left = set(range(len(nested)))
 
         async def run_one(place: int) -> Any:
+            left.discard(place)
             try:
                 run = nested[place] if nested else self._run(config_at(config, place, len(inputs)), options)
                 await _drive_async(run, inputs[place])
@@ -419,7 +436,12 @@ class CompiledGraph:
                     return error
                 raise
 
-        return without_signals(await run_beside_async(run_one, len(inputs), options.get("max_concurrency")))
+        try:
+            results = await run_beside_async(run_one, len(inputs), options.get("max_concurrency"))
+        finally:
+            for place in left:  # since another one has failed
+                release_call(nested[place])
+        return without_signals(results)
 
     # -- going on from outside
 
@@ -849,7 +871,9 @@ class CompiledGraph:
         if caller.saver is not None and caller.saver is not self._allowed_by:
             caller.saver.allow(self._program.stored_types)
             self._allowed_by = caller.saver
-        namespace, ordinal, repeats = next_call(scope, self._program, memory, options.get("call_key"), given)
+        saves = caller.saver is not None and caller.line is not None and memory != "none"
+        call = SubgraphCall(scope, self._program, memory, given=given, config=config, options=options, saves=saves)
+        namespace = call.namespace
         line = call_line(scope, namespace, memory, keep=caller.keeps_calls)
         parent = scope.copy()
         if memory == "thread":
@@ -900,7 +924,7 @@ class CompiledGraph:
             run.inherit_questions(caller, task)
         if run.shares_journal:
             run.journal = caller.journal
-        run.memory, run.ordinal, run.repeats = memory, ordinal, repeats
+        run.call = call
         if memory == "thread" and line is not None:
             run.remembers = True
             run.metadata = {**run.metadata, "remembers": True}

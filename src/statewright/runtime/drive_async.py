@@ -50,7 +50,7 @@ from statewright.runtime.saver_calls import (
 )
 from statewright.runtime.scope import Scope, current_scope, enter_scope, leave_anywhere
 from statewright.runtime.standing import is_waited_for, superstep_above
-from statewright.runtime.subgraph import leave_namespace, note_failed_call
+from statewright.runtime.subgraph import leave_namespace, release_call
 from statewright.runtime.superstep import Superstep
 from statewright.runtime.thread_calls import begin_in_thread, call_in_thread
 from statewright.runtime.thread_queue import (
@@ -180,11 +180,14 @@ async def _drive_within(run: Run, given: Any) -> None:
                 await drive_async(run, run_to_rest(run, given))
         else:
             await drive_async(run, run_to_rest(run, given))
-    except Exception as error:
-        note_failed_call(run, given, error)
+    except GeneratorExit:
+        raise
+    except BaseException:
+        release_call(run)
         raise
     else:
-        note_failed_call(run, given, run.rest and run.rest.error)
+        if run.rest is not None and isinstance(run.rest.error, Exception):
+            release_call(run)
     finally:
         leave_namespace(run)
 

@@ -23,7 +23,7 @@ from statewright.checkpoint import (
 from statewright.clock import Clock
 from statewright.errors import RunError
 from statewright.events import Entry, Event
-from statewright.graph import Budget, Memory, RunStarter
+from statewright.graph import Budget, RunStarter
 from statewright.ids import TaskId, draw_checkpoint_id, draw_run_id
 from statewright.promise import Later
 from statewright.runtime.budget import Spending
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from statewright.runtime.limits import Slots
     from statewright.runtime.program import Program
     from statewright.runtime.scope import Attempt, Scope
+    from statewright.runtime.subgraph import SubgraphCall
     from statewright.runtime.superstep import Superstep
     from statewright.runtime.watch import StreamBuffer, Watch
 
@@ -80,6 +81,7 @@ class Run:
         "breaks_before",
         "budget",
         "cache",
+        "call",
         "caller",
         "calls",
         "claim",
@@ -103,7 +105,6 @@ class Run:
         "live",
         "max_concurrency",
         "memories",
-        "memory",
         "metadata",
         "migrated",
         "namespace",
@@ -112,7 +113,6 @@ class Run:
         "on_busy",
         "on_unfinished",
         "opened",
-        "ordinal",
         "overlaps",
         "owner",
         "parent",
@@ -122,7 +122,6 @@ class Run:
         "refusals",
         "refuses_changed",
         "remembers",
-        "repeats",
         "rest",
         "retries",
         "rewritten",
@@ -294,16 +293,12 @@ class Run:
         """Which checkpoint of each memory inside its namespace is known to it."""
         self.given_state = False
         """Whether it is a node of the graph around it: what it is given is state then, and no input."""
-        self.memory: Memory = "call"
-        """What a call remembers."""
         self.remembers = False
         """Whether it is a call with memory="thread"."""
-        self.ordinal: int | None = None
-        """Its number among the subgraph calls of its task; None if it has a key."""
+        self.call: SubgraphCall | None = None
+        """What the task that called it has asked for."""
         self.step_before = -1
         """The step before its first one: that of the failed call if it repeats one, so that no task has an id twice."""
-        self.repeats = False
-        """Whether it takes the place of a failed call, which the node makes again, and begins anew there."""
         self.metadata = metadata or {}
         """Kept with each commit."""
 

@@ -300,18 +300,22 @@ class Scope:
         return False
 
     def sign_of_life(self, value: object = None) -> None:
-        """Note that the task does something, unless only its own heartbeats count."""
+        """Note that the task does something, unless only its own heartbeats count, or nobody waits for it any more."""
         attempt = self.attempt
+        if attempt is not None and attempt.is_over_for(self.task):
+            return
         while attempt is not None:
             if not attempt.heartbeat_only:
                 attempt.beat()
             attempt = attempt.outer
 
     def heartbeat(self) -> None:
-        """Record a heartbeat for the task and all enclosing tasks."""
+        """Record a heartbeat for the task and all enclosing tasks, unless nobody waits for it any more."""
         inner: Scope | None = self
         while inner is not None:
             attempt = inner.attempt
+            if attempt is not None and attempt.is_over_for(inner.task):
+                return
             while attempt is not None:
                 attempt.beat()
                 attempt = attempt.outer

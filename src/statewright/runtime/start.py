@@ -23,6 +23,7 @@ from statewright.errors import (
     InvalidResume,
     InvalidUpdateError,
     NamespaceBusy,
+    NonDeterminismError,
     UnansweredInterrupts,
 )
 from statewright.graph import END, START, Command, Reported, Send
@@ -95,7 +96,7 @@ def _recall(run: Run, pending: Pending) -> None:
 
 
 def _start(run: Run, given: Any, saved: SavedCheckpoint | None, head: CheckpointId | None) -> Starting:
-    if run.nested and not run.repeats and _is_same_call(run, saved):
+    if run.nested and saved is not None and _is_left_by_task(run, saved):
         given = None  # the task that called this graph runs again: go on where the call was left
     if isinstance(given, Command):
         return (yield from _commanded(run, cast("Command[Any]", given), saved, head))
@@ -111,8 +112,28 @@ def _start(run: Run, given: Any, saved: SavedCheckpoint | None, head: Checkpoint
     return checkpoint, pending.merged(Pending(answers=known)) if known else pending
 
 
-def _is_same_call(run: Run, saved: SavedCheckpoint | None) -> bool:
-    return saved is not None and saved.metadata.get("parent_task") == run.metadata.get("parent_task")
+def _is_left_by_task(run: Run, saved: SavedCheckpoint) -> bool:
+    """Whether a call was saved by an execution of its task, and was not made again since it failed.
+
+    Raises NonDeterminismError if it ended with nodes of another graph: the task makes its calls in another order.
+    """
+    if _repeats(run) or saved.metadata.get("parent_task") != run.metadata.get("parent_task"):
+        return False
+    ran = saved.metadata.get("nodes", ())
+    if saved.checkpoint.at_rest and ran and not any(name == START or name in run.program.nodes for name in ran):
+        caller = run.parent.task.node if run.parent is not None and run.parent.task is not None else ""
+        graph, other = run.program.graph.name, ", ".join(map(repr, ran))
+        found = (
+            f"Node {caller!r} called graph {graph!r} where it had called another one, which ended with {other}. "
+            f"Executed again, a node must make its subgraph calls in the same order: give a call_key= to those that "
+            f"depend on a failure."
+        )
+        raise NonDeterminismError(caller, graph, run.call.ordinal if run.call is not None else 0, found=found)
+    return True
+
+
+def _repeats(run: Run) -> bool:
+    return run.call is not None and run.call.repeats
 
 
 def _load(run: Run) -> Generator[Effect, Any, Loaded]:
@@ -123,7 +144,7 @@ def _load(run: Run) -> Generator[Effect, Any, Loaded]:
         yield SaveCallers(ended)
     branch = run.settings.branch
     at_head = yield from load_head(run)
-    if at_head is not None and run.repeats and not run.remembers:
+    if at_head is not None and run.call is not None and run.call.repeats and run.call.memory != "thread":
         run.step_before = at_head.checkpoint.step
         return None, at_head.id
     if at_head is not None and at_head.metadata.get("reset"):
@@ -269,7 +290,7 @@ def _base(run: Run, saved: SavedCheckpoint | None) -> tuple[Checkpoint, list[Tas
         return Checkpoint(run.run_id, run.step_before, run.program.start_values(), ()), [], []
     open_questions = saved.pending.open
     if open_questions and run.nested:
-        if not run.repeats:
+        if not _repeats(run):
             _check_call_is_over(run, saved)
     elif open_questions and run.on_unfinished != "discard":
         raise UnansweredInterrupts(saved.line.thread_id, [(one.id, one.value) for one in open_questions])

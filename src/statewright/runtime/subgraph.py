@@ -6,22 +6,23 @@ that task is unfinished; the commit that consumes the task removes it. With `"th
 so the subgraph remembers across runs. With `"none"` it saves nothing.
 
 Calls of one task without a `call_key` are numbered in the order in which they are made, for a replay makes them in the
-same order. A call that fails and that the node makes again, with the same graph and input, takes the number of the
-failed one and begins anew there: on a replay the first of the two calls then finds the result, and the node does not
-come to the second.
+same order. A call that fails and that the node makes again, with the same graph, input and options, takes the number of
+the failed one and begins anew there: on a replay the first of the two calls then finds the result, and the node does
+not come to the second. A call that saves nothing is not found by a replay, and always has a number of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, Final, Protocol, cast
 
 from statewright.checkpoint import Line
-from statewright.errors import InvalidUpdateError, NamespaceBusy
+from statewright.errors import NamespaceBusy
 from statewright.fingerprint import fingerprint
 from statewright.graph import Command, Memory, Reported, SubgraphLike
 from statewright.runtime.run import Run
 from statewright.runtime.scope import Scope
+from statewright.runtime.standing import end_of
 from statewright.state import ROOT, instance_values
 
 
@@ -39,6 +40,7 @@ class Callee(Protocol):
     def acall_within(self, state: Any, memory: Memory) -> Awaitable[tuple[Any, Pairs]]: ...
 
 
+_NO_OPTIONS: Final[Mapping[str, Any]] = {}
 Pairs = Sequence[tuple[str, Any]]
 Calls = tuple[Callable[[Any], Any], Callable[[Any], Awaitable[Any]]]
 
@@ -121,29 +123,76 @@ def shared(result: Any, known: frozenset[str] | None) -> Any:
     return {key: value for key, value in cast(Mapping[str, Any], result).items() if key in known}
 
 
-class CallPlace(NamedTuple):
-    """Where a subgraph call is saved, and what tells it from the other calls of its task."""
+class SubgraphCall:
+    """A call of a graph by a task: where it is saved, and what tells it from the other calls of the task."""
 
-    namespace: str
-    ordinal: int | None
-    """Its number among the calls without a key; None with a key."""
-    repeats: bool
-    """Whether a call failed there before and the node makes it again."""
+    __slots__ = ("_config", "_given", "_key", "_options", "_program", "memory", "namespace", "ordinal", "repeats")
+
+    def __init__(
+        self,
+        scope: Scope,
+        program: object,
+        memory: Memory = "call",
+        *,
+        given: Any = None,
+        config: Any = None,
+        options: Mapping[str, Any] = _NO_OPTIONS,
+        saves: bool = True,
+    ) -> None:
+        """Number the next call that the task of `scope` makes. Raises InvalidUpdateError for a key used before."""
+        self.memory: Memory = memory
+        self._program, self._given, self._config, self._options = program, given, config, options
+        key = options.get("call_key")
+        self._key = None if key is None else str(key)
+        counts = scope.counts()
+        failed = self.identity() if counts.failed and (saves or self._key is not None) else None
+        place = counts.take_failed(failed) if failed is not None else None
+        self.repeats = place is not None
+        """Whether the node makes a failed call again, which then begins anew in the place of that one."""
+        if place is None and self._key is not None:
+            scope.use_key("call_key", self._key)
+        elif place is None:
+            place, counts.calls = counts.calls, counts.calls + 1
+        self.ordinal: int = place or 0
+        """Its number among the calls of the task without a key; 0 with a key."""
+        label = f"#{self.ordinal}" if self.ordinal else ""
+        self.namespace = _namespace(scope, memory, label if self._key is None else _escaped(self._key))
+
+    def identity(self) -> tuple[object, ...] | None:
+        """Return what two calls have in common if the second one is a retry of the first; None for a command.
+
+        Context, config and limits count: on a replay the first call is made with its own, and finds or goes on with
+        what the second one saved.
+        """
+        if self._given is None or isinstance(self._given, Command):
+            return None
+        options = {name: value for name, value in self._options.items() if name not in _NO_TERMS}
+        terms = (self._given, self._config, *(part for pair in sorted(options.items()) for part in pair))
+        return self._program, self.memory, self._key, *map(_comparable, terms)
 
 
-def next_call(scope: Scope, program: object, memory: Memory, key: str | None = None, given: Any = None) -> CallPlace:
-    """Return the place of the next call that the task of `scope` makes."""
-    if key is not None:
-        return CallPlace(_namespace(scope, memory, _escaped(scope.use_key("call_key", str(key)))), None, False)
-    counts = scope.counts()
-    repeated = None
-    if counts.failed and (call := _identity(program, memory, given)) is not None:
-        repeated = counts.take_failed(call)
-    ordinal = counts.calls if repeated is None else repeated
-    if repeated is None:
-        counts.calls += 1
-    namespace = _namespace(scope, memory, f"#{ordinal}" if ordinal else "")
-    return CallPlace(namespace, ordinal, repeated is not None)
+_NO_TERMS: Final = frozenset({"call_key", "control", "memory"})
+"""Options of a call that are not compared, or are compared by themselves."""
+
+
+class _Itself:
+    """A value without a fingerprint: equal to itself only."""
+
+    def __init__(self, value: object) -> None:
+        self._value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Itself) and other._value is self._value
+
+    def __hash__(self) -> int:
+        return id(self._value)
+
+
+def _comparable(value: Any) -> object:
+    try:
+        return fingerprint(value)
+    except Exception:  # of an object in it: the error of the call that failed is more important
+        return _Itself(value)
 
 
 def _namespace(scope: Scope, memory: Memory, label: str) -> str:
@@ -161,16 +210,6 @@ def _escaped(key: str) -> str:
     return "%" + key.replace("%", "%25").replace("|", "%7C")
 
 
-def _identity(program: object, memory: Memory, given: Any) -> tuple[object, ...] | None:
-    """Return what a repeated call has in common with the failed one; None if the input cannot be compared."""
-    if given is None or isinstance(given, Command):
-        return None
-    try:
-        return program, memory, fingerprint(given)
-    except InvalidUpdateError:
-        return None
-
-
 def former_namespaces(scope: Scope, namespace: str) -> tuple[str, ...]:
     """Return the namespaces that a call would have had under the former names of the node that makes it."""
     run, task = scope.run, scope.task
@@ -185,13 +224,13 @@ def former_namespaces(scope: Scope, namespace: str) -> tuple[str, ...]:
 def take_namespace(caller: Scope, namespace: str) -> None:
     """Note that a call runs in a namespace with a memory of its own. Raises NamespaceBusy if another one does.
 
-    A call whose attempt was given up counts no more: what it still does is ignored.
+    A call whose attempt or superstep is over counts no more: what it still does is ignored.
     """
     live = caller.run.live
     other = live.setdefault(namespace, caller)
     if other is caller:
         return
-    if not other.abandoned:
+    if end_of(other) is None:
         raise NamespaceBusy(namespace, caller.task.node if caller.task is not None else "")
     live[namespace] = caller
 
@@ -202,12 +241,12 @@ def leave_namespace(run: Run) -> None:
         run.live.pop(run.namespace, None)
 
 
-def note_failed_call(run: Run, given: Any, error: BaseException | None) -> None:
-    """Release the place of a call that has failed, for the node may make it again. Does nothing without an error."""
-    if isinstance(error, Exception) and run.parent is not None and run.ordinal is not None:
-        call = _identity(run.program, run.memory, given)
-        if call is not None:
-            run.parent.counts().note_failed(call, run.ordinal)
+def release_call(run: Run) -> None:
+    """Leave the place of a call that failed, was cancelled or did not begin to a retry, if the node makes one."""
+    if run.parent is not None and run.call is not None:
+        identity = run.call.identity()
+        if identity is not None:
+            run.parent.counts().note_failed(identity, run.call.ordinal)
 
 
 def call_line(scope: Scope, namespace: str, memory: Memory, *, keep: bool) -> Line | None:

@@ -74,7 +74,7 @@ from statewright.runtime.run import Run
 from statewright.runtime.saver_calls import perform_effect
 from statewright.runtime.saving import saved_form
 from statewright.runtime.scope import Scope, enter_scope, leave_scope
-from statewright.runtime.subgraph import Pairs, call_line, next_call, shared, subgraph_calls
+from statewright.runtime.subgraph import Pairs, SubgraphCall, call_line, shared, subgraph_calls
 from statewright.runtime.subgraph_state import subgraphs_of
 from statewright.runtime.watch import Watch
 from statewright.testing.clock import FakeClock
@@ -266,7 +266,14 @@ class _Player:
         return Replayed(value, rest.status, rest.interrupts, rest.error, steps, unchecked)
 
     def nested(
-        self, recorded: RecordedRun, graph: CompiledGraph, scope: Scope, namespace: str, line: Line | None, given: Any
+        self,
+        recorded: RecordedRun,
+        graph: CompiledGraph,
+        scope: Scope,
+        namespace: str,
+        line: Line | None,
+        given: Any,
+        call: SubgraphCall | None = None,
     ) -> tuple[Run, Rest | None]:
         """Play the call of a graph by a task; the run, and how it came to rest."""
         caller, task = scope.run, cast(Task, scope.task)
@@ -290,7 +297,7 @@ class _Player:
             metadata={"parent_task": task.id},
             **self._common(recorded, graph.program),
         )
-        run.given_state = True
+        run.given_state, run.call = True, call
         return run, _Line(self, run, recorded).play(given)
 
     def _common(self, recorded: RecordedRun, program: Program) -> dict[str, Any]:
@@ -539,6 +546,7 @@ class _Line:
 
     def _play_calls(self, scope: Scope, one: RecordedTask) -> None:
         """Play the graphs that a node called in its function."""
+        made = set[str]()
         for call in one.calls:
             graph = self._player.graphs.get(call.graph)
             if graph is None:
@@ -549,7 +557,10 @@ class _Line:
             line = caller.line._replace(namespace=call.namespace) if saves and caller.line is not None else None
             if line is not None and one.id in call.namespace and not caller.keeps_calls:
                 caller.opened.add(call.namespace)
-            self._player.nested(call, graph, scope, call.namespace, line, call.given)
+            again = SubgraphCall(scope, graph.program, "call" if one.id in call.namespace else "thread")
+            again.repeats = call.namespace in made and bool(call.steps) and call.steps[0].is_input
+            made.add(call.namespace)
+            self._player.nested(call, graph, scope, call.namespace, line, call.given, again)
 
     def _of_subgraph(self, where: Where, scope: Scope, node: NodeProgram, one: RecordedTask) -> Outcome | None:
         """The outcome of a node that is a graph: worked out by playing that, as often as it was tried."""
@@ -702,7 +713,7 @@ class _Callee:
     def call_within(self, state: Any, memory: Memory) -> tuple[Any, Pairs]:
         """What `CompiledGraph.call_within` gives, or raises."""
         scope, graph = self._scope, self._graph
-        namespace = next_call(scope, graph.program, memory).namespace
+        namespace = SubgraphCall(scope, graph.program, memory).namespace
         line = call_line(scope, namespace, memory, keep=scope.run.keeps_calls)
         schema = graph.graph.input_schema
         given = shared(state, frozenset(schema.fields) if schema.closed else None)

@@ -18,9 +18,18 @@ from statewright.runtime.loop import supersteps
 from statewright.runtime.program import Program
 from statewright.runtime.run import Run
 from statewright.runtime.saver_calls import perform_effect
-from statewright.runtime.scope import Scope
+from statewright.runtime.scope import Scope, enter_scope, leave_scope
 from statewright.runtime.watch import Watch
 from statewright.testing import FakeClock
+
+
+@pytest.fixture(autouse=True)
+def outside_a_run() -> Iterator[None]:
+    """Attempts enter their scope in the present context, which all tests share."""
+    token = enter_scope(None)
+    yield
+    leave_scope(token)
+
 
 Answer = Callable[[Task], Outcome | None]
 """What a test says of a task: its outcome, or None if it was stopped."""

@@ -7,23 +7,21 @@ import pytest
 from statewright import START
 from statewright.errors import InvalidUpdateError
 from statewright.runtime.scope import Attempt, Scope, current_scope, enter_scope, leave_scope
-from statewright.runtime.subgraph import next_call
+from statewright.runtime.subgraph import SubgraphCall
 from statewright.testing import FakeClock
 
 
 def label_of_call(scope: Scope, key: str | None) -> str:
     """What tells the next subgraph call from the others of its task."""
     assert scope.task is not None
-    namespace = next_call(scope, object(), "call", key).namespace
+    namespace = SubgraphCall(scope, object(), options={"call_key": key}).namespace
     return namespace.removeprefix(f"{scope.task.node}:{scope.task.id}").removeprefix(":")
 
 
 @pytest.fixture
 def scope(make: Any) -> Any:
     run = make.run(make.program(make.graph("a").add_edge(START, "a")))
-    token = enter_scope(None)
-    yield make.scope(run, make.task("a"), make.checkpoint())
-    leave_scope(token)  # an attempt that begins enters its scope
+    return make.scope(run, make.task("a"), make.checkpoint())
 
 
 def test_questions_are_counted_and_keys_are_not(scope: Any) -> None:

@@ -6,18 +6,17 @@ from typing import Any
 
 import pytest
 
-from statewright import START, InMemorySaver
-from statewright.errors import NamespaceBusy
-from statewright.fingerprint import fingerprint
+from statewright import START, InMemorySaver, RunControl
+from statewright.errors import InvalidUpdateError, NamespaceBusy
 from statewright.graph import Command
 from statewright.graph.answer import Reported
 from statewright.runtime.scope import Attempt
 from statewright.runtime.subgraph import (
+    SubgraphCall,
     call_line,
     leave_namespace,
     news,
-    next_call,
-    note_failed_call,
+    release_call,
     shared,
     subgraph_calls,
     take_namespace,
@@ -154,7 +153,7 @@ def test_where_a_call_is_saved(scope_in: Any, outer: str, memory: Any, keys: Any
     scope = scope_in(outer)
     prefix = f"{outer}|" if outer else ""
 
-    found = [next_call(scope, object(), memory, key).namespace for key in keys]
+    found = [SubgraphCall(scope, object(), memory, options={"call_key": key}).namespace for key in keys]
 
     assert found == [prefix + segment.replace("ID", scope.task.id) for segment in segments]
 
@@ -163,38 +162,69 @@ def test_where_a_call_is_saved(scope_in: Any, outer: str, memory: Any, keys: Any
 def test_a_call_key_is_no_ordinal(scope_in: Any, memory: Any) -> None:
     scope = scope_in()
     keys = (None, "1", None, None, "", "#1", "#2", "%", "%#1", "a|b", "a%7Cb", "a", "a:b")
-    found = [next_call(scope, object(), memory, key).namespace for key in keys]
+    found = [SubgraphCall(scope, object(), memory, options={"call_key": key}).namespace for key in keys]
 
     assert len(set(found)) == len(keys)
     assert not any("|" in namespace for namespace in found), "no key is a path"
 
 
-@pytest.mark.parametrize("change", ["graph", "memory", "input", "key", None])
-def test_only_the_same_call_takes_the_place_of_a_failed_one(scope_in: Any, make: Any, change: str | None) -> None:
-    scope, graph = scope_in(), object()
-    first = next_call(scope, graph, "call", None, {"item": ["shoes"]})
-    scope.counts().note_failed((graph, "call", fingerprint({"item": ["shoes"]})), first.ordinal)
-
-    again = next_call(
-        scope,
-        object() if change == "graph" else graph,
-        "thread" if change == "memory" else "call",
-        "k" if change == "key" else None,
-        {"item": ["hat" if change == "input" else "shoes"]},
-    )
-
-    assert again.repeats is (change is None)
-    assert (again.namespace == first.namespace) is (change is None)
+GRAPH, CONTEXT = object(), threading.Lock()
+CALL: dict[str, Any] = {
+    "program": GRAPH,
+    "memory": "call",
+    "given": {"item": ["shoes"]},
+    "config": {"tags": ["a"]},
+    "options": {"context": CONTEXT, "recursion_limit": 3},
+}
 
 
-@pytest.mark.parametrize("given", [None, Command(resume="yes"), {"lock": threading.Lock()}])
-def test_an_input_that_cannot_be_compared_is_never_a_retry(scope_in: Any, make: Any, given: Any) -> None:
+@pytest.mark.parametrize("key", [None, "k"])
+@pytest.mark.parametrize(
+    ("change", "is_same"),
+    [
+        ({}, True),
+        ({"given": {"item": ["shoes"]}}, True),
+        ({"program": object()}, False),
+        ({"memory": "thread"}, False),
+        ({"given": {"item": ["hat"]}}, False),
+        ({"config": {"tags": []}}, False),
+        ({"options": {"context": CONTEXT, "recursion_limit": 4}}, False),
+        ({"options": {"context": threading.Lock(), "recursion_limit": 3}}, False),
+        ({"options": {"context": CONTEXT, "recursion_limit": 3, "control": RunControl()}}, True),
+    ],
+)
+def test_only_the_same_call_takes_the_place_of_a_failed_one(
+    scope_in: Any, make: Any, change: dict[str, Any], is_same: bool, key: str | None
+) -> None:
+    scope = scope_in()
+
+    def call(**changed: Any) -> SubgraphCall:
+        terms = {**CALL, **changed}
+        return SubgraphCall(scope, **{**terms, "options": {**terms["options"], "call_key": key}})
+
+    first = call()
+    run = make.run(scope.run.program)
+    run.parent, run.call = scope, first
+    release_call(run)
+    if key is not None and not is_same:
+        with pytest.raises(InvalidUpdateError, match="used the call_key 'k' twice"):
+            call(**change)
+        return
+    again = call(**change)
+
+    assert again.repeats is is_same
+    assert (again.namespace == first.namespace) is is_same
+
+
+@pytest.mark.parametrize("given", [None, Command(resume="yes")])
+def test_a_call_without_input_is_never_a_retry(scope_in: Any, make: Any, given: Any) -> None:
     scope = scope_in()
     run = make.run(scope.run.program)
-    run.parent, run.ordinal = scope, next_call(scope, run.program, "call", None, given).ordinal
-    note_failed_call(run, given, ValueError("x"))
+    run.parent, run.call = scope, SubgraphCall(scope, GRAPH, given=given)
+    release_call(run)
 
-    assert next_call(scope, run.program, "call", None, given)[1:] == (1, False)
+    again = SubgraphCall(scope, GRAPH, given=given)
+    assert (again.ordinal, again.repeats) == (1, False)
 
 
 def test_two_live_calls_with_one_memory_are_refused(scope_in: Any) -> None:

@@ -1,0 +1,458 @@
+"""Part I sections 5.2 and 6: a subgraph call that a node makes again, since it failed, begins anew in its place."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import itertools
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
+
+import pytest
+
+from statewright import START, Command, InMemorySaver, RetryPolicy, Runtime, StateGraph, append, get_runtime, interrupt
+from statewright.errors import GraphRecursionError, NodeTimeoutError, NonDeterminismError
+from statewright.graph import TimeoutPolicy
+from statewright.testing import FakeClock, record, replay
+
+THREAD = {"thread_id": "1"}
+LONG = 600
+
+
+class State(TypedDict, total=False):
+    log: Annotated[list[Any], append]
+
+
+def one(node: Any, **options: Any) -> StateGraph:
+    return StateGraph(State).add_node("node", node, **options).add_edge(START, "node")
+
+
+class Flaky:
+    """A shop that fails a few times before its first charge; each charge has a receipt of its own."""
+
+    def __init__(self, fails: int) -> None:
+        self._fails, self._tries = fails, 0
+        self.charges: list[Any] = []
+
+    def charge(self, what: Any = "x") -> str:
+        self._tries += 1
+        if self._tries <= self._fails:
+            raise ConnectionError("no luck")
+        self.charges.append(what)
+        return f"receipt {len(self.charges)}"
+
+
+class Order(TypedDict, total=False):
+    item: str
+    drafts: Annotated[list[str], append]
+    receipt: str
+
+
+def by_invoke(graph: Any, memory: Any) -> Any:
+    return graph.invoke({"item": "shoes"}, memory=memory)
+
+
+def by_stream(graph: Any, memory: Any) -> Any:
+    return list(graph.stream({"item": "shoes"}, stream_mode="values", memory=memory))[-1]
+
+
+def by_batch(graph: Any, memory: Any) -> Any:
+    return graph.batch([{"item": "shoes"}], memory=memory)[0]
+
+
+@pytest.mark.parametrize("durability", ["sync", "exit"])
+@pytest.mark.parametrize("memory", ["call", "thread"])
+@pytest.mark.parametrize("call", [by_invoke, by_stream, by_batch])
+@pytest.mark.parametrize("fails", [0, 1, 3])
+def test_a_subgraph_call_that_a_node_makes_again_begins_anew_in_its_place(
+    driver: Any, saver: Any, fails: int, call: Any, memory: str, durability: Any
+) -> None:
+    shop, drafts = Flaky(fails), itertools.count(1)
+
+    def draft(state: Order, runtime: Runtime[Any]) -> Order:
+        return {"drafts": [runtime.step("draft", lambda: f"draft {next(drafts)}")]}
+
+    def pay(state: Order) -> Order:
+        return {"receipt": shop.charge()}
+
+    order = StateGraph(Order).add_sequence([draft, pay]).add_edge(START, "draft").compile()
+    seen: list[Any] = []
+
+    def node(state: State) -> State:
+        result = None
+        while result is None:
+            try:
+                result = call(order, memory)
+            except ConnectionError:
+                continue
+        seen.append([result["drafts"], result["receipt"]])
+        other = call(order, memory)  # the same call once more, not a retry
+        seen[-1].append(other["receipt"])
+        return {"log": [interrupt("?")]}
+
+    app = one(node).compile(saver)
+    driver.invoke(app, {}, THREAD, durability=durability)
+    driver.invoke(app, Command(resume="yes"), THREAD, durability=durability)
+    assert not app.get_state(THREAD).next
+    tries = [f"draft {count}" for count in range(1, fails + 2)]
+    assert seen == [[tries if memory == "thread" else tries[-1:], "receipt 1", "receipt 2"]] * 2
+    assert len(shop.charges) == 2
+
+
+def test_a_retried_subgraph_call_goes_on_where_a_crash_left_it(driver: Any, saver: Any) -> None:
+    tries, drafts = itertools.count(), itertools.count(1)
+
+    def draft(state: Order) -> Order:
+        return {"drafts": [f"draft {next(drafts)}"]}
+
+    def pay(state: Order) -> Order:
+        match next(tries):
+            case 0:
+                raise ConnectionError
+            case 1:
+                raise KeyboardInterrupt
+            case _:
+                return {"receipt": "paid"}
+
+    order = StateGraph(Order).add_sequence([draft, pay]).add_edge(START, "draft").compile()
+
+    def node(state: State) -> State:
+        while True:
+            try:
+                result = order.invoke({"item": "shoes"})
+            except ConnectionError:
+                continue
+            return {"log": [*result["drafts"], result["receipt"]]}
+
+    app = one(node).compile(saver)
+    with pytest.raises(KeyboardInterrupt):
+        app.invoke({}, THREAD)
+    assert driver.invoke(app, None, THREAD)["log"] == ["draft 2", "paid"]
+
+
+def test_a_failed_subgraph_call_leaves_its_place_to_none_with_another_input(driver: Any, saver: Any) -> None:
+    paid: list[str] = []
+
+    def pay(state: Order) -> Order:
+        if state["item"] == "gold":
+            raise ValueError("too dear")
+        paid.append(state["item"])
+        return {"receipt": f"{state['item']} {len(paid)}"}
+
+    order = StateGraph(Order).add_node(pay).add_edge(START, "pay").compile()
+
+    def node(state: State) -> State:
+        got: list[Any] = []
+        for item in ["gold", "shoes", "gold", "hat", "shoes"]:
+            try:
+                got.append(order.invoke({"item": item})["receipt"])
+            except ValueError:
+                got.append(None)
+        return {"log": [*got, interrupt("?")]}
+
+    app = one(node).compile(saver)
+    driver.invoke(app, {}, THREAD)
+    result = driver.invoke(app, Command(resume="yes"), THREAD)["log"]
+    assert result == [None, "shoes 1", None, "hat 2", "shoes 3", "yes"]
+    assert paid == ["shoes", "hat", "shoes"]
+
+
+# -- several calls at once
+
+
+class Till:
+    """Takes payment for items, each in a subgraph; the first payment of the first item fails."""
+
+    def __init__(self) -> None:
+        self.paid: list[str] = []
+        self._fails = iter([True])
+        graph = StateGraph(Order).add_node("check", lambda state: {"drafts": ["checked"]}).add_node("pay", self._pay)
+        self.graph = graph.add_edge(START, "check").add_edge("check", "pay").compile()
+        self._others_wait = asyncio.Event()
+
+    def _pay(self, state: Order) -> Order:
+        if state["item"] == "a" and next(self._fails, False):
+            raise ConnectionError
+        self.paid.append(state["item"])
+        return {"receipt": f"paid {state['item']}"}
+
+    async def by_batch(self, inputs: list[Any]) -> list[Any]:
+        return await asyncio.to_thread(self.graph.batch, inputs, max_concurrency=1)
+
+    async def by_abatch(self, inputs: list[Any]) -> list[Any]:
+        return await self.graph.abatch(inputs, max_concurrency=1)
+
+    async def by_task_group(self, inputs: list[Any]) -> list[Any]:
+        async def call(given: Any) -> Any:
+            return await self.graph.ainvoke(given)
+
+        async with asyncio.TaskGroup() as group:
+            calls = [group.create_task(call(given)) for given in inputs]
+        return [one.result() for one in calls]
+
+
+@pytest.mark.parametrize("durability", ["sync", "exit"])
+@pytest.mark.parametrize("how", ["by_batch", "by_abatch"])
+def test_calls_that_were_not_begun_leave_their_places_too(saver: Any, how: str, durability: Any) -> None:
+    till = Till()
+    inputs = [{"item": item} for item in "abc"]
+    seen: list[Any] = []
+
+    async def node(state: State) -> State:
+        try:
+            results = await getattr(till, how)(inputs)
+        except ConnectionError:
+            results = await getattr(till, how)(inputs)
+        seen.append([result["receipt"] for result in results])
+        return {"log": [interrupt("?")]}
+
+    app = one(node).compile(saver)
+    asyncio.run(app.ainvoke({}, THREAD, durability=durability))
+    asyncio.run(app.ainvoke(Command(resume="yes"), THREAD, durability=durability))
+    assert seen == [["paid a", "paid b", "paid c"]] * 2
+    assert till.paid == ["a", "b", "c"]
+
+
+def test_a_call_that_was_cancelled_leaves_its_place_too(saver: Any) -> None:
+    calls, paid = itertools.count(), list[str]()
+
+    async def check(state: Order) -> Order:
+        if next(calls) == 0:
+            await asyncio.sleep(LONG)
+        return {}
+
+    def pay(state: Order) -> Order:
+        paid.append(state["item"])
+        return {"receipt": f"paid {len(paid)}"}
+
+    order = StateGraph(Order).add_sequence([check, pay]).add_edge(START, "check").compile()
+    seen: list[str] = []
+
+    async def node(state: State) -> State:
+        try:
+            result = await asyncio.wait_for(order.ainvoke({"item": "a"}), 0.01)
+        except TimeoutError:
+            result = await order.ainvoke({"item": "a"})
+        seen.append(result["receipt"])
+        return {"log": [interrupt("?")]}
+
+    app = one(node).compile(saver)
+    asyncio.run(app.ainvoke({}, THREAD))
+    asyncio.run(app.ainvoke(Command(resume="yes"), THREAD))
+    assert (seen, paid) == (["paid 1"] * 2, ["a"])
+
+
+# -- what is the same call
+
+
+@pytest.mark.parametrize("memory", ["call", "thread"])
+def test_a_call_with_another_limit_has_a_place_of_its_own(driver: Any, saver: Any, memory: Any) -> None:
+    paid: list[str] = []
+
+    def ask(state: Order) -> Order:
+        return {"item": interrupt("which?")}
+
+    def pay(state: Order) -> Order:
+        paid.append(state["item"])
+        return {"receipt": "paid"}
+
+    order = StateGraph(Order).add_sequence([("check", lambda state: None), ask, pay]).add_edge(START, "check").compile()
+
+    def node(state: State) -> State:
+        try:
+            result = order.invoke({"item": "?"}, recursion_limit=1, memory=memory)
+        except GraphRecursionError:
+            result = order.invoke({"item": "?"}, recursion_limit=10, memory=memory)
+        return {"log": [result["item"], result["receipt"]]}
+
+    app = one(node).compile(saver)
+    driver.invoke(app, {}, THREAD)
+    answers = itertools.count(1)
+    while app.get_state(THREAD).next:
+        assert next(answers) < 5
+        result = driver.invoke(app, Command(resume="shoes"), THREAD)
+    assert (result["log"], paid) == (["shoes", "paid"], ["shoes"])
+
+
+@pytest.mark.parametrize("saved", [True, False])
+def test_a_key_may_be_used_again_for_a_call_that_failed(driver: Any, saved: bool) -> None:
+    shop = Flaky(2)
+    order = StateGraph(Order).add_node("pay", lambda state: {"receipt": shop.charge()}).add_edge(START, "pay").compile()
+
+    def node(state: State) -> State:
+        while True:
+            try:
+                receipt = order.invoke({"item": "shoes"}, call_key="order")["receipt"]
+            except ConnectionError:
+                continue
+            return {"log": [receipt, interrupt("?") if saved else None]}
+
+    app = one(node).compile(InMemorySaver() if saved else None)
+    result = driver.invoke(app, {}, THREAD if saved else None)
+    if saved:
+        result = driver.invoke(app, Command(resume="yes"), THREAD)
+    assert result["log"][0] == "receipt 1"
+
+
+@pytest.mark.parametrize("memory", ["call", "none"])
+def test_a_result_of_another_graph_is_never_given(driver: Any, memory: Any) -> None:
+    fails = iter([True])
+
+    def calling(name: str, function: Callable[[Order], Any]) -> Any:
+        return StateGraph(Order).add_node(name, function).add_edge(START, name).compile(name=name)
+
+    def search(state: Order) -> Order:
+        if next(fails, False):
+            raise ConnectionError
+        return {"receipt": "found"}
+
+    research, cleanup = calling("search", search), calling("clean", lambda state: {"receipt": "cleaned"})
+    report = calling("write", lambda state: {"receipt": "written"})
+
+    def node(state: State) -> State:
+        try:
+            result = research.invoke({"item": "a"}, memory=memory)
+        except ConnectionError:
+            cleanup.invoke({"item": "b"}, memory=memory)
+            result = research.invoke({"item": "a"}, memory=memory)
+        written = report.invoke({"item": "c"}, memory=memory)
+        return {"log": [result["receipt"], written["receipt"], interrupt("?")]}
+
+    app = one(node).compile(InMemorySaver())
+    driver.invoke(app, {}, THREAD)
+    if memory == "none":
+        assert driver.invoke(app, Command(resume="yes"), THREAD)["log"] == ["found", "written", "yes"]
+    else:
+        with pytest.raises(NonDeterminismError, match=r"called graph 'write' where it had called another one.*'clean'"):
+            driver.invoke(app, Command(resume="yes"), THREAD)
+
+
+@pytest.mark.parametrize("saved", [True, False])
+def test_a_call_that_saves_nothing_is_another_call_when_it_is_made_again(driver: Any, saved: bool) -> None:
+    tries = itertools.count(1)
+
+    def pay(state: Order, runtime: Runtime[Any]) -> Order:
+        number = next(tries)
+        receipt = runtime.step("pay", lambda count: f"receipt {count}", number)
+        if number == 1:
+            raise ConnectionError
+        return {"receipt": receipt}
+
+    order = StateGraph(Order).add_node(pay).add_edge(START, "pay").compile()
+
+    def node(state: State) -> State:
+        try:
+            return {"log": [order.invoke({"item": "a"}, memory="none")["receipt"]]}
+        except ConnectionError:
+            return {"log": [order.invoke({"item": "a"}, memory="none")["receipt"]]}
+
+    app = one(node).compile(InMemorySaver() if saved else None)
+    assert driver.invoke(app, {}, THREAD if saved else None)["log"] == ["receipt 2"]
+
+
+# -- with a recording, and with what earlier attempts left behind
+
+
+@pytest.mark.parametrize("memory", ["call", "thread", "none"])
+def test_a_call_that_was_made_again_is_played_again(tmp_path: Path, memory: Any) -> None:
+    shop = Flaky(2)
+    order = StateGraph(Order).add_sequence([("check", lambda state: {"drafts": ["checked"]}), ("pay", shop_pay(shop))])
+    inner = order.add_edge(START, "check").compile(name="order")
+
+    def node(state: State) -> State:
+        while True:
+            try:
+                return {"log": [inner.invoke({"item": "a"}, memory=memory)["receipt"], interrupt("?")]}
+            except ConnectionError:
+                continue
+
+    def build() -> Any:
+        return one(node).compile(InMemorySaver())
+
+    with record(build(), tmp_path / "run.replay") as app:
+        app.invoke({}, THREAD)
+        app.invoke(Command(resume="yes"), THREAD)
+    calls = replay(tmp_path / "run.replay", build(), graphs=[inner])
+    assert [(call.status, call.unchecked) for call in calls] == [("waiting", ()), ("completed", ())]
+
+
+def shop_pay(shop: Flaky) -> Callable[[Order], Order]:
+    return lambda state: {"receipt": shop.charge()}
+
+
+def test_heartbeats_of_a_failed_attempt_keep_nothing_alive() -> None:
+    clock, attempts, go_on = FakeClock(), list[int](), threading.Event()
+    beats, hangs = threading.Event(), threading.Event()
+
+    def beat(context: Callable[[], Any]) -> None:
+        while not go_on.wait(0.001):
+            context()
+            beats.set()
+
+    def work(state: State) -> State:
+        attempts.append(1)
+        if len(attempts) == 1:
+            context = contextvars.copy_context()
+            heartbeat = get_runtime().heartbeat
+            threading.Thread(target=lambda: context.run(beat, heartbeat)).start()
+            raise ConnectionError
+        hangs.set()
+        assert go_on.wait(LONG)
+        return {"log": ["too late"]}
+
+    inner = one(work, retry_policy=RetryPolicy(initial_interval=0.0, jitter=False)).compile()
+    graph = StateGraph(State).add_node("outer", inner, timeout=TimeoutPolicy(idle_timeout=10)).add_edge(START, "outer")
+    app = graph.compile(InMemorySaver(), clock=clock)
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            app.invoke({}, THREAD)
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    assert hangs.wait(LONG)
+    for _ in range(4):
+        beats.clear()
+        assert beats.wait(LONG)
+        clock.advance(4)
+    thread.join(LONG)
+    go_on.set()
+    assert [type(error) for error in errors] == [NodeTimeoutError]
+
+
+def test_what_an_earlier_visit_has_left_in_a_memory_is_no_reason_to_refuse_the_next(driver: Any) -> None:
+    entered, go_on, done = threading.Event(), threading.Event(), threading.Event()
+
+    def work(state: Order) -> Order:
+        if state["item"] == "first":
+            entered.set()
+            assert go_on.wait(LONG)
+        return {"receipt": state["item"]}
+
+    order = StateGraph(Order).add_node(work).add_edge(START, "work").compile()
+
+    def leave() -> None:
+        try:
+            order.invoke({"item": "first"}, memory="thread")
+        except BaseException:
+            done.set()
+
+    def node(state: State) -> State:
+        if not entered.is_set():
+            context = contextvars.copy_context()
+            threading.Thread(target=lambda: context.run(leave)).start()
+            assert entered.wait(LONG)
+            return {"log": ["left"]}
+        return {"log": [order.invoke({"item": "second"}, memory="thread")["receipt"]]}
+
+    app = one(node).compile(InMemorySaver())
+    driver.invoke(app, {}, THREAD)
+    result = driver.invoke(app, {}, THREAD)
+    go_on.set()
+    assert result["log"] == ["left", "second"]
+    assert done.wait(LONG)
