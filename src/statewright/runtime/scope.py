@@ -79,9 +79,11 @@ class Attempt:
         After a failure the threads and asyncio tasks that it left running must not act in the name of the task, which
         is tried again. Steps and calls of `@task` functions that it began are tasks of their own, and may finish.
         """
-        if self.abandoned or (self.failed_task is not None and self.failed_task is task):
-            return True
-        return self.outer is not None and self.outer.is_over_for(task)
+        return self.has_ended_for(task) or (self.outer is not None and self.outer.is_over_for(task))
+
+    def has_ended_for(self, task: Task | None) -> bool:
+        """The same of this attempt alone."""
+        return self.abandoned or (self.failed_task is not None and self.failed_task is task)
 
     def beat(self) -> None:
         """Note a sign of life."""
@@ -302,9 +304,7 @@ class Scope:
     def sign_of_life(self, value: object = None) -> None:
         """Note that the task does something, unless only its own heartbeats count, or nobody waits for it any more."""
         attempt = self.attempt
-        if attempt is not None and attempt.is_over_for(self.task):
-            return
-        while attempt is not None:
+        while attempt is not None and not attempt.has_ended_for(self.task):
             if not attempt.heartbeat_only:
                 attempt.beat()
             attempt = attempt.outer
@@ -314,9 +314,9 @@ class Scope:
         inner: Scope | None = self
         while inner is not None:
             attempt = inner.attempt
-            if attempt is not None and attempt.is_over_for(inner.task):
-                return
             while attempt is not None:
+                if attempt.has_ended_for(inner.task):
+                    return
                 attempt.beat()
                 attempt = attempt.outer
             inner = inner.run.parent
