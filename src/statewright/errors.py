@@ -19,7 +19,7 @@
     │   ├── NodeCancelledError       a node raised CancelledError though nobody cancelled it
     │   ├── RateLimited              an attempt above the rate that its RateLimit allows
     │   ├── CircuitOpen              an attempt at what has failed again and again
-    │   ├── NonDeterminismError      a node that runs again makes other calls than before
+    │   ├── NonDeterminismError      a journalled step was called with other arguments than before
     │   ├── QuestionMismatch         a task asks another question than the one that was answered
     │   ├── InvalidResume            an answer to no open question, an event for nobody
     │   ├── UnansweredInterrupts     fresh input while questions are open
@@ -371,15 +371,14 @@ class CircuitOpen(RunError):
 
 
 class NonDeterminismError(RunError):
-    """A node that is executed again makes other calls than before: a step with other arguments, another subgraph."""
+    """A step that is in the journal was called with other arguments than the first time."""
 
-    def __init__(self, node: str, step: str, ordinal: int, *, found: str | None = None) -> None:
+    def __init__(self, node: str, step: str, ordinal: int) -> None:
         self.node = node
         self.step = step
         super().__init__(
-            found
-            or f"Node {node!r} called step {step!r} (call {ordinal + 1} of that name) with other arguments than when "
-            f"it was done. Executed again, a node must make the same calls: derive them from its input, or give each "
+            f"Node {node!r} called step {step!r} (call {ordinal + 1} of that name) with other arguments than when it "
+            f"was done. Executed again, a node must make the same calls: derive them from its input, or give each "
             f"call a name of its own."
         )
 

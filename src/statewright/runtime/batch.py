@@ -67,9 +67,18 @@ async def run_beside_async(
 
     places = asyncio.Semaphore(width or max(count, 1))
 
+    has_failed = False
+
     async def run_in_turn(place: int) -> Any:
+        nonlocal has_failed
         async with places:
-            return await run_one(place)
+            if has_failed:  # it is not cancelled yet
+                return None
+            try:
+                return await run_one(place)
+            except BaseException:
+                has_failed = True
+                raise
 
     runs = [asyncio.ensure_future(run_in_turn(place)) for place in range(count)]
     try:

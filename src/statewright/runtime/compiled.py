@@ -75,7 +75,6 @@ from statewright.runtime.subgraph import (
     SubgraphCall,
     call_line,
     former_namespaces,
-    release_call,
     shared,
     take_namespace,
 )
@@ -388,10 +387,8 @@ class CompiledGraph:
         """
 
         nested = self._nested_runs(config, inputs, options)
-        left = set(range(len(nested)))
 
         def run_one(place: int) -> Any:
-            left.discard(place)
             try:
                 run = nested[place] if nested else self._run(config_at(config, place, len(inputs)), options)
                 _drive(run, inputs[place])
@@ -403,12 +400,7 @@ class CompiledGraph:
                     return error
                 raise
 
-        try:
-            results = run_beside(run_one, len(inputs), options.get("max_concurrency"))
-        finally:
-            for place in left:  # since another one has failed
-                release_call(nested[place])
-        return without_signals(results)
+        return without_signals(run_beside(run_one, len(inputs), options.get("max_concurrency")))
 
     async def abatch(
         self,
@@ -421,10 +413,8 @@ class CompiledGraph:
         """`batch`, on the running event loop."""
 
         nested = self._nested_runs(config, inputs, options)
-        left = set(range(len(nested)))
 
         async def run_one(place: int) -> Any:
-            left.discard(place)
             try:
                 run = nested[place] if nested else self._run(config_at(config, place, len(inputs)), options)
                 await _drive_async(run, inputs[place])
@@ -436,12 +426,7 @@ class CompiledGraph:
                     return error
                 raise
 
-        try:
-            results = await run_beside_async(run_one, len(inputs), options.get("max_concurrency"))
-        finally:
-            for place in left:  # since another one has failed
-                release_call(nested[place])
-        return without_signals(results)
+        return without_signals(await run_beside_async(run_one, len(inputs), options.get("max_concurrency")))
 
     # -- going on from outside
 
@@ -871,8 +856,7 @@ class CompiledGraph:
         if caller.saver is not None and caller.saver is not self._allowed_by:
             caller.saver.allow(self._program.stored_types)
             self._allowed_by = caller.saver
-        saves = caller.saver is not None and caller.line is not None and memory != "none"
-        call = SubgraphCall(scope, self._program, memory, given=given, config=config, options=options, saves=saves)
+        call = SubgraphCall(scope, self._program, memory, given=given, config=config, options=options)
         namespace = call.namespace
         line = call_line(scope, namespace, memory, keep=caller.keeps_calls)
         parent = scope.copy()

@@ -125,7 +125,7 @@ class Counts:
         """Number of calls so far, by step name."""
         self.keys: set[tuple[str, str]] = set()
         self.failed: dict[tuple[object, ...], list[int]] = {}
-        """Ordinals of failed steps by name and argument fingerprint, of subgraph calls by graph, memory and input."""
+        """Ordinals of failed steps by name and argument fingerprint; failed subgraph calls with a key."""
 
     def next_place(self, name: str, given: str) -> int:
         """Return the ordinal of the next call, reusing that of a failed call with the same name and arguments.

@@ -23,7 +23,6 @@ from statewright.errors import (
     InvalidResume,
     InvalidUpdateError,
     NamespaceBusy,
-    NonDeterminismError,
     UnansweredInterrupts,
 )
 from statewright.graph import END, START, Command, Reported, Send
@@ -113,23 +112,8 @@ def _start(run: Run, given: Any, saved: SavedCheckpoint | None, head: Checkpoint
 
 
 def _is_left_by_task(run: Run, saved: SavedCheckpoint) -> bool:
-    """Whether a call was saved by an execution of its task, and was not made again since it failed.
-
-    Raises NonDeterminismError if it ended with nodes of another graph: the task makes its calls in another order.
-    """
-    if _repeats(run) or saved.metadata.get("parent_task") != run.metadata.get("parent_task"):
-        return False
-    ran = saved.metadata.get("nodes", ())
-    if saved.checkpoint.at_rest and ran and not any(name == START or name in run.program.nodes for name in ran):
-        caller = run.parent.task.node if run.parent is not None and run.parent.task is not None else ""
-        graph, other = run.program.graph.name, ", ".join(map(repr, ran))
-        found = (
-            f"Node {caller!r} called graph {graph!r} where it had called another one, which ended with {other}. "
-            f"Executed again, a node must make its subgraph calls in the same order: give a call_key= to those that "
-            f"depend on a failure."
-        )
-        raise NonDeterminismError(caller, graph, run.call.ordinal if run.call is not None else 0, found=found)
-    return True
+    """Whether a call was saved by an execution of its task, and was not made again since it failed."""
+    return not _repeats(run) and saved.metadata.get("parent_task") == run.metadata.get("parent_task")
 
 
 def _repeats(run: Run) -> bool:

@@ -6,9 +6,11 @@ that task is unfinished; the commit that consumes the task removes it. With `"th
 so the subgraph remembers across runs. With `"none"` it saves nothing.
 
 Calls of one task without a `call_key` are numbered in the order in which they are made, for a replay makes them in the
-same order. A call that fails and that the node makes again, with the same graph, input and options, takes the number of
-the failed one and begins anew there: on a replay the first of the two calls then finds the result, and the node does
-not come to the second. A call that saves nothing is not found by a replay, and always has a number of its own.
+same order. So a call that fails keeps its number, and is made again on a replay. A call that fails and is made again
+with the same key, graph, input and options begins anew in its place: on a replay the first of the two finds the result,
+and the node does not come to the second. Without a key that would not do: whether a call of the same graph with the
+same input is a retry or another call (the next of three votes) cannot be told, and if it is the latter, all calls
+behind it would be given the results of their neighbours on a replay.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from typing import Any, Final, Protocol, cast
 from statewright.checkpoint import Line
 from statewright.errors import NamespaceBusy
 from statewright.fingerprint import fingerprint
-from statewright.graph import Command, Memory, Reported, SubgraphLike
+from statewright.graph import Memory, Reported, SubgraphLike
 from statewright.runtime.run import Run
 from statewright.runtime.scope import Scope
 from statewright.runtime.standing import end_of
@@ -126,7 +128,7 @@ def shared(result: Any, known: frozenset[str] | None) -> Any:
 class SubgraphCall:
     """A call of a graph by a task: where it is saved, and what tells it from the other calls of the task."""
 
-    __slots__ = ("_config", "_given", "_key", "_options", "_program", "memory", "namespace", "ordinal", "repeats")
+    __slots__ = ("identity", "memory", "namespace", "repeats")
 
     def __init__(
         self,
@@ -137,41 +139,40 @@ class SubgraphCall:
         given: Any = None,
         config: Any = None,
         options: Mapping[str, Any] = _NO_OPTIONS,
-        saves: bool = True,
     ) -> None:
-        """Number the next call that the task of `scope` makes. Raises InvalidUpdateError for a key used before."""
+        """Name the next call that the task of `scope` makes. Raises InvalidUpdateError for a key used before."""
         self.memory: Memory = memory
-        self._program, self._given, self._config, self._options = program, given, config, options
-        key = options.get("call_key")
-        self._key = None if key is None else str(key)
-        counts = scope.counts()
-        failed = self.identity() if counts.failed and (saves or self._key is not None) else None
-        place = counts.take_failed(failed) if failed is not None else None
-        self.repeats = place is not None
+        self.repeats = False
         """Whether the node makes a failed call again, which then begins anew in the place of that one."""
-        if place is None and self._key is not None:
-            scope.use_key("call_key", self._key)
-        elif place is None:
-            place, counts.calls = counts.calls, counts.calls + 1
-        self.ordinal: int = place or 0
-        """Its number among the calls of the task without a key; 0 with a key."""
-        label = f"#{self.ordinal}" if self.ordinal else ""
-        self.namespace = _namespace(scope, memory, label if self._key is None else _escaped(self._key))
-
-    def identity(self) -> tuple[object, ...] | None:
-        """Return what two calls have in common if the second one is a retry of the first; None for a command.
-
-        Context, config and limits count: on a replay the first call is made with its own, and finds or goes on with
-        what the second one saved.
-        """
-        if self._given is None or isinstance(self._given, Command):
-            return None
-        options = {name: value for name, value in self._options.items() if name not in _NO_TERMS}
-        terms = (self._given, self._config, *(part for pair in sorted(options.items()) for part in pair))
-        return self._program, self.memory, self._key, *map(_comparable, terms)
+        self.identity: tuple[object, ...] | None = None
+        """What a retry of the call has in common with it; None for a call without a key."""
+        counts, key = scope.counts(), options.get("call_key")
+        if key is None:
+            label = f"#{counts.calls}" if counts.calls else ""
+            counts.calls += 1
+        else:
+            label = _escaped(str(key))
+            self.identity = _identity(program, memory, given, config, options)
+            self.repeats = counts.take_failed(self.identity) is not None
+            if not self.repeats:
+                scope.use_key("call_key", str(key))
+        self.namespace = _namespace(scope, memory, label)
 
 
-_NO_TERMS: Final = frozenset({"call_key", "control", "memory"})
+def _identity(
+    program: object, memory: Memory, given: Any, config: Any, options: Mapping[str, Any]
+) -> tuple[object, ...]:
+    """Return what two calls have in common if the second one is a retry of the first.
+
+    Context, config and limits count: on a replay the first call is made with its own, and finds or goes on with what
+    the second one saved.
+    """
+    compared = {name: value for name, value in options.items() if name not in _NO_TERMS}
+    terms = (given, config, *(part for pair in sorted(compared.items()) for part in pair))
+    return program, memory, *map(_comparable, terms)
+
+
+_NO_TERMS: Final = frozenset({"control", "memory"})
 """Options of a call that are not compared, or are compared by themselves."""
 
 
@@ -191,7 +192,7 @@ class _Itself:
 def _comparable(value: Any) -> object:
     try:
         return fingerprint(value)
-    except Exception:  # of an object in it: the error of the call that failed is more important
+    except Exception:  # of an object in it
         return _Itself(value)
 
 
@@ -242,11 +243,9 @@ def leave_namespace(run: Run) -> None:
 
 
 def release_call(run: Run) -> None:
-    """Leave the place of a call that failed, was cancelled or did not begin to a retry, if the node makes one."""
-    if run.parent is not None and run.call is not None:
-        identity = run.call.identity()
-        if identity is not None:
-            run.parent.counts().note_failed(identity, run.call.ordinal)
+    """Leave the place of a call that has failed or was cancelled to a retry with the same key."""
+    if run.parent is not None and run.call is not None and run.call.identity is not None:
+        run.parent.counts().note_failed(run.call.identity, 0)
 
 
 def call_line(scope: Scope, namespace: str, memory: Memory, *, keep: bool) -> Line | None:
