@@ -183,11 +183,15 @@ def test_after_a_failure_no_other_call_of_a_batch_begins(how: str, checks: bool)
     assert paid == []
 
 
-def test_a_call_that_was_cancelled_leaves_its_place_too(saver: Any) -> None:
-    calls, paid = itertools.count(), list[str]()
+@pytest.mark.parametrize("durability", ["sync", "exit"])
+@pytest.mark.parametrize("turns", [1, 2, 5])
+def test_a_call_that_was_cancelled_goes_on_in_its_place(saver: Any, turns: int, durability: Any) -> None:
+    """On the replay the first call is cancelled too, maybe before it has found its result."""
+    entered, checks, paid = asyncio.Event(), itertools.count(), list[str]()
 
     async def check(state: Order) -> Order:
-        if next(calls) == 0:
+        if next(checks) == 0:
+            entered.set()
             await asyncio.sleep(LONG)
         return {}
 
@@ -199,16 +203,22 @@ def test_a_call_that_was_cancelled_leaves_its_place_too(saver: Any) -> None:
     seen: list[str] = []
 
     async def node(state: State) -> State:
+        first = asyncio.create_task(order.ainvoke({"item": "a"}, call_key="order"))
+        if not seen:
+            await entered.wait()
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        first.cancel()
         try:
-            result = await asyncio.wait_for(order.ainvoke({"item": "a"}, call_key="order"), 0.01)
-        except TimeoutError:
+            result = await first
+        except asyncio.CancelledError:
             result = await order.ainvoke({"item": "a"}, call_key="order")
         seen.append(result["receipt"])
         return {"log": [interrupt("?")]}
 
     app = one(node).compile(saver)
-    asyncio.run(app.ainvoke({}, THREAD))
-    asyncio.run(app.ainvoke(Command(resume="yes"), THREAD))
+    asyncio.run(app.ainvoke({}, THREAD, durability=durability))
+    asyncio.run(app.ainvoke(Command(resume="yes"), THREAD, durability=durability))
     assert (seen, paid) == (["paid 1"] * 2, ["a"])
 
 

@@ -183,11 +183,11 @@ async def _drive_within(run: Run, given: Any) -> None:
     except GeneratorExit:
         raise
     except BaseException:
-        release_call(run)
+        release_call(run, has_failed=False)
         raise
     else:
         if run.rest is not None and isinstance(run.rest.error, Exception):
-            release_call(run)
+            release_call(run, has_failed=True)
     finally:
         leave_namespace(run)
 

@@ -132,11 +132,11 @@ def _within(run: Run, given: Any) -> Parts:
     except GeneratorExit:
         raise
     except BaseException:
-        release_call(run)
+        release_call(run, has_failed=False)
         raise
     else:
         if run.rest is not None and isinstance(run.rest.error, Exception):
-            release_call(run)
+            release_call(run, has_failed=True)
     finally:
         leave_namespace(run)
 

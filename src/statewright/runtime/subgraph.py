@@ -8,9 +8,9 @@ so the subgraph remembers across runs. With `"none"` it saves nothing.
 Calls of one task without a `call_key` are numbered in the order in which they are made, for a replay makes them in the
 same order. So a call that fails keeps its number, and is made again on a replay. A call that fails and is made again
 with the same key, graph, input and options begins anew in its place: on a replay the first of the two finds the result,
-and the node does not come to the second. Without a key that would not do: whether a call of the same graph with the
-same input is a retry or another call (the next of three votes) cannot be told, and if it is the latter, all calls
-behind it would be given the results of their neighbours on a replay.
+and the node does not come to the second. One that was cancelled goes on where it was. Without a key that would not do:
+whether a call of the same graph with the same input is a retry or another call (the next of three votes) cannot be
+told, and if it is the latter, all calls behind it would be given the results of their neighbours on a replay.
 """
 
 from __future__ import annotations
@@ -153,8 +153,8 @@ class SubgraphCall:
         else:
             label = _escaped(str(key))
             self.identity = _identity(program, memory, given, config, options)
-            self.repeats = counts.take_failed(self.identity) is not None
-            if not self.repeats:
+            self.repeats = counts.take_failed((*self.identity, _FAILED)) is not None
+            if not self.repeats and counts.take_failed((*self.identity, _BROKEN_OFF)) is None:
                 scope.use_key("call_key", str(key))
         self.namespace = _namespace(scope, memory, label)
 
@@ -172,6 +172,8 @@ def _identity(
     return program, memory, *map(_comparable, terms)
 
 
+_FAILED: Final = "failed"
+_BROKEN_OFF: Final = "broken off"
 _NO_TERMS: Final = frozenset({"control", "memory"})
 """Options of a call that are not compared, or are compared by themselves."""
 
@@ -242,10 +244,14 @@ def leave_namespace(run: Run) -> None:
         run.live.pop(run.namespace, None)
 
 
-def release_call(run: Run) -> None:
-    """Leave the place of a call that has failed or was cancelled to a retry with the same key."""
+def release_call(run: Run, *, has_failed: bool) -> None:
+    """Leave the place of a call to a retry with the same key.
+
+    If the call has failed the retry begins anew. If it was cancelled, or could not be loaded or saved, the retry goes
+    on where it was: what is saved there may be the result of an earlier execution of the task.
+    """
     if run.parent is not None and run.call is not None and run.call.identity is not None:
-        run.parent.counts().note_failed(run.call.identity, 0)
+        run.parent.counts().note_failed((*run.call.identity, _FAILED if has_failed else _BROKEN_OFF), 0)
 
 
 def call_line(scope: Scope, namespace: str, memory: Memory, *, keep: bool) -> Line | None:

@@ -203,7 +203,7 @@ def test_only_the_same_call_takes_the_place_of_a_failed_one(
     first = call()
     run = make.run(scope.run.program)
     run.parent, run.call = scope, first
-    release_call(run)
+    release_call(run, has_failed=True)
     if not is_same:
         with pytest.raises(InvalidUpdateError, match="used the call_key 'k' twice"):
             call(**change)
@@ -213,12 +213,18 @@ def test_only_the_same_call_takes_the_place_of_a_failed_one(
     assert again.repeats
     assert again.namespace == first.namespace
 
+    run.call = again
+    release_call(run, has_failed=False)
+    resumed = call(**change)
+    assert not resumed.repeats
+    assert resumed.namespace == first.namespace
+
 
 def test_a_call_without_a_key_is_never_a_retry(scope_in: Any, make: Any) -> None:
     scope = scope_in()
     run = make.run(scope.run.program)
     run.parent, run.call = scope, SubgraphCall(scope, GRAPH, given={"item": "shoes"})
-    release_call(run)
+    release_call(run, has_failed=True)
 
     again = SubgraphCall(scope, GRAPH, given={"item": "shoes"})
     assert not again.repeats
