@@ -384,6 +384,12 @@ class Stray:
     async def next_async(self, state: State) -> State:
         return await asyncio.to_thread(self.next, state)
 
+    def check(self) -> None:
+        """The stray work was refused, and the node's own step was done once."""
+        assert "stray" not in self.charges
+        assert len(self.errors) == 1
+        assert self.charges.count("next") == 1
+
     def _work(self) -> None:
         assert self.begin.wait(LONG)
         try:
@@ -404,6 +410,19 @@ def calling(stray: Stray) -> Any:
     return StateGraph(State).add_node("n", lambda state: {"log": [stray.charge("call")]}).add_edge(START, "n").compile()
 
 
+def answered(app: Any, driver: str) -> Any:
+    """The result of a run that is resumed once, all on one event loop if there is one."""
+
+    async def run() -> Any:
+        await app.ainvoke({}, thread_id="t")
+        return await app.ainvoke(Command(resume="yes"), thread_id="t")
+
+    if driver == "async":
+        return asyncio.run(run())
+    app.invoke({}, thread_id="t")
+    return app.invoke(Command(resume="yes"), thread_id="t")
+
+
 # Without an event loop of its own, a coroutine leaves no asyncio task behind.
 COLOURS = [("sync", "plain"), *(("async", one) for one in ("plain", "coroutine", "plain coroutine", "coroutine plain"))]
 
@@ -416,19 +435,9 @@ def test_5_2_what_a_node_has_left_behind_is_not_taken_for_the_next_node(name: st
     graph.add_node("next", stray.next if second == "plain" else stray.next_async)
     app = graph.add_edge(START, "first").add_edge("first", "next").compile(InMemorySaver())
 
-    async def run() -> Any:
-        await app.ainvoke({}, thread_id="t")
-        return await app.ainvoke(Command(resume="yes"), thread_id="t")
-
-    if name == "sync":
-        app.invoke({}, thread_id="t")
-        result = app.invoke(Command(resume="yes"), thread_id="t")
-    else:
-        result = asyncio.run(run())
+    result = answered(app, name)
     assert result["log"] == ["first", "receipt of next", "yes"]
-    assert "stray" not in stray.charges
-    assert len(stray.errors) == 1
-    assert stray.charges.count("next") == 1
+    stray.check()
 
 
 class Again:
@@ -471,19 +480,9 @@ def test_5_2_what_an_attempt_has_left_behind_is_not_taken_for_the_next_attempt(
         graph.add_node("beside", lambda state: {}).add_edge(START, "beside")
     app = graph.compile(InMemorySaver())
 
-    async def run() -> Any:
-        await app.ainvoke({}, thread_id="t")
-        return await app.ainvoke(Command(resume="yes"), thread_id="t")
-
-    if name == "sync":
-        app.invoke({}, thread_id="t")
-        result = app.invoke(Command(resume="yes"), thread_id="t")
-    else:
-        result = asyncio.run(run())
+    result = answered(app, name)
     assert result["log"] == ["receipt of next", "yes"]
-    assert "stray" not in stray.charges
-    assert len(stray.errors) == 1
-    assert stray.charges.count("next") == 1
+    stray.check()
 
 
 @pytest.mark.parametrize("how", ["step", "task", "call", "question"])
@@ -494,12 +493,9 @@ def test_5_2_what_an_attempt_at_a_task_has_left_behind_is_not_taken_for_the_next
         again.plain, name="called", retry_policy=RetryPolicy(initial_interval=0.001, retry_on=ConnectionError)
     )
     app = one(lambda state: called(state).result())
-    app.invoke({}, thread_id="t")
-    result = app.invoke(Command(resume="yes"), thread_id="t")
+    result = answered(app, "sync")
     assert result["log"] == ["receipt of next", "yes"]
-    assert "stray" not in stray.charges
-    assert len(stray.errors) == 1
-    assert stray.charges.count("next") == 1
+    stray.check()
 
 
 @pytest.mark.parametrize("how", ["step", "task", "call", "question"])

@@ -29,7 +29,7 @@ def run_beside(run_one: Callable[[int], Any], count: int, width: int | None) -> 
 
     def run_unless_failed(place: int) -> Any:
         nonlocal has_failed
-        if has_failed:  # its thread is quicker than the one that waits for a failure
+        if has_failed:  # the pool may start it before the waiting thread cancels it
             return None
         try:
             return run_one(place)
@@ -66,13 +66,12 @@ async def run_beside_async(
     import asyncio
 
     places = asyncio.Semaphore(width or max(count, 1))
-
     has_failed = False
 
     async def run_in_turn(place: int) -> Any:
         nonlocal has_failed
         async with places:
-            if has_failed:  # it is not cancelled yet
+            if has_failed:  # the semaphore may wake it before it is cancelled
                 return None
             try:
                 return await run_one(place)

@@ -496,7 +496,7 @@ class Call:
             futures, self._futures = self._futures, []
             if isinstance(error, Exception):
                 _, name, ordinal = self._place[1]
-                self._counts.note_failed((name, self._given), ordinal)
+                self._counts.note_failed(name, self._given, ordinal)
         run = self._scope.run
         if run.calls is not None:
             run.calls.discard(self)

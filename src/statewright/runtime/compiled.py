@@ -843,8 +843,8 @@ class CompiledGraph:
     ) -> Run:
         """A run that is part of the task of another one: it shares its saver, answers, watch and context.
 
-        `given` is the input, by which a call is recognised that is made again after it failed. `reading` is the watch
-        of whoever streams it, instruments of this graph included.
+        `given` is the input, which identifies a retry of a failed call. `reading` is the watch of a stream reader; it
+        includes the instruments of this graph.
         """
         caller, task = scope.run, scope.task
         settings = self._settings(config, options)
@@ -856,7 +856,7 @@ class CompiledGraph:
         if caller.saver is not None and caller.saver is not self._allowed_by:
             caller.saver.allow(self._program.stored_types)
             self._allowed_by = caller.saver
-        call = SubgraphCall(scope, self._program, memory, given=given, config=config, options=options)
+        call = SubgraphCall(scope, self._program, memory, graph_input=given, config=config, options=options)
         namespace = call.namespace
         line = call_line(scope, namespace, memory, keep=caller.keeps_calls)
         parent = scope.copy()

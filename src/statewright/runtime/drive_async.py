@@ -50,7 +50,7 @@ from statewright.runtime.saver_calls import (
 )
 from statewright.runtime.scope import Scope, current_scope, enter_scope, leave_anywhere
 from statewright.runtime.standing import is_waited_for, superstep_above
-from statewright.runtime.subgraph import leave_namespace, release_call
+from statewright.runtime.subgraph import CallInProgress
 from statewright.runtime.superstep import Superstep
 from statewright.runtime.thread_calls import begin_in_thread, call_in_thread
 from statewright.runtime.thread_queue import (
@@ -174,22 +174,12 @@ async def drive_held(run: Run, given: Any) -> None:
 async def _drive_within(run: Run, given: Any) -> None:
     """Drive a run that is part of a task, which gives back its slots meanwhile."""
     caller = current_scope()
-    try:
+    with CallInProgress(run):
         if caller is not None and (caller.holding or caller.lending):
             async with lent_async(caller):
                 await drive_async(run, run_to_rest(run, given))
         else:
             await drive_async(run, run_to_rest(run, given))
-    except GeneratorExit:
-        raise
-    except BaseException:
-        release_call(run, has_failed=False)
-        raise
-    else:
-        if run.rest is not None and isinstance(run.rest.error, Exception):
-            release_call(run, has_failed=True)
-    finally:
-        leave_namespace(run)
 
 
 async def _await_turn(run: Run, holder: str) -> tuple[bool, asyncio.CancelledError | None]:

@@ -27,7 +27,7 @@ from statewright.runtime.run import ALL_CLOSED, NONE_CLOSED, Run
 from statewright.runtime.saver_calls import flush, perform_all, perform_effect
 from statewright.runtime.scope import Scope, current_scope, enter_scope, leave_anywhere, leave_scope
 from statewright.runtime.standing import superstep_above
-from statewright.runtime.subgraph import leave_namespace, release_call
+from statewright.runtime.subgraph import CallInProgress
 from statewright.runtime.superstep import Superstep
 from statewright.runtime.thread_queue import LeaseRenewer
 from statewright.runtime.watch import StreamBuffer, tell_broken_off
@@ -127,18 +127,8 @@ def parts_of(run: Run, given: Any) -> Parts:
 
 def _within(run: Run, given: Any) -> Parts:
     """Take a run to rest that holds no thread of its own."""
-    try:
+    with CallInProgress(run):
         yield from drive_sync(run, run_to_rest(run, given))
-    except GeneratorExit:
-        raise
-    except BaseException:
-        release_call(run, has_failed=False)
-        raise
-    else:
-        if run.rest is not None and isinstance(run.rest.error, Exception):
-            release_call(run, has_failed=True)
-    finally:
-        leave_namespace(run)
 
 
 def _lending_parts(caller: Scope, parts: Parts) -> Parts:

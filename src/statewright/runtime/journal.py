@@ -67,7 +67,7 @@ def step_events(scope: Scope, key: JournalKey, given: str | None = None) -> Gene
     except BaseException as error:
         note_refusal(scope, error)  # saving the result raises Fenced if the run has lost its lease
         if given is not None and isinstance(error, Exception):
-            scope.counts().note_failed((key[1], given), key[2])
+            scope.counts().note_failed(key[1], given, key[2])
         if watch is not None:
             watch.step_finished(scope, key[1], key[2], error)
         raise

@@ -296,9 +296,9 @@ class Run:
         self.remembers = False
         """Whether it is a call with memory="thread"."""
         self.call: SubgraphCall | None = None
-        """What the task that called it has asked for."""
+        """The subgraph call that this run executes; None at the root."""
         self.step_before = -1
-        """The step before its first one: that of the failed call if it repeats one, so that no task has an id twice."""
+        """The step number before the first step. A retried call counts on, so that its task ids are new."""
         self.metadata = metadata or {}
         """Kept with each commit."""
 

@@ -66,7 +66,7 @@ class Attempt:
         self.abandoned = False
         """Whether it was given up: what it still does is ignored."""
         self.failed_task: Task | None = None
-        """The task that is tried again, since this attempt at it has failed."""
+        """The task, once this attempt has failed and will be retried."""
         self.clock = clock
         self.heartbeat_only = heartbeat_only
         self.outer = outer
@@ -74,15 +74,15 @@ class Attempt:
         self._last_beat: float | None = None
 
     def is_over_for(self, task: Task | None) -> bool:
-        """Whether nobody waits for it any more, or for the attempt that made this call, so that `task` must not act.
+        """Return whether this or an outer attempt has ended, so that side effects of `task` must be rejected.
 
-        After a failure the threads and asyncio tasks that it left running must not act in the name of the task, which
-        is tried again. Steps and calls of `@task` functions that it began are tasks of their own, and may finish.
+        Threads and asyncio tasks that outlive a failed attempt must not record steps for the retry. Steps and `@task`
+        calls in progress have task ids of their own and may finish.
         """
         return self.has_ended_for(task) or (self.outer is not None and self.outer.is_over_for(task))
 
     def has_ended_for(self, task: Task | None) -> bool:
-        """The same of this attempt alone."""
+        """Like `is_over_for`, without the outer attempts."""
         return self.abandoned or (self.failed_task is not None and self.failed_task is task)
 
     def beat(self) -> None:
@@ -115,7 +115,7 @@ class CalledTask(Task):
 class Counts:
     """Counters of the steps, interrupts and subgraph calls in one execution of a task, from which their ids derive."""
 
-    __slots__ = ("calls", "failed", "keys", "ordinals", "task")
+    __slots__ = ("calls", "failed", "keys", "ordinals", "retryable", "task")
 
     def __init__(self, task: Task | None) -> None:
         self.task = task
@@ -124,29 +124,26 @@ class Counts:
         self.ordinals: dict[str, int] = {}
         """Number of calls so far, by step name."""
         self.keys: set[tuple[str, str]] = set()
-        self.failed: dict[tuple[object, ...], list[int]] = {}
-        """Ordinals of failed steps by name and argument fingerprint; failed subgraph calls with a key."""
+        self.failed: dict[tuple[str, str], list[int]] = {}
+        """Ordinals of failed steps, by step name and argument fingerprint."""
+        self.retryable: dict[tuple[object, ...], bool] = {}
+        """Identities of subgraph calls with a key that may be retried: True if the call failed, False if cancelled."""
 
     def next_place(self, name: str, given: str) -> int:
         """Return the ordinal of the next call, reusing that of a failed call with the same name and arguments.
 
         A node that catches the error and retries then finds the result under the first ordinal when it is re-executed.
         """
-        ordinal = self.take_failed((name, given))
-        if ordinal is not None:
-            return ordinal
+        failed = self.failed.get((name, given))
+        if failed:
+            return failed.pop(0)
         count = self.ordinals.get(name, 0)
         self.ordinals[name] = count + 1
         return count
 
-    def note_failed(self, call: tuple[object, ...], ordinal: int) -> None:
-        """Release the ordinal of a failed call for a retry of the same call."""
-        insort(self.failed.setdefault(call, []), ordinal)
-
-    def take_failed(self, call: tuple[object, ...]) -> int | None:
-        """Take the first ordinal that was released for a retry of the call."""
-        failed = self.failed.get(call)
-        return failed.pop(0) if failed else None
+    def note_failed(self, name: str, given: str, ordinal: int) -> None:
+        """Release the ordinal of a failed call for a retry with the same name and arguments."""
+        insort(self.failed.setdefault((name, given), []), ordinal)
 
 
 class Scope:
@@ -277,7 +274,7 @@ class Scope:
                 self.lent = ()
 
     def begin_attempt(self, attempt: Attempt) -> None:
-        """Begin a try of the task, in the present context."""
+        """Start an attempt and enter its scope in the current context."""
         self.attempt = attempt
         self.count_anew()
         enter_scope((self, self.task, self.checkpoint, attempt))
@@ -302,7 +299,7 @@ class Scope:
         return False
 
     def sign_of_life(self, value: object = None) -> None:
-        """Note that the task does something, unless only its own heartbeats count, or nobody waits for it any more."""
+        """Reset the idle timeouts of the current attempts, except those that accept only explicit heartbeats."""
         attempt = self.attempt
         while attempt is not None and not attempt.has_ended_for(self.task):
             if not attempt.heartbeat_only:
@@ -310,7 +307,7 @@ class Scope:
             attempt = attempt.outer
 
     def heartbeat(self) -> None:
-        """Record a heartbeat for the task and all enclosing tasks, unless nobody waits for it any more."""
+        """Reset the idle timeouts of the task and all enclosing tasks; ignored after the attempt has ended."""
         inner: Scope | None = self
         while inner is not None:
             attempt = inner.attempt
@@ -404,8 +401,8 @@ leave_scope = _current.reset
 def current_scope() -> Scope | None:
     """Return the scope of the running code, or None outside a run.
 
-    The driver reuses its scope for the next task, and for the next attempt at a task, but threads and asyncio tasks
-    left behind by a node keep its context. They get a scope of the finished task or attempt, which rejects effects.
+    The driver reuses its scope for the next task or attempt. Threads and asyncio tasks that outlive a node keep its
+    context; they get a scope of the finished task or attempt, which rejects side effects.
     """
     entered = _current.get()
     if type(entered) is not tuple:

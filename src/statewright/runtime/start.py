@@ -95,7 +95,7 @@ def _recall(run: Run, pending: Pending) -> None:
 
 
 def _start(run: Run, given: Any, saved: SavedCheckpoint | None, head: CheckpointId | None) -> Starting:
-    if run.nested and saved is not None and _is_left_by_task(run, saved):
+    if run.nested and saved is not None and _continues_call(run, saved):
         given = None  # the task that called this graph runs again: go on where the call was left
     if isinstance(given, Command):
         return (yield from _commanded(run, cast("Command[Any]", given), saved, head))
@@ -111,24 +111,24 @@ def _start(run: Run, given: Any, saved: SavedCheckpoint | None, head: Checkpoint
     return checkpoint, pending.merged(Pending(answers=known)) if known else pending
 
 
-def _is_left_by_task(run: Run, saved: SavedCheckpoint) -> bool:
-    """Whether a call was saved by an execution of its task, and was not made again since it failed."""
-    return not _repeats(run) and saved.metadata.get("parent_task") == run.metadata.get("parent_task")
+def _continues_call(run: Run, saved: SavedCheckpoint) -> bool:
+    """Return whether the same task made the saved call, so that this one continues it instead of starting over."""
+    return not _is_retry(run) and saved.metadata.get("parent_task") == run.metadata.get("parent_task")
 
 
-def _repeats(run: Run) -> bool:
-    return run.call is not None and run.call.repeats
+def _is_retry(run: Run) -> bool:
+    return run.call is not None and run.call.is_retry
 
 
 def _load(run: Run) -> Generator[Effect, Any, Loaded]:
     """The checkpoint to start from, and the head. They differ where the caller names an older checkpoint."""
     if run.caller is not None and (ended := run.caller.run.ended_calls.get(run.namespace)) is not None:
         if ended.run.parent is not None:
-            ended.run.parent.attempt = run.caller.attempt  # the one that made it is over
+            ended.run.parent.attempt = run.caller.attempt  # saves of the ended attempt would be rejected
         yield SaveCallers(ended)
     branch = run.settings.branch
     at_head = yield from load_head(run)
-    if at_head is not None and run.call is not None and run.call.repeats and run.call.memory != "thread":
+    if at_head is not None and run.call is not None and run.call.is_retry and run.call.memory != "thread":
         run.step_before = at_head.checkpoint.step
         return None, at_head.id
     if at_head is not None and at_head.metadata.get("reset"):
@@ -274,7 +274,7 @@ def _base(run: Run, saved: SavedCheckpoint | None) -> tuple[Checkpoint, list[Tas
         return Checkpoint(run.run_id, run.step_before, run.program.start_values(), ()), [], []
     open_questions = saved.pending.open
     if open_questions and run.nested:
-        if not _repeats(run):
+        if not _is_retry(run):
             _check_call_is_over(run, saved)
     elif open_questions and run.on_unfinished != "discard":
         raise UnansweredInterrupts(saved.line.thread_id, [(one.id, one.value) for one in open_questions])

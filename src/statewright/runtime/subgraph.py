@@ -5,12 +5,12 @@ segments joined by `|`. With `memory="call"` it is fresh for each task of the ca
 that task is unfinished; the commit that consumes the task removes it. With `"thread"` the segment is the node alone,
 so the subgraph remembers across runs. With `"none"` it saves nothing.
 
-Calls of one task without a `call_key` are numbered in the order in which they are made, for a replay makes them in the
-same order. So a call that fails keeps its number, and is made again on a replay. A call that fails and is made again
-with the same key, graph, input and options begins anew in its place: on a replay the first of the two finds the result,
-and the node does not come to the second. One that was cancelled goes on where it was. Without a key that would not do:
-whether a call of the same graph with the same input is a retry or another call (the next of three votes) cannot be
-told, and if it is the latter, all calls behind it would be given the results of their neighbours on a replay.
+Calls without a `call_key` are numbered in call order, because a replay makes them in the same order. A failed call
+keeps its number, so a replay makes it again. With a key, a retry of a failed call (same key, graph, input and options)
+starts over in the same namespace; a retry of a cancelled call continues there. On a replay the first call then returns
+the saved result, and the node does not reach the retry. This needs a key, because a second call with the same input
+may be an independent one, such as the next of three votes. Mistaking it for a retry would shift the numbers of all
+later calls on a replay, and give them the results of other calls.
 """
 
 from __future__ import annotations
@@ -126,9 +126,9 @@ def shared(result: Any, known: frozenset[str] | None) -> Any:
 
 
 class SubgraphCall:
-    """A call of a graph by a task: where it is saved, and what tells it from the other calls of the task."""
+    """The namespace of a subgraph call, and the identity by which a retry of the call is recognised."""
 
-    __slots__ = ("identity", "memory", "namespace", "repeats")
+    __slots__ = ("identity", "is_retry", "memory", "namespace")
 
     def __init__(
         self,
@@ -136,50 +136,52 @@ class SubgraphCall:
         program: object,
         memory: Memory = "call",
         *,
-        given: Any = None,
+        graph_input: Any = None,
         config: Any = None,
         options: Mapping[str, Any] = _NO_OPTIONS,
     ) -> None:
-        """Name the next call that the task of `scope` makes. Raises InvalidUpdateError for a key used before."""
+        """Allocate the namespace of the next call in the task of `scope`.
+
+        Raises InvalidUpdateError if the task has used the `call_key` before, unless the call retries a failed one.
+        """
         self.memory: Memory = memory
-        self.repeats = False
-        """Whether the node makes a failed call again, which then begins anew in the place of that one."""
+        self.is_retry = False
+        """True if the call retries a failed one; it then starts over in the same namespace."""
         self.identity: tuple[object, ...] | None = None
-        """What a retry of the call has in common with it; None for a call without a key."""
+        """Equal for a call and its retries; None for a call without a key, which cannot be retried in place."""
         counts, key = scope.counts(), options.get("call_key")
         if key is None:
             label = f"#{counts.calls}" if counts.calls else ""
             counts.calls += 1
         else:
             label = _escaped(str(key))
-            self.identity = _identity(program, memory, given, config, options)
-            self.repeats = counts.take_failed((*self.identity, _FAILED)) is not None
-            if not self.repeats and counts.take_failed((*self.identity, _BROKEN_OFF)) is None:
+            self.identity = _identity(program, memory, graph_input, config, options)
+            has_failed = counts.retryable.pop(self.identity, None)
+            if has_failed is None:
                 scope.use_key("call_key", str(key))
+            self.is_retry = bool(has_failed)
         self.namespace = _namespace(scope, memory, label)
 
 
 def _identity(
-    program: object, memory: Memory, given: Any, config: Any, options: Mapping[str, Any]
+    program: object, memory: Memory, graph_input: Any, config: Any, options: Mapping[str, Any]
 ) -> tuple[object, ...]:
-    """Return what two calls have in common if the second one is a retry of the first.
+    """Return a hashable key that a call shares with its retries.
 
-    Context, config and limits count: on a replay the first call is made with its own, and finds or goes on with what
-    the second one saved.
+    Context, config and limits are part of it. A replay makes the first call with the arguments of that call, so it
+    could not finish what a retry with a higher limit has begun.
     """
-    compared = {name: value for name, value in options.items() if name not in _NO_TERMS}
-    terms = (given, config, *(part for pair in sorted(compared.items()) for part in pair))
-    return program, memory, *map(_comparable, terms)
+    compared = {name: value for name, value in options.items() if name not in _NOT_COMPARED}
+    values = (graph_input, config, *(part for pair in sorted(compared.items()) for part in pair))
+    return program, memory, *map(_comparable, values)
 
 
-_FAILED: Final = "failed"
-_BROKEN_OFF: Final = "broken off"
-_NO_TERMS: Final = frozenset({"control", "memory"})
-"""Options of a call that are not compared, or are compared by themselves."""
+_NOT_COMPARED: Final = frozenset({"control", "memory"})
+"""`control` does not change the result, and `memory` is compared separately."""
 
 
 class _Itself:
-    """A value without a fingerprint: equal to itself only."""
+    """Wraps a value without a fingerprint. Equal only to a wrapper of the same object."""
 
     def __init__(self, value: object) -> None:
         self._value = value
@@ -194,7 +196,7 @@ class _Itself:
 def _comparable(value: Any) -> object:
     try:
         return fingerprint(value)
-    except Exception:  # of an object in it
+    except Exception:  # pickling hooks of user objects may raise anything
         return _Itself(value)
 
 
@@ -238,20 +240,32 @@ def take_namespace(caller: Scope, namespace: str) -> None:
     live[namespace] = caller
 
 
-def leave_namespace(run: Run) -> None:
-    """Note that a call is over, unless another one has the namespace by now."""
-    if run.live.get(run.namespace) is run.parent:
-        run.live.pop(run.namespace, None)
+class CallInProgress:
+    """Context manager around the execution of a subgraph call. It frees the namespace and permits a retry on failure.
 
-
-def release_call(run: Run, *, has_failed: bool) -> None:
-    """Leave the place of a call to a retry with the same key.
-
-    If the call has failed the retry begins anew. If it was cancelled, or could not be loaded or saved, the retry goes
-    on where it was: what is saved there may be the result of an earlier execution of the task.
+    A retry of a failed call starts over. A retry of a call that was cancelled, or whose checkpoint could not be loaded
+    or saved, continues from the checkpoint, which may hold the result of an earlier execution of the task.
     """
-    if run.parent is not None and run.call is not None and run.call.identity is not None:
-        run.parent.counts().note_failed((*run.call.identity, _FAILED if has_failed else _BROKEN_OFF), 0)
+
+    __slots__ = ("_run",)
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        run = self._run
+        if run.live.get(run.namespace) is run.parent:  # else a later call has taken over the namespace
+            run.live.pop(run.namespace, None)
+        if run.parent is None or run.call is None or run.call.identity is None:
+            return
+        if error is None:
+            if run.rest is not None and isinstance(run.rest.error, Exception):
+                run.parent.counts().retryable[run.call.identity] = True
+        elif not isinstance(error, GeneratorExit):  # a replay closes the stream early again
+            run.parent.counts().retryable[run.call.identity] = False
 
 
 def call_line(scope: Scope, namespace: str, memory: Memory, *, keep: bool) -> Line | None:

@@ -546,7 +546,7 @@ class _Line:
 
     def _play_calls(self, scope: Scope, one: RecordedTask) -> None:
         """Play the graphs that a node called in its function."""
-        made = set[str]()
+        earlier = set[str]()
         for call in one.calls:
             graph = self._player.graphs.get(call.graph)
             if graph is None:
@@ -557,10 +557,10 @@ class _Line:
             line = caller.line._replace(namespace=call.namespace) if saves and caller.line is not None else None
             if line is not None and one.id in call.namespace and not caller.keeps_calls:
                 caller.opened.add(call.namespace)
-            again = SubgraphCall(scope, graph.program, "call" if one.id in call.namespace else "thread")
-            again.repeats = call.namespace in made and bool(call.steps) and call.steps[0].is_input
-            made.add(call.namespace)
-            self._player.nested(call, graph, scope, call.namespace, line, call.given, again)
+            made = SubgraphCall(scope, graph.program, "call" if one.id in call.namespace else "thread")
+            made.is_retry = call.namespace in earlier and bool(call.steps) and call.steps[0].is_input
+            earlier.add(call.namespace)
+            self._player.nested(call, graph, scope, call.namespace, line, call.given, made)
 
     def _of_subgraph(self, where: Where, scope: Scope, node: NodeProgram, one: RecordedTask) -> Outcome | None:
         """The outcome of a node that is a graph: worked out by playing that, as often as it was tried."""

@@ -1,5 +1,6 @@
 """What passes between a graph and one that it calls."""
 
+import asyncio
 import threading
 from types import SimpleNamespace
 from typing import Any
@@ -7,15 +8,16 @@ from typing import Any
 import pytest
 
 from statewright import START, InMemorySaver, RunControl
+from statewright.checkpoint import Checkpoint
 from statewright.errors import InvalidUpdateError, NamespaceBusy
 from statewright.graph.answer import Reported
+from statewright.runtime.effects import Rest
 from statewright.runtime.scope import Attempt
 from statewright.runtime.subgraph import (
+    CallInProgress,
     SubgraphCall,
     call_line,
-    leave_namespace,
     news,
-    release_call,
     shared,
     subgraph_calls,
     take_namespace,
@@ -168,10 +170,11 @@ def test_a_call_key_is_no_ordinal(scope_in: Any, memory: Any) -> None:
 
 
 GRAPH, CONTEXT = object(), threading.Lock()
+FAILED = Rest("failed", Checkpoint("c", 0, {}, ()), error=ValueError("x"))
 CALL: dict[str, Any] = {
     "program": GRAPH,
     "memory": "call",
-    "given": {"item": ["shoes"]},
+    "graph_input": {"item": ["shoes"]},
     "config": {"tags": ["a"]},
     "options": {"context": CONTEXT, "recursion_limit": 3},
 }
@@ -181,10 +184,10 @@ CALL: dict[str, Any] = {
     ("change", "is_same"),
     [
         ({}, True),
-        ({"given": {"item": ["shoes"]}}, True),
+        ({"graph_input": {"item": ["shoes"]}}, True),
         ({"program": object()}, False),
         ({"memory": "thread"}, False),
-        ({"given": {"item": ["hat"]}}, False),
+        ({"graph_input": {"item": ["hat"]}}, False),
         ({"config": {"tags": []}}, False),
         ({"options": {"context": CONTEXT, "recursion_limit": 4}}, False),
         ({"options": {"context": threading.Lock(), "recursion_limit": 3}}, False),
@@ -203,31 +206,36 @@ def test_only_the_same_call_takes_the_place_of_a_failed_one(
     first = call()
     run = make.run(scope.run.program)
     run.parent, run.call = scope, first
-    release_call(run, has_failed=True)
+    run.rest = FAILED
+    with CallInProgress(run):
+        pass
     if not is_same:
         with pytest.raises(InvalidUpdateError, match="used the call_key 'k' twice"):
             call(**change)
         return
     again = call(**change)
 
-    assert again.repeats
+    assert again.is_retry
     assert again.namespace == first.namespace
 
     run.call = again
-    release_call(run, has_failed=False)
+    with pytest.raises(asyncio.CancelledError), CallInProgress(run):
+        raise asyncio.CancelledError
     resumed = call(**change)
-    assert not resumed.repeats
+    assert not resumed.is_retry
     assert resumed.namespace == first.namespace
 
 
 def test_a_call_without_a_key_is_never_a_retry(scope_in: Any, make: Any) -> None:
     scope = scope_in()
     run = make.run(scope.run.program)
-    run.parent, run.call = scope, SubgraphCall(scope, GRAPH, given={"item": "shoes"})
-    release_call(run, has_failed=True)
+    run.parent, run.call = scope, SubgraphCall(scope, GRAPH, graph_input={"item": "shoes"})
+    run.rest = FAILED
+    with CallInProgress(run):
+        pass
 
-    again = SubgraphCall(scope, GRAPH, given={"item": "shoes"})
-    assert not again.repeats
+    again = SubgraphCall(scope, GRAPH, graph_input={"item": "shoes"})
+    assert not again.is_retry
     assert again.namespace == f"{run.call.namespace}:#1"
 
 
@@ -251,9 +259,11 @@ def test_a_call_whose_attempt_was_given_up_has_its_namespace_no_more(scope_in: A
     second = scope.copy()
     take_namespace(second, "a")
 
-    leave_namespace(SimpleNamespace(live=scope.run.live, namespace="a", parent=first))  # type: ignore[arg-type]
+    with CallInProgress(SimpleNamespace(live=scope.run.live, namespace="a", parent=first, call=None)):  # type: ignore[arg-type]
+        pass
     assert scope.run.live == {"a": second}
-    leave_namespace(SimpleNamespace(live=scope.run.live, namespace="a", parent=second))  # type: ignore[arg-type]
+    with CallInProgress(SimpleNamespace(live=scope.run.live, namespace="a", parent=second, call=None)):  # type: ignore[arg-type]
+        pass
     assert scope.run.live == {}
 
 
