@@ -76,6 +76,24 @@ class SystemClock:
         woken.wait(seconds)
 
 
+def wait_until(clock: Clock, woken: threading.Event, due: Seconds) -> None:
+    """Block the thread until `woken` is set, or `clock.monotonic()` is `due`; then `woken` may be set too.
+
+    `Clock.wait` would do for the clock of the machine. Another thread may advance a `FakeClock` after the caller has
+    read it, and `wait` would then wait for so much longer. So the timer is set first, and the clock read afterwards.
+    """
+    seconds = due - clock.monotonic()
+    if type(clock) is SystemClock:
+        woken.wait(seconds)
+        return
+    timer = clock.call_later(seconds, woken.set)
+    try:
+        if clock.monotonic() < due:
+            woken.wait()
+    finally:
+        timer.cancel()
+
+
 class Alarm:
     """One entry of a list of calls that are due later."""
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -221,6 +222,57 @@ def test_5_3_an_attempt_that_takes_too_long_is_given_up(driver: Any) -> None:
         driver.invoke(one(slow, clock=clock, timeout=5), {"x": 1})
     gate.set()
     assert (raised.value.kind, raised.value.seconds) == ("run", 5)
+
+
+class PassingClock(FakeClock):
+    """A clock that another thread advances once, right after one of its readings, when the node has begun if it can."""
+
+    def __init__(self, turn: int) -> None:
+        super().__init__()
+        self.has_begun, self.has_passed = threading.Event(), threading.Event()
+        self._turn = turn
+        self._readings = itertools.count()
+
+    def monotonic(self) -> float:
+        if next(self._readings) != self._turn:
+            return super().monotonic()
+        self.has_begun.wait(0.05)
+        read = super().monotonic()
+        self.pass_once()
+        return read
+
+    def pass_once(self) -> None:
+        if not self.has_passed.is_set():
+            self.has_passed.set()
+            self.advance(6)
+
+
+@pytest.mark.parametrize("turn", range(4))
+@pytest.mark.parametrize("policy", [TimeoutPolicy(run_timeout=5), TimeoutPolicy(idle_timeout=5)], ids=["run", "idle"])
+@pytest.mark.parametrize("colour", ["plain", "coroutine"])
+def test_5_3_time_that_passes_while_a_timeout_is_set_counts(
+    driver: Any, within: Any, colour: str, policy: TimeoutPolicy, turn: int
+) -> None:
+    clock, gate = PassingClock(turn), threading.Event()
+
+    def plain(state: State) -> None:
+        clock.has_begun.set()
+        clock.has_passed.wait(0.05)
+        clock.pass_once()
+        gate.wait(600)
+
+    async def coroutine(state: State) -> None:
+        clock.has_begun.set()
+        await asyncio.sleep(0.05)
+        clock.pass_once()
+        await asyncio.sleep(600)
+
+    app = one(plain if colour == "plain" else coroutine, clock=clock, timeout=policy)
+    try:
+        with pytest.raises(NodeTimeoutError, match="5 s"):
+            within(lambda: driver.invoke(app, {"x": 1}))
+    finally:
+        gate.set()
 
 
 @pytest.mark.parametrize("memory", ["call", "thread"])

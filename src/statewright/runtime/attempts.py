@@ -18,7 +18,7 @@ from typing import Any, TypeVar, cast
 from statewright.cache import CacheKey
 from statewright.channels import MessageBatch, copy_update, without_own_ids
 from statewright.checkpoint import Checkpoint, Pending, Task, TaskResult, TimedTask, TimeLimit
-from statewright.clock import Clock, as_seconds
+from statewright.clock import Clock, as_seconds, wait_until
 from statewright.errors import CircuitOpen, NodeTimeoutError, RateLimited, RunCancelled, add_note
 from statewright.fingerprint import fingerprint
 from statewright.graph import Graph
@@ -484,25 +484,27 @@ def call_with_timeout(
     workers.submit(lambda: context.run(call))
     with woken_by_the_end(scope, woken.set) if not outlives_run else nullcontext():
         while not brought:
-            remaining, kind, limit = time_left(attempt, timeout, began)
+            due, kind, limit = next_timeout(attempt, timeout, began)
             reason = end_of(scope) if not outlives_run else None
-            if reason is not None or remaining <= 0:
+            if reason is not None or due <= attempt.clock.monotonic():
                 attempt.abandoned = True
                 own.detach()
                 if brought:
                     break
                 return RunCancelled(reason) if reason is not None else NodeTimeoutError(name, kind, limit)
-            attempt.clock.wait(woken, remaining)
+            wait_until(attempt.clock, woken, due)
             woken.clear()
     return brought[0]
 
 
-def time_left(attempt: Attempt, timeout: TimeLimit, began: float) -> tuple[float, str, float]:
-    """How many seconds are left, of which timeout, and how long that is."""
-    now = attempt.clock.monotonic()
-    left: list[tuple[float, str, float]] = []
+def next_timeout(attempt: Attempt, timeout: TimeLimit, began: float) -> tuple[float, str, float]:
+    """Return when the attempt is over unless it ends or shows a sign of life, by which timeout, and how long that is.
+
+    `began` and the first item are instants of `Clock.monotonic`.
+    """
+    due: list[tuple[float, str, float]] = []
     if timeout.run is not None:
-        left.append((began + timeout.run - now, "run", timeout.run))
+        due.append((began + timeout.run, "run", timeout.run))
     if timeout.idle is not None:
-        left.append((attempt.idle_since(began) + timeout.idle - now, "idle", timeout.idle))
-    return min(left)
+        due.append((attempt.idle_since(began) + timeout.idle, "idle", timeout.idle))
+    return min(due)

@@ -23,7 +23,7 @@ from statewright.runtime.attempts import (
     attempts,
     cancelled,
     failed_around,
-    time_left,
+    next_timeout,
     tried,
 )
 from statewright.runtime.awaiting import answered
@@ -181,9 +181,7 @@ class Deadline:
         self._task = cast("asyncio.Task[Any]", asyncio.current_task())
         self._cancelling = self._task.cancelling()
         self._began = self._attempt.clock.monotonic()
-        timeout = self._timeout
-        first = min(seconds for seconds in (timeout.run, timeout.idle) if seconds is not None)
-        self._timer = call_later(self._loop, self._attempt.clock, first, self._check)
+        self._set_timer()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         self._has_ended = True  # a call that is on its way to the loop must strike nobody else
@@ -195,14 +193,22 @@ class Deadline:
             return
         raise self._expired from error
 
+    def _set_timer(self) -> None:
+        clock = self._attempt.clock
+        due, _, _ = next_timeout(self._attempt, self._timeout, self._began)
+        self._timer = call_later(self._loop, clock, due - clock.monotonic(), self._check)
+        if type(clock) is not SystemClock and due <= clock.monotonic():
+            self._loop.call_soon(self._check)  # another thread has advanced a FakeClock before the timer was set
+
     def _check(self) -> None:
         """Strike, unless there was a sign of life meanwhile: then come again."""
-        if self._has_ended:
+        if self._has_ended or self._expired is not None:
             return
         try:
-            remaining, kind, limit = time_left(self._attempt, self._timeout, self._began)
-            if remaining > 0:
-                self._timer = call_later(self._loop, self._attempt.clock, remaining, self._check)
+            due, kind, limit = next_timeout(self._attempt, self._timeout, self._began)
+            if self._attempt.clock.monotonic() < due:
+                self._timer.cancel()
+                self._set_timer()
                 return
             self._expired = NodeTimeoutError(self._node, kind, limit)
         except Exception as error:  # of the clock: nobody would look again

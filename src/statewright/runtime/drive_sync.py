@@ -11,6 +11,7 @@ from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from statewright.clock import wait_until
 from statewright.errors import Fenced, add_note
 from statewright.ids import draw_checkpoint_id
 from statewright.promise import SafeEvent
@@ -194,8 +195,8 @@ def _grace(step: Superstep, lanes: _Lanes, wake: SafeEvent, buffer: StreamBuffer
         while not step.closed:
             if over is None:
                 wake.wait()
-            elif (left := over - run.clock.monotonic()) > 0:
-                run.clock.wait(wake, left)
+            elif run.clock.monotonic() < over:
+                wait_until(run.clock, wake, over)
             else:
                 return
             wake.clear()
