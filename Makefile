@@ -47,9 +47,10 @@ chaos: ## kill runs and a server with SIGKILL, and see that nothing is lost: mak
 	@$(PYTHON) -m tests.durability.siege --kills $(or $(KILLS),300) --seed $(or $(SEED),1)
 	@$(PYTHON) -m tests.durability.rivals --kills $(or $(KILLS),300) --seed $(or $(SEED),1)
 
-fuzz: ## throw mutations of workflow files at the parser: make fuzz EXAMPLES=10000
+fuzz: ## mutate workflow files, and compare templates with Jinja: make fuzz EXAMPLES=10000 TEMPLATES=100000
 	@sh scripts/setup dev
 	@STATEWRIGHT_FUZZ_EXAMPLES=$(or $(EXAMPLES),10000) $(PYTHON) -m pytest tests/semantics/test_states_bad_input.py
+	@STATEWRIGHT_FUZZ_TEMPLATES=$(or $(TEMPLATES),100000) $(PYTHON) -m pytest tests/semantics/test_states_template_oracle.py
 
 lock: ## pin today's versions in constraints.txt
 	@sh scripts/setup dev

@@ -15,8 +15,8 @@ from typing import Any, Literal, cast
 
 from statewright.channels import AnyValue, Append, LastValue, Overwrite
 from statewright.errors import InvalidUpdateError
+from statewright.json_schema import UnusableSchema, json_schema_validator
 from statewright.state.fields import Field
-from statewright.state.json_document import check_json_value, json_schema_validator
 from statewright.state.schema import SchemaKind, StateSchema
 
 Glance = Callable[[Any], bool]
@@ -59,14 +59,14 @@ def check_value(what: str, hint: Any, value: Any) -> Any:
     `hint` is a type, or a JSON Schema as a mapping.
     """
     if isinstance(hint, Mapping):
-        return check_json_value(what, cast("Mapping[str, Any]", hint), value)
+        return _check_json(what, cast("Mapping[str, Any]", hint), value)
     return FieldCheck(Field(what, hint, LastValue(), None))(value)
 
 
 def check_schema(what: str, schema: Any) -> None:
     """Raise InvalidUpdateError if nothing can be checked against `schema`; `what` names who gave it."""
     if isinstance(schema, Mapping):
-        json_schema_validator(what, cast("Mapping[str, Any]", schema))
+        _json_validator(what, cast("Mapping[str, Any]", schema))
     elif schema is not None and glance_for(schema) is None:
         try:
             type_adapter(schema)
@@ -75,6 +75,28 @@ def check_schema(what: str, schema: Any) -> None:
                 f"{what} was given schema={schema!r}, which is not a type that values can be checked against. "
                 f"Give a type, or a JSON Schema as a dict."
             ) from error
+
+
+def _check_json(what: str, schema: Mapping[str, Any], value: Any) -> Any:
+    """Return the value. Raises InvalidUpdateError if it does not conform to a JSON Schema."""
+    validator = _json_validator(what, schema)
+    try:
+        error = next(iter(validator.iter_errors(value)), None)
+    except ValueError as unreadable:
+        raise InvalidUpdateError(
+            f"Field {what!r} must be JSON, and is of type {type(value).__name__}: {unreadable}"
+        ) from unreadable
+    if error is None:
+        return value
+    path = "".join(f"[{part!r}]" for part in error.instance_path)
+    raise InvalidUpdateError(f"Field {what!r}{path}: {error.message}.")
+
+
+def _json_validator(what: str, schema: Mapping[str, Any]) -> Any:
+    try:
+        return json_schema_validator(schema, extra="states")
+    except UnusableSchema as error:
+        raise InvalidUpdateError(f"The schema of {what} cannot be used: {error}") from error
 
 
 class SchemaChecks:

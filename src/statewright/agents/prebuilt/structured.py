@@ -10,6 +10,7 @@ from typing import Any, Final, cast, get_origin
 from statewright.agents.asking import ask
 from statewright.errors import InvalidConfig, ModelAnswerInvalid
 from statewright.graph import Runtime
+from statewright.json_schema import UnusableSchema, json_schema_validator
 from statewright.messages import Message
 from statewright.models import ChatModel, ModelRequest, OutputForm
 from statewright.state import type_adapter
@@ -58,18 +59,11 @@ def _class_form(form: Any) -> tuple[OutputForm, Callable[[str], Any]]:
 
 
 def _schema_form(form: Any) -> tuple[OutputForm, Callable[[str], Any]]:
-    try:
-        import jsonschema_rs
-    except ImportError:
-        raise InvalidConfig(
-            "response_format is a JSON Schema, and checking it takes jsonschema-rs. Install it with "
-            "pip install 'statewright[models]', or give a class."
-        ) from None
     schema = dict(cast("Mapping[str, Any]", form))
     try:
-        validator = jsonschema_rs.validator_for(schema)
-    except (ValueError, jsonschema_rs.ValidationError) as error:
-        raise InvalidConfig(f"response_format is no JSON Schema: {error}") from error
+        validator = json_schema_validator(schema, extra="models")
+    except UnusableSchema as error:
+        raise InvalidConfig(f"response_format cannot be used as a JSON Schema: {error}") from error
 
     def read(text: str) -> Any:
         value = json.loads(text)

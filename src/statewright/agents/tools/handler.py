@@ -15,6 +15,7 @@ from statewright.agents.tools.tool import ToolContext
 from statewright.agents.tools.wrong_call import WrongCall
 from statewright.errors import ToolError
 from statewright.graph import is_coroutine_function
+from statewright.json_schema import UnusableSchema, json_schema_validator
 from statewright.state import type_adapter
 
 Handler = Callable[..., Any]
@@ -116,16 +117,9 @@ def _by_class(tool: str, adapter: Any) -> Read:
 
 def _by_schema(tool: str, schema: dict[str, Any]) -> Read:
     try:
-        import jsonschema_rs
-    except ImportError:
-        raise ToolError(
-            f"Tool {tool!r} has a JSON Schema, and checking it takes jsonschema-rs. Install it with "
-            f"pip install 'statewright[models]', or describe the arguments by a class."
-        ) from None
-    try:
-        validator = jsonschema_rs.validator_for(schema)
-    except (ValueError, jsonschema_rs.ValidationError) as error:
-        raise ToolError(f"The parameters of tool {tool!r} are no JSON Schema: {error}") from error
+        validator = json_schema_validator(schema, extra="models")
+    except UnusableSchema as error:
+        raise ToolError(f"The parameters of tool {tool!r} cannot be used as a JSON Schema: {error}") from error
 
     def read(arguments: Mapping[str, Any]) -> Any:
         given = dict(arguments)

@@ -10,24 +10,29 @@ import json
 from collections.abc import Mapping
 from typing import Any, cast
 
+from statewright.json_schema import UnusableSchema, json_schema_validator
 from statewright.models import OutputForm
 from statewright.workflow.states.context import result_of
-from statewright.workflow.states.templates import parse_template
+from statewright.workflow.states.templates import parse_template, rendered_off_loop
 
 
 class AnswerForm:
     """What one `output_schema` asks for."""
 
     def __init__(self, text: str) -> None:
+        """Raises UnusableSchema for a JSON Schema with a reference that leads out of it, which `check` reports."""
         self._template = parse_template(text)
+        self._validator: Any = None
+        self.output: OutputForm | None = None
         schema = schema_in(text)
-        self.output = OutputForm(schema) if schema is not None else None
-        self._validator = _validator(schema) if schema is not None else None
+        if schema is not None and (validator := _validator_of(schema)) is not None:
+            self.output, self._validator = OutputForm(schema), validator
 
-    def told(self, scope: Mapping[str, Any]) -> str:
-        """How a model is asked for it."""
+    async def instruction(self, scope: Mapping[str, Any]) -> str:
+        """Return the sentence that asks a model for it. Raises ExpressionError."""
         kind = "that this JSON Schema describes" if self.output is not None else "of this form"
-        return f"Answer with JSON {kind}, and with nothing else:\n{self._template.render(scope)}"
+        text = await rendered_off_loop(lambda work: self._template.render(scope, work=work))
+        return f"Answer with JSON {kind}, and with nothing else:\n{text}"
 
     def fault(self, answer: str) -> str | None:
         """What is wrong with an answer; None if nothing is."""
@@ -38,29 +43,23 @@ class AnswerForm:
 
 
 def schema_in(text: str) -> dict[str, Any] | None:
-    """The JSON Schema that a text is; None if it is something else."""
+    """Return the JSON Schema that a text is meant to be; None if it is an example, or no JSON."""
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(value, dict):
         return None
     schema = cast("dict[str, Any]", value)
-    describes = "$schema" in schema or ("type" in schema and ("properties" in schema or "items" in schema))
-    return schema if describes and _is_valid(schema) else None
+    describes = "$schema" in schema or "$ref" in schema
+    return schema if describes or ("type" in schema and ("properties" in schema or "items" in schema)) else None
 
 
-def _is_valid(schema: dict[str, Any]) -> bool:
-    import jsonschema_rs
-
+def _validator_of(schema: dict[str, Any]) -> Any:
+    """Return a validator; None for what is not a valid schema, and therefore is an example."""
     try:
-        jsonschema_rs.validator_for(schema)
-    except (ValueError, jsonschema_rs.ValidationError):
-        return False
-    return True
-
-
-def _validator(schema: dict[str, Any]) -> Any:
-    import jsonschema_rs
-
-    return jsonschema_rs.validator_for(schema)
+        return json_schema_validator(schema, extra="states")
+    except UnusableSchema as error:
+        if error.has_bad_reference:
+            raise
+        return None

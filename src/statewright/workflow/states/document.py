@@ -30,6 +30,8 @@ class Written:
     source: str = ""
     """Of a text or number: the characters that stand in the file, without quotes."""
     quoted: bool = False
+    is_literal: bool = False
+    """Of a text: whether it is written after `|`, so that its first line is the one after `at`."""
     key_marks: dict[str, Mark] = field(default_factory=dict[str, Mark])
     """Of a map: where its keys stand."""
     broken: bool = False
@@ -37,6 +39,10 @@ class Written:
     weight: int = 1
     height: int = 1
     """Of the tree below, itself included."""
+
+    def mark_of(self, line: int) -> Mark:
+        """Return where a line of a text stands, counted from 1; where the text begins if that cannot be told."""
+        return Mark(self.at.line + line, 1) if self.is_literal else self.at
 
     def plain(self) -> Any:
         """The value without places. Every call builds a new one."""

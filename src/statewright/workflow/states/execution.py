@@ -10,14 +10,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
+from statewright.errors import ExpressionError
 from statewright.graph import Command, Runtime
 from statewright.workflow.states.context import text_of
 from statewright.workflow.states.lineage import Lineage, Lineages
 from statewright.workflow.states.model import Next, State
 from statewright.workflow.states.performers import Call, Performer
 from statewright.workflow.states.routing import Router
-from statewright.workflow.states.templates import Template, parse_template
+from statewright.workflow.states.templates import Template, parse_template, rendered_off_loop
 from statewright.workflow.states.token import Token, combined
+from statewright.workflow.states.unresolved import unresolved_reporter
 from statewright.workflow.states.visit import ANSWER, USUAL, Effects, Visit
 
 
@@ -62,7 +64,7 @@ class StateNode:
             self._before()
         tokens = [Token()] if is_entry else cast("list[Token]", given if isinstance(given, list) else [given])
         token = arrived(tokens, self._state.id, lineage)
-        call = self._call(token, lineage, runtime)
+        call = await self._call(token, lineage, runtime)
         outcome = await self._performer.perform(call)
         visit = Visit(
             id=_visit_id(info.step, self._place, token),
@@ -87,7 +89,7 @@ class StateNode:
         way = self._state.next
         return way.iter_key is not None and (token.iteration is None or self._state.finish_iteration)
 
-    def _call(self, token: Token, lineage: Lineage, runtime: Runtime[Any]) -> Call:
+    async def _call(self, token: Token, lineage: Lineage, runtime: Runtime[Any]) -> Call:
         inner = token.iteration
         if inner is not None and inner.only is not None:
             view = lineage.view_within(token.after, inner.id, inner.only)
@@ -100,7 +102,7 @@ class StateNode:
         scope = {**context, "task": _task(token, context, item, lineage)}
         return Call(
             state=self._state,
-            prompt=self._template.render(scope) if self._template is not None else self._state.task,
+            prompt=await self._prompt(scope, runtime),
             context=context,
             scope=scope,
             history=view.history,
@@ -110,6 +112,16 @@ class StateNode:
             lineage=lineage,
             runtime=runtime,
         )
+
+    async def _prompt(self, scope: Mapping[str, Any], runtime: Runtime[Any]) -> str:
+        template = self._template
+        if template is None:
+            return self._state.task
+        report = unresolved_reporter(runtime, self._state.id)
+        try:
+            return await rendered_off_loop(lambda work: template.render(scope, report=report, work=work))
+        except ExpressionError as error:
+            raise ExpressionError(f"The task of state {self._state.id!r}: {error}") from error
 
 
 def _task(token: Token, context: Mapping[str, Any], item: Any, lineage: Lineage) -> Any:

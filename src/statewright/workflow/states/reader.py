@@ -204,7 +204,8 @@ class _Reader:
     def _scalar(self, event: events.ScalarEvent) -> Written:
         told = cast(Any, event)
         word = cast(str, told.value)
-        written = Written(word, _mark(event), word, bool(told.style), weight=1 + len(word) // 64)
+        style = cast("str | None", told.style)
+        written = Written(word, _mark(event), word, bool(style), style == "|", weight=1 + len(word) // 64)
         self._spend(written.weight, event)
         if _HALF_PAIR.search(word):
             written.content, written.broken = "", True

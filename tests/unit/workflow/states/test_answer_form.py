@@ -1,5 +1,6 @@
 """2.8: the form in which a state wants its answer."""
 
+import asyncio
 import json
 
 import pytest
@@ -23,12 +24,17 @@ def test_2_8_a_json_schema_is_one(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ['{"n": 1}', '{"type": "bug", "title": "..."}', '{"n": 1, ...}', "[1]", "words", '{"type": 5, "properties": {}}'],
+    ['{"n": 1}', '{"type": "bug", "title": "..."}', '{"n": 1, ...}', "[1]", "words"],
 )
 def test_2_8_anything_else_is_an_example(text: str) -> None:
     assert schema_in(text) is None
     assert AnswerForm(text).fault("words") is None
     assert AnswerForm(text).output is None
+
+
+def test_2_8_an_invalid_schema_is_an_example() -> None:
+    form = AnswerForm('{"type": 5, "properties": {}}')
+    assert (form.output, form.fault("words")) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -44,5 +50,5 @@ def test_2_8_what_is_wrong_is_said() -> None:
 
 
 def test_2_8_the_form_is_templated() -> None:
-    told = AnswerForm('{"n": {{u}}, "m": {{missing}}}').told({"u": 7})
-    assert '{"n": 7, "m": {{missing}}}' in told
+    form = AnswerForm('{"n": {{u}}, "m": {{missing}}}')
+    assert '{"n": 7, "m": {{missing}}}' in asyncio.run(form.instruction({"u": 7}))

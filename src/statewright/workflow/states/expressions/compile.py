@@ -1,8 +1,8 @@
-"""From the tree of an expression to functions that work it out.
+"""Compiles the syntax tree of an expression to closures.
 
-Python's own parser made the tree; each of its nodes becomes a function of one evaluation (`Run`). Whatever node has no
-maker here is no part of the language: it is noted, and then the whole expression never has a value. So nothing is
-forbidden by name, and what Python will learn next is outside too.
+Python's own parser makes the tree; each of its nodes becomes a function of one evaluation. A kind of node without a
+method here is not part of the language: it is reported, and the whole expression never has a value. So nothing is
+forbidden by name, and what Python adds to its syntax stays outside until somebody supports it.
 """
 
 from __future__ import annotations
@@ -14,22 +14,23 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from statewright.errors import ExpressionError
-from statewright.workflow.states.expressions.budget import Run, check_made
+from statewright.workflow.states.expressions.evaluation import Evaluation
 from statewright.workflow.states.expressions.functions import FUNCTIONS, TYPES
 from statewright.workflow.states.expressions.literal import key_text
 from statewright.workflow.states.expressions.methods import KNOWN_METHODS, call_method
 from statewright.workflow.states.expressions.operators import (
     BINARY,
     COMPARE,
-    Undefined,
-    item_of,
-    key_of,
-    negative,
-    part_of,
-    positive,
+    Operator,
+    UndefinedName,
+    get_item,
+    get_key,
+    get_slice,
+    negate,
+    unary_plus,
 )
 
-Step = Callable[[Run], Any]
+Step = Callable[[Evaluation], Any]
 WORDS: Final[dict[str, Any]] = {"true": True, "false": False, "null": None}
 """Words of JSON that are values here, not names."""
 _FORMAT: Final = re.compile(r"[<>^]?\d{0,2},?(\.\d{1,2})?[dfs%]?")
@@ -38,8 +39,8 @@ _SHOWN: Final = 40
 """Characters of a name that a message quotes."""
 _UNARY: Final[dict[type[ast.unaryop], Callable[[Any], Any]]] = {
     ast.Not: lambda value: not value,
-    ast.USub: negative,
-    ast.UAdd: positive,
+    ast.USub: negate,
+    ast.UAdd: unary_plus,
 }
 _NOUNS: Final[dict[str, str]] = {
     "Lambda": "`lambda`",
@@ -70,34 +71,34 @@ _SIGNS: Final[dict[str, str]] = {
 class Program:
     """A compiled expression."""
 
-    run: Step
+    step: Step
     unsupported: tuple[str, ...]
 
 
 def compile_tree(tree: ast.expr) -> Program:
-    """What works the tree out, and sentences on whatever in it is no part of the language."""
+    """Compile a tree, and describe everything in it that is not part of the language."""
     compiler = _Compiler()
     step = compiler.step(tree)
     unsupported = tuple(dict.fromkeys(compiler.unsupported))
     if unsupported:
         return Program(_refusal(unsupported), unsupported)
-    return Program(_plain(step) if compiler.makes_maps else step, ())
+    return Program(_with_plain_keys(step) if compiler.makes_maps else step, ())
 
 
 def _refusal(unsupported: tuple[str, ...]) -> Step:
-    def refuse(run: Run) -> Any:
+    def refuse(evaluation: Evaluation) -> Any:
         raise ExpressionError(" ".join(unsupported).rstrip("."))
 
     return refuse
 
 
-def _plain(step: Step) -> Step:
-    """Keys may be numbers while an expression looks something up, and are texts in what it answers."""
+def _with_plain_keys(step: Step) -> Step:
+    """Make the keys of maps in the result texts; during the evaluation they may be numbers."""
 
-    def run_plain(run: Run) -> Any:
-        return _with_text_keys(step(run))
+    def compute(evaluation: Evaluation) -> Any:
+        return _with_text_keys(step(evaluation))
 
-    return run_plain
+    return compute
 
 
 def _with_text_keys(value: Any) -> Any:
@@ -109,7 +110,7 @@ def _with_text_keys(value: Any) -> Any:
 
 
 class _Compiler:
-    """Makes a step of each node; `_<Node>` knows how."""
+    """Compiles each kind of node by the method `_<name of the kind>`."""
 
     def __init__(self) -> None:
         self.unsupported: list[str] = []
@@ -123,7 +124,7 @@ class _Compiler:
         return maker(node)
 
     def _refuse(self, node: ast.expr, found: str) -> Step:
-        self.unsupported.append(f"{found} at column {node.col_offset + 1} is no part of the language of expressions.")
+        self.unsupported.append(f"{found} at column {node.col_offset + 1} is not part of the expression language.")
         return _nothing
 
     def _steps(self, nodes: list[ast.expr]) -> tuple[Step, ...]:
@@ -135,13 +136,13 @@ class _Compiler:
             return self._refuse(node, f"`{type(value).__name__}`")
         if isinstance(value, float) and value * 0 != 0:
             return self._refuse(node, "an infinite number")
-        return lambda run: value
+        return lambda evaluation: value
 
     def _name(self, node: ast.Name) -> Step:
         name = node.id
         if name in WORDS:
             value = WORDS[name]
-            return lambda run: value
+            return lambda evaluation: value
         if name.startswith("__"):
             return self._refuse(node, f"the name {name[:_SHOWN]!r}")
         return _reader(name)
@@ -155,7 +156,7 @@ class _Compiler:
         if function is None:
             return self._refuse(node, _SIGNS["Invert"])
         operand = self.step(node.operand)
-        return lambda run: function(operand(run))
+        return lambda evaluation: function(operand(evaluation))
 
     def _binop(self, node: ast.BinOp) -> Step:
         sign = type(node.op).__name__
@@ -163,23 +164,23 @@ class _Compiler:
         left, right = self.step(node.left), self.step(node.right)
         if function is None:
             return self._refuse(node, _SIGNS.get(sign, sign))
-        return lambda run: function(left(run), right(run))
+        return lambda evaluation: function(evaluation, left(evaluation), right(evaluation))
 
     def _compare(self, node: ast.Compare) -> Step:
         first, *others = self._steps([node.left, *node.comparators])
         functions = [COMPARE[type(sign).__name__] for sign in node.ops]
         if len(others) == 1:
             function, second = functions[0], others[0]
-            return lambda run: function(first(run), second(run))
+            return lambda evaluation: function(evaluation, first(evaluation), second(evaluation))
         return _chain(first, tuple(zip(functions, others, strict=True)))
 
     def _ifexp(self, node: ast.IfExp) -> Step:
         test, then, otherwise = self._steps([node.test, node.body, node.orelse])
-        return lambda run: then(run) if test(run) else otherwise(run)
+        return lambda evaluation: then(evaluation) if test(evaluation) else otherwise(evaluation)
 
     def _list(self, node: ast.List | ast.Tuple) -> Step:
         steps = self._steps(node.elts)
-        return lambda run: [step(run) for step in steps]
+        return lambda evaluation: [step(evaluation) for step in steps]
 
     _tuple = _list
     """A tuple is a list here: JSON knows no other."""
@@ -190,28 +191,28 @@ class _Compiler:
             return self._refuse(node, "`**`")
         self.makes_maps = True
         pairs = tuple(zip(self._steps(keys), self._steps(node.values), strict=True))
-        return lambda run: {key(run): value(run) for key, value in pairs}
+        return lambda evaluation: {key(evaluation): value(evaluation) for key, value in pairs}
 
     def _subscript(self, node: ast.Subscript) -> Step:
         value = self.step(node.value)
         if isinstance(node.slice, ast.Slice):
             return self._slice(value, node.slice)
         key = self.step(node.slice)
-        return lambda run: item_of(value(run), key(run))
+        return lambda evaluation: get_item(value(evaluation), key(evaluation))
 
     def _slice(self, value: Step, part: ast.Slice) -> Step:
         if part.step is not None:
             return self._refuse(part.step, "the step of a slice")
         start = self.step(part.lower) if part.lower else _nothing
         stop = self.step(part.upper) if part.upper else _nothing
-        return lambda run: part_of(value(run), start(run), stop(run))
+        return lambda evaluation: get_slice(evaluation, value(evaluation), start(evaluation), stop(evaluation))
 
     def _attribute(self, node: ast.Attribute) -> Step:
         name = node.attr
         value = self.step(node.value)
         if name.startswith("__"):
             return self._refuse(node, f"the name {name[:_SHOWN]!r}")
-        return lambda run: key_of(value(run), name)
+        return lambda evaluation: get_key(value(evaluation), name)
 
     def _call(self, node: ast.Call) -> Step:
         if node.keywords:
@@ -220,21 +221,21 @@ class _Compiler:
             return self._method(node, node.func)
         if not isinstance(node.func, ast.Name):
             self.step(node.func)
-            return self._refuse(node, "a call of what is no name")
+            return self._refuse(node, "a call of a value")
         if node.func.id == "isinstance":
             return self._isinstance(node)
         args = self._steps(node.args)
         function = FUNCTIONS.get(node.func.id)
         if function is None:
             return self._refuse(node, f"{node.func.id[:_SHOWN]}()")
-        return lambda run: function(run, *[arg(run) for arg in args])
+        return lambda evaluation: function(evaluation, *[arg(evaluation) for arg in args])
 
     def _method(self, node: ast.Call, called: ast.Attribute) -> Step:
         name = called.attr
         value, args = self.step(called.value), self._steps(node.args)
         if name not in KNOWN_METHODS:
             return self._refuse(node, f".{name[:_SHOWN]}()")
-        return lambda run: call_method(run, value(run), name, [arg(run) for arg in args])
+        return lambda evaluation: call_method(evaluation, value(evaluation), name, [arg(evaluation) for arg in args])
 
     def _isinstance(self, node: ast.Call) -> Step:
         kinds = node.args[1] if len(node.args) == 2 else None
@@ -243,14 +244,14 @@ class _Compiler:
         if len(types) < len(listed) or not types:
             return self._refuse(node, f"isinstance() with other types than {', '.join(TYPES)}")
         value = self.step(node.args[0])
-        return lambda run: isinstance(value(run), types)
+        return lambda evaluation: isinstance(value(evaluation), types)
 
     def _joinedstr(self, node: ast.JoinedStr) -> Step:
         steps = self._steps(node.values)
 
-        def join(run: Run) -> str:
-            parts = [step(run) for step in steps]
-            check_made(sum(map(len, parts)))
+        def join(evaluation: Evaluation) -> str:
+            parts = [step(evaluation) for step in steps]
+            evaluation.reserve(sum(map(len, parts)))
             return "".join(parts)
 
         return join
@@ -262,8 +263,8 @@ class _Compiler:
         value = self.step(node.value)
         as_text = FUNCTIONS["str"]
         if not spec:
-            return lambda run: as_text(run, value(run))
-        return lambda run: _formatted(value(run), spec)
+            return lambda evaluation: as_text(evaluation, value(evaluation))
+        return lambda evaluation: _formatted(value(evaluation), spec)
 
 
 def _format_of(node: ast.FormattedValue) -> str | None:
@@ -279,29 +280,29 @@ def _format_of(node: ast.FormattedValue) -> str | None:
 
 def _formatted(value: Any, spec: str) -> str:
     if not isinstance(value, str | int | float):
-        raise ExpressionError("only texts and numbers are formatted")
+        raise ExpressionError("only texts and numbers can be formatted")
     return format(value, spec)
 
 
-def _nothing(run: Run) -> Any:
+def _nothing(evaluation: Evaluation) -> Any:
     return None
 
 
 def _reader(name: str) -> Step:
-    def read(run: Run) -> Any:
+    def read(evaluation: Evaluation) -> Any:
         try:
-            return run.scope[name]
+            return evaluation.scope[name]
         except KeyError:
-            raise Undefined(name) from None
+            raise UndefinedName(name) from None
 
     return read
 
 
 def _all_of(steps: tuple[Step, ...]) -> Step:
-    def run_all(run: Run) -> Any:
+    def run_all(evaluation: Evaluation) -> Any:
         value = None
         for step in steps:
-            value = step(run)
+            value = step(evaluation)
             if not value:
                 break
         return value
@@ -310,10 +311,10 @@ def _all_of(steps: tuple[Step, ...]) -> Step:
 
 
 def _any_of(steps: tuple[Step, ...]) -> Step:
-    def run_any(run: Run) -> Any:
+    def run_any(evaluation: Evaluation) -> Any:
         value = None
         for step in steps:
-            value = step(run)
+            value = step(evaluation)
             if value:
                 break
         return value
@@ -321,15 +322,15 @@ def _any_of(steps: tuple[Step, ...]) -> Step:
     return run_any
 
 
-def _chain(first: Step, others: tuple[tuple[Callable[[Any, Any], Any], Step], ...]) -> Step:
+def _chain(first: Step, others: tuple[tuple[Operator, Step], ...]) -> Step:
     """`1 < value < 100`: each value is worked out once, and none after the first comparison that fails."""
 
-    def compare(run: Run) -> Any:
-        left = first(run)
+    def compare(evaluation: Evaluation) -> Any:
+        left = first(evaluation)
         answer = None
         for function, step in others:
-            right = step(run)
-            answer = function(left, right)
+            right = step(evaluation)
+            answer = function(evaluation, left, right)
             if not answer:
                 break
             left = right

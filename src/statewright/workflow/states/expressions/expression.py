@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from statewright.errors import ExpressionError
-from statewright.workflow.states.expressions.budget import Run
 from statewright.workflow.states.expressions.compile import Program, compile_tree
-from statewright.workflow.states.expressions.operators import Undefined
+from statewright.workflow.states.expressions.evaluation import Evaluation
+from statewright.workflow.states.expressions.operators import UndefinedName
 
 LENGTH_LIMIT: Final = 4096
 """Characters of a text."""
@@ -47,7 +47,7 @@ class Expression:
         """
         try:
             return self.work_out(scope)
-        except Undefined as missing:
+        except UndefinedName as missing:
             raise ExpressionError(f"{_quoted(self.text)}: {_undefined(missing.name, scope)}") from None
         except ExpressionError as error:
             raise ExpressionError(f"{_quoted(self.text)}: {error}.") from None
@@ -56,7 +56,7 @@ class Expression:
 
     def work_out(self, scope: Mapping[str, Any]) -> Any:
         """As `evaluate`, for those to whom all errors are one: any Exception may come of it."""
-        return self._program.run(Run(scope))
+        return self._program.step(Evaluation(scope))
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"An expression does not change: {name!r} cannot be set.")

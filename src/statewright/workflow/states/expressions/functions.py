@@ -1,4 +1,4 @@
-"""The functions that an expression may call by name. Each takes the evaluation that pays for it, then its arguments."""
+"""The functions that expressions and templates may call by name. Each takes the evaluation that pays for it first."""
 
 from __future__ import annotations
 
@@ -7,93 +7,106 @@ from types import MappingProxyType
 from typing import Any, Final, cast
 
 from statewright.errors import ExpressionError
-from statewright.workflow.states.expressions.budget import Run, check_made, checked_number, extent
-from statewright.workflow.states.expressions.operators import kind
+from statewright.workflow.states.expressions.evaluation import Evaluation, checked_number, extent
+from statewright.workflow.states.expressions.operators import describe_kind
 
+Function = Callable[..., Any]
 TYPES: Final[Mapping[str, type]] = MappingProxyType(
     {"str": str, "int": int, "float": float, "bool": bool, "list": list, "dict": dict}
 )
 """The names that `isinstance` takes as its second argument."""
-_MAX_DIGITS: Final = 20
-"""To so many places is rounded; Python would work for hours on a billion of them."""
+_DIGITS_LIMIT: Final = 20
+"""Digits to which a number is rounded; Python would compute a power of ten with as many as it is asked for."""
 
 
-def _one(function: Callable[[Any], Any]) -> Callable[..., Any]:
-    def call(run: Run, value: Any) -> Any:
-        run.spend(value)
+def _of_one(function: Callable[[Any], Any]) -> Function:
+    def call(evaluation: Evaluation, value: Any) -> Any:
+        evaluation.spend_pass(value)
         return checked_number(function(value))
 
     return call
 
 
-def _many(function: Callable[[Any], Any]) -> Callable[..., Any]:
-    """Of one list, or of several values."""
-
-    def call(run: Run, *values: Any) -> Any:
-        among = _items(run, values[0]) if len(values) == 1 else list(values)
-        return function(among)
+def _of_items(function: Callable[[list[Any]], Any]) -> Function:
+    def call(evaluation: Evaluation, value: Any) -> Any:
+        return checked_number(function(items_of(evaluation, value)))
 
     return call
 
 
-def _items(run: Run, value: Any) -> list[Any]:
+def _extreme(function: Callable[[list[Any]], Any]) -> Function:
+    """`min` and `max`: of one list, or of several values."""
+
+    def call(evaluation: Evaluation, *values: Any) -> Any:
+        items = items_of(evaluation, values[0]) if len(values) == 1 else list(values)
+        evaluation.spend_deep(items)
+        return function(items)
+
+    return call
+
+
+def items_of(evaluation: Evaluation, value: Any) -> list[Any]:
+    """Return the items of a list, the keys of a map or the characters of a text, as a list of its own."""
     if not isinstance(value, str | list | dict):
-        raise ExpressionError(f"it goes over texts, lists and maps, and found {kind(value)}")
-    run.spend(cast(object, value))
-    return list(cast(list[Any], value))
+        raise ExpressionError(f"{describe_kind(value)} has no items")
+    evaluation.spend_pass(cast("object", value))
+    return list(cast("list[Any]", value))
 
 
-def _over(function: Callable[[list[Any]], Any]) -> Callable[..., Any]:
-    def call(run: Run, value: Any) -> Any:
-        return checked_number(function(_items(run, value)))
+def sorted_items(evaluation: Evaluation, items: list[Any], key: Callable[[Any], Any] | None = None) -> list[Any]:
+    """Sort a list, ascending and stable. Each item takes part in about log2(n) comparisons."""
+    evaluation.spend_deep(items, times=max(len(items).bit_length(), 1))
+    return sorted(items, key=key)
 
-    return call
+
+def _sorted(evaluation: Evaluation, value: Any) -> list[Any]:
+    return sorted_items(evaluation, items_of(evaluation, value))
 
 
-def _text(run: Run, value: Any = "") -> str:
+def _str(evaluation: Evaluation, value: Any = "") -> str:
     if isinstance(value, str):
         return value
-    check_made(extent(value))
+    evaluation.reserve(extent(value, evaluation.value_limit))
     return str(value)
 
 
-def _bool(run: Run, value: Any = False) -> bool:
+def _bool(evaluation: Evaluation, value: Any = False) -> bool:
     return bool(value)
 
 
-def _list(run: Run, *values: Any) -> list[Any]:
-    return _items(run, *values) if values else []
+def _list(evaluation: Evaluation, *values: Any) -> list[Any]:
+    return items_of(evaluation, *values) if values else []
 
 
-def _length(run: Run, value: Any) -> int:
+def _len(evaluation: Evaluation, value: Any) -> int:
     if not isinstance(value, str | list | dict):
-        raise ExpressionError(f"len() is for texts, lists and maps, and found {kind(cast(object, value))}")
-    return len(cast(list[Any], value))
+        raise ExpressionError(f"{describe_kind(cast('object', value))} has no length")
+    return len(cast("list[Any]", value))
 
 
-def _round(run: Run, value: Any, digits: Any = None) -> Any:
+def _round(evaluation: Evaluation, value: Any, digits: Any = None) -> Any:
     if not isinstance(value, int | float) or not (digits is None or isinstance(digits, int)):
-        raise ExpressionError(f"round() is for numbers, and found {kind(value)}")
-    if digits is not None and abs(digits) > _MAX_DIGITS:
-        raise ExpressionError(f"round() takes at most {_MAX_DIGITS} digits")
+        raise ExpressionError(f"only numbers can be rounded, not {describe_kind(value)}")
+    if digits is not None and abs(digits) > _DIGITS_LIMIT:
+        raise ExpressionError(f"a number can be rounded to at most {_DIGITS_LIMIT} digits")
     return checked_number(round(value, digits))
 
 
-FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
+FUNCTIONS: Final[Mapping[str, Function]] = MappingProxyType(
     {
-        "len": _length,
-        "min": _many(min),
-        "max": _many(max),
-        "sum": _over(sum),
-        "abs": _one(abs),
-        "str": _text,
-        "int": _one(int),
-        "float": _one(float),
+        "abs": _of_one(abs),
+        "all": _of_items(all),
+        "any": _of_items(any),
         "bool": _bool,
+        "float": _of_one(float),
+        "int": _of_one(int),
+        "len": _len,
         "list": _list,
-        "any": _over(any),
-        "all": _over(all),
+        "max": _extreme(max),
+        "min": _extreme(min),
         "round": _round,
-        "sorted": _over(sorted),
+        "sorted": _sorted,
+        "str": _str,
+        "sum": _of_items(sum),
     }
 )

@@ -1,4 +1,7 @@
-"""What the signs of the language do to plain values."""
+"""The operators of expressions and templates, on plain JSON values.
+
+Each takes the evaluation that pays for it, then its operands.
+"""
 
 from __future__ import annotations
 
@@ -7,135 +10,148 @@ from collections.abc import Callable
 from typing import Any, Final, cast
 
 from statewright.errors import ExpressionError
-from statewright.workflow.states.expressions.budget import check_made, checked_number, extent
+from statewright.workflow.states.expressions.evaluation import Evaluation, checked_number, extent
+
+Operator = Callable[[Evaluation, Any, Any], Any]
 
 
-class Undefined(ExpressionError):
+class UndefinedName(ExpressionError):
     """A name that the scope does not have."""
 
     def __init__(self, name: str) -> None:
         self.name = name
-        super().__init__(f"there is no {name!r}")
+        super().__init__(f"{name!r} is not defined")
 
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float)
 
 
-def _numbers(sign: str, function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    def work_out(left: Any, right: Any) -> Any:
+def _arithmetic(sign: str, function: Callable[[Any, Any], Any]) -> Operator:
+    def compute(evaluation: Evaluation, left: Any, right: Any) -> Any:
         if not (_is_number(left) and _is_number(right)):
-            raise ExpressionError(f"{sign} is for numbers, and found {kind(left)} and {kind(right)}")
+            raise ExpressionError(f"{sign} needs two numbers, not {describe_kind(left)} and {describe_kind(right)}")
         return checked_number(function(left, right))
 
-    return work_out
+    return compute
 
 
-_add = _numbers("+", operator.add)
-_multiply = _numbers("*", operator.mul)
+_add_numbers = _arithmetic("+", operator.add)
+_multiply_numbers = _arithmetic("*", operator.mul)
 
 
-def add(left: Any, right: Any) -> Any:
-    """The sum of two numbers, or two texts or lists after each other."""
+def add(evaluation: Evaluation, left: Any, right: Any) -> Any:
+    """Add two numbers, or concatenate two texts or two lists."""
     if (isinstance(left, str) and isinstance(right, str)) or (isinstance(left, list) and isinstance(right, list)):
-        check_made(len(cast(str, left)) + len(cast(str, right)))
-        return cast(Any, left) + right
-    return _add(left, right)
+        evaluation.reserve(len(cast("str", left)) + len(cast("str", right)))
+        return cast("Any", left) + right
+    return _add_numbers(evaluation, left, right)
 
 
-def multiply(left: Any, right: Any) -> Any:
-    """The product of two numbers, or a text or list so many times."""
+def multiply(evaluation: Evaluation, left: Any, right: Any) -> Any:
+    """Multiply two numbers, or repeat a text or list."""
     for repeated, times in ((left, right), (right, left)):
         if isinstance(repeated, str | list) and isinstance(times, int):
-            check_made(max(times, 0) * extent(cast(object, repeated)))
-            return cast(Any, repeated) * times
-    return _multiply(left, right)
+            evaluation.reserve(max(times, 0) * extent(cast("object", repeated)))
+            return cast("Any", repeated) * times
+    return _multiply_numbers(evaluation, left, right)
 
 
-def same(left: Any, right: Any) -> bool:
-    """`is`: the same of None, true and false; of anything else, equal and of one kind."""
+def contains(evaluation: Evaluation, container: Any, value: Any) -> bool:
+    """Return whether a text has a part, a list an item, or a map a key."""
+    if not isinstance(container, str | list | dict):
+        raise ExpressionError(f"`in` needs a text, list or map on its right, not {describe_kind(container)}")
+    if not isinstance(container, dict):
+        evaluation.spend_deep(cast("object", container))
+    return value in container
+
+
+def _compared(function: Callable[[Any, Any], Any]) -> Operator:
+    def compare(evaluation: Evaluation, left: Any, right: Any) -> Any:
+        if isinstance(left, str | list | dict):
+            evaluation.spend_deep(cast("object", left))
+        return function(left, right)
+
+    return compare
+
+
+def _is_same(left: Any, right: Any) -> bool:
+    """`is`: equal values of one type. Identity has no meaning for JSON values."""
     return type(left) is type(right) and left == right
 
 
-def contains(left: Any, right: Any) -> bool:
-    """`in`: part of a text, item of a list, key of a map."""
-    if not isinstance(right, str | list | dict):
-        raise ExpressionError(f"`in` looks into texts, lists and maps, and found {kind(right)}")
-    return left in right
-
-
-BINARY: Final[dict[str, Callable[[Any, Any], Any]]] = {
+BINARY: Final[dict[str, Operator]] = {
     "Add": add,
-    "Sub": _numbers("-", operator.sub),
+    "Sub": _arithmetic("-", operator.sub),
     "Mult": multiply,
-    "Div": _numbers("/", lambda left, right: left / right),
-    "FloorDiv": _numbers("//", lambda left, right: left // right),
-    "Mod": _numbers("%", operator.mod),
+    "Div": _arithmetic("/", lambda left, right: left / right),
+    "FloorDiv": _arithmetic("//", lambda left, right: left // right),
+    "Mod": _arithmetic("%", operator.mod),
 }
-COMPARE: Final[dict[str, Callable[[Any, Any], Any]]] = {
-    "Eq": operator.eq,
-    "NotEq": operator.ne,
-    "Lt": operator.lt,
-    "LtE": operator.le,
-    "Gt": operator.gt,
-    "GtE": operator.ge,
-    "In": contains,
-    "NotIn": lambda left, right: not contains(left, right),
-    "Is": same,
-    "IsNot": lambda left, right: not same(left, right),
+"""By the names of Python's `ast`."""
+COMPARE: Final[dict[str, Operator]] = {
+    "Eq": _compared(operator.eq),
+    "NotEq": _compared(operator.ne),
+    "Lt": _compared(operator.lt),
+    "LtE": _compared(operator.le),
+    "Gt": _compared(operator.gt),
+    "GtE": _compared(operator.ge),
+    "In": lambda evaluation, left, right: contains(evaluation, right, left),
+    "NotIn": lambda evaluation, left, right: not contains(evaluation, right, left),
+    "Is": _compared(_is_same),
+    "IsNot": _compared(lambda left, right: not _is_same(left, right)),
 }
 
 
-def negative(value: Any) -> Any:
-    """A number with its sign turned."""
+def negate(value: Any) -> Any:
     if not _is_number(value):
-        raise ExpressionError(f"- is for numbers, and found {kind(value)}")
+        raise ExpressionError(f"- needs a number, not {describe_kind(value)}")
     return checked_number(-value)
 
 
-def positive(value: Any) -> Any:
-    """A number as it is."""
+def unary_plus(value: Any) -> Any:
     if not _is_number(value):
-        raise ExpressionError(f"+ is for numbers, and found {kind(value)}")
+        raise ExpressionError(f"+ needs a number, not {describe_kind(value)}")
     return +value
 
 
-def key_of(value: Any, name: str) -> Any:
-    """What a map has under a name: the meaning of every dot that no call follows."""
+def get_key(value: Any, name: str) -> Any:
+    """Return the value of a map's key: the meaning of a dot that no call follows."""
     if not isinstance(value, dict):
-        raise ExpressionError(f".{name} reads a key, and found {kind(value)}")
+        raise ExpressionError(f".{name} needs a map, not {describe_kind(value)}")
     try:
-        return cast(dict[str, Any], value)[name]
+        return cast("dict[str, Any]", value)[name]
     except KeyError:
         raise ExpressionError(f"the map has no key {name!r}") from None
 
 
-def item_of(value: Any, key: Any) -> Any:
-    """An item of a list, a character of a text, or what a map has under a key."""
+def get_item(value: Any, key: Any) -> Any:
+    """Return an item of a list, a character of a text, or the value of a map's key."""
     if isinstance(value, dict):
         if key not in value:
             raise ExpressionError(f"the map has no key {str(key)[:40]!r}")
-        return cast(dict[Any, Any], value)[key]
+        return cast("dict[Any, Any]", value)[key]
     if not isinstance(value, str | list) or not isinstance(key, int):
-        raise ExpressionError(f"{kind(cast(object, value))} cannot be indexed with {kind(key)}")
-    return cast(list[Any], value)[key]
+        kind = describe_kind(cast("object", value))
+        raise ExpressionError(f"{kind} cannot be indexed with {describe_kind(key)}")
+    return cast("list[Any]", value)[key]
 
 
-def part_of(value: Any, start: Any, stop: Any) -> Any:
-    """A slice of a list or text."""
+def get_slice(evaluation: Evaluation, value: Any, start: Any, stop: Any, step: Any = None) -> Any:
     if not isinstance(value, str | list):
-        raise ExpressionError(f"{kind(value)} has no slices")
-    return cast(list[Any], value)[start:stop]
+        raise ExpressionError(f"{describe_kind(value)} cannot be sliced")
+    evaluation.spend_pass(cast("object", value))
+    return cast("list[Any]", value)[start:stop:step]
 
 
-def kind(value: object) -> str:
-    """What an author calls such a value."""
-    return _KINDS.get(type(value), "something else")
+def describe_kind(value: object) -> str:
+    """Name the type of a value as authors of workflows know it, with its article."""
+    return _KINDS.get(type(value), "another value")
 
 
 _KINDS: Final[dict[type, str]] = {
     type(None): "null",
-    bool: "true or false",
+    bool: "a boolean",
     int: "a number",
     float: "a number",
     str: "a text",

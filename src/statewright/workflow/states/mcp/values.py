@@ -49,7 +49,7 @@ class Values:
             return written
         if from_environment and written.startswith(FROM_ENVIRONMENT):
             return self._from_environment(where, written[len(FROM_ENVIRONMENT) :])
-        template = parse_template(written, blocks=False)
+        template = parse_template(written, simple=True)
         for name in sorted(template.names - self._known.keys()):
             raise ToolError(
                 f"MCP server {self._server!r}: {where} names {{{{{name}}}}}, which has no value. It may name "
@@ -72,13 +72,13 @@ class Values:
 def names_context(args: Any, context: Mapping[str, Any], known: Mapping[str, Any]) -> bool:
     """Whether arguments name something that only the context has."""
     texts = [one for one in cast("list[Any]", args) if isinstance(one, str)] if isinstance(args, list) else []
-    named = {name for text in texts for name in parse_template(text, blocks=False).names}
+    named = {name for text in texts for name in parse_template(text, simple=True).names}
     return bool((named & context.keys()) - known.keys())
 
 
 def _argument(written: Any, scope: Mapping[str, Any]) -> Any:
     """One argument stays one, whatever is put into it."""
-    return parse_template(written, blocks=False).render(scope) if isinstance(written, str) else written
+    return parse_template(written, simple=True).render(scope) if isinstance(written, str) else written
 
 
 def _pairs(given: Any) -> Any:

@@ -121,9 +121,11 @@ class ConfigReader:
         except ExpressionError as error:
             self.fault(key, str(error), "Make it shorter.")
             return None
-        if "{%" in text and _is_broken(text):
-            message = f"{key} has blocks that cannot be read, so it stands as it is."
-            self.fault(key, message, "Check that each {% if %} and {% for %} is closed.", is_error=False)
+        for problem in template.errors:
+            self.fault(key, f"{key}, line {problem.line}: {problem.message}", problem.suggestion)
+        for problem in template.warnings:
+            message = f"{key}, line {problem.line}: {problem.message} The placeholder stays as it is written."
+            self.fault(key, message, problem.suggestion, is_error=False)
         return template
 
     def inner(self, config: Mapping[str, Any], *steps: str | int) -> ConfigReader:
@@ -168,12 +170,6 @@ def _from_json(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return text
-
-
-def _is_broken(text: str) -> bool:
-    from statewright.workflow.states.templates.blocks import compile_blocks
-
-    return compile_blocks(text) is None
 
 
 def _shown(value: Any) -> str:

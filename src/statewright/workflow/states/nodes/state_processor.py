@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from statewright.agents import as_text
-from statewright.errors import InvalidConfig
+from statewright.errors import ExpressionError, InvalidConfig
 from statewright.messages import Message
 from statewright.workflow.states.context import result_of
 from statewright.workflow.states.model import CustomNode
@@ -17,7 +17,8 @@ from statewright.workflow.states.nodes.ask import ask
 from statewright.workflow.states.nodes.config import ConfigFault, ConfigReader
 from statewright.workflow.states.nodes.resources import NodeResources
 from statewright.workflow.states.performers import Call, Outcome
-from statewright.workflow.states.templates import Template, parse_template
+from statewright.workflow.states.templates import Template, parse_template, rendered_off_loop
+from statewright.workflow.states.unresolved import unresolved_reporter
 from statewright.workflow.states.visit import ANSWER, Visit
 
 STATUSES: Final = ("NOT_STARTED", "IN_PROGRESS", "INTERRUPTED", "FAILED", "SUCCEEDED", "ABORTED")
@@ -59,7 +60,12 @@ class StateProcessor:
     async def perform(self, call: Call) -> Outcome:
         visits = self._visits(call)
         items = [await self._item(visit, call, position) for position, visit in enumerate(visits)]
-        text = self._config.template.render({**call.scope, "items": items})
+        scope = {**call.scope, "items": items}
+        template, report = self._config.template, unresolved_reporter(call.runtime, call.state.id)
+        try:
+            text = await rendered_off_loop(lambda work: template.render(scope, report=report, work=work))
+        except ExpressionError as error:
+            raise ExpressionError(f"The output_template of state {call.state.id!r}: {error}") from error
         return Outcome(text, calls=max(len(visits), 1))
 
     def _visits(self, call: Call) -> list[Visit]:

@@ -6,16 +6,20 @@ from collections.abc import Iterator
 from typing import Any
 
 from statewright.errors import ExpressionError
-from statewright.workflow.states.document import Path, shortened
+from statewright.json_schema import UnusableSchema, json_schema_validator
+from statewright.workflow.states.answer_form import schema_in
+from statewright.workflow.states.document import Path, Written, shortened
 from statewright.workflow.states.expressions import Expression, parse_expression
 from statewright.workflow.states.findings import Findings, Phase
 from statewright.workflow.states.parse.form import Part
 from statewright.workflow.states.parse.transitions import parts_in
+from statewright.workflow.states.templates import parse_template
 
 
 def check_rules(workflow: Part, findings: Findings) -> dict[Path, Expression]:
     """Note what breaks a rule. The answer is the expressions that can be read, by their places."""
     _check_servers(workflow, findings)
+    _check_templates(workflow, findings)
     _check_chains(workflow, findings)
     return dict(_read_expressions(workflow, findings))
 
@@ -47,6 +51,69 @@ def _tests_of(way: Part) -> Iterator[tuple[Part, str]]:
     for case in parts_in(switch, "cases") if switch is not None else ():
         if "condition" in case.values:
             yield case, "condition"
+
+
+# -- templates
+
+
+def _check_templates(workflow: Part, findings: Findings) -> None:
+    for state in parts_in(workflow, "states"):
+        if state.values.get("resolve_dynamic_values_in_prompt", True):
+            _check_template(state, "task", findings)
+        _check_template(state, "output_schema", findings)
+        _check_output_schema(state, findings)
+        _check_template(state, "tool_args", findings)
+    for tool in parts_in(workflow, "tools"):
+        _check_template(tool, "tool_args", findings)
+
+
+def _check_template(part: Part, name: str, findings: Findings) -> None:
+    if name not in part.values:
+        return
+    waiting = [(part.path_to(name), part.content[part.names[name]])]
+    while waiting:
+        path, written = waiting.pop()
+        content = written.content
+        if isinstance(content, dict):
+            waiting += [((*path, key), child) for key, child in content.items()]
+        elif isinstance(content, list):
+            waiting += [((*path, index), child) for index, child in enumerate(content)]
+        elif isinstance(content, str) and "{" in content:
+            _check_text(path, written, content, findings)
+
+
+def _check_text(path: Path, written: Written, text: str, findings: Findings) -> None:
+    """Report blocks that cannot be rendered, and warn of placeholders that are not understood."""
+    try:
+        template = parse_template(text)
+    except ExpressionError as error:
+        findings.error(Phase.RULES, path, written.at, str(error), "")
+        return
+    for problem in template.errors:
+        message = f"Line {problem.line} of the template: {problem.message}"
+        findings.error(Phase.RULES, path, written.mark_of(problem.line), message, problem.suggestion)
+    for problem in template.warnings:
+        message = f"A placeholder stays as it is written, unless a key has its name: {problem.message}"
+        findings.warn(Phase.RULES, path, written.mark_of(problem.line), message, problem.suggestion)
+
+
+# -- schemas
+
+
+def _check_output_schema(state: Part, findings: Findings) -> None:
+    """Report a JSON Schema with a reference that leads out of it, and warn of one that is not valid."""
+    schema = schema_in(state.values.get("output_schema", ""))
+    if schema is None:
+        return
+    path, at = state.path_to("output_schema"), state.at("output_schema")
+    try:
+        json_schema_validator(schema, extra="states")
+    except UnusableSchema as error:
+        if error.has_bad_reference:
+            findings.error(Phase.RULES, path, at, f"The JSON Schema cannot be used: {error}", "")
+        else:
+            message = f"This is not a valid JSON Schema, so it is only shown to the model: {error}"
+            findings.warn(Phase.RULES, path, at, message, "Correct it, or write an example of the answer.")
 
 
 # -- MCP

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from statewright.agents import ask
-from statewright.errors import ModelAnswerInvalid
+from statewright.errors import ExpressionError, ModelAnswerInvalid
 from statewright.graph import RetryPolicy
 from statewright.messages import Message
 from statewright.models import ChatModel, ModelRequest, ModelResponse, ToolSpec
@@ -50,12 +50,13 @@ class AssistantState:
     async def perform(self, call: Call) -> Outcome:
         if self._tools is not None:
             return await self._in_conversation(self._tools, call)
+        system = await self._system(call)
         history, summary = await self._memory.fitting(call)
         said: list[Message] = []
         asked = 0
         while True:
             asked += 1
-            request = self._request(call, [*history, Message(told_to_do(call)), *said])
+            request = self._request(call, system, [*history, Message(told_to_do(call)), *said])
             if isinstance(self._model, ScriptModel):  # nobody is asked, so nothing is noted or counted
                 response = await self._model.complete(request)
             else:
@@ -66,12 +67,13 @@ class AssistantState:
             said += [response.message, told]
 
     async def _in_conversation(self, tools: OfferedTools, call: Call) -> Outcome:
+        system = await self._system(call)
         conversation = Conversation(
             call=call,
             model=self._model,
             memory=self._memory,
             tools=OfferedOnce(tools, call.scope),
-            request=lambda messages, specs: self._request(call, messages, specs),
+            request=lambda messages, specs: self._request(call, system, messages, specs),
             correction=lambda response, asked: self._correction(call, response, asked),
         )
         return await converse(conversation, self._retries)
@@ -93,11 +95,20 @@ class AssistantState:
             f"Your answer does not have the form that was asked for: {wrong}. Answer again, with nothing but the JSON."
         )
 
-    def _request(self, call: Call, messages: Sequence[Message], tools: Sequence[ToolSpec] = ()) -> ModelRequest:
+    async def _system(self, call: Call) -> str:
+        """Return the system prompt: what the assistant is told, and in which form it has to answer."""
+        system = self._assistant.system_prompt or ""
+        if self._form is None:
+            return system
+        try:
+            return f"{system}\n\n{await self._form.instruction(call.scope)}".strip()
+        except ExpressionError as error:
+            raise ExpressionError(f"The output_schema of state {call.state.id!r}: {error}") from error
+
+    def _request(
+        self, call: Call, system: str, messages: Sequence[Message], tools: Sequence[ToolSpec] = ()
+    ) -> ModelRequest:
         assistant, form = self._assistant, self._form
-        system = assistant.system_prompt or ""
-        if form is not None:
-            system = f"{system}\n\n{form.told(call.scope)}".strip()
         return ModelRequest(
             messages=messages,
             system=system,

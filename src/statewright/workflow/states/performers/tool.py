@@ -10,13 +10,14 @@ from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from statewright.agents import Tool, ToolContext, as_text, call_tool
-from statewright.errors import RoutingError, ToolError
+from statewright.errors import ExpressionError, RoutingError, ToolError
 from statewright.workflow.states.items import at_path, at_pointer
 from statewright.workflow.states.mcp import McpServers
 from statewright.workflow.states.model import Tool as ToolModel
 from statewright.workflow.states.performers.call import Call, Outcome
-from statewright.workflow.states.templates import parse_template, render_values
+from statewright.workflow.states.templates import parse_template, render_values, rendered_off_loop
 from statewright.workflow.states.tools import Integrations, ToolRegistry
+from statewright.workflow.states.unresolved import unresolved_reporter
 
 CHARACTERS_A_TOKEN: Final = 4
 _SHOWN: Final = 2_000
@@ -37,7 +38,7 @@ class ToolPerformer:
     async def perform(self, call: Call) -> Outcome:
         """Call the tool. Raises ToolError for what no second attempt would change, and what the tool raises."""
         written, tool = self._tool, await self._found(call)
-        arguments = arguments_for(written, tool, call)
+        arguments = await arguments_for(written, tool, call)
         context = ToolContext(
             self._integrations.credentials(written.integration_alias),
             call.runtime.stream_writer,
@@ -46,7 +47,7 @@ class ToolPerformer:
         )
         self._trace(call, context, "called", arguments=arguments)
         try:
-            result = shaped(written, await call_tool(tool, arguments, context=context), call.scope)
+            result = await shaped(written, await call_tool(tool, arguments, context=context), call.scope)
         except Exception as error:
             self._trace(call, context, "failed", error=f"{type(error).__name__}: {error}")
             raise
@@ -65,7 +66,7 @@ class ToolPerformer:
             context.stream_writer(context.credentials.hidden_in(told))
 
 
-def arguments_for(written: ToolModel, tool: Tool, call: Call) -> dict[str, Any]:
+async def arguments_for(written: ToolModel, tool: Tool, call: Call) -> dict[str, Any]:
     """What the tool is called with: what was written, with templates filled in, and the rest from the context.
 
     Raises RoutingError for an `input_key` that leads nowhere, ToolError for one that leads to no map.
@@ -74,7 +75,12 @@ def arguments_for(written: ToolModel, tool: Tool, call: Call) -> dict[str, Any]:
     if written.input_key:
         context = scope = _part(written, call.context)
     given = call.state.tool_args or written.tool_args or {}
-    arguments = render_values({name: value for name, value in given.items() if value is not None}, scope)
+    present = {name: value for name, value in given.items() if value is not None}
+    report = unresolved_reporter(call.runtime, call.state.id)
+    try:
+        arguments = await rendered_off_loop(lambda work: render_values(present, scope, report=report, work=work))
+    except ExpressionError as error:
+        raise ExpressionError(f"The tool_args of state {call.state.id!r}: {error}") from error
     kept = getattr(tool, "never_from_context", ())
     for name in tool.parameters.get("properties", {}):
         if given.get(name) is None and name not in kept:
@@ -92,7 +98,7 @@ def _part(written: ToolModel, context: Mapping[str, Any]) -> Mapping[str, Any]:
     return cast("dict[str, Any]", found)
 
 
-def shaped(written: ToolModel, result: Any, scope: Mapping[str, Any]) -> Any:
+async def shaped(written: ToolModel, result: Any, scope: Mapping[str, Any]) -> Any:
     """What a state makes of a result: a part of it, with values filled in, as short as it has to be."""
     pointer = written.tool_result_json_pointer
     if pointer:
@@ -102,7 +108,8 @@ def shaped(written: ToolModel, result: Any, scope: Mapping[str, Any]) -> Any:
             raise RoutingError(f"tool_result_json_pointer of tool {written.id!r}: {error}") from None
     if written.resolve_dynamic_values_in_response and isinstance(result, str):
         # The text comes from outside: it may name values, and do nothing else.
-        result = parse_template(result, blocks=False).render(scope)
+        template = parse_template(result, simple=True)
+        result = await rendered_off_loop(lambda work: template.render(scope, work=work))
     return shortened(result, written)
 
 

@@ -1,122 +1,103 @@
-"""Templates with `{% if %}`, `{% for %}` and `{% set %}`: Jinja's language, in a narrower room than its own sandbox.
+"""Compiles templates with blocks: `{% if %}`, `{% for %}`, `{% set %}`, `{% with %}` and `{% filter %}`.
 
-Jinja parses; then only nodes of `_ALLOWED` may stand in the tree, and those that touch values are replaced by what is
-bounded (`sandbox`). Values are copied first, so a template may change what it was given and never the context. A
-placeholder without a value is written as it stood.
+See `compile` for their expressions. A block becomes a function of one rendering, which writes to its output.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any, Final, cast
 
-from jinja2 import TemplateError, nodes
-from jinja2.environment import Template as JinjaTemplate
-from jinja2.meta import find_undeclared_variables
+from jinja2 import Environment, TemplateSyntaxError, nodes
 
 from statewright.errors import ExpressionError
-from statewright.workflow.states.expressions.budget import Run
-from statewright.workflow.states.templates.filters import OUTPUT_LIMIT
-from statewright.workflow.states.templates.placeholder import read_placeholder
-from statewright.workflow.states.templates.sandbox import ENVIRONMENT, FUNCTIONS, RUN, WORK_LIMIT, TooMuch
+from statewright.workflow.states.expressions.functions import items_of
+from statewright.workflow.states.expressions.operators import describe_kind
+from statewright.workflow.states.templates.compile import ExpressionCompiler, Step, TemplateProblem, existing
+from statewright.workflow.states.templates.rendering import Rendering
+from statewright.workflow.states.templates.values import Loop, Missing, Namespace, UnresolvedName
 
-_DASHED: Final = re.compile(r"[^\W\d]\w*(?:-[^\W\d]\w*)+")
-"""A name with dashes, and no number less one."""
-_ALLOWED: Final = (
-    *(nodes.Template, nodes.Output, nodes.TemplateData, nodes.If, nodes.For, nodes.Assign, nodes.AssignBlock),
-    *(nodes.Name, nodes.NSRef, nodes.Const, nodes.List, nodes.Tuple, nodes.Dict, nodes.Pair),
-    *(nodes.Keyword, nodes.Getattr, nodes.Getitem, nodes.Slice, nodes.Call, nodes.Filter, nodes.Test),
-    *(nodes.CondExpr, nodes.Compare, nodes.Operand, nodes.And, nodes.Or, nodes.Not, nodes.Neg, nodes.Pos),
-    *(nodes.Add, nodes.Sub, nodes.Mul, nodes.Div, nodes.FloorDiv, nodes.Mod, nodes.Concat),
-)
-"""Kinds of nodes, each for itself: a kind that Jinja learns later is none of them."""
-_FORBIDDEN_NAMES: Final = ("self", "super", "caller")
-"""In Jinja they are no variables."""
+Block = Callable[[Rendering], None]
+Assign = Callable[[Rendering, Any], None]
+BLOCKS_LIMIT: Final = 100_000
+"""Characters of a template with blocks."""
+NESTING_LIMIT: Final = 50
+"""Blocks inside each other."""
+ENVIRONMENT: Final = Environment(keep_trailing_newline=True, cache_size=0, autoescape=False)
+"""Parses; nothing is ever rendered by it."""
+_DASHED: Final = re.compile(r"\w+(?:-\w+)+")
+_TAGS: Final = {
+    "Block": "{% block %}",
+    "CallBlock": "{% call %}",
+    "Extends": "{% extends %}",
+    "FromImport": "{% import %}",
+    "Import": "{% import %}",
+    "Include": "{% include %}",
+    "Macro": "{% macro %}",
+    "ScopedEvalContextModifier": "{% autoescape %}",
+}
 
 
-class JinjaBlocks:
-    """A compiled template with blocks."""
+class CompiledBlocks:
+    """A compiled template with blocks, or why there is none."""
 
-    __slots__ = ("_template", "names")
-
-    def __init__(self, template: JinjaTemplate, names: frozenset[str]) -> None:
-        self._template = template
+    def __init__(
+        self, block: Block, names: frozenset[str], *, changes: bool, problems: tuple[TemplateProblem, ...]
+    ) -> None:
+        self._block = block
         self.names = names
+        self.changes = changes
+        self.problems = problems
 
-    def render(self, scope: Mapping[str, Any]) -> str | None:
-        """The text; None if something in it cannot be worked out.
-
-        Raises ExpressionError if the text becomes too large, or its loops too long.
-        """
-        run = Run(scope)
-        run.left = WORK_LIMIT
-        parts: list[str] = []
-        total = 0
-        try:
-            given = {name: _copied(scope[name]) for name in self.names if name in scope}
-            for part in self._template.generate({**given, RUN: run}):
-                total += len(part)
-                if total > OUTPUT_LIMIT:
-                    raise TooMuch(f"A template with blocks becomes longer than {OUTPUT_LIMIT} characters.")
-                parts.append(part)
-        except TooMuch:
-            raise
-        except Exception:
-            return None
-        return "".join(parts)
+    def render(self, rendering: Rendering) -> None:
+        """Write the text to the output. Raises ExpressionError, and whatever a wrong operation raises."""
+        for problem in self.problems[:1]:
+            rendering.line = problem.line
+            raise ExpressionError(f"{problem.message} {problem.suggestion}")
+        rendering.frames.append({})
+        self._block(rendering)
 
 
-def compile_blocks(source: str) -> JinjaBlocks | None:
-    """What renders a template with blocks; None if it is not well formed, or uses what is not allowed."""
+def compile_blocks(source: str) -> CompiledBlocks:
+    """Compile a template. If the result has `problems` it raises the first of them when it is rendered."""
+    compiler = _BlockCompiler()
+    block: Block = _nothing
+    if len(source) > BLOCKS_LIMIT:
+        message = f"A template with blocks has {len(source)} characters, and at most {BLOCKS_LIMIT} are allowed."
+        compiler.problems.append(TemplateProblem(1, message, "Split it, or put the text into a data source."))
+        return CompiledBlocks(block, frozenset(), changes=False, problems=tuple(compiler.problems))
     try:
         tree = ENVIRONMENT.parse(source)
-        _check(tree)
-        dashed = _written_out(tree, _placeholders(source))
-        _guard(tree)
-        names = dashed | frozenset(find_undeclared_variables(tree))
-        # Jinja compiles trees too, which its types do not say.
-        code = ENVIRONMENT.compile(cast(Any, tree))
-    except (TemplateError, ExpressionError, SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-    return JinjaBlocks(JinjaTemplate.from_code(ENVIRONMENT, code, {}), names)
+        compiler.sources = iter(_placeholders(source))
+        compiler.local.append(set())
+        block = compiler.compile_body(tree.body)
+    except TemplateSyntaxError as error:
+        compiler.problems.append(TemplateProblem(error.lineno, _capitalized(error.message or "syntax error"), ""))
+    except (RecursionError, MemoryError, ValueError):
+        compiler.problems.append(TemplateProblem(1, "The template is nested too deeply, or a number is too long.", ""))
+    return CompiledBlocks(block, frozenset(compiler.names), changes=compiler.changes, problems=tuple(compiler.problems))
 
 
-def _check(tree: nodes.Template) -> None:
-    """Raises ExpressionError if there is anything in the tree that is not known to be harmless."""
-    for node in _all_nodes(tree):
-        if type(node) not in _ALLOWED:
-            raise ExpressionError(f"{type(node).__name__} is no part of templates")
-        if isinstance(node, nodes.Name) and (node.name.startswith("__") or node.name in _FORBIDDEN_NAMES):
-            raise ExpressionError(f"{node.name!r} is no name here")
-        if isinstance(node, nodes.For) and node.recursive:
-            raise ExpressionError("loops do not call themselves")
-        if isinstance(node, nodes.Filter | nodes.Test | nodes.Call):
-            _check_call(node)
-
-
-def _check_call(node: Any) -> None:
-    if node.dyn_args is not None or node.dyn_kwargs is not None:
-        raise ExpressionError("stars are no part of templates")
-    if isinstance(node, nodes.Filter) and (node.node is None or node.name.startswith("_")):
-        raise ExpressionError("a filter follows a value")
-    if isinstance(node, nodes.Call):
-        called = node.node
-        if not (isinstance(called, nodes.Getattr) or (isinstance(called, nodes.Name) and called.name in FUNCTIONS)):
-            raise ExpressionError("only methods of values are called, and " + ", ".join(FUNCTIONS))
-
-
-def _all_nodes(node: nodes.Node) -> Iterator[nodes.Node]:
-    waiting = [node]
-    while waiting:
-        one = waiting.pop()
-        yield one
-        waiting.extend(one.iter_child_nodes())
+def compile_placeholder(source: str) -> tuple[Step | None, frozenset[str], tuple[TemplateProblem, ...]]:
+    """Compile the one expression of a text `{{ ... }}`: its step, the names that it reads, and its problems."""
+    compiler = ExpressionCompiler()
+    try:
+        body = ENVIRONMENT.parse(source).body
+        expressions = cast("nodes.Output", body[0]).nodes if len(body) == 1 else []
+        if len(expressions) != 1 or isinstance(expressions[0], nodes.TemplateData):
+            return None, frozenset(), (TemplateProblem(1, f"{source[:60]!r} is not one placeholder.", ""),)
+        step = compiler.compile(expressions[0])
+    except TemplateSyntaxError as error:
+        return None, frozenset(), (TemplateProblem(error.lineno, _capitalized(error.message or "syntax error"), ""),)
+    except (RecursionError, MemoryError, ValueError):
+        return None, frozenset(), (TemplateProblem(1, "The placeholder is nested too deeply.", ""),)
+    return None if compiler.problems else step, frozenset(compiler.names), tuple(compiler.problems)
 
 
 def _placeholders(source: str) -> list[str]:
-    """Every `{{ ... }}` of the source with its braces, in order."""
-    found: list[str] = []
+    """Return every `{{ ... }}` of a template with its braces, in order."""
+    placeholders: list[str] = []
     parts: list[str] | None = None
     for _, kind, text in ENVIRONMENT.lex(source):
         if kind == "variable_begin":
@@ -124,62 +105,259 @@ def _placeholders(source: str) -> list[str]:
         if parts is not None:
             parts.append(text)
         if kind == "variable_end" and parts is not None:
-            found.append("".join(parts))
+            placeholders.append("".join(parts))
             parts = None
-    return found
+    return placeholders
 
 
-def _written_out(tree: nodes.Template, sources: list[str]) -> frozenset[str]:
-    """Gives each placeholder of the tree its source, and answers the names with dashes among them."""
-    waiting = iter(sources)
-    dashed: set[str] = set()
-    for output in tree.find_all(nodes.Output):
-        for place, child in enumerate(output.nodes):
+class _BlockCompiler(ExpressionCompiler):
+    """Compiles each kind of block by the method `_<name of the kind>_block`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sources: Iterator[str] = iter(())
+        """The placeholders that are still to come: Jinja's tree does not keep what the author wrote."""
+        self._nesting = 0
+
+    def compile_body(self, body: list[nodes.Node]) -> Block:
+        """Return what renders blocks one after another."""
+        if self._nesting >= NESTING_LIMIT:
+            self.refuse(body[0], f"more than {NESTING_LIMIT} blocks inside each other", "Split the template.")
+            return _nothing
+        self._nesting += 1
+        blocks = [self._block(node) for node in body]
+        self._nesting -= 1
+        if len(blocks) == 1:
+            return blocks[0]
+
+        def render(rendering: Rendering) -> None:
+            for block in blocks:
+                block(rendering)
+
+        return render
+
+    def _block(self, node: nodes.Node) -> Block:
+        maker = getattr(self, f"_{type(node).__name__.lower()}_block", None)
+        if maker is None:
+            name = type(node).__name__
+            self.refuse(node, _TAGS.get(name, name), "Templates have if, for, set, with, filter and raw.")
+            return _nothing
+        block, line = maker(node), node.lineno
+
+        def render(rendering: Rendering) -> None:
+            rendering.line = line
+            rendering.step()
+            block(rendering)
+
+        return render
+
+    def _output_block(self, node: nodes.Output) -> Block:
+        writers: list[Block] = []
+        for child in node.nodes:
             if isinstance(child, nodes.TemplateData):
-                continue
-            source = next(waiting)
-            read = read_placeholder(source)
-            if read.root is not None and _DASHED.fullmatch(read.root) and not read.filters:
-                dashed.add(read.root)
-                output.nodes[place] = _filter(nodes.Const(None), "_dashed", nodes.Const(source))
+                writers.append(_writer_of_text(child.data))
             else:
-                output.nodes[place] = _filter(child, "_shown", nodes.Const(source))
-    return frozenset(dashed)
+                source = next(self.sources)
+                if (key := exact_key(source)) is not None and _DASHED.fullmatch(key):
+                    self.names.add(key)
+                writers.append(_writer_of_value(self.compile(child), source, child.lineno))
+
+        def render(rendering: Rendering) -> None:
+            for write in writers:
+                write(rendering)
+
+        return render
+
+    def _if_block(self, node: nodes.If) -> Block:
+        branches = [
+            (self.compile(branch.test), self._line(branch), self.compile_body(branch.body))
+            for branch in (node, *node.elif_)
+        ]
+        otherwise = self.compile_body(node.else_) if node.else_ else _nothing
+
+        def render(rendering: Rendering) -> None:
+            for test, line, body in branches:
+                rendering.line = line
+                if test(rendering):
+                    body(rendering)
+                    return
+            otherwise(rendering)
+
+        return render
+
+    @staticmethod
+    def _line(node: nodes.Node) -> int:
+        return node.lineno
+
+    def _for_block(self, node: nodes.For) -> Block:
+        if node.recursive:
+            self.refuse(node, "A recursive loop", "Use loops inside each other.")
+        items = self.compile(node.iter)
+        self.local.append({"loop"})
+        assign = self._target(node.target)
+        test = self.compile(node.test) if node.test is not None else None
+        body = self.compile_body(node.body)
+        self.local.pop()
+        otherwise = self.compile_body(node.else_) if node.else_ else _nothing
+
+        def render(rendering: Rendering) -> None:
+            turns = _turns(rendering, items(rendering))
+            frames = rendering.frames
+            if test is not None:
+                turns = [item for item in turns if _passes(rendering, assign, item, test)]
+            if not turns:
+                otherwise(rendering)
+                return
+            loop = Loop(turns, sum("loop" in frame for frame in frames))
+            for loop.index0, item in enumerate(turns):
+                frames.append({"loop": loop})
+                rendering.step()
+                assign(rendering, item)
+                body(rendering)
+                frames.pop()
+
+        return render
+
+    def _assign_block(self, node: nodes.Assign) -> Block:
+        value = self.compile(node.node)
+        assign = self._target(node.target)
+        return lambda rendering: assign(rendering, value(rendering))
+
+    def _assignblock_block(self, node: nodes.AssignBlock) -> Block:
+        body = self.compile_body(node.body) if node.body else _nothing
+        result = self._filtered(node.filter, body)
+        assign = self._target(node.target)
+        return lambda rendering: assign(rendering, result(rendering))
+
+    def _filterblock_block(self, node: nodes.FilterBlock) -> Block:
+        result = self._filtered(node.filter, self.compile_body(node.body) if node.body else _nothing)
+        return lambda rendering: rendering.write(rendering.text_of(existing(result(rendering))))
+
+    def _with_block(self, node: nodes.With) -> Block:
+        values = self.compile_all(node.values)
+        self.local.append(set())
+        assigns = [self._target(target) for target in node.targets]
+        body = self.compile_body(node.body) if node.body else _nothing
+        self.local.pop()
+
+        def render(rendering: Rendering) -> None:
+            given = [value(rendering) for value in values]
+            rendering.frames.append({})
+            for assign, value in zip(assigns, given, strict=True):
+                assign(rendering, value)
+            body(rendering)
+            rendering.frames.pop()
+
+        return render
+
+    def _filtered(self, node: nodes.Filter | None, body: Block) -> Step:
+        """Return what renders a body to a text, and puts that through the filters around it."""
+        if node is None:
+
+            def capture(rendering: Rendering) -> str:
+                before = rendering.capture()
+                body(rendering)
+                return rendering.release(before)
+
+            return capture
+        inner = self._filtered(cast("nodes.Filter | None", node.node), body)
+        return self.compile_filter(node, inner)
+
+    def _target(self, node: nodes.Node) -> Assign:
+        """Return what sets a name, several names, or a value of a namespace."""
+        if isinstance(node, nodes.Name):
+            name = node.name
+            self.local[-1].add(name)
+
+            def assign(rendering: Rendering, value: Any) -> None:
+                rendering.frames[-1][name] = value
+
+            return assign
+        if isinstance(node, nodes.Tuple):
+            return _unpacking([self._target(item) for item in node.items])
+        if isinstance(node, nodes.NSRef):
+            return self._namespace_target(node)
+        self.refuse(node, "Such a target of {% set %}", "Set a name, or a value of a namespace().")
+        return lambda rendering, value: None
+
+    def _namespace_target(self, node: nodes.NSRef) -> Assign:
+        name, attribute, missing = node.name, node.attr, Missing(node.name)
+
+        def assign(rendering: Rendering, value: Any) -> None:
+            namespace = rendering.lookup(name, missing)
+            if not isinstance(namespace, Namespace):
+                raise ExpressionError(f"{name!r} is not a namespace: {{% set {name} = namespace() %}} makes one")
+            namespace.values[attribute] = value
+
+        return assign
 
 
-def _guard(node: nodes.Node) -> None:
-    """Replaces what touches values by what is bounded."""
-    for child in node.iter_child_nodes():
-        _guard(child)
-    for field, value in node.iter_fields():
-        if isinstance(value, list):
-            value[:] = [_guarded(one) for one in cast(list[Any], value)]
+def _nothing(rendering: Rendering) -> None:
+    return None
+
+
+def _writer_of_text(text: str) -> Block:
+    return lambda rendering: rendering.write(text)
+
+
+def _writer_of_value(step: Step, source: str, line: int) -> Block:
+    """A placeholder in a block: its value, or itself if it has none."""
+    key = exact_key(source)
+
+    def write(rendering: Rendering) -> None:
+        rendering.line = line
+        value = rendering.scope.get(key, _UNSET) if key is not None else _UNSET
+        if value is _UNSET:
+            try:
+                value = step(rendering)
+            except UnresolvedName as error:
+                value = error.missing
+        if isinstance(value, Missing):
+            rendering.unresolved.append(source)
+            rendering.write(source)
         else:
-            setattr(node, field, _guarded(value))
-    if isinstance(node, nodes.For):
-        node.iter = _filter(node.iter, "_turns")
-    if isinstance(node, nodes.Operand):
-        node.expr = _filter(node.expr, "_looked_at")
-    if isinstance(node, nodes.Getitem) and isinstance(node.arg, nodes.Slice):
-        node.node = _filter(node.node, "_looked_at")
+            rendering.write(rendering.text_of(value))
+
+    return write
 
 
-def _guarded(node: Any) -> Any:
-    if isinstance(node, nodes.Call) and isinstance(node.node, nodes.Getattr):
-        called = node.node
-        return _filter(called.node, "_method", nodes.Const(called.attr), *node.args, named=node.kwargs)
-    if isinstance(node, nodes.Call) and isinstance(node.node, nodes.Name):
-        return _filter(nodes.Const(node.node.name, lineno=node.lineno), "_function", *node.args, named=node.kwargs)
-    if isinstance(node, nodes.Concat):
-        return _filter(node.nodes[0], "_concat", *node.nodes[1:])
-    return node
+def exact_key(source: str) -> str | None:
+    """Return what stands between the braces, which may be a key of the scope as it is, unless it is a name anyway."""
+    key = source[2:-2].strip("+- \t\r\n")
+    return None if key.isidentifier() else key
 
 
-def _filter(value: Any, name: str, *args: nodes.Expr, named: list[nodes.Keyword] | None = None) -> nodes.Filter:
-    return nodes.Filter(value, name, list(args), named or [], None, None, lineno=value.lineno)
+_UNSET: Final = object()
 
 
-def _copied(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _copied(item) for key, item in cast(dict[str, Any], value).items()}
-    return [_copied(item) for item in cast(list[Any], value)] if isinstance(value, list | tuple) else value
+def _turns(rendering: Rendering, value: Any) -> list[Any]:
+    if isinstance(value, Missing):
+        return []
+    if not isinstance(value, str | list | dict):
+        raise ExpressionError(f"a loop needs a list, map or text, not {describe_kind(value)}")
+    return items_of(rendering, value)
+
+
+def _passes(rendering: Rendering, assign: Assign, item: Any, test: Step) -> bool:
+    rendering.frames.append({})
+    rendering.step()
+    assign(rendering, item)
+    passes = bool(test(rendering))
+    rendering.frames.pop()
+    return passes
+
+
+def _unpacking(targets: list[Assign]) -> Assign:
+    def assign(rendering: Rendering, value: Any) -> None:
+        if not isinstance(value, list) or len(cast("list[Any]", value)) != len(targets):
+            raise ExpressionError(
+                f"{len(targets)} names need a list of as many items, not {describe_kind(cast('object', value))}"
+            )
+        for target, item in zip(targets, cast("list[Any]", value), strict=True):
+            target(rendering, item)
+
+    return assign
+
+
+def _capitalized(message: str) -> str:
+    return f"{message[:1].upper()}{message[1:].rstrip('.')}."

@@ -199,11 +199,7 @@ def test_4_2_the_language_means_what_python_means(text: str, value: Any):
         "data.setdefault('x', 1)",
         "list.clear(items)",
         "str.format('{}', a)",
-        "text.join(items)",
         "text.encode()",
-        "text.center(10)",
-        "text.zfill(999999999)",
-        "text.expandtabs(999999999)",
         "items[0]()",
         "isinstance(a, type)",
         "isinstance(a, object)",
@@ -221,14 +217,14 @@ def test_4_3_what_is_no_part_of_the_language_is_noted_and_never_has_a_value(text
 
     assert expression.unsupported
     assert all(sentence.endswith(".") and "column" in sentence for sentence in expression.unsupported)
-    with pytest.raises(ExpressionError, match="no part of the language"):
+    with pytest.raises(ExpressionError, match="not part of the expression language"):
         expression.evaluate(SCOPE)
 
 
 def test_1_8_something_unsupported_has_no_value_even_where_it_is_not_reached():
     expression = parse_expression("active or (lambda: 1)")
 
-    assert expression.unsupported == ("`lambda` at column 12 is no part of the language of expressions.",)
+    assert expression.unsupported == ("`lambda` at column 12 is not part of the expression language.",)
     with pytest.raises(ExpressionError):
         expression.evaluate(SCOPE)
 
@@ -350,7 +346,7 @@ def test_4_1_no_expression_makes_much_or_takes_long(text: str, names: dict[str, 
 def test_4_1_the_work_of_one_evaluation_is_bounded():
     text = " or ".join(["big.count('b') > 0"] * 20)
 
-    with pytest.raises(ExpressionError, match="too large"):
+    with pytest.raises(ExpressionError, match="too much work"):
         parse_expression(text).evaluate({"big": "a" * 2_000_000})
     assert parse_expression("'error' in log.lower()").evaluate({"log": "x" * 1_000_000 + "ERROR"}) is True
 

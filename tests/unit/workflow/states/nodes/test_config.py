@@ -84,14 +84,14 @@ def test_an_expression_that_must_have_a_value_and_cannot_is_wrong() -> None:
     assert [fault.is_error for fault in reader.faults] == [True]
 
 
-def test_a_template_with_an_open_block_is_odd() -> None:
+def test_a_template_with_an_open_block_is_an_error() -> None:
     reader = ConfigReader({"t": "{% for a in b %}{{ a }}", "u": "{% if a %}x{% endif %}"})
     assert (reader.template("t") is None, reader.template("u") is None, reader.template("v") is None) == (
         False,
         False,
         True,
     )
-    assert [(fault.path, fault.is_error) for fault in reader.faults] == [(("config", "t"), False)]
+    assert [(fault.path, fault.is_error) for fault in reader.faults] == [(("config", "t"), True)]
 
 
 def test_a_template_that_is_too_large_is_wrong() -> None:

@@ -252,7 +252,9 @@ def test_4_1_11_credentials_are_nowhere_but_in_the_tool(monkeypatch: pytest.Monk
         perform(refuse, tool=tool, integrations=integrations, host=host)
     asked = {"body": "{{token}} {{credentials.token}} {{integrations.git.token}} {{git.token}}"}
     assert perform(tool=tool, tool_args=asked, integrations=integrations, host=host) == asked
-    assert len(host.streamed) == 6
+    assert len([event for event in host.streamed if event["kind"] == "tool"]) == 6
+    unresolved = [event["placeholder"] for event in host.streamed if event["kind"] == "template"]
+    assert unresolved == asked["body"].split()
     assert SECRET not in repr(host.streamed)
 
 

@@ -1,65 +1,197 @@
-"""The filters of placeholders, and values as words."""
+"""The filters: what they answer, which values they refuse, and that none of them works without paying for it."""
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
+from tests.work import spend_at_most
 
 from statewright.errors import ExpressionError
-from statewright.workflow.states.templates.filters import FILTERS, OUTPUT_LIMIT, as_words
+from statewright.workflow.states.expressions.evaluation import WorkLimitExceeded
+from statewright.workflow.states.templates.filters import FILTER_NAMES, FILTERS, apply_filter
+from statewright.workflow.states.templates.rendering import Rendering
+from statewright.workflow.states.templates.values import Missing
+
+PEOPLE = [{"name": "Bo", "age": 3}, {"name": "al", "age": 2}, {"name": "Cy", "age": 3}]
+
+
+def call(name: str, *args: Any, **named: Any) -> Any:
+    value, *others = args
+    return apply_filter(Rendering({}), name, value, others, named)
 
 
 @pytest.mark.parametrize(
-    ("value", "words"),
+    ("name", "args", "named", "result"),
     [
-        ("plain", "plain"),
-        (1, "1"),
-        (1.5, "1.5"),
-        (True, "true"),
-        (None, "null"),
-        ({"a": ["é"]}, '{"a": ["é"]}'),
-        ([], "[]"),
+        ("join", (["a", 1, True, None],), {}, "a1truenull"),
+        ("join", ([{"n": 1}, {"n": 2}], "-", "n"), {}, "1-2"),
+        ("length", ("abc",), {}, 3),
+        ("count", ({"a": 1},), {}, 1),
+        ("upper", (True,), {}, "TRUE"),
+        ("lower", ("ÄB",), {}, "äb"),
+        ("title", ("a b",), {}, "A B"),
+        ("capitalize", ("aB",), {}, "Ab"),
+        ("trim", (" a\n",), {}, "a"),
+        ("trim", ("xax", "x"), {}, "a"),
+        ("string", ([1],), {}, "[1]"),
+        ("tojson", ("é",), {}, '"é"'),
+        ("tojson", ({"a": 1}, 1), {}, '{\n "a": 1\n}'),
+        ("safe", (5,), {}, 5),
+        ("default", (Missing("x"), "d"), {}, "d"),
+        ("default", ("", "d"), {}, ""),
+        ("d", ("", "d"), {"boolean": True}, "d"),
+        ("default", (None, "d"), {}, None),
+        ("sort", ([2, 1],), {}, [1, 2]),
+        ("sort", (["b", "A"],), {}, ["A", "b"]),
+        ("sort", (["b", "A"], True), {}, ["b", "A"]),
+        ("sort", (["a", "B"], False, True), {}, ["B", "a"]),
+        ("sort", (PEOPLE,), {"attribute": "age,name"}, [PEOPLE[1], PEOPLE[0], PEOPLE[2]]),
+        ("sort", (PEOPLE, True), {"attribute": "age"}, [PEOPLE[0], PEOPLE[2], PEOPLE[1]]),
+        ("sort", ([{"n": {"m": 2}}, {"n": {"m": 1}}],), {"attribute": "n.m"}, [{"n": {"m": 1}}, {"n": {"m": 2}}]),
+        ("sort", ([["a", 2], ["b", 1]],), {"attribute": "1"}, [["b", 1], ["a", 2]]),
+        ("dictsort", ({"b": 1, "A": 2},), {}, [["A", 2], ["b", 1]]),
+        ("dictsort", ({"b": 1, "A": 2},), {"by": "value"}, [["b", 1], ["A", 2]]),
+        ("items", ({"a": 1},), {}, [["a", 1]]),
+        ("list", ("ab",), {}, ["a", "b"]),
+        ("first", ([1, 2],), {}, 1),
+        ("last", ("ab",), {}, "b"),
+        ("reverse", ("ab",), {}, "ba"),
+        ("reverse", ([1, 2],), {}, [2, 1]),
+        ("unique", (["a", "A", "b"],), {}, ["a", "b"]),
+        ("unique", (PEOPLE,), {"attribute": "age"}, PEOPLE[:2]),
+        ("min", ([3, 1],), {}, 1),
+        ("max", (PEOPLE,), {"attribute": "age"}, PEOPLE[0]),
+        ("sum", ([1, 2.5],), {}, 3.5),
+        ("sum", (PEOPLE, "age", 10), {}, 18),
+        ("groupby", (PEOPLE, "age"), {}, [[2, [PEOPLE[1]]], [3, [PEOPLE[0], PEOPLE[2]]]]),
+        ("groupby", ([{"a": "x"}, {}], "a", "none"), {}, [["none", [{}]], ["x", [{"a": "x"}]]]),
+        ("batch", ([1, 2, 3], 2, 0), {}, [[1, 2], [3, 0]]),
+        ("slice", ([1, 2, 3], 2, 0), {}, [[1, 2], [3, 0]]),
+        ("map", (["a", "b"], "upper"), {}, ["A", "B"]),
+        ("map", (PEOPLE,), {"attribute": "age"}, [3, 2, 3]),
+        ("map", ([{}, {"a": 1}],), {"attribute": "a", "default": 0}, [0, 1]),
+        ("map", ([["a"], ["b", "c"]], "join", "-"), {}, ["a", "b-c"]),
+        ("select", ([0, 1, 2],), {}, [1, 2]),
+        ("select", ([0, 1, 2], "odd"), {}, [1]),
+        ("reject", ([0, 1, 2], "gt", 0), {}, [0]),
+        ("selectattr", (PEOPLE, "age", "equalto", 2), {}, [PEOPLE[1]]),
+        ("selectattr", ([{}, {"a": 1}], "a"), {}, [{"a": 1}]),
+        ("rejectattr", ([{}, {"a": 1}], "a", "defined"), {}, [{}]),
+        ("int", ("15",), {}, 15),
+        ("int", ("1.9",), {}, 1),
+        ("int", ("x", 7), {}, 7),
+        ("int", ("ff",), {"base": 16}, 255),
+        ("float", ("1.5",), {}, 1.5),
+        ("float", (None,), {}, 0.0),
+        ("abs", (-2,), {}, 2),
+        ("round", (2.567, 1), {}, 2.6),
+        ("round", (2.1, 0, "ceil"), {}, 3.0),
+        ("round", (2.99, 1, "floor"), {}, 2.9),
+        ("replace", ("aaa", "a", "b", 2), {}, "bba"),
+        ("center", ("a", 3), {}, " a "),
+        ("indent", ("a\nb\n\nc", 2), {}, "a\n  b\n\n  c"),
+        ("indent", ("a\nb", ">"), {"first": True}, ">a\n>b"),
+        ("truncate", ("one two three four", 10), {}, "one..."),
+        ("truncate", ("short", 3), {}, "short"),
+        ("truncate", ("one two three four", 10, True, "!"), {}, "one two t!"),
+        ("wordcount", ("one two",), {}, 2),
+        ("wordwrap", ("one two\nthree", 3), {}, "one\ntwo\nthr\nee"),
+        ("format", ("%s is %d%% of %.1f", "x", 5, 2.25), {}, "x is 5% of 2.2"),
+        ("escape", ("<a>",), {}, "&lt;a&gt;"),
+        ("e", ("&",), {}, "&amp;"),
+        ("urlencode", ("a b/c",), {}, "a%20b/c"),
     ],
 )
-def test_2_3_values_stand_in_a_text_as_json_writes_them(value: Any, words: str):
-    assert as_words(value) == words
+def test_2_3_the_filters(name: str, args: tuple[Any, ...], named: dict[str, Any], result: Any) -> None:
+    answer = call(name, *args, **named)
+
+    assert answer == result
+    assert type(answer) is type(result)
 
 
 @pytest.mark.parametrize(
-    ("name", "args", "found"),
+    ("name", "args", "named"),
     [
-        ("join", (["a", 1, True, None],), "a1truenull"),
-        ("join", ([{"n": 1}, {"n": 2}], "-", "n"), "1-2"),
-        ("length", ("abc",), 3),
-        ("length", ({"a": 1},), 1),
-        ("upper", (True,), "TRUE"),
-        ("lower", ("ÄB",), "äb"),
-        ("trim", (" a\n",), "a"),
-        ("tojson", ("é",), '"é"'),
-        ("tojson", ({"a": 1}, 1), '{\n "a": 1\n}'),
-        ("safe", (5,), 5),
-        ("sort", ([2, 1],), [1, 2]),
-        ("sort", (["b", "A"],), ["A", "b"]),
-        ("sort", (["b", "A"], True), ["b", "A"]),
-        ("sort", (["a", "B"], False, True), ["B", "a"]),
-        ("sort", ([{"n": {"m": 2}}, {"n": {"m": 1}}], False, False, "n.m"), [{"n": {"m": 1}}, {"n": {"m": 2}}]),
+        ("join", ("text",), {}),
+        ("join", ([{}], "", "n"), {}),
+        ("length", (5,), {}),
+        ("tojson", (1, 100), {}),
+        ("sort", ({"a": 1},), {}),
+        ("sort", ([1, "a"],), {}),
+        ("sum", (["a"],), {}),
+        ("map", ([1],), {}),
+        ("map", ([1], "nope"), {}),
+        ("map", ([1], "map", "upper"), {}),
+        ("select", ([1], "nope"), {}),
+        ("items", ([1],), {}),
+        ("dictsort", ({"a": 1},), {"by": "x"}),
+        ("format", ("%999999999d", 1), {}),
+        ("format", ("%(a)s", 1), {}),
+        ("format", ("%*d", 1, 2), {}),
+        ("format", ("%s",), {}),
+        ("round", ("a", 0, "ceil"), {}),
+        ("round", (1.5, 400), {}),
+        ("batch", ([1], 0), {}),
+        ("slice", ([1], 0), {}),
+        ("wordwrap", ("a", 0), {}),
+        ("upper", (1, 2), {}),
     ],
 )
-def test_2_3_the_filters(name: str, args: tuple[Any, ...], found: Any):
-    assert FILTERS[name](*args) == found
+def test_2_3_a_wrong_value_or_argument_is_refused(name: str, args: tuple[Any, ...], named: dict[str, Any]) -> None:
+    with pytest.raises((ExpressionError, TypeError, ValueError)):
+        call(name, *args, **named)
+
+
+@pytest.mark.parametrize("name", sorted({*FILTERS} - {"default", "d"}))
+def test_2_3_a_missing_value_stays_missing(name: str) -> None:
+    missing = Missing("x")
+
+    assert call(name, missing) is missing
+
+
+LARGE_TEXT = "ab " * 100_000
+LARGE_LIST = list(range(100_000))
+DEEP: list[Any] = ["x"]
+for _ in range(60):
+    DEEP = [DEEP, DEEP]
+ARGUMENTS: dict[str, tuple[Any, ...]] = {
+    "batch": (2,),
+    "center": (900_000,),
+    "format": ("a",),
+    "groupby": ("a",),
+    "map": ("string",),
+    "rejectattr": ("a",),
+    "replace": ("a", "b"),
+    "selectattr": ("a",),
+    "slice": (2,),
+}
+
+
+@pytest.mark.parametrize("value", [LARGE_TEXT, LARGE_LIST, DEEP], ids=["text", "list", "deep"])
+@pytest.mark.parametrize(
+    "name", [name for name in FILTER_NAMES if name not in ("default", "d", "safe", "length", "count")]
+)
+def test_4_1_a_filter_cannot_work_for_long_again_and_again(name: str, value: Any) -> None:
+    """One look at a large value is cheap, and thousands are not: these come to the limit."""
+    rendering = Rendering({}, work=2_000_000)
+    with spend_at_most(), suppress(ExpressionError, TypeError, ValueError, RecursionError):
+        for _ in range(2_000):
+            apply_filter(rendering, name, value, ARGUMENTS.get(name, ()), {})
 
 
 @pytest.mark.parametrize(
     ("name", "args"),
     [
-        ("join", ("text",)),
-        ("join", ([{}], "", "n")),
-        ("join", (["a" * 1000] * 2, "b" * OUTPUT_LIMIT)),
-        ("length", (5,)),
-        ("tojson", (1, 100)),
-        ("tojson", (["a" * OUTPUT_LIMIT],)),
-        ("sort", ({"a": 1},)),
+        ("center", ("a", 10**12)),
+        ("indent", ("a\n" * 1000, 10**12)),
+        ("batch", ([1], 10**12, 0)),
+        ("slice", ([1], 10**12, 0)),
+        ("replace", ("a" * 1000, "", "b" * 100_000)),
+        ("join", (["a" * 1000] * 2, "b" * 1_000_000)),
+        ("tojson", ([[[["a" * 900_000]]] * 2],)),
+        ("wordwrap", ("a" * 500_000, 1)),
     ],
 )
-def test_2_3_a_value_of_another_kind_is_refused(name: str, args: tuple[Any, ...]):
-    with pytest.raises(ExpressionError):
-        FILTERS[name](*args)
+def test_4_1_a_filter_that_would_make_too_much_is_refused_before_it_does(name: str, args: tuple[Any, ...]) -> None:
+    with spend_at_most(), pytest.raises(WorkLimitExceeded):
+        call(name, *args)

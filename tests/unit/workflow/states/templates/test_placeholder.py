@@ -4,42 +4,48 @@ from typing import Any
 
 import pytest
 
-from statewright.workflow.states.items import MISSING
-from statewright.workflow.states.templates.placeholder import LENGTH_LIMIT, read_placeholder, with_default
+from statewright.workflow.states.templates.placeholder import LENGTH_LIMIT, read_placeholder
+from statewright.workflow.states.templates.rendering import Rendering
+from statewright.workflow.states.templates.values import Missing
 
 
 @pytest.mark.parametrize(
-    ("source", "steps", "filters"),
+    ("source", "path", "filters"),
     [
         ("{{a}}", ("a",), ()),
         ("{{ a.b[0]['c|d'] }}", ("a", "b", 0, "c|d"), ()),
         ("{{ a | join(', ') | upper }}", ("a",), (("join", (", ",)), ("upper", ()))),
         ("{{ a|default('|)', true) }}", ("a",), (("default", ("|)", True)),)),
         ("{{ a|upper() }}", ("a",), (("upper", ()),)),
-        ("{{ a|nope }}", None, ()),
-        ("{{ a|join(b) }}", None, ()),
-        ("{{ a|join( }}", None, ()),
-        ("{{ a + b }}", None, ()),
-        ("{{ " + "a" * (LENGTH_LIMIT + 1) + " }}", None, ()),
-        ("{{}}", None, ()),
+        ("{{ a['x + y'] }}", ("a", "x + y"), ()),
+        ("{{ $a.b-c }}", (), ()),
+        ("{{ a|nope }}", (), ()),
+        ("{{ a|join(b) }}", (), ()),
+        ("{{ a|join( }}", (), ()),
+        ("{{ a+b }}", (), ()),
+        ("{{ 1.5 }}", (), ()),
+        ("{{ " + "a" * (LENGTH_LIMIT + 1) + " }}", (), ()),
+        ("{{}}", (), ()),
     ],
 )
-def test_2_3_a_path_and_filters_are_read(source: str, steps: Any, filters: Any):
-    placeholder = read_placeholder(source)
+def test_2_3_a_path_and_filters_are_read(source: str, path: Any, filters: Any) -> None:
+    placeholder = read_placeholder(source, simple=True)
 
-    assert placeholder.steps == steps
+    assert placeholder.path == path
     assert placeholder.filters == filters
     assert placeholder.source == source
+    assert placeholder.step is None
 
 
-def test_2_3_its_value_keeps_its_type():
-    assert read_placeholder("{{a.b}}").value({"a": {"b": [1]}}) == [1]
-    assert read_placeholder("{{a.b}}").value({}) is MISSING
-    assert read_placeholder("{{a.b}}").text({}) == "{{a.b}}"
+def test_2_3_anything_else_is_an_expression() -> None:
+    assert read_placeholder("{{ a + b }}").step is not None
+    assert read_placeholder("{{ a + b }}").names == {"a", "b"}
+    assert read_placeholder("{{ a|nope }}", line=7).problems[0].line == 1
+    assert read_placeholder("{{ a|nope }}").step is None
 
 
-def test_2_3_the_default_is_for_what_is_not_there():
-    assert with_default(MISSING, "d") == "d"
-    assert with_default("", "d") == ""
-    assert with_default("", "d", True) == "d"
-    assert with_default(None, "d") is None
+def test_2_3_its_value_keeps_its_type() -> None:
+    assert read_placeholder("{{a.b}}").evaluate(Rendering({"a": {"b": [1]}})) == [1]
+    missing = read_placeholder("{{ a.b }}").evaluate(Rendering({}))
+    assert isinstance(missing, Missing)
+    assert missing.path == "a.b"

@@ -17,13 +17,14 @@ from statewright.workflow.states.items import MISSING, follow, read_path
 from statewright.workflow.states.nodes.config import ConfigReader
 from statewright.workflow.states.nodes.transform.source import Data
 from statewright.workflow.states.templates import Template
+from statewright.workflow.states.templates.template import Report
 
 
 class Mapped(Protocol):
     """Makes the value of one field."""
 
-    def value(self, data: Data) -> Any:
-        """The value. Raises StatewrightError."""
+    def value(self, data: Data, report: Report | None = None) -> Any:
+        """The value; `report` is called with placeholders that have none. Raises StatewrightError."""
         ...
 
 
@@ -34,7 +35,7 @@ class Extract:
     path: str
     default: Any = None
 
-    def value(self, data: Data) -> Any:
+    def value(self, data: Data, report: Report | None = None) -> Any:
         found = found_at(data, self.path)
         return self.default if found is None else found
 
@@ -47,7 +48,7 @@ class ConditionMapping:
     then_value: Any = True
     else_value: Any = False
 
-    def value(self, data: Data) -> Any:
+    def value(self, data: Data, report: Report | None = None) -> Any:
         try:
             return self.then_value if self.condition.evaluate(data) else self.else_value
         except ExpressionError:
@@ -60,8 +61,8 @@ class TemplateMapping:
 
     template: Template
 
-    def value(self, data: Data) -> str:
-        return self.template.render(data)
+    def value(self, data: Data, report: Report | None = None) -> str:
+        return self.template.render(data, report=report)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ class Constant:
 
     constant: Any
 
-    def value(self, data: Data) -> Any:
+    def value(self, data: Data, report: Report | None = None) -> Any:
         return self.constant
 
 
@@ -80,7 +81,7 @@ class Script:
 
     script: Expression
 
-    def value(self, data: Data) -> Any:
+    def value(self, data: Data, report: Report | None = None) -> Any:
         return self.script.evaluate(data)
 
 
@@ -95,7 +96,7 @@ class ArrayMap:
     default: Any = None
     """Where there is no list, or null."""
 
-    def value(self, data: Data) -> Any:
+    def value(self, data: Data, report: Report | None = None) -> Any:
         items = found_at(data, self.path)
         if items is None:
             return [] if self.default is None else self.default

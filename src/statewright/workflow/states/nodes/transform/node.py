@@ -7,15 +7,18 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, cast
 
 from statewright.errors import ExpressionError, InvalidUpdateError, StatewrightError
+from statewright.runtime.thread_calls import call_in_thread
 from statewright.workflow.states.document import shortened
 from statewright.workflow.states.items import read_path
 from statewright.workflow.states.model import CustomNode
 from statewright.workflow.states.nodes.config import ConfigFault, ConfigReader
 from statewright.workflow.states.nodes.resources import NodeResources
 from statewright.workflow.states.nodes.transform.form import OutputShape, read_shape
-from statewright.workflow.states.nodes.transform.mappings import READERS, Mapped
+from statewright.workflow.states.nodes.transform.mappings import READERS, Mapped, TemplateMapping
 from statewright.workflow.states.nodes.transform.source import SOURCES, Data, Source
 from statewright.workflow.states.performers import Call, Outcome
+from statewright.workflow.states.templates.template import Report
+from statewright.workflow.states.unresolved import unresolved_reporter
 
 ON_ERROR: Final = ("fail", "skip", "default", "partial")
 _CONTEXT: Final = Source()
@@ -48,12 +51,14 @@ class TransformNode:
         self._config = config
 
     async def perform(self, call: Call) -> Outcome:
+        if any(isinstance(how, TemplateMapping) for _, how in self._config.mappings):
+            return Outcome(await call_in_thread(self._output, call))  # templates may have loops
         return Outcome(self._output(call))
 
     def _output(self, call: Call) -> Data:
         config = self._config
         try:
-            return self._shaped(self._mapped(self._data(call)))
+            return self._shaped(self._mapped(self._data(call), unresolved_reporter(call.runtime, call.state.id)))
         except StatewrightError as error:
             if config.on_error == "skip":
                 return {}
@@ -73,13 +78,13 @@ class TransformNode:
                 return {}
             raise ExpressionError(f"input_key: {error}") from error
 
-    def _mapped(self, data: Data) -> Data:
+    def _mapped(self, data: Data, report: Report) -> Data:
         """The fields, each made from the data and the fields before it."""
         output: Data = {}
         scope = dict(data)
         for name, how in self._config.mappings:
             try:
-                output[name] = scope[name] = how.value(scope)
+                output[name] = scope[name] = how.value(scope, report)
             except StatewrightError as error:
                 if not self._is_lenient:
                     raise ExpressionError(f"field {name!r}: {error}") from error

@@ -1,0 +1,46 @@
+"""Validators for JSON Schemas, which come from users and from strangers: workflow files, MCP servers, HTTP requests.
+
+A schema is one document. A `$ref` or `$schema` that leads out of it would make the process read a file or call a host
+of the author's choice, already when the schema is checked, so it is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+
+class UnusableSchema(ValueError):
+    """A value is not a valid JSON Schema, has a reference that leads nowhere, or needs a library that is missing."""
+
+    def __init__(self, message: str, *, has_bad_reference: bool = False) -> None:
+        self.has_bad_reference = has_bad_reference
+        """Whether it refers to something that is not in it."""
+        super().__init__(message)
+
+
+def json_schema_validator(schema: Mapping[str, Any], *, extra: str) -> Any:
+    """Return a validator of jsonschema-rs, which comes with `statewright[extra]`.
+
+    Raises UnusableSchema. Neither this nor the validator reads anything but the schema.
+    """
+    try:
+        import jsonschema_rs
+    except ImportError:
+        raise UnusableSchema(
+            f"checking a JSON Schema takes jsonschema-rs. Install it with pip install 'statewright[{extra}]'."
+        ) from None
+    try:
+        return jsonschema_rs.validator_for(dict(schema), retriever=_refuse)
+    except ValueError as error:  # jsonschema_rs.ValidationError is one
+        reason = str(error).partition("\n")[0].rstrip(".")
+        if isinstance(getattr(error, "kind", None), jsonschema_rs.ValidationErrorKind.Referencing):
+            raise UnusableSchema(
+                f"{reason}. Nothing outside the schema is read: put what it refers to under $defs.",
+                has_bad_reference=True,
+            ) from error
+        raise UnusableSchema(f"{reason}.") from error
+
+
+def _refuse(uri: str) -> NoReturn:
+    raise ValueError(f"{uri} is outside the schema")

@@ -1,0 +1,147 @@
+"""The values inside a rendering: plain JSON values, and a few that exist only there.
+
+Nothing here reads an attribute of a Python object on behalf of an author: a dot reads a key of a map, or one of the
+names that the classes below list.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final, cast
+
+from statewright.errors import ExpressionError
+
+_LOOP_NAMES: Final = frozenset(
+    ("index", "index0", "revindex", "revindex0", "first", "last", "length", "depth", "depth0", "previtem", "nextitem")
+)
+
+
+class Missing:
+    """The value of a name or path that leads nowhere. It is false, and everything below it is missing too."""
+
+    __slots__ = ("path",)
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        """What the author wrote, such as `user.name`, for messages."""
+
+    def __bool__(self) -> bool:
+        return False
+
+
+class UnresolvedName(ExpressionError):
+    """A missing value was used where there has to be one."""
+
+    def __init__(self, missing: Missing) -> None:
+        self.missing = missing
+        super().__init__(f"{missing.path!r} has no value")
+
+
+class Namespace:
+    """`namespace(...)`: values that a template sets with `{% set ns.name = ... %}`, from inside loops too."""
+
+    __slots__ = ("values",)
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        self.values = values
+
+    def __repr__(self) -> str:
+        return "namespace"
+
+
+class Loop:
+    """`loop` in a `{% for %}`: where the loop is."""
+
+    __slots__ = ("_changed", "depth0", "index0", "items")
+
+    def __init__(self, items: list[Any], depth0: int) -> None:
+        self.items = items
+        self.depth0 = depth0
+        self.index0 = 0
+        self._changed: tuple[Any, ...] | None = None
+
+    def __repr__(self) -> str:
+        return "loop"
+
+    def get(self, name: str, missing: Missing) -> Any:
+        """Return what the loop counts under a name."""
+        if name not in _LOOP_NAMES:
+            return missing
+        index0, length = self.index0, len(self.items)
+        if name == "previtem":
+            return self.items[index0 - 1] if index0 > 0 else missing
+        if name == "nextitem":
+            return self.items[index0 + 1] if index0 + 1 < length else missing
+        counts: dict[str, Any] = {
+            "index": index0 + 1,
+            "index0": index0,
+            "revindex": length - index0,
+            "revindex0": length - index0 - 1,
+            "first": index0 == 0,
+            "last": index0 == length - 1,
+            "length": length,
+            "depth": self.depth0 + 1,
+            "depth0": self.depth0,
+        }
+        return counts[name]
+
+    def cycle(self, *values: Any) -> Any:
+        """Return one of the values, the next one in each turn."""
+        if not values:
+            raise ExpressionError("loop.cycle() needs at least one value")
+        return values[self.index0 % len(values)]
+
+    def changed(self, *values: Any) -> bool:
+        """Return whether the values differ from those of the last call. The caller pays for the comparison."""
+        before, self._changed = self._changed, values
+        return before != values
+
+
+class Group(list[Any]):
+    """A pair that the filter `groupby` makes: a value, and the items that have it. Also `.grouper` and `.list`."""
+
+
+def get_attribute(value: Any, name: str, missing: Missing) -> Any:
+    """Return what a dot and a name read: a key of a map, an item of a list by its number."""
+    if type(value) is dict:
+        return cast("dict[str, Any]", value).get(name, missing)
+    if isinstance(value, Missing):
+        return value
+    if isinstance(value, Namespace):
+        return value.values.get(name, missing)
+    if isinstance(value, Loop):
+        return value.get(name, missing)
+    if isinstance(value, Group) and name in ("grouper", "list"):
+        return value[0] if name == "grouper" else value[1]
+    if isinstance(value, list) and name.isdecimal() and len(name) < 10:
+        return get_subscript(cast("Any", value), int(name), missing)
+    return missing
+
+
+def get_subscript(value: Any, key: Any, missing: Missing) -> Any:
+    """Return what brackets read: a key of a map, an item of a list, a character of a text."""
+    if isinstance(value, Missing):
+        return value
+    try:
+        if isinstance(value, dict) or (isinstance(value, str | list) and isinstance(key, int)):
+            return cast("Any", value)[key]
+    except (LookupError, TypeError):
+        return missing
+    return get_attribute(value, key, missing) if isinstance(key, str) else missing
+
+
+def _refuse_in_json(value: Any) -> Any:
+    if isinstance(value, Namespace | Loop | Missing):
+        raise ExpressionError("a namespace, a loop or a missing value cannot be written as text")
+    return str(value)
+
+
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, default=_refuse_in_json)
+
+
+def to_text(value: Any) -> str:
+    """Return a value as it stands in a rendered text: texts as they are, everything else as JSON.
+
+    Raises ExpressionError, ValueError or RecursionError for a value that cannot be written.
+    """
+    return value if isinstance(value, str) else _ENCODER.encode(value)

@@ -1,0 +1,64 @@
+"""The work budget of an evaluation."""
+
+from typing import Any
+
+import pytest
+
+from statewright.errors import ExpressionError
+from statewright.workflow.states.expressions.evaluation import (
+    EXPRESSION_VALUE_LIMIT,
+    INTEGER_LIMIT,
+    WORK_LIMIT,
+    Evaluation,
+    WorkLimitExceeded,
+    checked_number,
+    extent,
+)
+
+
+def test_the_extent_counts_what_is_inside() -> None:
+    assert extent("abc") == 4
+    assert extent(["a", {"b": [1, None]}]) == 9
+    assert extent(["a" * 100] * 10**6) > EXPRESSION_VALUE_LIMIT
+    assert extent(10**1000) > 1000
+    assert extent(["abc"] * 100, limit=10) < 60
+
+
+def test_a_value_that_contains_itself_has_an_extent() -> None:
+    circle: list[Any] = []
+    circle.append(circle)
+    assert extent(circle, limit=10) > 10
+
+
+def test_numbers_have_63_bits_and_are_finite() -> None:
+    assert checked_number(INTEGER_LIMIT - 1) == INTEGER_LIMIT - 1
+    assert checked_number(-INTEGER_LIMIT) == -INTEGER_LIMIT
+    assert checked_number("text") == "text"
+    for value in (INTEGER_LIMIT, -INTEGER_LIMIT - 1, float("inf"), float("nan")):
+        with pytest.raises(ExpressionError):
+            checked_number(value)
+
+
+def test_the_size_of_a_new_value_is_limited() -> None:
+    Evaluation({}).reserve(EXPRESSION_VALUE_LIMIT)
+    with pytest.raises(WorkLimitExceeded, match="larger"):
+        Evaluation({}).reserve(EXPRESSION_VALUE_LIMIT + 1)
+
+
+def test_a_pass_costs_the_length_and_a_deep_pass_the_extent() -> None:
+    evaluation = Evaluation({})
+    evaluation.spend_pass(None)
+    evaluation.spend_pass("abc")
+    evaluation.spend_pass({"a": 1})
+    assert evaluation.work_left == WORK_LIMIT - 4
+    evaluation.spend_deep(["ab", "c"], times=2)
+    assert evaluation.work_left == WORK_LIMIT - 4 - 12
+    evaluation.spend_deep("abc")
+    evaluation.spend_deep(7)
+    assert evaluation.work_left == WORK_LIMIT - 4 - 12 - 3
+
+
+def test_work_that_cannot_be_paid_for_is_refused() -> None:
+    evaluation = Evaluation({}, work=2)
+    with pytest.raises(WorkLimitExceeded, match="too much work"):
+        evaluation.spend_pass([1, 2, 3])
