@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from jinja2 import Environment, TemplateSyntaxError, nodes
 
@@ -79,27 +79,45 @@ def compile_blocks(source: str) -> CompiledBlocks:
     return CompiledBlocks(block, frozenset(compiler.names), changes=compiler.changes, problems=tuple(compiler.problems))
 
 
-def compile_placeholder(source: str) -> tuple[Step | None, frozenset[str], tuple[TemplateProblem, ...]]:
-    """Compile the one expression of a text `{{ ... }}`: its step, the names that it reads, and its problems."""
+class CompiledPlaceholder(NamedTuple):
+    """The one expression of a text `{{ ... }}`."""
+
+    step: Step | None
+    """None if there are problems."""
+    names: frozenset[str] = frozenset()
+    changes: bool = False
+    """Whether a list or map may be changed."""
+    problems: tuple[TemplateProblem, ...] = ()
+
+
+def compile_placeholder(source: str) -> CompiledPlaceholder:
+    """Compile the expression of a placeholder, with its braces."""
     compiler = ExpressionCompiler()
     try:
         body = ENVIRONMENT.parse(source).body
         expressions = cast("nodes.Output", body[0]).nodes if len(body) == 1 else []
         if len(expressions) != 1 or isinstance(expressions[0], nodes.TemplateData):
-            return None, frozenset(), (TemplateProblem(1, f"{source[:60]!r} is not one placeholder.", ""),)
+            return CompiledPlaceholder(None, problems=(TemplateProblem(1, "This is not one placeholder.", ""),))
         step = compiler.compile(expressions[0])
     except TemplateSyntaxError as error:
-        return None, frozenset(), (TemplateProblem(error.lineno, _capitalized(error.message or "syntax error"), ""),)
+        problem = TemplateProblem(error.lineno, _capitalized(error.message or "syntax error"), "")
+        return CompiledPlaceholder(None, problems=(problem,))
     except (RecursionError, MemoryError, ValueError):
-        return None, frozenset(), (TemplateProblem(1, "The placeholder is nested too deeply.", ""),)
-    return None if compiler.problems else step, frozenset(compiler.names), tuple(compiler.problems)
+        problem = TemplateProblem(1, "The placeholder is nested too deeply, or a number is too long.", "")
+        return CompiledPlaceholder(None, problems=(problem,))
+    step = None if compiler.problems else step
+    return CompiledPlaceholder(step, frozenset(compiler.names), compiler.changes, tuple(compiler.problems))
 
 
 def _placeholders(source: str) -> list[str]:
     """Return every `{{ ... }}` of a template with its braces, in order."""
     placeholders: list[str] = []
     parts: list[str] | None = None
-    for _, kind, text in ENVIRONMENT.lex(source):
+    begins_block = False
+    for line, kind, text in ENVIRONMENT.lex(source):
+        if begins_block and kind == "name" and text == "print":  # it makes outputs that have no braces
+            raise TemplateSyntaxError("{% print %} is not part of the templates of workflows", line)
+        begins_block = kind == "block_begin" or (begins_block and kind == "whitespace")
         if kind == "variable_begin":
             parts = []
         if parts is not None:
@@ -323,7 +341,8 @@ def _writer_of_value(step: Step, source: str, line: int) -> Block:
 
 def exact_key(source: str) -> str | None:
     """Return what stands between the braces, which may be a key of the scope as it is, unless it is a name anyway."""
-    key = source[2:-2].strip("+- \t\r\n")
+    inner = source[2:-2]
+    key = inner.removeprefix(inner[:1] if inner[:1] in "+-" else "").removesuffix("-").strip()
     return None if key.isidentifier() else key
 
 

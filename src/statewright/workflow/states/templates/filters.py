@@ -18,7 +18,7 @@ from typing import Any, Final, cast
 from urllib.parse import quote
 
 from statewright.errors import ExpressionError
-from statewright.workflow.states.expressions.evaluation import checked_number
+from statewright.workflow.states.expressions.evaluation import checked_number, extent
 from statewright.workflow.states.expressions.functions import FUNCTIONS, items_of, sorted_items
 from statewright.workflow.states.expressions.methods import METHODS
 from statewright.workflow.states.expressions.operators import describe_kind
@@ -102,9 +102,26 @@ def _to_json(rendering: Rendering, value: Any, indent: int | None = None) -> str
     if indent is not None and not 0 <= indent <= _INDENT_LIMIT:
         raise ExpressionError(f"tojson indents by at most {_INDENT_LIMIT}")
     rendering.spend_deep(value)
+    if indent is not None:  # each line is indented by its depth
+        rendering.reserve(extent(value, rendering.value_limit) * (1 + indent * _depth(value)))
     text = json.dumps(value, ensure_ascii=False, indent=indent)
     rendering.reserve(len(text))
     return text
+
+
+def _depth(value: Any) -> int:
+    """How deeply lists and maps are inside each other. The caller has paid for a pass over the whole value."""
+    depth = 0
+    level: list[Any] = [value]
+    while level:
+        inner: list[Any] = []
+        for item in level:
+            if isinstance(item, dict):
+                inner += cast("dict[str, Any]", item).values()
+            elif isinstance(item, list):
+                inner += cast("list[Any]", item)
+        depth, level = depth + 1, inner
+    return depth
 
 
 def _safe(rendering: Rendering, value: Any) -> Any:
@@ -299,7 +316,7 @@ def _group_by(
         return part.lower() if isinstance(part, str) and not case_sensitive else part
 
     groups: list[Group] = []
-    last: Any = groups
+    last: Any = object()
     for item in sorted_items(rendering, _list(rendering, value), key):
         if (this := key(item)) != last:
             original = _part(item, attribute)

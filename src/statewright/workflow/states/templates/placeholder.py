@@ -54,6 +54,8 @@ class Placeholder:
     """Whether the path has a dash, so that it may be a difference if it leads nowhere."""
     names: frozenset[str] = frozenset()
     """The names that it looks up in the scope."""
+    changes: bool = False
+    """Whether a list or map may be changed."""
     problems: tuple[TemplateProblem, ...] = ()
     """Why it is not a placeholder that can be rendered."""
 
@@ -64,14 +66,24 @@ class Placeholder:
         if value is not MISSING:
             return value
         if self.path:
-            value = follow(scope.get(str(self.path[0]), MISSING), self.path[1:])
-            value = Missing(self.key) if value is MISSING else value
+            value = self._follow(scope.get(str(self.path[0]), MISSING), rendering)
             if isinstance(value, Missing) and self.difference:
                 return _evaluated(_difference(self.source), rendering, value)
             for name, args in self.filters:
                 value = apply_filter(rendering, name, value, args, {})
             return value
         return _evaluated(self.step, rendering, Missing(self.key))
+
+    def _follow(self, value: Any, rendering: Rendering) -> Any:
+        for step in self.path[1:]:
+            rendering.step()
+            if isinstance(step, slice):  # which copies
+                rendering.spend_pass(value)
+            if isinstance(value, str) and not isinstance(step, str):
+                value = value[step] if isinstance(step, slice) else value[step : step + 1 or None] or MISSING
+            else:
+                value = follow(value, (step,))
+        return Missing(self.key) if value is MISSING else value
 
 
 def _evaluated(step: Step | None, rendering: Rendering, missing: Missing) -> Any:
@@ -86,7 +98,8 @@ def _difference(source: str) -> Step | None:
     """Compile `{{ total-1 }}`, which is a key with a dash if there is one."""
     from statewright.workflow.states.templates.blocks import compile_placeholder
 
-    return compile_placeholder(source)[0]
+    compiled = compile_placeholder(source)
+    return None if compiled.changes else compiled.step
 
 
 def read_placeholder(source: str, *, line: int = 1, simple: bool = False) -> Placeholder:
@@ -102,8 +115,16 @@ def read_placeholder(source: str, *, line: int = 1, simple: bool = False) -> Pla
         return Placeholder(source, key, line)
     from statewright.workflow.states.templates.blocks import compile_placeholder
 
-    step, names, problems = compile_placeholder(source)
-    return Placeholder(source, key, line, step=step, names=names, problems=problems)
+    compiled = compile_placeholder(source)
+    return Placeholder(
+        source,
+        key,
+        line,
+        step=compiled.step,
+        names=compiled.names,
+        changes=compiled.changes,
+        problems=compiled.problems,
+    )
 
 
 def _read_path(key: str) -> tuple[tuple[str | int | slice, ...] | None, Filters]:

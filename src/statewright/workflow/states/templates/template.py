@@ -85,7 +85,7 @@ class Template:
         would take too much work or memory.
         """
         blocks = self._blocks
-        rendering = Rendering(scope, work=work, copies=blocks is not None and blocks.changes)
+        rendering = Rendering(scope, work=work, copies=self._changes)
         with rendering.locating_errors():
             if blocks is not None:
                 blocks.render(rendering)
@@ -101,7 +101,7 @@ class Template:
         """As `render`, but return the value itself, not a copy of it, for a text that is one placeholder."""
         if len(self._parts) != 1 or not isinstance(self._parts[0], Placeholder):
             return self.render(scope, report=report, work=work)
-        rendering = Rendering(scope, work=work)
+        rendering = Rendering(scope, work=work, copies=self._changes)
         with rendering.locating_errors():
             value = _value_of(self._parts[0], rendering)
         if not isinstance(value, Missing):
@@ -109,6 +109,13 @@ class Template:
         if report is not None:
             report(self.text)
         return self.text
+
+    @property
+    def _changes(self) -> bool:
+        """Whether it may change a list or map, so that it has to work on copies."""
+        if self._blocks is not None:
+            return self._blocks.changes
+        return any(part.changes for part in self._placeholders())
 
     def _placeholders(self) -> list[Placeholder]:
         return [part for part in self._parts if isinstance(part, Placeholder)]

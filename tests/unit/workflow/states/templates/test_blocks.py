@@ -200,6 +200,7 @@ def test_2_3_what_cannot_be_rendered_is_an_error_that_names_the_line(text: str):
         ("{% if u %}\n{{ u.unknown() }}{% endif %}", 2, r".unknown\(\) is not part"),
         ("{% include 'x' %}", 1, "{% include %} is not part"),
         ("{% macro f() %}x{% endmacro %}", 1, "{% macro %} is not part"),
+        ("{% if u %}{% endif %}\n{% print u %}{{ u }}", 2, "{% print %} is not part"),
         ("{% if " + "(" * 5000 + "u" + ")" * 5000 + " %}{% endif %}", 1, "The template is nested too deeply"),
         ("{% if u %}" * 60 + "{% endif %}" * 60, 1, "more than 50 blocks"),
         ("{% if u %}{{u}}{% endif %}" + "x" * BLOCKS_LIMIT, 1, "A template with blocks has 100026 characters"),
@@ -281,6 +282,13 @@ def test_it_says_which_names_it_reads():
     )
 
     assert template.names == {"items", "my-key", "my", "key", "z"}
+
+
+def test_2_3_a_sign_belongs_to_its_expression_unless_it_stands_at_the_braces():
+    scope = {"x.y": 5, "x": {"y": 5}, "a-b": 1}
+
+    assert render("{% if 1 %}{% endif %}{{ -x.y }} {{- x.y }}{{+ x.y -}} !", scope) == "-555!"
+    assert render("{% if 1 %}{% endif %}{{ a-b }}", scope) == "1"
 
 
 def test_rendering_does_not_depend_on_earlier_renderings():

@@ -367,3 +367,38 @@ def test_values_that_json_does_not_know_are_texts():
     assert render("{{x}}", {"x": {"when": complex(1, 2)}}) == '{"when": "(1+2j)"}'
     with pytest.raises(ExpressionError, match="too much work"):
         parse_template("{{x}}").render({"x": circle}, work=100_000)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{{ l.append(9) }} {{ d.update(z=1) }} {{ d.pop('a') }}",
+        "{{ l.clear() }}",
+        "{% set _ = l.append(1) %}{{ d.clear() }}",
+    ],
+)
+def test_4_1_no_template_changes_its_scope(text: str):
+    scope = {"l": [1, 2], "d": {"a": [1]}}
+    parse_template(text).render(scope)
+    parse_template(text).value(scope)
+    render_values({"a": [text]}, scope)
+
+    assert scope == {"l": [1, 2], "d": {"a": [1]}}
+
+
+def test_4_1_a_text_from_outside_cannot_make_copies_again_and_again():
+    text = ("{{x" + "[:]" * 300 + "[0]}} ") * 200
+    with spend_at_most(), pytest.raises(ExpressionError, match="too much work"):
+        parse_template(text, simple=True).render({"x": [1] * 100_000})
+
+
+def test_4_1_a_text_from_outside_cannot_be_indented_without_end():
+    deep: list[Any] = list(range(10_000))
+    for _ in range(200):
+        deep = [deep]
+    with spend_at_most(), pytest.raises(ExpressionError, match="larger than"):
+        parse_template("{{ x | tojson(8) }}", simple=True).render({"x": deep})
+
+
+def test_2_3_characters_and_parts_of_texts_are_read():
+    assert render("{{name[0]}} {{name[1:]}} {{name[-1]|upper}} {{name[9]}}") == "A nn N {{name[9]}}"
