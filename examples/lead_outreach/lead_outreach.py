@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
-import handlers  # noqa: F401  # its functions register themselves
+import handlers  # noqa: F401  # its functions register themselves  # pyright: ignore[reportUnusedImport]
 from graph import graph
 from office import mailbox, writer
 from show import show_end, show_event

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import handlers  # noqa: F401  # its functions register themselves
+import handlers  # noqa: F401  # its functions register themselves  # pyright: ignore[reportUnusedImport]
 from office import writer
 
 from statewright.workflow.steps import compile_steps

@@ -3,72 +3,68 @@
 This is the front door. It defines nothing and loads nothing until a name is asked for.
 """
 
-# pyright: reportUnusedImport=false
-# What a type checker sees of the lazy door stands under TYPE_CHECKING.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-_HOMES = {
-    "statewright.cache": ("InMemoryCache",),
-    "statewright.runtime.functional": (
-        "entrypoint",
-        "task",
-    ),
-    "statewright.channels": (
-        "AnyValue",
-        "AppendReducer",
-        "Ephemeral",
-        "EphemeralReducer",
-        "Overwrite",
-        "OverwriteReducer",
-        "Topic",
-        "Untracked",
-        "add_messages",
-        "append",
-        "overwrite",
-    ),
-    "statewright.checkpoint": ("InMemorySaver", "Interrupt"),
-    "statewright.errors": ("StatewrightError",),
-    "statewright.graph": (
-        "Budget",
-        "CachePolicy",
-        "CircuitBreaker",
-        "Command",
-        "END",
-        "GraphBuilder",
-        "NodeError",
-        "RateLimit",
-        "RetryPolicy",
-        "Runtime",
-        "START",
-        "STOP",
-        "Send",
-        "TimeoutPolicy",
-    ),
-    "statewright.messages": ("REMOVE_ALL_MESSAGES", "Message", "RemoveMessage", "ToolCall", "ToolResult"),
-    "statewright.runtime": (
-        "CompiledGraph",
-        "Instrument",
-        "MessagesStateGraph",
-        "RunControl",
-        "StateGraph",
-        "get_config",
-        "get_runtime",
-        "get_store",
-        "get_stream_writer",
-        "interrupt",
-        "sleep",
-        "wait_for_event",
-    ),
-    "statewright.runtime.approval": ("request_approval",),
-    "statewright.state": ("IsLastStep", "MessagesState", "RemainingSteps", "StateSchema"),
-    "statewright.store": ("InMemoryStore",),
-}
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-__all__ = sorted(_HOME_OF)  # pyright: ignore  # one list, in _HOMES
 __version__ = "0.1.0"
+__all__ = [
+    "END",
+    "REMOVE_ALL_MESSAGES",
+    "START",
+    "STOP",
+    "AnyValue",
+    "AppendReducer",
+    "Budget",
+    "CachePolicy",
+    "CircuitBreaker",
+    "Command",
+    "CompiledGraph",
+    "Ephemeral",
+    "EphemeralReducer",
+    "GraphBuilder",
+    "InMemoryCache",
+    "InMemorySaver",
+    "InMemoryStore",
+    "Instrument",
+    "Interrupt",
+    "IsLastStep",
+    "Message",
+    "MessagesState",
+    "MessagesStateGraph",
+    "NodeError",
+    "Overwrite",
+    "OverwriteReducer",
+    "RateLimit",
+    "RemainingSteps",
+    "RemoveMessage",
+    "RetryPolicy",
+    "RunControl",
+    "Runtime",
+    "Send",
+    "StateGraph",
+    "StateSchema",
+    "StatewrightError",
+    "TimeoutPolicy",
+    "ToolCall",
+    "ToolResult",
+    "Topic",
+    "Untracked",
+    "add_messages",
+    "append",
+    "entrypoint",
+    "get_config",
+    "get_runtime",
+    "get_store",
+    "get_stream_writer",
+    "interrupt",
+    "overwrite",
+    "request_approval",
+    "sleep",
+    "task",
+    "wait_for_event",
+]
 
 if TYPE_CHECKING:
     from statewright.cache import (
@@ -128,14 +124,74 @@ if TYPE_CHECKING:
     from statewright.state import IsLastStep, MessagesState, RemainingSteps, StateSchema
     from statewright.store import InMemoryStore
 
+_HOMES = {
+    "statewright.cache": ("InMemoryCache",),
+    "statewright.runtime.functional": (
+        "entrypoint",
+        "task",
+    ),
+    "statewright.channels": (
+        "AnyValue",
+        "AppendReducer",
+        "Ephemeral",
+        "EphemeralReducer",
+        "Overwrite",
+        "OverwriteReducer",
+        "Topic",
+        "Untracked",
+        "add_messages",
+        "append",
+        "overwrite",
+    ),
+    "statewright.checkpoint": ("InMemorySaver", "Interrupt"),
+    "statewright.errors": ("StatewrightError",),
+    "statewright.graph": (
+        "Budget",
+        "CachePolicy",
+        "CircuitBreaker",
+        "Command",
+        "END",
+        "GraphBuilder",
+        "NodeError",
+        "RateLimit",
+        "RetryPolicy",
+        "Runtime",
+        "START",
+        "STOP",
+        "Send",
+        "TimeoutPolicy",
+    ),
+    "statewright.messages": ("REMOVE_ALL_MESSAGES", "Message", "RemoveMessage", "ToolCall", "ToolResult"),
+    "statewright.runtime": (
+        "CompiledGraph",
+        "Instrument",
+        "MessagesStateGraph",
+        "RunControl",
+        "StateGraph",
+        "get_config",
+        "get_runtime",
+        "get_store",
+        "get_stream_writer",
+        "interrupt",
+        "sleep",
+        "wait_for_event",
+    ),
+    "statewright.runtime.approval": ("request_approval",),
+    "statewright.state": ("IsLastStep", "MessagesState", "RemainingSteps", "StateSchema"),
+    "statewright.store": ("InMemoryStore",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-def __getattr__(name: str) -> Any:
-    home = _HOME_OF.get(name)
-    if home is None:
-        raise AttributeError(f"module 'statewright' has no attribute {name!r}")
-    value = getattr(import_module(home), name)
-    globals()[name] = value
-    return value
+
+if not TYPE_CHECKING:  # a type checker would take every name for one that exists
+
+    def __getattr__(name: str) -> object:
+        home = _HOME_OF.get(name)
+        if home is None:
+            raise AttributeError(f"module 'statewright' has no attribute {name!r}")
+        value = getattr(import_module(home), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

@@ -12,6 +12,7 @@
     │   ├── UnknownTarget            a goto, Send or path that leads nowhere
     │   ├── EmptyInputError          nothing to start with and nothing to go on with
     │   ├── InvalidConfig            a setting of the call that is unknown or out of range
+    │   │   └── MissingLibrary       (ImportError) what is asked for needs a library that is not installed
     │   ├── GraphRecursionError      (RecursionError) more supersteps than allowed
     │   ├── BudgetExceeded           the call has spent what its Budget allows
     │   ├── NodeFailed               a node's own exception, in records and batch results
@@ -105,6 +106,7 @@ __all__ = [
     "InvalidUpdateError",
     "JournalConflict",
     "MissingKey",
+    "MissingLibrary",
     "ModelAnswerInvalid",
     "ModelError",
     "ModelUnavailable",
@@ -294,6 +296,10 @@ class EmptyInputError(RunError):
 
 class InvalidConfig(RunError):
     """A setting of a call is unknown, of the wrong type or out of range."""
+
+
+class MissingLibrary(InvalidConfig, ImportError):
+    """A feature needs an optional library that is not installed; the message names the extra to install."""
 
 
 class GraphRecursionError(RunError, RecursionError):

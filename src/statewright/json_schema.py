@@ -9,34 +9,32 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
+from statewright.extras import optional
+
 
 class UnusableSchema(ValueError):
-    """A value is not a valid JSON Schema, has a reference that leads nowhere, or needs a library that is missing."""
+    """A value is not a valid JSON Schema, or has a reference that leads nowhere."""
 
     def __init__(self, message: str, *, has_bad_reference: bool = False) -> None:
         self.has_bad_reference = has_bad_reference
-        """Whether it refers to something that is not in it."""
+        """True if a reference cannot be resolved within the schema."""
         super().__init__(message)
 
 
 def json_schema_validator(schema: Mapping[str, Any], *, extra: str) -> Any:
     """Return a validator of jsonschema-rs, which comes with `statewright[extra]`.
 
-    Raises UnusableSchema. Neither this nor the validator reads anything but the schema.
+    Raises UnusableSchema, and MissingLibrary. Neither this nor the validator reads anything but the schema.
     """
-    try:
+    with optional("Checking a JSON Schema needs", extra=extra):
         import jsonschema_rs
-    except ImportError:
-        raise UnusableSchema(
-            f"checking a JSON Schema takes jsonschema-rs. Install it with pip install 'statewright[{extra}]'."
-        ) from None
     try:
         return jsonschema_rs.validator_for(dict(schema), retriever=_refuse)
     except ValueError as error:  # jsonschema_rs.ValidationError is one
         reason = str(error).partition("\n")[0].rstrip(".")
         if isinstance(getattr(error, "kind", None), jsonschema_rs.ValidationErrorKind.Referencing):
             raise UnusableSchema(
-                f"{reason}. Nothing outside the schema is read: put what it refers to under $defs.",
+                f"{reason}. Nothing outside the schema is read: put the definition under $defs.",
                 has_bad_reference=True,
             ) from error
         raise UnusableSchema(f"{reason}.") from error

@@ -8,11 +8,13 @@ changing it, since checkpoints and other nodes hold the same object.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
+from statewright.encodable import encodable_json, encodable_text
 from statewright.errors import InvalidUpdateError
+from statewright.extras import optional
 
 __all__ = [
     "REMOVE_ALL_MESSAGES",
@@ -22,6 +24,7 @@ __all__ = [
     "ToolResult",
     "as_message",
     "copied",
+    "encodable_message",
     "read_tool_call",
     "replace",
 ]
@@ -89,6 +92,17 @@ class Message:
             return self.content
         return "".join(part.get("text", "") for part in self.content if part.get("type") == "text")
 
+    @property
+    def finish_reason(self) -> str | None:
+        """The reason why the model ended this answer: `stop`, `tools`, `length` or `refused`.
+
+        An answer that ended with `length` was cut off; one that ended with `refused` is not what was asked for. None
+        for messages that are not of the assistant.
+        """
+        if self.role != "assistant":
+            return None
+        return (self.metadata or {}).get("finish_reason") or ("tools" if self.tool_calls else "stop")
+
     def to_dict(self) -> dict[str, Any]:
         """The message as OpenAI writes it, with its id; absent parts are left out."""
         optional = {
@@ -102,10 +116,11 @@ class Message:
         return {"role": self.role, "content": self.content, **present}
 
     def to_langchain(self) -> Any:
-        """The message as a LangChain message. Raises ImportError where langchain-core is not installed."""
-        from langchain_core.messages import convert_to_messages  # pyright: ignore  # an optional package
+        """The message as a LangChain message. Raises MissingLibrary without langchain-core."""
+        from statewright.langchain_messages import to_langchain
 
-        return convert_to_messages([self.to_dict()])[0]  # pyright: ignore
+        with optional("LangChain messages need", extra="langchain"):
+            return to_langchain(self)
 
 
 def copied(message: Message) -> Message:
@@ -121,6 +136,29 @@ def copied(message: Message) -> Message:
         message.tool_call_id,
         message.metadata,
     )
+
+
+def encodable_message(message: Message) -> Message:
+    """Return the message with text that can be encoded as UTF-8, in its tool calls too: itself if it all can be."""
+    content = message.content
+    if type(content) is str and not message.tool_calls and not message.metadata and content.isascii():  # nearly always
+        return message
+    content, metadata = encodable_json(content), encodable_json(message.metadata)
+    calls = message.tool_calls and tuple(map(_encodable_call, message.tool_calls))
+    is_clean = content is message.content and metadata is message.metadata
+    if is_clean and all(new is old for new, old in zip(calls, message.tool_calls, strict=True)):
+        return message
+    clean = copied(message)
+    clean.content, clean.tool_calls, clean.metadata = content, calls, metadata
+    return clean
+
+
+def _encodable_call(call: ToolCall) -> ToolCall:
+    arguments = encodable_json(call.arguments)
+    invalid = call.invalid if call.invalid is None else encodable_text(call.invalid)
+    if arguments is call.arguments and invalid is call.invalid:
+        return call
+    return ToolCall(call.id, call.name, arguments, invalid)
 
 
 @dataclass(slots=True)
@@ -140,18 +178,28 @@ def as_message(value: object) -> Message | RemoveMessage:
         case ToolResult():
             return value.to_message()
         case str():
-            return Message(value)
+            return Message(encodable_text(value))
         case (str() as role, str() | list()):
-            return Message(cast(tuple[str, Any], value)[1], role=_role(role, cast(object, value)))
+            content = encodable_json(cast("tuple[str, Any]", value)[1])
+            return Message(content, role=_role(role, cast(object, value)))
         case Mapping():
             return _from_dict(cast(Mapping[str, Any], value))
         case _ if hasattr(value, "type") and hasattr(value, "content"):
-            return _from_langchain(value)
+            from statewright.langchain_messages import read_langchain
+
+            return read_langchain(value)
         case _:
             raise InvalidUpdateError(
                 f"A message was expected, found {value!r} of type {type(value).__name__}. Write a Message, "
                 f"a dict with 'role' and 'content', a (role, text) pair, or text."
             )
+
+
+def role_of(name: object, default: str | None = None) -> str:
+    """Return the role that a name means. Raises InvalidUpdateError for an unknown one without a `default`."""
+    if default is not None:
+        return _ROLE_BY_ALIAS.get(cast(str, name), default)
+    return _role(name, name)
 
 
 def _role(name: object, found: object) -> str:
@@ -170,7 +218,7 @@ def _from_dict(data: Mapping[str, Any]) -> Message | RemoveMessage:
     if "content" not in data and not calls:
         raise InvalidUpdateError(f"The message {dict(data)!r} has no 'content'.")
     return Message(
-        data.get("content") or "",
+        encodable_json(data.get("content") or ""),
         role=_role(role, data),
         id=data.get("id"),
         name=data.get("name"),
@@ -198,12 +246,5 @@ def read_tool_call(identity: str, name: str, arguments: object) -> ToolCall:
         except ValueError:
             found = None
     if isinstance(found, Mapping):
-        return ToolCall(identity, name, dict(cast(Mapping[str, Any], found)))
+        return ToolCall(identity, name, encodable_json(dict(cast(Mapping[str, Any], found))))
     return ToolCall(identity, name, invalid=arguments if isinstance(arguments, str) else repr(arguments))
-
-
-def _from_langchain(value: Any) -> Message | RemoveMessage:
-    """A message of langchain-core, known by its shape so that the package need not be loaded."""
-    calls: Sequence[Mapping[str, Any]] = getattr(value, "tool_calls", None) or ()
-    data = {name: getattr(value, name, None) for name in ("type", "content", "id", "name", "tool_call_id")}
-    return _from_dict({**data, "tool_calls": calls})

@@ -93,6 +93,12 @@ class Server:
             self.kill()
 
 
+def is_stopped(pid: int) -> bool:
+    """Return True if every thread of a process has stopped: the signal is on its way for a while after it was sent."""
+    states = [path.read_text().rpartition(") ")[2][0] for path in Path(f"/proc/{pid}/task").glob("*/stat")]
+    return all(state in "Tt" for state in states)
+
+
 class Siege:
     """One file, two servers at a time, and the books of what was asked of them."""
 
@@ -174,6 +180,8 @@ class Siege:
         until = time.monotonic() + PATIENCE
         while True:
             os.kill(pid, signal.SIGSTOP)
+            while not is_stopped(pid):
+                await asyncio.sleep(0.001)
             if await asyncio.to_thread(self.can_write):
                 return
             os.kill(pid, signal.SIGCONT)

@@ -176,7 +176,7 @@ ENDED: Final = {
     "data": {"notes": [1, 2], "done": True},
     "call_count": 2,
     "stop_reason": "completed",
-    "tokens": 45,
+    "tokens": 60,
 }
 
 

@@ -34,6 +34,9 @@ ABOUT_ONE_GRAPH = (
     "test_results_that_had_landed_are_kept_and_only",
     "test_execution_info_says_which",
     "test_the_config_that_a_node_gets",
+    # the tasks of a snapshot: a parent has one
+    "test_siblings_finish_and_everything_open_is_reported_together",
+    "test_plain_siblings_of_a_failing_task_without_grace_are_left",
     # fresh input discards the task of the parent, and what had landed within it
     "test_arrivals_are_cleared_when_fresh_input",
     # notes of an exception name the nodes of every level

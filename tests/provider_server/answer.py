@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -43,6 +44,8 @@ class Answer:
     """Seconds before anything is sent."""
     pause: float = 0.0
     """Seconds before each event of a stream."""
+    hold_before: tuple[str, threading.Event] | None = None
+    """The first event of a stream that contains the text is sent once the event is set."""
     cut_after: int | None = None
     """The connection breaks after so many events of a stream."""
     stop_after: int | None = None

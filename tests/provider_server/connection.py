@@ -108,7 +108,10 @@ class Connection:
             if answer.stop_after == number:
                 break
             await asyncio.sleep(answer.pause)
-            self._writer.write(_chunk(_written(event)))
+            written = _written(event)
+            if answer.hold_before is not None and answer.hold_before[0].encode() in written:
+                await asyncio.to_thread(answer.hold_before[1].wait)
+            self._writer.write(_chunk(written))
             await self._writer.drain()
         self._writer.write(b"0\r\n\r\n")
         await self._writer.drain()

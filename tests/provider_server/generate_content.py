@@ -16,11 +16,18 @@ def body(answer: Answer, model: str) -> dict[str, Any]:
 
 
 def events(answer: Answer, model: str) -> Iterator[dict[str, Any]]:
-    """One piece a part; the last one has the reason to end."""
-    parts = _parts(answer)
-    for part in parts:
-        yield _answer(answer, model, [part], None)
+    """Text word by word, one piece for each other part; the last one has the reason to end."""
+    for part in _parts(answer):
+        for piece in _pieces(part):
+            yield _answer(answer, model, [piece], None)
     yield _answer(answer, model, [], _finish(answer))
+
+
+def _pieces(part: dict[str, Any]) -> list[dict[str, Any]]:
+    if "text" not in part:
+        return [part]
+    first, *rest = part["text"].split(" ")
+    return [{**part, "text": text} for text in (first, *(f" {word}" for word in rest))]
 
 
 def _answer(answer: Answer, model: str, parts: list[dict[str, Any]], finish: str | None) -> dict[str, Any]:

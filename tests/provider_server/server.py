@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from tests.provider_server.answer import Answer, Failure, Reply
 from tests.provider_server.connection import Connection
+from tests.provider_server.strict import refusal
 from tests.stream_server import listening
 
 
@@ -34,10 +35,14 @@ Scripted = str | Reply | Callable[[Asked], "str | Reply"]
 class ProviderServer:
     """Answers the requests of all clients in the order of its script; without one left, it fails with status 500.
 
-    `repeat_last` lets the last answer serve all further requests. Use it in a `with` block.
+    `repeat_last` lets the last answer serve all further requests. A `strict` server refuses what the provider of the
+    endpoint refuses, see `strict.py`. Use it in a `with` block.
     """
 
-    def __init__(self, script: Iterable[Scripted] = (), *, port: int = 0, repeat_last: bool = False) -> None:
+    def __init__(
+        self, script: Iterable[Scripted] = (), *, port: int = 0, repeat_last: bool = False, strict: bool = False
+    ) -> None:
+        self._strict = strict
         self.requests: list[Asked] = []
         self.connections = 0
         """How many are open now."""
@@ -69,6 +74,8 @@ class ProviderServer:
         """What a request is answered with; remembers the request."""
         with self._lock:
             self.requests.append(asked)
+            if self._strict and (reason := refusal(asked.path, asked.body)) is not None:
+                return Failure(400, reason, kind="invalid_request_error")
             number, self._next = self._next, self._next + 1
             if number >= len(self._script) and not (self._repeat_last and self._script):
                 return Failure(500, f"the script has {len(self._script)} answers, and another one was asked for")

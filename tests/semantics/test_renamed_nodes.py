@@ -361,9 +361,10 @@ def random_graph(seed: int, rename: str | None, *, with_alias: bool) -> StateGra
         return f"{rename}-renamed" if f"n{number}" == rename else f"n{number}"
 
     graph = StateGraph(Trace)
-    for number in range(count):
-        later = list(range(number + 1, count))
-        kind = chance.choice(["plain", "goto", "send", "gather", "asks", "sub", "plain"])
+    kinds = [chance.choice(["plain", "goto", "send", "gather", "asks", "sub", "plain"]) for _ in range(count)]
+    for number, kind in enumerate(kinds):
+        # gathered arguments come as a list, which is no input of a subgraph
+        later = [one for one in range(number + 1, count) if kind != "gather" or kinds[one] != "sub"]
         join = chance.choice(["any", "any", "reachable", "idle"])
         chosen = chance.sample(later, min(len(later), 2)) if kind in ("goto", "send", "gather") else []
         action, declares = _random_node(number, kind, [named(one) for one in chosen])

@@ -25,17 +25,20 @@ SCOPE: dict[str, Any] = {
     "x": 2.5,
     "s": "Hello, wide World",
     "t": "a/b/c",
+    "q": 'it\'s "one-two"\tand <so> & on',
+    "r": "first line\r\nsecond\x0b\n\n fourth-line",
     "e": "",
     "flag": True,
     "none_": None,
     "l": [3, 1, 2, 3],
+    "u": [1, 1.0, True, "1", 0, False, 2],
     "w": ["pear", "Apple", "fig", "apple"],
     "z": [],
     "d": {"k": 1, "v": "two", "in": {"l": [1, 2]}},
     "p": [{"name": "Bo", "age": 3, "on": True}, {"name": "al", "age": 2, "on": False}, {"name": "Cy", "age": 3}],
 }
 NUMBERS = ("n", "m", "x", "1", "0", "2", "10", "d.k", "l[0]", "l|length", "s|length", "d['k']")
-TEXTS = ("s", "t", "e", "'x'", "d.v", "s[1:4]", "t.upper()", "w[1]", "w|join(', ')", "nope|default('none')")
+TEXTS = ("q", "r", "s", "t", "e", "'x'", "d.v", "s[1:4]", "t.upper()", "w[1]", "w|join(', ')", "nope|default('none')")
 LISTS = (
     "l",
     "w",
@@ -52,12 +55,17 @@ FLAGS = ("flag", "n > 2", "x is defined", "nope is undefined", "'a' in t", "3 in
 TEXT_FILTERS = (
     *("upper", "lower", "title", "capitalize", "trim", "length", "wordcount", "string", "reverse", "replace('l', 'L')"),
     *("truncate(8)", "truncate(8, true, '')", "center(20)", "indent(2)", "first", "last", "default('x')"),
-    *("default('x', true)", "urlencode", "int", "float", "e"),
+    *("default('x', true)", "urlencode", "int", "float", "e", "indent(1, true)", "indent('> ', blank=true)"),
+    *("wordwrap(5)", "wordwrap(4, false)", "wordwrap(6, wrapstring='/')", "wordwrap(3, break_on_hyphens=false)"),
 )
 LIST_FILTERS = (
     *("join", "join('-')", "length", "first", "last", "sort", "sort(reverse=true)", "unique|list", "reverse|list"),
     *("list", "sum", "min", "max", "map('string')|list", "select('gt', 1)|list", "reject('odd')|list", "tojson"),
-    *("map('upper')|list", "select('string')|list", "default([])", "count"),
+    *("map('upper')|list", "select('string')|list", "default([])", "count", "map('default', 'x', true)|list"),
+)
+MAP_FILTERS = (
+    *("list", "join('-')", "sort|list", "first", "last", "length", "max", "min", "unique|list", "reverse|list"),
+    *("map('upper')|list", "select('eq', 'k')|list", "batch(2)|list", "slice(2)|list", "items|list"),
 )
 LAST_FILTERS = ("batch(2)|list", "slice(2)|list", "batch(3, 'x')|list", "slice(3, 0)|list", "map('list')|list")
 """They make lists of lists, which Jinja would go on to print as Python does."""
@@ -74,7 +82,17 @@ TEXT_METHODS = (
 )
 OTHER_METHODS = (
     *("split()", "split('/')", "rsplit('/', 1)", "splitlines()", "partition('/')|list", "rpartition('/')|list"),
-    *("startswith('a')", "endswith('c')", "count('l')", "find('b')", "rfind('l')", "isdigit()", "isupper()"),
+    *("split(sep='/', maxsplit=1)", "rsplit(maxsplit=1)", "splitlines(keepends=true)", "split(' ', 1)"),
+    *(
+        "startswith('a')",
+        "endswith('c')",
+        "startswith(['a', 'H']|first)",
+        "count('l')",
+        "find('b')",
+        "rfind('l')",
+        "isdigit()",
+        "isupper()",
+    ),
 )
 
 
@@ -99,6 +117,9 @@ class Oracle(SandboxedEnvironment):
 
 ORACLE = Oracle(undefined=ChainableUndefined, keep_trailing_newline=True, finalize=finalize)
 ORACLE.policies["json.dumps_kwargs"] = {"ensure_ascii": False}
+# The text of a value is what a template writes for it, here too: `true`, not `True`.
+ORACLE.tests["lower"] = lambda value: to_text(value).islower()
+ORACLE.tests["upper"] = lambda value: to_text(value).isupper()
 
 
 class Grammar:
@@ -153,7 +174,7 @@ class Grammar:
         return self.pick(self.number(depth), self.text(depth), self.list(depth), "nope", "d.nope")
 
     def shown(self) -> str:
-        """What is printed, and not used by anything else."""
+        """An expression that is printed and not used in another one."""
         return self.pick(
             self.any(2),
             f"({self.text(1)}).{self.pick(*OTHER_METHODS)}",
@@ -161,7 +182,12 @@ class Grammar:
             f"p|{self.pick(*OBJECT_FILTERS)}",
             f"{self.text(1)} if {self.flag(1)}",
             self.flag(2),
-            self.pick("d", "none_", "p", "d.in"),
+            self.pick("d", "none_", "p", "d.in", "u", "u|unique|list", "true", "none", "False"),
+            f"{self.pick('d', 'd.in', '{}')}|{self.pick(*MAP_FILTERS)}",
+            f"({self.text(1)} if {self.flag(1)}) is {self.pick('defined', 'undefined', 'string')}",
+            f"({self.text(0)} if {self.flag(1)})|default({self.text(0)})",
+            "[['a b', 1], ['c/d', 'e&']]|urlencode",
+            "{'a b': 1, 'c': 'd/e&', 'é': x}|urlencode",
         )
 
     def block(self, depth: int) -> str:
@@ -178,7 +204,9 @@ class Grammar:
             "{% set q = namespace(c=0) %}"
             f"{{% for i in {self.list(0)} %}}{{% set q.c = q.c + loop.index %}}{body}{{% endfor %}}{{{{ q.c }}}}",
             f"{{% with {name} = {self.any(0)} %}}{body}{{% endwith %}}",
-            f"{{% filter upper %}}{body}{{% endfilter %}}",
+            f"{{% filter upper %}}{body}{{% set {name} = 0 %}}{{% endfilter %}}{{{{ {name}|default('-') }}}}",
+            f"{{% set {name} %}}{body}{{% set {name} = 0 %}}{{% endset %}}{{{{ {name} }}}}",
+            f"{{% for {name} in {self.list(0)} %}}{{{{ loop.depth }}}}{{{{ loop.depth0 }}}}{body}{{% endfor %}}",
             f"{{%- if {self.flag(0)} -%}} {body} {{%- endif -%}} {other}",
             f"{body}{other}",
         )

@@ -68,7 +68,7 @@ def test_2_3_a_placeholder_without_a_value_is_an_event_and_a_warning(
     ]
     assert events == unresolved
     assert [record.getMessage() for record in caplog.records if "{{nope}}" in record.getMessage()] == [
-        "State 'e': nothing was filled in for {{nope}}, which has no value."
+        "State 'e': the placeholder {{nope}} is undefined and was left unchanged."
     ]
 
 

@@ -24,14 +24,14 @@ from tests.semantics.scheduler import GatedClock, GatedSaver, Scheduler
 from tests.work import FULL
 
 from statewright import START, Command, InMemorySaver, RunControl, Runtime, StateGraph, append, interrupt
-from statewright.errors import EmptyInputError, InvalidResume, ThreadBusy, UnansweredInterrupts
+from statewright.errors import EmptyInputError, InvalidResume, InvalidUpdateError, ThreadBusy, UnansweredInterrupts
 from statewright.storage.sqlite import SqliteSaver
 
 THREAD = {"thread_id": "t"}
 SEEDS = range(400 if FULL else 25)
 LATER = datetime(2999, 1, 1, tzinfo=UTC)
 """When the time for every question is over."""
-REFUSALS = (EmptyInputError, InvalidResume, UnansweredInterrupts)
+REFUSALS = (EmptyInputError, InvalidResume, InvalidUpdateError, UnansweredInterrupts)
 """What a call may be refused with, whatever the timing; a busy thread is refused with ThreadBusy besides."""
 
 

@@ -8,6 +8,7 @@ import inspect
 import subprocess
 import sys
 from pathlib import Path
+from typing import TypeGuard
 
 import pytest
 
@@ -72,8 +73,12 @@ SURFACE = [
     "request_approval",
 ]
 LADDER = [
-    {"errors", "ids", "clock", "fingerprint", "messages", "events", "promise"},
+    {
+        *("errors", "extras", "ids", "clock", "fingerprint", "encodable", "messages", "langchain_messages"),
+        *("events", "promise", "terminal_text", "redaction", "http"),
+    },
     {"channels"},
+    {"langchain"},
     {"checkpoint", "store", "cache", "runs"},
     {"state"},
     {"graph"},
@@ -91,14 +96,31 @@ RUNG = {name: height for height, names in enumerate(LADDER) for name in names}
 
 
 def test_the_front_door_is_what_it_was() -> None:
-    assert statewright.__all__ == sorted(SURFACE)
+    assert sorted(statewright.__all__) == sorted(SURFACE)
     assert all(hasattr(statewright, name) for name in SURFACE)
+
+
+def test_checkers_see_the_front_door_as_programs_do() -> None:
+    """The literal `__all__`, the imports under TYPE_CHECKING and what is loaded lazily name the same objects."""
+    tree = ast.parse((SOURCE / "__init__.py").read_text(encoding="utf-8"))
+    exported = next(ast.literal_eval(node.value) for node in tree.body if _assigns(node, "__all__"))
+    guard = next(node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+    imports = [node for node in guard.body if isinstance(node, ast.ImportFrom)]
+    homes = {alias.asname or alias.name: node.module for node in imports for alias in node.names}
+    assert set(homes) == set(exported) == set(dir(statewright)) - {"__version__"}
+    for name, home in homes.items():
+        assert getattr(importlib.import_module(str(home)), name) is getattr(statewright, name)
+
+
+def _assigns(node: ast.stmt, name: str) -> TypeGuard[ast.Assign]:
+    return isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == [name]
 
 
 @pytest.mark.parametrize(
     "package",
     [
         "channels",
+        "langchain",
         "checkpoint",
         "store",
         "cache",
@@ -121,6 +143,8 @@ def test_the_front_door_is_what_it_was() -> None:
         "service.schedules",
         "service.keys",
         "observe",
+        "redaction",
+        "http",
         "client",
         "server",
         "workflow.states",

@@ -28,7 +28,7 @@ from statewright.agents.router import Router
 from statewright.agents.routing_agent import RoutingAgent, default_router
 from statewright.agents.state import State
 from statewright.agents.thread_history import ThreadHistory
-from statewright.agents.tool_call import ModelRetry, answer_call, without_gaps
+from statewright.agents.tool_call import ModelRetry, answer_call
 from statewright.agents.tools import (
     NO_CREDENTIALS,
     Credentials,
@@ -100,5 +100,4 @@ __all__ = [
     "status_of",
     "tool",
     "tools_condition",
-    "without_gaps",
 ]

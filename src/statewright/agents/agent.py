@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, cast
 
 from statewright.agents.lifecycle import Lifecycle
 from statewright.agents.memory import MemoryStrategy
@@ -38,6 +38,9 @@ class Agent:
     Raises InvalidConfig for what cannot be: no name, two tools of one name, a choice that no tool has.
     """
 
+    repeats_tool_choice: ClassVar[bool] = False
+    """True if every answer has to call a tool, not just the first."""
+
     name: str = field(kw_only=False)
     """Who it is: for routers, results and traces."""
     description: str = ""
@@ -49,7 +52,8 @@ class Agent:
     tools: Sequence[Any] = ()
     """Tools, or functions that become some."""
     tool_choice: str = "auto"
-    """`auto`, `any` (the model has to call one), `none`, or the name of the tool that it has to call."""
+    """`auto`, `any` (the model has to call one), `none`, or the name of the tool that it has to call. A call that is
+    forced is made once: after it the choice is `auto`."""
     lifecycle: Lifecycle = field(default_factory=Lifecycle)
     model: Any = None
     """A chat model or the name of one; the network's default model if there is none."""
@@ -185,12 +189,11 @@ def as_tool(tool: Any) -> Tool:
     """A tool as it is; a function, or a tool of LangChain, as one. Raises InvalidConfig for anything else."""
     if hasattr(tool, "parameters") and hasattr(tool, "call"):
         return tool
-    if is_langchain_tool(tool):
-        return LangChainTool(tool)
-    if not callable(tool):
+    is_langchain = is_langchain_tool(tool)
+    if not is_langchain and not callable(tool):
         raise InvalidConfig(f"{tool!r} is no tool. Give a tool, or a function with annotations and a docstring.")
     try:
-        return ToolFunction(tool)
+        return LangChainTool(tool) if is_langchain else ToolFunction(tool)
     except ToolError as error:
         raise InvalidConfig(str(error)) from error
 

@@ -16,19 +16,19 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
 from statewright.agents.agent import Agent
-from statewright.agents.asking import ask
+from statewright.agents.asking import CUT_SHORT, ask
 from statewright.agents.call import View, current_call
 from statewright.agents.given import await_with
-from statewright.agents.inference import Inference
+from statewright.agents.inference import Inference, tool_choice_of
 from statewright.agents.result import AgentResult
-from statewright.agents.retrying import retry_policy
-from statewright.agents.tool_call import answered_call, call_asked, failed_call, in_call_order, options_of
+from statewright.agents.retrying import not_retried, retry_policy
+from statewright.agents.tool_call import RESULTS, answered_call, call_asked, failed_call, options_of
 from statewright.agents.tools import Tool, ToolContext
 from statewright.channels import add_messages
-from statewright.errors import InvalidConfig, SerdeError, ToolError
+from statewright.errors import InvalidConfig, InvalidUpdateError, SerdeError, ToolError
 from statewright.graph import START, Command, Runtime, Send
 from statewright.messages import Message, ToolCall
-from statewright.models import Usage
+from statewright.models import Usage, repair_tool_rounds
 from statewright.runtime import CompiledGraph, StateGraph
 
 Values = Mapping[str, Any]
@@ -43,10 +43,12 @@ _STATE: Final[Mapping[str, Any]] = {
     "then": str,
     "usage": list,
     "requests": int,
+    "notes": dict,
     "stop": str,
     "result": AgentResult,
 }
-"""The fields of the data come with their prefix, as they are written. `made` counts those of the `ordered` calls."""
+"""The fields of the data come with their prefix, as they are written. `made` counts those of the `ordered` calls.
+`notes` are those of the agent's memory strategy."""
 
 
 def agent_graph(agent: Agent) -> CompiledGraph:
@@ -78,19 +80,24 @@ class _Steps:
         view = View(call, state)
         tools = await agent.all_tools()
         inference = await Inference.of(agent, call, view, state, tools, runtime)
+        window = inference.window
+        usage = Usage(*state.get("usage") or ()) + window.usage
+        requests = state.get("requests", 0) + window.requests
+        update: dict[str, Any] = {"notes": dict(window.notes)} if window.notes else {}
         if inference.stop is not None:
-            return Command(update={"stop": inference.stop, **view.update()}, goto="finish")
+            update |= {"stop": inference.stop, "usage": usage.to_list(), "requests": requests}
+            return Command(update={**update, **view.update()}, goto="finish")
         response = await ask(inference.model, inference.request, runtime, name=agent.name)
-        said = await self._responded(view, [response.message])
-        usage = Usage(*state.get("usage") or ()) + response.usage
-        update = {
-            "messages": said,
-            "iteration": state.get("iteration", 0) + 1,
-            "requests": state.get("requests", 0) + 1,
-            "usage": [getattr(usage, name) for name in Usage.__slots__],
-        }
-        ways, more = await self._ways(said, tools, state, view)
-        return Command(update={**update, **more, **view.update()}, goto=ways)
+        with not_retried():
+            said = await self._responded(view, [response.message])
+            update |= {
+                "messages": said,
+                "iteration": state.get("iteration", 0) + 1,
+                "requests": requests + 1,
+                "usage": (usage + response.usage).to_list(),
+            }
+            ways, more = await self._ways(said, tools, state, view)
+            return Command(update={**update, **more, **view.update()}, goto=ways)
 
     async def _responded(self, view: View, messages: list[Message]) -> list[Message]:
         """What the model said, as the hook on_response leaves it."""
@@ -121,7 +128,7 @@ class _Steps:
         asked = [call for message in said for call in message.tool_calls]
         is_last = state.get("iteration", 0) + 1 >= self._agent.max_iter
         if not asked:
-            if self._agent.tool_choice in ("auto", "none") or is_last:
+            if tool_choice_of(self._agent, state) in ("auto", "none") or is_last:
                 return ["finish"], {}
             return ["infer"], {"messages": [*said, Message(CALL_A_TOOL)]}
         queued = {name for name, tool in tools.items() if getattr(tool, "in_order", False)}
@@ -167,7 +174,7 @@ class _Steps:
         )
         tools = await self._agent.all_tools()
         try:
-            answer = await call_asked(asked, tools, context)
+            answer = await call_asked(asked, tools, context, kept=RESULTS)
         except Exception as error:
             return {"messages": [failed_call(asked, context, error)]}
         try:
@@ -179,19 +186,26 @@ class _Steps:
     async def finish(self, state: Values, runtime: Runtime[Any]) -> dict[str, Any]:
         """The result, as the hook on_finish leaves it."""
         view = View(current_call(), state)
+        messages = repair_tool_rounds(state.get("messages", []))
         result = AgentResult(
             agent_name=self._agent.name,
-            messages=in_call_order(state.get("messages", [])),
+            messages=messages,
             created_at=datetime.now(UTC),
             id=runtime.idempotency_key,
             usage=Usage(*state.get("usage") or ()),
             requests=state.get("requests", 0),
-            stop_reason=state.get("stop"),
+            stop_reason=state.get("stop") or _cut_short(messages),
         )
         hook = self._agent.lifecycle.on_finish
         if hook is not None:
             result = await self._asked(hook, view, result)
         return {"result": result, **view.update()}
+
+
+def _cut_short(messages: Sequence[Message]) -> str | None:
+    """`length` or `refused` if that is how the model ended its last answer."""
+    last = next((message for message in reversed(messages) if message.role == "assistant"), None)
+    return last.finish_reason if last is not None and last.finish_reason in CUT_SHORT else None
 
 
 def _saveable(asked: ToolCall, view: View, runtime: Runtime[Any]) -> dict[str, Any]:
@@ -202,7 +216,7 @@ def _saveable(asked: ToolCall, view: View, runtime: Runtime[Any]) -> dict[str, A
             runtime.check_saveable(update)
     except SerdeError as error:
         raise ToolError(f"Tool {asked.name!r} wrote to the state what cannot be saved: {error}") from error
-    except AttributeError as error:
+    except (AttributeError, InvalidUpdateError) as error:
         raise ToolError(f"Tool {asked.name!r} wrote to the state: {error}") from error
     return update
 

@@ -1,30 +1,36 @@
-"""A model asked by a node: streamed to those who watch, counted, noted in the log, and held to its word.
+"""The one way by which agents call a model: the request is mended, the answer checked, streamed, counted and logged.
 
-Whoever reads the stream mode `messages` gets pieces while the model speaks. Nobody else pays for them: without a
-reader the answer is asked for whole.
+Readers of the stream mode `messages` get pieces while the answer comes. Without such a reader the model is asked for
+the whole answer, which costs less.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from inspect import isawaitable
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from statewright.errors import ModelAnswerInvalid
 from statewright.graph import Runtime
-from statewright.messages import Message, ToolCall, copied
+from statewright.messages import Message, ToolCall, copied, encodable_message
 from statewright.models import (
     ChatModel,
     ModelRequest,
     ModelResponse,
     ResponseFinished,
+    StreamRestarted,
     Usage,
     chunk_of,
     closing,
     in_time,
     named,
+    prepare_request,
     stream_in_time,
+    with_own_call_ids,
 )
+
+CUT_SHORT: Final = ("length", "refused")
+"""Reasons to end that leave an answer unfinished."""
 
 
 async def ask(
@@ -35,28 +41,33 @@ async def ask(
     name: str | None = None,
     position: int = 0,
 ) -> ModelResponse:
-    """What a model answers to a request that a task makes, with its cost counted against the budget of the run.
+    """Return the answer of a model to a request, and count its cost against the budget of the run.
 
-    `name` is that of the agent, which its messages carry. `position` tells the calls of one task from each other.
-    Raises ModelAnswerInvalid for an answer that is none, ModelUnavailable after the request's timeout, and what the
-    model raises.
+    The conversation is mended first, see `prepare_request`. `name` is that of the agent, which its messages carry.
+    `position` tells apart the calls of one task. An answer that was cut off or refused says so in its message, see
+    `Message.finish_reason`.
+
+    Raises ModelAnswerInvalid for an answer that is not valid, ModelUnavailable after the request's timeout, and what
+    the model raises.
     """
+    request = prepare_request(request)
     began = runtime.clock.monotonic() if runtime.is_recorded else 0.0
-    message_id = f"{runtime.execution_info.task_id}-{position}" if runtime.shows_messages else None
-    if message_id is not None:
-        response = await _streamed(model, request, runtime, message_id, name)
+    message_id = None
+    if runtime.shows_messages:
+        response, message_id = await _stream(model, request, runtime, position, name)
     else:
         response = await in_time(_whole(model, request), model, request)
-    checked = _checked(model, request, response)
-    runtime.spend(tokens=checked.usage.tokens, cost=checked.usage.cost)
+    response = _checked(model, request, response)
+    runtime.spend(tokens=response.usage.tokens, cost=response.usage.cost)
     if runtime.is_recorded:
         seconds = runtime.clock.monotonic() - began
-        runtime.record("model_called", _told(model, request, checked, name, seconds))
-    if message_id is None and name is None:
-        return checked
-    message = copied(checked.message)
+        called = request.model or getattr(model, "name", None) or type(model).__name__
+        runtime.record("model_called", describe_call(response, model=called, agent=name, seconds=seconds))
+    message = copied(with_own_call_ids(encodable_message(response.message), request.messages))
     message.id, message.name = message_id or message.id, name or message.name
-    return ModelResponse(message, checked.usage, checked.model, checked.finish_reason)
+    if response.finish_reason in CUT_SHORT:
+        message.metadata = {**(message.metadata or {}), "finish_reason": response.finish_reason}
+    return ModelResponse(message, response.usage, response.model, response.finish_reason)
 
 
 async def _whole(model: ChatModel, request: ModelRequest) -> Any:
@@ -69,14 +80,25 @@ async def _whole(model: ChatModel, request: ModelRequest) -> Any:
     return await answer
 
 
-async def _streamed(
-    model: ChatModel, request: ModelRequest, runtime: Runtime[Any], message_id: str, name: str | None
-) -> ModelResponse:
-    """The response at the end of a stream, whose pieces are shown. Raises ModelAnswerInvalid if there is none."""
+async def _stream(
+    model: ChatModel, request: ModelRequest, runtime: Runtime[Any], position: int, name: str | None
+) -> tuple[ModelResponse, str]:
+    """Return the response at the end of a stream whose pieces are pushed to the readers, and the id of its message.
+
+    An answer that begins anew, in another attempt at the task or within this one, gets an id of its own: readers join
+    pieces by it. Raises ModelAnswerInvalid for a stream without a response.
+    """
+    info = runtime.execution_info
+    first_id = message_id = f"{info.task_id}-{position}" + (f"-{info.attempt}" if info.attempt > 1 else "")
+    restarts = 0
     async with closing(stream_in_time(model, request)) as events:
         async for event in events:
             if isinstance(event, ResponseFinished):
-                return event.response
+                return event.response, message_id
+            if isinstance(event, StreamRestarted):
+                restarts += 1
+                message_id = f"{first_id}-{info.attempt}-{restarts}"
+                continue
             chunk = chunk_of(event, message_id, name)
             if chunk is None:
                 raise ModelAnswerInvalid(f"stream() of {_adapter(model)} gave {event!r}, which is no ModelEvent.")
@@ -114,14 +136,14 @@ def _adapter(model: object) -> str:
     return f"{type(model).__module__}.{type(model).__qualname__}"
 
 
-def _told(
-    model: ChatModel, request: ModelRequest, response: ModelResponse, name: str | None, seconds: float
+def describe_call(
+    response: ModelResponse, *, model: str | None = None, agent: str | None = None, seconds: float = 0.0
 ) -> Mapping[str, Any]:
-    """What the log keeps of a call: no text, which is in the state."""
+    """Return the data of the event `model_called`. It has no text: that is in the state."""
     usage = response.usage
-    told = {
-        "model": response.model or request.model or getattr(model, "name", None) or type(model).__name__,
-        "agent": name,
+    data = {
+        "model": response.model or model,
+        "agent": agent,
         "input_tokens": usage.input_tokens,
         "output_tokens": usage.output_tokens,
         "cost": usage.cost or None,
@@ -129,4 +151,4 @@ def _told(
         "finish_reason": response.finish_reason,
         "seconds": round(seconds, 6) or None,
     }
-    return {key: value for key, value in told.items() if value is not None}
+    return {key: value for key, value in data.items() if value is not None}

@@ -12,8 +12,10 @@ import dataclasses
 from collections.abc import Iterator, Mapping, MutableMapping
 from typing import Any, Final, cast
 
-from statewright.errors import InvalidConfig, InvalidSchema, suggestion
-from statewright.state import SchemaKind, StateSchema, read_schema
+from pydantic import ValidationError
+
+from statewright.errors import InvalidConfig, InvalidSchema, InvalidUpdateError, suggestion
+from statewright.state import SchemaKind, StateSchema, read_schema, type_adapter
 
 PREFIX: Final = "data."
 """Stands before the name of a field of the data in the state of a network's graph."""
@@ -138,10 +140,35 @@ class DataForm:
         return made
 
     def changes(self, data: Any, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The fields in which data differs from the values that it was made of."""
+        """Return the fields in which data differs from the values that it was made of.
+
+        Raises InvalidUpdateError for a value that is not of the type of its field, AttributeError for an unknown field.
+        """
         found = touched(data)
         self._check_no_more(data)
-        return {name: value for name, value in found.items() if not (name in values and _is_same(value, values[name]))}
+        return {
+            name: self._checked(name, value)
+            for name, value in found.items()
+            if not (name in values and _is_same(value, values[name]))
+        }
+
+    def _checked(self, name: str, value: Any) -> Any:
+        """The value that a field was set to, as its type has it. Raises InvalidUpdateError if it does not fit."""
+        field = self._schema.fields.get(name)
+        if self.source is None or field is None or value is None:
+            return value
+        try:
+            adapter = type_adapter(field.hint)
+        except Exception:  # a class that pydantic cannot check
+            return value
+        try:
+            return adapter.validate_python(value)
+        except ValidationError as error:
+            wrong = "; ".join(one["msg"] for one in error.errors(include_url=False))
+            raise InvalidUpdateError(
+                f"Field {name!r} of the data was set to {repr(value)[:200]}, which is not of its type {field.hint}: "
+                f"{wrong}."
+            ) from None
 
     def _check_no_more(self, data: Any) -> None:
         """Raise AttributeError if an instance has got attributes that are no fields: they would be lost."""

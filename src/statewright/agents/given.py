@@ -1,6 +1,7 @@
 """Functions that people write, called with what they ask for by the names of their parameters.
 
-A function with a single parameter of another name gets everything at once, as an object with these names.
+A function with a single parameter of another name gets everything at once, as an object with these names. A parameter
+with a default is never that one: `lambda limit=limit: ...` keeps what it was made with.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ def _cached(function: Callable[..., Any], known: tuple[str, ...], is_bound: bool
     named = [one for one in parameters if one.kind not in _NAMELESS]
     takes_all = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters)
     strange = [one.name for one in named if one.name not in known]
-    if len(strange) == 1 and len(named) == 1 and not takes_all:
+    has_default = any(one.default is not inspect.Parameter.empty for one in named)
+    if len(strange) == 1 and len(named) == 1 and not takes_all and not has_default:
         return (), False, True
     missing = [one.name for one in named if one.name in strange and one.default is inspect.Parameter.empty]
     if missing:

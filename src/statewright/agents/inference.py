@@ -1,4 +1,4 @@
-"""What the model of an agent is asked: its prompt, the conversation, and the tools that it has."""
+"""The next request to the model of an agent: its prompt, the conversation and its tools."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any, Self, cast
 
 from statewright.agents.agent import Agent
 from statewright.agents.call import AgentCall, View
+from statewright.agents.context_window import ContextWindow, select_messages
 from statewright.agents.given import await_with
 from statewright.agents.lifecycle import Prompt
-from statewright.agents.remembering import remembered
-from statewright.agents.tool_call import in_call_order, options_of, without_gaps
+from statewright.agents.tool_call import options_of
 from statewright.agents.tools import Tool
 from statewright.errors import InvalidConfig, ModelError
 from statewright.graph import Runtime
 from statewright.messages import Message
-from statewright.models import ChatModel, ModelRequest, ToolSpec, Usage
+from statewright.models import ChatModel, ModelRequest, ToolSpec, Usage, repair_tool_rounds
 
 Values = Mapping[str, Any]
 
@@ -27,8 +27,10 @@ class Inference:
 
     model: ChatModel
     request: ModelRequest
+    window: ContextWindow
+    """The selected messages, with the usage and the notes of the agent's memory strategy."""
     stop: str | None = None
-    """Why the model is not asked, if it is not."""
+    """The reason not to ask the model, if there is one."""
 
     @classmethod
     async def of(
@@ -40,18 +42,22 @@ class Inference:
         tools: Mapping[str, Tool],
         runtime: Runtime[Any],
     ) -> Self:
-        """What an agent asks its model now. Raises ModelError if it has none."""
+        """Return the next call of an agent's model. Raises ModelError if it has none."""
         chosen = await prompt_of(agent, call, view, state)
-        history = await remembered(agent.memory, chosen.history, runtime)
+        notes = {**call.notes.get(agent.name, {}), **state.get("notes", {})}
+        window = await select_messages(agent.memory, chosen.history, runtime, notes=notes, agent=agent.name)
+        opening = [message for message in chosen.prompt if message.role != "system"]
         request = ModelRequest(
-            messages=[*without_gaps(history), *(one for one in chosen.prompt if one.role != "system")],
+            messages=[*window.messages, *opening],
+            continue_last=bool(opening),
             system="\n\n".join(one.text for one in chosen.prompt if one.role == "system" and one.text),
             tools=specs_of(tools.values()),
-            tool_choice=agent.tool_choice,
+            tool_choice=tool_choice_of(agent, state),
             metadata={"agent": agent.name, "call_count": call.call_count},
             **agent.settings,
         )
-        return cls(model_of(agent, call), request, "stopped" if chosen.stop else _limit(call, state))
+        stop = "stopped" if chosen.stop else _limit(call, state)
+        return cls(model_of(agent, call), request, window, stop)
 
 
 async def prompt_of(agent: Agent, call: AgentCall, view: View, state: Values) -> Prompt:
@@ -64,7 +70,7 @@ async def prompt_of(agent: Agent, call: AgentCall, view: View, state: Values) ->
     prompt = [Message(told, role="system")] if told else []
     if agent.assistant:
         prompt.append(Message(agent.assistant, role="assistant"))
-    history = [*call.history, *in_call_order(state.get("messages", []))]
+    history = [*call.history, *repair_tool_rounds(state.get("messages", []))]
     hook = agent.lifecycle.on_start
     if hook is None:
         return Prompt(prompt, history)
@@ -82,6 +88,15 @@ def _checked(answer: Any, usual: Prompt, agent: Agent) -> Prompt:
 
 def _are_messages(found: object) -> bool:
     return isinstance(found, list | tuple) and all(isinstance(one, Message) for one in cast("list[Any]", found))
+
+
+def tool_choice_of(agent: Agent, state: Values) -> str:
+    """Return how the model chooses tools in its next answer.
+
+    A choice that forces a call is met by the first one: the model could never end if it were forced again.
+    """
+    is_met = any(message.tool_calls for message in state.get("messages", ()))
+    return "auto" if is_met and agent.tool_choice != "none" and not agent.repeats_tool_choice else agent.tool_choice
 
 
 def specs_of(tools: Sequence[Tool] | Any) -> list[ToolSpec]:

@@ -8,11 +8,12 @@ from typing import Final, Literal
 
 from statewright.agents.result import AgentResult
 from statewright.models import Usage
+from statewright.runtime.budget import warn_unpriced
 
-StopReason = Literal["completed", "done", "max_iter", "stop_when", "usage_limit", "stopped"]
+StopReason = Literal["completed", "done", "max_iter", "stop_when", "usage_limit", "stopped", "length", "refused"]
 """How a network or an agent ended: its router named nobody else, or the model was through; the model that routes said
 that everything is done; the most calls were made; the condition of `stop_when` held; a usage limit was reached; a hook
-said stop."""
+said stop; the last answer was cut off at its limit of tokens; it was refused, by the model or a filter."""
 COMPLETED: Final[StopReason] = "completed"
 
 
@@ -28,7 +29,12 @@ class UsageLimits:
     """In US dollars."""
 
     def reached(self, usage: Usage, requests: int) -> str | None:
-        """Which limit leaves no room for another call, in words; None if there is room."""
+        """Return the limit that leaves no room for another call, in words; None if there is room.
+
+        A limit on cost is warned about where the price of a model is unknown: it can never be reached then.
+        """
+        if self.cost is not None and usage.tokens and not usage.cost:
+            warn_unpriced(f"The usage limit of {self.cost:g} dollars", usage.tokens)
         used = {
             "requests": requests,
             "input_tokens": usage.input_tokens,

@@ -22,7 +22,7 @@ from statewright.channels import Overwrite
 from statewright.checkpoint import Checkpointer
 from statewright.errors import InvalidConfig, suggestion
 from statewright.graph import Command
-from statewright.models import ChatModel, as_chat_model
+from statewright.models import ChatModel, Usage, as_chat_model
 from statewright.runtime import CallOptions, CompiledGraph
 from statewright.store import Store
 
@@ -211,6 +211,7 @@ class Network(Generic[T]):
             message=values.get("message"),
             stack=[known[name] for name in values.get("queue", ()) if name in known],
             call_count=values.get("call_count", 0),
+            routing_usage=Usage(*values.get("routing_usage") or ()),
         )
         run.stop_reason, run.summary = values.get("stop_reason"), values.get("summary")
         run.interrupts = tuple(values.get("__interrupt__", ()))

@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from statewright.agents.agent import Agent
+from statewright.agents.asking import CUT_SHORT
 from statewright.agents.beginning import begun, with_turns
 from statewright.agents.call import View, data_in, entered
 from statewright.agents.data import PREFIX
@@ -32,6 +33,7 @@ from statewright.agents.routing_agent import RoutingAgent
 from statewright.channels import Overwrite
 from statewright.errors import InvalidConfig
 from statewright.graph import END, START, Command, Runtime, Send
+from statewright.models import Usage
 from statewright.runtime import StateGraph
 
 if TYPE_CHECKING:
@@ -102,7 +104,8 @@ class _Steps:
         view = view_of(self._network, {**state, **left}, runtime)
         chosen = crew_of(self._network, runtime).names(await router.chosen(result, view.network))
         routed = Overwrite([result]) if "routed" in update else [result]  # the first of a run begins a new list
-        update = {**update, **left, "routed": routed, "routing": None}
+        usage = Usage(*state.get("routing_usage") or ()) + result.usage
+        update = {**update, **left, "routed": routed, "routing": None, "routing_usage": usage.to_list()}
         return await self._next([*scheduled, *chosen], state, update, view, runtime)
 
     async def _next(
@@ -113,7 +116,8 @@ class _Steps:
         queue = [*state.get("queue", ()), *chosen, *view.network.scheduled]
         if not queue:
             summary = view.network.summary
-            ended = {"stop_reason": "completed" if summary is None else "done", "summary": summary}
+            reason = "done" if summary is not None else _cut_short(said_since(state)) or "completed"
+            ended = {"stop_reason": reason, "summary": summary}
             return await self._ended(ended, state, update, view, runtime)
         name, *rest = queue
         called = Send("agent", {"agent": name, "position": state.get("position", 0)})
@@ -165,7 +169,14 @@ class _Steps:
         with entered(called_with(self._network, state, runtime, agent)):
             end = await agent.graph.ainvoke({"iteration": 0}, call_key=key, recursion_limit=NO_LIMIT)
         left = {f"{PREFIX}{name}": value for name, value in data_in(end).items()}
+        if end.get("notes"):
+            left["notes"] = {**state.get("notes", {}), agent.name: end["notes"]}
         return end["result"], left, end.get("scheduled", ())
+
+
+def _cut_short(results: Sequence[AgentResult]) -> str | None:
+    """The stop reason of the last result, if its answer was cut off or refused."""
+    return results[-1].stop_reason if results and results[-1].stop_reason in CUT_SHORT else None
 
 
 def _asked(view: View) -> dict[str, Any]:

@@ -35,6 +35,7 @@ class NetworkRun(Generic[T]):
         stack: Sequence[Agent] = (),
         call_count: int = 0,
         find: Callable[[str], Agent] | None = None,
+        routing_usage: Usage | None = None,
     ) -> None:
         self.name = name
         self.state = state
@@ -46,6 +47,7 @@ class NetworkRun(Generic[T]):
         """The agents that are still to be called, the next one first."""
         self.call_count = call_count
         """How many agents have been called since the user spoke."""
+        self._routing_usage = routing_usage or Usage()
         self._find = find or agents.__getitem__
         self.scheduled: list[str] = []
         """The agents that were scheduled here."""
@@ -74,8 +76,8 @@ class NetworkRun(Generic[T]):
 
     @property
     def usage(self) -> Usage:
-        """What all results have cost together."""
-        return used_up(self.state.results)[0]
+        """The usage of all models in this conversation: of agents, of their memory, and of routing agents."""
+        return used_up(self.state.results)[0] + self._routing_usage
 
     @property
     def available_agents(self) -> list[Agent]:

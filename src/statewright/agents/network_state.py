@@ -37,6 +37,8 @@ NETWORK_STATE: Final[Mapping[str, Any]] = {
     "routed": Annotated[list[AgentResult], operator.add],
     "queue": list[str],
     "routing": str,
+    "routing_usage": list,
+    "notes": dict,
     "position": int,
     "call_count": int,
     "first": int,
@@ -45,7 +47,8 @@ NETWORK_STATE: Final[Mapping[str, Any]] = {
     "history_thread": str,
 }
 """Beside the fields of the data. `turns` is everything that was said, `first` the place where the present run began in
-it; `routed` is what agents said in this run that only chose; `routing` is the one whose turn to choose comes next."""
+it; `routed` holds the results of routing agents in this run, `routing_usage` the usage of those of all runs; `routing`
+is the one whose turn to choose comes next. `notes` are those of memory strategies, by agent."""
 
 
 def check_known(values: Values) -> None:
@@ -87,6 +90,8 @@ def called_with(network: Network[Any], state: Values, runtime: Runtime[Any], age
         limits=network.usage_limits,
         usage=usage,
         requests=requests,
+        routing_usage=Usage(*state.get("routing_usage") or ()),
+        notes=state.get("notes", {}),
         formatter=network.formatter,
         find=crew.find,
     )

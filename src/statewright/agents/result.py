@@ -48,6 +48,11 @@ class AgentResult:
         return self.tool_results
 
     @property
+    def finish_reason(self) -> str | None:
+        """The reason why the model ended its last answer: see `Message.finish_reason`."""
+        return next((message.finish_reason for message in reversed(self.output) if message.role == "assistant"), None)
+
+    @property
     def text(self) -> str:
         """The last thing that was said."""
         return next((message.text for message in reversed(self.output) if message.text), "")
@@ -115,7 +120,7 @@ def _from_agentkit(message: Any) -> Any:
 
 
 def _plain(result: AgentResult) -> list[Any]:
-    usage = [getattr(result.usage, name) for name in Usage.__slots__]
+    usage = result.usage.to_list()
     at = result.created_at.astimezone(UTC)
     return [result.agent_name, list(result.messages), at, result.id, usage, result.requests, result.stop_reason]
 

@@ -1,7 +1,15 @@
-"""Which failures of an agent are tried again, and how often."""
+"""The retry policy of agents: which failures of a model call are retried, and how often.
+
+What fails once the model has answered is not retried: a bug in a hook would be paid for with another call of the model
+each time. `not_retried` marks such errors.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from statewright.errors import ModelUnavailable, StatewrightError, ToolError
@@ -10,13 +18,14 @@ from statewright.graph import RetryPolicy, default_retry_on
 FIRST_DELAY: Final = 0.5
 """Seconds before the second attempt; each later delay is twice as long."""
 LONGEST_DELAY: Final = 60.0
+_FINAL: Final = "_statewright_not_retried"
 _FINAL_STATUSES: Final = frozenset(range(400, 500)) - {408, 409, 425, 429}
 
 
 def retry_policy(retries: int | RetryPolicy) -> RetryPolicy | None:
-    """The policy of so many retries; None for none. A service that says how long to wait is obeyed."""
+    """Return the policy of so many retries; None for 0. Honours Retry-After."""
     if isinstance(retries, RetryPolicy):
-        return retries
+        return replace(retries, retry_on=partial(_is_retried, retries))
     if retries <= 0:
         return None
     return RetryPolicy(
@@ -29,11 +38,28 @@ def retry_policy(retries: int | RetryPolicy) -> RetryPolicy | None:
     )
 
 
-def is_worth_another_attempt(error: BaseException) -> bool:
-    """Whether the same call may succeed later: connections, servers that fail or are busy, and what nobody knows.
+@contextmanager
+def not_retried() -> Generator[None]:
+    """Mark the exceptions raised inside: no policy made by `retry_policy` retries after them."""
+    try:
+        yield
+    except Exception as error:
+        with suppress(AttributeError):  # an exception with __slots__
+            error.__dict__[_FINAL] = True
+        raise
 
-    Not what the program itself does wrong.
+
+def _is_retried(policy: RetryPolicy, error: BaseException) -> bool:
+    return _FINAL not in vars(error) and policy.matches(error)
+
+
+def is_worth_another_attempt(error: BaseException) -> bool:
+    """True if the same call may succeed later: connections, servers that fail or are busy, and unknown errors.
+
+    Not errors of the program itself, and none that `not_retried` has marked.
     """
+    if _FINAL in vars(error):
+        return False
     if isinstance(error, ModelUnavailable):
         return error.status not in _FINAL_STATUSES
     if isinstance(error, ToolError):

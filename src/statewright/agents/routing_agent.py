@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from statewright.agents.agent import Agent
 from statewright.agents.given import await_with
@@ -34,6 +34,8 @@ class RoutingAgent(Agent):
     `on_route`, or the hook of that name in its lifecycle, is called with `result`, `agent`, `network` and `state`, and
     answers with agents or their names, one or several, or with None to stop. Raises InvalidConfig without one.
     """
+
+    repeats_tool_choice: ClassVar[bool] = True  # a call that chooses nobody is tried again
 
     on_route: Any = field(default=None)
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from statewright.errors import suggestion
 from statewright.models import ModelRequest
 
-_SET_ELSEWHERE: Final = frozenset({"messages", "system", "tools", "tool_choice", "metadata", "model"})
+_SET_ELSEWHERE: Final = frozenset({"messages", "system", "tools", "tool_choice", "metadata", "model", "continue_last"})
 SETTINGS: Final = tuple(one.name for one in fields(ModelRequest) if one.name not in _SET_ELSEWHERE)
 
 

@@ -7,22 +7,20 @@ told, and may ask in another way. Only faults of the run itself are raised: they
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping
 from dataclasses import replace
-from itertools import chain, groupby
-from operator import attrgetter
 from typing import Any, Final, NotRequired, TypedDict, TypeVar, cast
 
-from statewright.agents.tools import Tool, ToolContext, ToolOptions, WrongCall, as_text, call_tool
+from statewright.agents.tools import Tool, ToolContext, ToolOptions, WrongCall, as_text, call_tool, content_parts
 from statewright.errors import InternalError, RunError, StorageError, ToolError, suggestion
-from statewright.messages import Message, ToolCall
+from statewright.messages import Message, ToolCall, ToolResult, encodable_message
 from statewright.runtime import get_runtime, interrupt, part_of_attempt
 
 T = TypeVar("T")
-_CALLS: Final = attrgetter("tool_calls")
-_ANSWERS_TO: Final = attrgetter("tool_call_id")
 _NOT_FOR_MODELS: Final = (RunError, StorageError, InternalError)
 _YES: Final = frozenset({"y", "yes", "approve", "approved", "accept", "ok", "true"})
+RESULTS: Final = (Message, ToolResult)
+"""Answers of tools that are kept as they are."""
 SHOWN: Final = 200
 """Characters of an error that the log keeps."""
 
@@ -58,22 +56,36 @@ async def answer_call(asked: ToolCall, tools: Mapping[str, Tool], context: ToolC
     Raises what the runtime itself raises: a lost thread, a budget that is used up.
     """
     try:
-        answer = await call_asked(asked, tools, context)
+        answer = await call_asked(asked, tools, context, kept=RESULTS)
     except Exception as error:
         return failed_call(asked, context, error)
     return answered_call(asked, context, answer)
 
 
 def answered_call(asked: ToolCall, context: ToolContext, answer: Any) -> Message:
-    """The message that says what a tool has answered."""
-    return _told(asked, context, f"{asked.name} was executed." if answer is None else as_text(answer))
+    """Return the message with the answer of a tool; one that is a message already is bound to the call.
+
+    Images and audio are parts of the message, everything else is text.
+    """
+    if isinstance(answer, ToolResult):
+        answer = answer.to_message()
+    if not isinstance(answer, Message):
+        _record(asked, context, None)
+        content = f"{asked.name} was executed." if answer is None else content_parts(answer) or as_text(answer)
+        return _result(asked, content)
+    failed = (answer.metadata or {}).get("status") == "error"
+    _record(asked, context, answer.text if failed else None)
+    message = Message(answer.content, "tool", answer.id, answer.name or asked.name, (), asked.id, answer.metadata)
+    return encodable_message(message)
 
 
 def failed_call(asked: ToolCall, context: ToolContext, error: Exception, said: str | None = None) -> Message:
     """The message that tells a model why its call failed. Raises the error if it concerns whoever runs the graph."""
     if isinstance(error, _NOT_FOR_MODELS):
         raise error
-    return _told(asked, context, said if said is not None else _said(error), failed=True)
+    text = said if said is not None else _said(error)
+    _record(asked, context, text)
+    return _result(asked, text, {"status": "error"})
 
 
 async def call_asked(
@@ -119,23 +131,38 @@ def options_of(tool: Tool) -> ToolOptions:
 
 
 def _said(error: Exception) -> str:
+    return f"Error: {_text_of(error)}" if isinstance(error, ModelRetry | ToolError) else f"Error: {_described(error)}"
+
+
+def _described(error: BaseException) -> str:
+    """The type and the text of an error, with those of the errors that a group holds."""
+    text = _text_of(error)
+    if isinstance(error, BaseExceptionGroup):
+        inner = cast("BaseExceptionGroup[BaseException]", error).exceptions
+        text = f"{text}: {'; '.join(map(_described, inner))}"
+    kind = type(cast("object", error)).__name__
+    return f"{kind}: {text}" if text else kind
+
+
+def _text_of(error: BaseException) -> str:
     try:
-        text = str(error)
+        return str(error)
     except Exception:  # whatever the class of a user does
-        text = ""
-    if isinstance(error, ModelRetry | ToolError):
-        return f"Error: {text}"
-    return f"Error: {type(error).__name__}: {text}" if text else f"Error: {type(error).__name__}"
+        return ""
 
 
-def _told(asked: ToolCall, context: ToolContext, content: str, *, failed: bool = False) -> Message:
-    """The message, and the event of the call in the log."""
+def _result(asked: ToolCall, content: str | list[dict[str, Any]], metadata: dict[str, Any] | None = None) -> Message:
+    message = Message(content, role="tool", name=asked.name, tool_call_id=asked.id, metadata=metadata)
+    return encodable_message(message)
+
+
+def _record(asked: ToolCall, context: ToolContext, error: str | None) -> None:
+    """Add the event of a call to the log of the run, if there is one."""
     if context.runtime is not None and context.runtime.is_recorded:
         agent = getattr(context.agent, "name", None)
-        told = {"tool": asked.name, "call": asked.id, "agent": agent, "error": content[:SHOWN] if failed else None}
-        context.runtime.record("tool_called", {key: value for key, value in told.items() if value is not None})
-    status = {"status": "error"} if failed else None
-    return Message(content, role="tool", name=asked.name, tool_call_id=asked.id, metadata=status)
+        failure = error[:SHOWN] if error is not None else None
+        event = {"tool": asked.name, "call": asked.id, "agent": agent, "error": failure}
+        context.runtime.record("tool_called", {key: value for key, value in event.items() if value is not None})
 
 
 # -- approval
@@ -184,42 +211,3 @@ def read_decision(answer: Any) -> tuple[bool, Mapping[str, Any] | None, str]:
         decision = cast("Mapping[str, Any]", answer)
         return decision.get("approved") is True, decision.get("arguments"), str(decision.get("reason") or "")
     return answer is True, None, ""
-
-
-def in_call_order(messages: Sequence[Message]) -> list[Message]:
-    """Messages with the results of each answer's calls in the order in which it asked for them."""
-    ordered: list[Message] = []
-    places: Mapping[str | None, int] = {}
-    for are_results, group in groupby(messages, key=lambda message: message.role == "tool"):
-        found = list(group)
-        if are_results:
-            found.sort(key=lambda message, asked=places: asked.get(message.tool_call_id, len(asked)))
-        else:
-            places = {call.id: place for place, call in enumerate(found[-1].tool_calls)}
-        ordered.extend(found)
-    return ordered
-
-
-def without_gaps(messages: Sequence[Message]) -> Sequence[Message]:
-    """A conversation as providers take it: calls that were never made, since a run was left, are answered so."""
-    asked = [call.id for call in chain.from_iterable(map(_CALLS, messages))]
-    given = list(map(_ANSWERS_TO, messages))
-    if len(asked) == len(given) - given.count(None) and set(given).issuperset(asked):  # nearly always; quickly told
-        return messages
-    complete: list[Message] = []
-    waiting: dict[str, ToolCall] = {}
-    for message in messages:
-        if message.role == "tool":
-            waiting.pop(message.tool_call_id or "", None)
-        elif waiting:
-            complete.extend(map(_never_made, waiting.values()))
-            waiting = {}
-        complete.append(message)
-        if message.tool_calls:
-            waiting = {call.id: call for call in message.tool_calls}
-    return [*complete, *map(_never_made, waiting.values())]
-
-
-def _never_made(asked: ToolCall) -> Message:
-    content = "Error: this call was not made."
-    return Message(content, role="tool", name=asked.name, tool_call_id=asked.id, metadata={"status": "error"})

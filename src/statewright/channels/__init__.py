@@ -17,8 +17,8 @@ from statewright.channels.copies import (
 )
 from statewright.channels.ephemeral import Ephemeral
 from statewright.channels.last_value import LastValue
-from statewright.channels.messages import MessageBatch, Messages, add_messages, without_own_ids
-from statewright.channels.overwrite import Overwrite, is_overwrite
+from statewright.channels.messages import MessageBatch, Messages, add_messages, listed, without_own_ids
+from statewright.channels.overwrite import Overwrite, is_overwrite, overwritten
 from statewright.channels.reduced import Reduced, Reducer
 from statewright.channels.reducers import (
     AppendReducer,
@@ -69,6 +69,8 @@ __all__ = [
     "difference",
     "is_overwrite",
     "is_reducer",
+    "listed",
     "overwrite",
+    "overwritten",
     "without_own_ids",
 ]

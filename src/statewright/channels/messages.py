@@ -21,7 +21,7 @@ from statewright.channels.change import Added, Merged
 from statewright.channels.channel import MISSING, Channel
 from statewright.channels.overwrite import Overwrite, overwritten
 from statewright.errors import InvalidUpdateError, suggestion
-from statewright.messages import REMOVE_ALL_MESSAGES, Message, RemoveMessage, as_message, copied
+from statewright.messages import REMOVE_ALL_MESSAGES, Message, RemoveMessage, as_message, copied, encodable_message
 
 
 class _Indexes:
@@ -91,11 +91,11 @@ class Messages(Channel):
         replaced = overwritten((update,))
         if replaced is not MISSING:
             return Overwrite(self.apply(MISSING, [self.prepare(replaced, task_id)]))
-        items = _listed(update)
+        items = listed(update)
         all_new = True
         batch: list[Message | RemoveMessage] = []
         for position, item in enumerate(items):
-            message = item if type(item) is Message else as_message(item)
+            message = encodable_message(item) if type(item) is Message else as_message(item)
             if message.id is None:
                 if message is item:  # the caller's own
                     message = copied(message)
@@ -136,11 +136,20 @@ def without_own_ids(batch: MessageBatch, current: Any) -> list[Message | RemoveM
     known = {message.id for message in current or ()} if not batch.all_new else frozenset[str]()
     items: list[Message | RemoveMessage] = []
     for item in batch.items:
-        if type(item) is Message and item.id not in known and (batch.all_new or _DERIVED.fullmatch(str(item.id))):
-            item = copied(item)
-            item.id = None
+        if item.id not in known and (batch.all_new or _DERIVED.fullmatch(str(item.id))):
+            item = _without_id(item)
         items.append(item)
     return items
+
+
+def _without_id(item: Any) -> Any:
+    """Return a message without its id, one of LangChain too; a removal as it is."""
+    if type(item) is Message:
+        item = copied(item)
+        item.id = None
+    elif hasattr(item, "model_copy") and item.type != "remove":
+        item = item.model_copy(update={"id": None})
+    return item
 
 
 def add_messages(left: Any, right: Any) -> list[Message]:
@@ -154,8 +163,8 @@ def add_messages(left: Any, right: Any) -> list[Message]:
     return channel.apply(start, [channel.prepare(right, os.urandom(8).hex())])
 
 
-def _listed(update: Any) -> Sequence[Any]:
-    """The items of an update: a list, or a tuple that is not a (role, text) pair; else the update itself."""
+def listed(update: Any) -> Sequence[Any]:
+    """Return the items of an update: a list, or a tuple that is not a (role, text) pair; else the update itself."""
     if isinstance(update, list):
         return cast(list[Any], update)
     if update is None:

@@ -60,6 +60,9 @@ def channel_for(reducer: object, *, start: Start | None, is_list: bool, field: s
         return AnyValue()
     if reducer is add_messages:
         return Messages()
+    own = getattr(reducer, "channel", None)
+    if isinstance(own, Channel):  # it does what the reducer does, and stores less
+        return own
     if reducer is append:
         return Append(start=start if is_list else None)
     if reducer is operator.add and is_list:

@@ -54,8 +54,9 @@ _LATER: Mapping[range, str] = {
     range(56, 57): "statewright.workflow.states.token",
     range(57, 58): "statewright.agents.result",
     range(58, 59): "statewright.graph.command",
+    range(59, 60): "statewright.checkpoint.langchain_codec",
 }
-"""Modules of higher folders with codecs of their own, by the tags of these: loaded when such a value is read."""
+"""Modules with codecs of their own, mostly of higher folders, by tags: loaded when such a value is read."""
 
 
 def codec_of(tag: int) -> Codec | None:

@@ -276,6 +276,10 @@ def _codec_of(kind: type) -> Codec | None:
         return found
     if issubclass(kind, BaseException):
         return EXCEPTION
+    if kind.__module__.startswith("langchain_core."):
+        from statewright.checkpoint.langchain_codec import codec_for  # few states hold messages of LangChain
+
+        return codec_for(cast("type[Any]", kind))
     return NUMPY_SCALAR if any(type_name(one) == "numpy.generic" for one in kind.__mro__) else None
 
 

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from statewright.cli.printing import console, say
 from statewright.cli.serving import HOST, PORT, Auth
 from statewright.cli.table import print_whole
 from statewright.service import Catalog, Served
@@ -21,21 +22,21 @@ USUAL_URL: Final = f"http://{HOST}:{PORT}"
 
 def announce(url: str, catalog: Catalog, database: object, auth: Auth) -> None:
     """Tell people on standard output; in colours if it is a terminal."""
-    console = Console(highlight=False, soft_wrap=True)
-    console.print(Text("Statewright listens at ").append(url, style="bold cyan"))
+    terminal = console(highlight=False, soft_wrap=True)
+    terminal.print(Text("Statewright listens at ").append(url, style="bold cyan"))
     if catalog.served:
-        console.print("It serves:")
+        terminal.print("It serves:")
         print_whole(_list(catalog))
-        _print_ways(console, url, catalog.served[0], auth)
+        _print_ways(terminal, url, catalog.served[0], auth)
     else:
-        console.print("It serves no graph yet. Add a workflow of steps: statewright definitions add FILE.json")
-    console.print(f"Runs are kept in {database}", style="dim", markup=False)
-    console.file.flush()
+        terminal.print("It serves no graph yet. Add a workflow of steps: statewright definitions add FILE.json")
+    terminal.print(f"Runs are kept in {database}", style="dim", markup=False)
+    terminal.file.flush()
 
 
 def announce_again(catalog: Catalog) -> None:
     """Tell that what is served was loaded anew."""
-    print(f"It serves: {', '.join(one.name for one in catalog.served) or 'no graph'}", flush=True)
+    say(f"It serves: {', '.join(one.name for one in catalog.served) or 'no graph'}", flush=True)
 
 
 def _list(catalog: Catalog) -> Table:
@@ -48,11 +49,11 @@ def _list(catalog: Catalog) -> Table:
     return table
 
 
-def _print_ways(console: Console, url: str, served: Served, auth: Auth) -> None:
+def _print_ways(terminal: Console, url: str, served: Served, auth: Auth) -> None:
     body = json.dumps(example_input(served.app.get_input_jsonschema()), ensure_ascii=False)
-    console.print("Start a run:")
-    console.print(f"  {start_line(url, served.name, body)}", markup=False)
-    console.print(f"  {curl_line(url, served.name, body, auth)}", markup=False)
+    terminal.print("Start a run:")
+    terminal.print(f"  {start_line(url, served.name, body)}", markup=False)
+    terminal.print(f"  {curl_line(url, served.name, body, auth)}", markup=False)
 
 
 def start_line(url: str, graph: str, body: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,13 +13,12 @@ from statewright.cli.failure import WrongUse, told
 from statewright.cli.importing import module_in
 from statewright.cli.load import load_served, served_names
 from statewright.cli.models import NO_MODELS, Models, PinnedModel
+from statewright.cli.printing import warn
 from statewright.errors import InvalidGraph, Problem, StatewrightError, WorkflowError, suggestion
 from statewright.models import ChatModel
 from statewright.project import Project, ServedGraph, load_project
 from statewright.project.lines import Keys, written_path
 from statewright.service import Catalog
-from statewright.workflow.states import load_workflow
-from statewright.workflow.states.missing import missing_resources
 from statewright.workflow.states.models import ModelNames
 from statewright.workflow.steps import read_definition, registered
 from statewright.workflow.steps.llm.models import whole_name
@@ -139,10 +137,13 @@ class _Collector:
             definition = read_definition(file.read_bytes(), source=str(file))
             self._catalog.serve_steps(definition, name=entry.name, on_failure=entry.on_failure)
             return
+        from statewright.workflow.states import load_workflow
+        from statewright.workflow.states.missing import missing_resources
+
         workflow = load_workflow(file)
         missing = () if self._catalog.states_models else missing_resources(workflow.definition, self._project)
         for warning in (*workflow.problems, *missing):
-            print(f"warning: {file}: {warning}", file=sys.stderr)
+            warn(f"warning: {file}: {warning}")
         text = file.read_text(encoding="utf-8")
         description = entry.description or ""
         self._catalog.serve_states(text, name=entry.name, description=description, on_failure=entry.on_failure)

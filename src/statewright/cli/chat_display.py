@@ -7,16 +7,16 @@ command the terminal.
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import sys
 from typing import IO, Any, Final
 
 from statewright.cli.chat_pieces import Pieces, Shown
+from statewright.cli.printing import fit
 from statewright.models import Usage
+from statewright.terminal_text import printable
 
 DIM, RED, BOLD, BLUE = "2", "31", "1", "34"
-_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _WIDTH: Final = 160
 """Of lines about tools where there is no terminal."""
 
@@ -109,7 +109,7 @@ class Display:
             if self._names_speakers and shown.name:
                 self._write(sys.stdout, f"{styled(shown.name, BOLD, sys.stdout)}: ")
         self.last_text += shown.text
-        self._write(sys.stdout, printable(shown.text) if sys.stdout.isatty() else shown.text)
+        self._write(sys.stdout, fit(shown.text, sys.stdout))
 
     # -- lines
 
@@ -150,11 +150,6 @@ def styled(text: str, style: str, file: IO[str]) -> str:
         return text
     plain = printable(text)
     return f"\x1b[{style}m{plain}\x1b[0m" if style and "NO_COLOR" not in os.environ else plain
-
-
-def printable(text: str) -> str:
-    """Text without the characters that command terminals."""
-    return _CONTROL.sub("", text)
 
 
 def shortened(text: str) -> str:

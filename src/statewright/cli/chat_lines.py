@@ -7,6 +7,8 @@ import sys
 from contextlib import suppress
 from typing import Any
 
+from statewright.cli.printing import warn
+
 
 class Lines:
     """Standard input, line by line. On a terminal lines can be edited, and called back with the arrow keys."""
@@ -28,5 +30,5 @@ class Lines:
         try:
             return input(prompt)
         except EOFError:
-            print(file=sys.stderr)
+            warn("")
             return None

@@ -20,6 +20,7 @@ from statewright.cli.table import moment
 from statewright.errors import InvalidResume, StatewrightError, ThreadBusy
 from statewright.graph import Command as GraphCommand
 from statewright.promise import resolved
+from statewright.runtime import OnBusy
 
 Ending = Literal["done", "failed", "stopped", "waiting"]
 """How a turn ended: `stopped` by its user; `waiting` where a question is left open."""
@@ -155,7 +156,7 @@ class Turns:
             return False
         return True
 
-    async def _show(self, given: Any, on_busy: str) -> None:
+    async def _show(self, given: Any, on_busy: OnBusy) -> None:
         parts: Any = self._subject.app.astream(
             given,
             self._config,

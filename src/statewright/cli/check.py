@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from statewright.cli.options import KeyOption
+from statewright.cli.printing import say, warn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,6 +33,8 @@ def check(
 
     if against is not None and len(targets) > 1:
         raise WrongUse("--against is about one graph. Give one file with it.")
+    if against is None:
+        targets = [one for target in targets for one in _graphs_of(target)]
     apps = [_checked(target) for target in targets]
     if None in apps:
         raise SystemExit(WRONG_USE)
@@ -43,22 +45,34 @@ def check(
             _check_threads(cast("CompiledGraph", apps[0]), saver)
 
 
+def _graphs_of(target: str) -> list[str]:
+    """Return a target for each graph of a file. What cannot be imported is reported when it is checked."""
+    from statewright.cli.failure import WrongUse
+    from statewright.cli.load import graphs_in
+    from statewright.cli.workflow import is_workflow
+
+    try:
+        return [target] if is_workflow(target) else graphs_in(target)
+    except WrongUse:
+        return [target]
+
+
 def _checked(target: str) -> CompiledGraph | None:
     """The graph of a file, told of; None if it is wrong, which is told of too."""
     from statewright.cli.failure import WrongUse
     from statewright.cli.load import load_graph
-    from statewright.cli.workflow import is_workflow, missing_in
+    from statewright.cli.workflow import check_app, is_workflow
     from statewright.errors import GraphError
 
     try:
-        app = load_graph(target)
+        app, missing = check_app(target) if is_workflow(target) else (load_graph(target), ())
     except (WrongUse, GraphError) as error:
-        print(f"Error: {error}", file=sys.stderr)
+        warn(f"Error: {error}")
         return None
-    for problem in missing_in(target) if is_workflow(target) else ():
-        print(f"warning: {target}: {problem}", file=sys.stderr)
+    for problem in missing:
+        warn(f"warning: {target}: {problem}")
     edges = sum(len(ways) for ways in app.graph.ways.values())
-    print(f"ok: {app.graph.name}, {len(app.graph.nodes)} nodes, {edges} ways between them")
+    say(f"ok: {app.graph.name}, {len(app.graph.nodes)} nodes, {edges} ways between them")
     return app
 
 
@@ -73,10 +87,10 @@ def _check_threads(app: CompiledGraph, saver: SqliteSaver) -> None:
         if problem:
             refused += 1
             where = f", workspace {own.workspace}" if own.workspace != saver.workspace else ""
-            print(f"{thread_id} ({branch}{where}): {problem}")
+            say(f"{thread_id} ({branch}{where}): {problem}")
         elif problem is not None:
             fitting += 1
-    print(f"{fitting} open branches of threads fit, {refused} do not")
+    say(f"{fitting} open branches of threads fit, {refused} do not")
     if refused:
         raise SystemExit(FAILED)
 

@@ -11,6 +11,7 @@ import typer
 
 from statewright.cli.failure import FAILED, end
 from statewright.cli.options import DatabaseOption, KeyOption
+from statewright.cli.printing import say
 from statewright.ids import DEFAULT_WORKSPACE
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def check(
     if checkup.problems:
         _end_with(checkup.problems, path)
     what = counted(checkup.read, "checkpoint" if full else "head")
-    print(f"ok: {path}, {counted(len(checkup.threads), 'thread')}, {what} read")
+    say(f"ok: {path}, {counted(len(checkup.threads), 'thread')}, {what} read")
 
 
 def _end_with(problems: list[str], path: Path) -> NoReturn:

@@ -10,6 +10,7 @@ import typer
 
 from statewright.cli.failure import WrongUse
 from statewright.cli.options import DatabaseOption, KeyOption
+from statewright.cli.printing import say
 from statewright.errors import DamagedDatabase, StorageUnavailable
 
 
@@ -36,7 +37,7 @@ def backup(
     except BaseException:
         remove_database(draft)
         raise
-    print(f"Copied {path} to {target} ({target.stat().st_size} bytes).")
+    say(f"Copied {path} to {target} ({target.stat().st_size} bytes).")
 
 
 def restore(
@@ -62,9 +63,9 @@ def restore(
         aside = _replace(draft, path)
     finally:
         remove_database(draft)
-    print(f"Restored {path} from {source}: {threads}.")
+    say(f"Restored {path} from {source}: {threads}.")
     if aside is not None:
-        print(f"What was there could not be read; it is now {aside}.")
+        say(f"What was there could not be read; it is now {aside}.")
 
 
 def _path_to_restore(database: str | None, source: Path) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from statewright.cli.options import DatabaseOption, KeyOption
+from statewright.cli.printing import say
 
 
 def vacuum(database: DatabaseOption = None, key_file: KeyOption = None) -> None:
@@ -12,4 +13,4 @@ def vacuum(database: DatabaseOption = None, key_file: KeyOption = None) -> None:
     path = existing_path(database)
     with opened(database, key_file) as saver:
         freed = saver.database.vacuum()
-    print(f"Vacuumed {path}: {path.stat().st_size} bytes, {max(freed, 0)} fewer than before.")
+    say(f"Vacuumed {path}: {path.stat().st_size} bytes, {max(freed, 0)} fewer than before.")

@@ -11,6 +11,7 @@ import typer
 
 from statewright.cli.asking import UrlOption
 from statewright.cli.options import JsonOption
+from statewright.cli.printing import say
 
 definitions = typer.Typer(name="definitions", help="Store and list workflows of steps.", no_args_is_help=True)
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A workflow of steps in JSON.")]
@@ -20,7 +21,7 @@ FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A workflow o
 def check(file: FileArgument) -> None:
     """Check a workflow of steps, and list every problem. What its handlers are, only a server knows."""
     found = read_checked(file)
-    print(f"ok: {found['name']} {found['version']}, {len(found['steps'])} steps")
+    say(f"ok: {found['name']} {found['version']}, {len(found['steps'])} steps")
 
 
 @definitions.command()
@@ -32,7 +33,7 @@ def add(file: FileArgument, json: JsonOption = False, url: UrlOption = None) -> 
     body = read_checked(file)
     with asking(url) as client:
         found = client.definitions.add(body)
-    print(as_json(found.raw) if json else f"{found.id}  {found.name} {found.version}")
+    say(as_json(found.raw) if json else f"{found.id}  {found.name} {found.version}")
 
 
 @definitions.command()
@@ -49,13 +50,13 @@ def ls(
     with asking(url) as client:
         found = list(islice(client.definitions.iterate(), limit))
     if json:
-        print(as_json([one.raw for one in found]))
+        say(as_json([one.raw for one in found]))
     elif found:
         columns = [Column(title, whole=True) for title in ("DEFINITION", "NAME", "VERSION", "STORED")]
         rows = [(one.id, one.name, one.version, moment(one.created_at), one.description) for one in found]
         print_table([*columns, Column("DESCRIPTION")], rows)
     else:
-        print("No definitions are stored. Add one: statewright definitions add FILE.json")
+        say("No definitions are stored. Add one: statewright definitions add FILE.json")
 
 
 @definitions.command()
@@ -70,7 +71,7 @@ def show(
 
     with asking(url) as client:
         found = client.definitions.get(definition)
-    print(as_json(found.raw if json else found.definition))
+    say(as_json(found.raw if json else found.definition))
 
 
 def read_checked(file: Path) -> dict[str, Any]:

@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
-from statewright.checkpoint import Interrupt, Lease, SavedCheckpoint
+from statewright.checkpoint import Interrupt, Lease, SavedCheckpoint, Task
 
 
 def due_nodes(saved: SavedCheckpoint) -> list[str]:
     """The nodes that are due or wait, without those that have landed; each once, in their order."""
+    return list(dict.fromkeys(task.node for task in _due(saved)))
+
+
+def due_tasks(saved: SavedCheckpoint) -> list[str]:
+    """Return what is due as `due_nodes` does, with the agents of a network's turns."""
+    return list(dict.fromkeys(task_label(task) for task in _due(saved)))
+
+
+def task_label(task: Task) -> str:
+    """Return a task's node; of a turn in a network, with the agent whose turn it is."""
+    agent = cast("Any", task.arg.get("agent")) if isinstance(task.arg, dict) else None  # pyright: ignore[reportUnknownMemberType]
+    return f"{task.node} ({agent})" if task.node == "agent" and isinstance(agent, str) else task.node
+
+
+def _due(saved: SavedCheckpoint) -> list[Task]:
     checkpoint = saved.checkpoint
     due = [*checkpoint.frontier, *(held.task for held in checkpoint.held)]
-    return list(dict.fromkeys(task.node for task in due if task.id not in saved.pending.landed))
+    return [task for task in due if task.id not in saved.pending.landed]
 
 
 def status_of(saved: SavedCheckpoint, lease: Lease | None) -> str:

@@ -43,7 +43,9 @@ def dev(
     from statewright.cli.catalog import project_of
     from statewright.cli.models import read_models
     from statewright.cli.serving import place_for
+    from statewright.server.libraries import require_libraries
 
+    require_libraries()
     models = read_models([model] if model is not None else None, base_url)
     if child is None and reload:
         _reload(target, host, port, database)

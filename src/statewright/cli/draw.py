@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from statewright.cli.printing import say
+
 Format = Literal["ascii", "mermaid", "dot", "svg", "json"]
 
 
@@ -31,7 +33,7 @@ def draw(
     }
     drawn = forms[form]().rstrip("\n")
     if output is None:
-        print(drawn)
+        say(drawn)
         return
     try:
         output.write_text(drawn + "\n", encoding="utf-8")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from typing import NoReturn
 
+from statewright.cli.printing import warn
 from statewright.errors import (
     CheckpointConflict,
     CheckpointNotFound,
@@ -52,7 +52,7 @@ class WrongUse(Exception):
 
 def end(message: str, code: int) -> NoReturn:
     """Say why on standard error, and leave."""
-    print(message, file=sys.stderr)
+    warn(message)
     raise SystemExit(code)
 
 

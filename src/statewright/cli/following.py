@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from statewright.checkpoint import Interrupt
 from statewright.cli.failure import CANCELLED, FAILED, WAITING, WRONG_USE, end, exit_code_of, said, told
+from statewright.cli.printing import say, warn
 from statewright.cli.show import print_state
 from statewright.errors import SerdeError, StatewrightError
 from statewright.runtime import CompiledGraph
@@ -61,8 +62,8 @@ def follow(app: CompiledGraph, given: Any, config: dict[str, Any]) -> Rest:
     state: Any = None
     questions: Sequence[Interrupt] = ()
     with Progress() as progress:
-        for mode, part in app.stream(given, config, stream_mode=["tasks", "values"], durability="sync"):
-            if mode == "tasks":
+        for mode, part in app.stream(given, config, stream_mode=[*progress.modes, "values"], durability="sync"):
+            if mode != "values":
                 progress.take(part)
             elif isinstance(part, dict) and INTERRUPT in part:
                 questions = cast(dict[str, Any], part)[INTERRUPT]
@@ -96,13 +97,13 @@ def conclude(
     if questions:
         _ask(questions, saved)
     if saved is not None and saved.is_ours and is_watched():
-        print(f"Look at it with: {saved.look}", file=sys.stderr)
+        warn(f"Look at it with: {saved.look}")
 
 
 def _print_last(network: Network[Any], state: Any, *, is_over: bool) -> None:
     results = network.state_of(state).results
     if is_over and results:
-        print(results[-1].text)
+        say(results[-1].text)
 
 
 def is_watched() -> bool:
@@ -151,7 +152,7 @@ def _fail(error: Exception, saved: Saved | None, *, show_traceback: bool) -> NoR
     if isinstance(error, StatewrightError) and exit_code_of(error) == WRONG_USE and not is_of_node:
         end(f"Error: {told(error)}", WRONG_USE)
     if show_traceback:
-        traceback.print_exception(error, file=sys.stderr)
+        warn("".join(traceback.format_exception(error)).rstrip())
     unsaved = " To run it without saving, give --database memory:." if isinstance(error, SerdeError) else ""
     line = f"Error: {said(error)}{unsaved}"
     end("\n".join([line, *_hints(saved, "Go on with it, once that is mended:")]), FAILED)

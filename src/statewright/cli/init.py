@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from statewright.cli.printing import say
+
 _GRAPH = '''"""Greets somebody, twice if they are worth it."""
 
 import operator
@@ -74,4 +76,4 @@ def init(
             (folder / name).write_text(content, encoding="utf-8")
     except OSError as error:
         raise WrongUse(f"The project cannot be written to {str(folder)!r}: {error.strerror}.") from error
-    print(f"Wrote {', '.join(FILES)}. Now run: statewright run {folder / 'graph.py'} --input name=Ada")
+    say(f"Wrote {', '.join(FILES)}. Now run: statewright run {folder / 'graph.py'} --input name=Ada")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from statewright.cli.options import DatabaseOption, JsonOption, KeyOption
+from statewright.cli.printing import say
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -54,10 +55,10 @@ def create(
     if json:
         from statewright.cli.show import as_json
 
-        print(as_json({**shown(record), "key": key}))
+        say(as_json({**shown(record), "key": key}))
         return
-    print(key)
-    print(
+    say(key)
+    say(
         f"The key {record.id} is shown this once. It allows {', '.join(record.scopes)}. "
         f"Clients take it from the variable STATEWRIGHT_API_KEY.",
         file=sys.stderr,
@@ -82,7 +83,7 @@ def ls(
 
     found = in_records(work, database, key_file)
     if json:
-        print(as_json([shown(one) for one in found]))
+        say(as_json([shown(one) for one in found]))
     elif found:
         titles = ("KEY", "NAME", "BEGINS", "STANDS")
         columns = [*(Column(title, whole=True) for title in titles), Column("SCOPES"), Column("CREATED", whole=True)]
@@ -92,7 +93,7 @@ def ls(
         ]
         print_table(columns, rows)
     else:
-        print(f"Workspace {workspace!r} has no keys. Make one: statewright keys create NAME")
+        say(f"Workspace {workspace!r} has no keys. Make one: statewright keys create NAME")
 
 
 @keys.command()
@@ -111,7 +112,7 @@ def revoke(
         home = await workspace_named(ledger, workspace)
         return await revoke_key(ledger, home.id, key, SystemClock().now())
 
-    print(f"Revoked {in_records(work, database, key_file).id}.")
+    say(f"Revoked {in_records(work, database, key_file).id}.")
 
 
 def standing(key: ApiKey, now: datetime | None = None) -> str:

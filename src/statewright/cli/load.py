@@ -60,6 +60,18 @@ def load(target: str, models: Models) -> Loaded:
     return _compiled(found, left, target)
 
 
+def graphs_in(target: str) -> list[str]:
+    """Return a target for each graph and network of a file; the target itself where it names one, or there is none.
+
+    Raises WrongUse for a file that cannot be imported.
+    """
+    if ":" in target:
+        return [target]
+    module = module_of(target)
+    names = _each_once(module, _is_graph) or _each_once(module, _is_agent)
+    return [f"{target}:{name}" for name in names] or [target]
+
+
 def load_served(target: str, module: ModuleType, models: Models) -> CompiledGraph:
     """The graph that a target means in its module, to be served: models go to those who have not chosen their own.
 

@@ -20,6 +20,7 @@ from statewright.cli.draw import draw
 from statewright.cli.failure import TERMINATED, WRONG_USE, WrongUse, end
 from statewright.cli.init import init
 from statewright.cli.keys import keys
+from statewright.cli.printing import say
 from statewright.cli.resume import resume
 from statewright.cli.run import run
 from statewright.cli.runs import runs
@@ -43,7 +44,7 @@ HELP = "Run, talk with, draw, check, test and serve workflows and state graphs, 
 
 def _version(wanted: bool) -> None:
     if wanted:
-        print(f"statewright {__version__}")
+        say(f"statewright {__version__}")
         raise typer.Exit
 
 

@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import Final
 
 from statewright.cli.handover import Server
-from statewright.errors import InvalidConfig, StatewrightError
+from statewright.cli.printing import say
+from statewright.errors import StatewrightError
+from statewright.extras import optional
 from statewright.project import FILE_NAME, Project, find_project, load_project
 
 _WORKFLOWS: Final = (".yaml", ".yml", ".json")
@@ -48,10 +50,10 @@ class Reloader:
             return self._next.stop(self._patience) if self._next is not None else 0
         for changed in self._changes():
             if changed:
-                print(f"{', '.join(changed)} changed: loading it anew.", file=sys.stderr, flush=True)
+                say(f"{', '.join(changed)} changed: loading it anew.", file=sys.stderr, flush=True)
                 self._replace()
             elif not self._lives():
-                print("The server has ended. It begins again with the next change.", file=sys.stderr, flush=True)
+                say("The server has ended. It begins again with the next change.", file=sys.stderr, flush=True)
                 self._server = None
         return self._server.stop(self._patience) if self._server is not None else 0
 
@@ -69,7 +71,7 @@ class Reloader:
         if not self._next.is_ready():
             if self._server is not None:
                 self._next.stop(self._patience)
-                print("The server goes on with what it has loaded before.", file=sys.stderr, flush=True)
+                say("The server goes on with what it has loaded before.", file=sys.stderr, flush=True)
             return False
         before, self._server, self._next = self._server, self._next, None
         if before is not None:
@@ -141,10 +143,5 @@ def _project_of(folder: Path) -> Project:
 
 
 def _require_watchfiles() -> None:
-    try:
+    with optional("Reloading (without it: --no-reload) needs", extra="server"):
         import watchfiles  # pyright: ignore[reportUnusedImport]  # noqa: F401
-    except ImportError:
-        raise InvalidConfig(
-            "Reloading needs the library 'watchfiles', which is not installed. "
-            "Run `pip install 'statewright[server]'`, or give --no-reload."
-        ) from None

@@ -9,6 +9,7 @@ import typer
 
 from statewright.cli.asking import RunArgument, UrlOption
 from statewright.cli.options import JsonOption
+from statewright.cli.printing import say
 
 if TYPE_CHECKING:
     from statewright.client import Approval, Client, Run, Wait
@@ -32,7 +33,7 @@ def pause(run: RunArgument, url: UrlOption = None) -> None:
 
     with asking(url) as client:
         found = client.runs.pause(run)
-    print(f"{found.id} is {found.status}{'' if found.status == 'paused' else ', and will pause after its step'}.")
+    say(f"{found.id} is {found.status}{'' if found.status == 'paused' else ', and will pause after its step'}.")
 
 
 def retry(run: RunArgument, url: UrlOption = None) -> None:
@@ -127,7 +128,7 @@ def approve(
             _list_open(client, json_wanted=json)
             return
         found = _decided(client, _approval(client, which), reject=reject, edit=edit, by=by)
-    print(as_json(found.raw) if json else f"{found.id} is {found.decision}. Run {found.workflow_run_id} goes on.")
+    say(as_json(found.raw) if json else f"{found.id} is {found.decision}. Run {found.workflow_run_id} goes on.")
 
 
 def _approval(client: Client, which: str) -> str:
@@ -175,7 +176,7 @@ def _list_open(client: Client, *, json_wanted: bool) -> None:
 
     found = list(client.approvals.iterate(pending=True))
     if json_wanted:
-        print(as_json([one.raw for one in found]))
+        say(as_json([one.raw for one in found]))
     elif found:
         columns = [Column(title, whole=True) for title in ("APPROVAL", "RUN", "STEP", "ASKED")]
         rows = [
@@ -184,8 +185,8 @@ def _list_open(client: Client, *, json_wanted: bool) -> None:
         ]
         print_table([*columns, Column("PROMPT"), Column("CONTENT")], rows)
     else:
-        print("Nobody waits for an approval.")
+        say("Nobody waits for an approval.")
 
 
 def _tell(run: Run) -> None:
-    print(f"{run.id} is {run.status}.")
+    say(f"{run.id} is {run.status}.")

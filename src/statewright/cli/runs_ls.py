@@ -9,6 +9,7 @@ import typer
 
 from statewright.cli.asking import UrlOption
 from statewright.cli.options import JsonOption
+from statewright.cli.printing import say
 from statewright.cli.runs_start import MetadataOption, TagOption
 
 if TYPE_CHECKING:
@@ -44,11 +45,11 @@ def ls(
         else:
             found = list(islice(client.runs.iterate(**filters), limit))
     if json:
-        print(as_json([one.raw for one in found]))
+        say(as_json([one.raw for one in found]))
     elif found:
         _print(found)
     else:
-        print("There are no such runs." if any(filters.values()) else "There are no runs.")
+        say("There are no such runs." if any(filters.values()) else "There are no runs.")
 
 
 def _print(found: list[Run]) -> None:

@@ -9,6 +9,7 @@ import typer
 
 from statewright.cli.asking import RunArgument, UrlOption
 from statewright.cli.options import JsonOption
+from statewright.cli.printing import say
 
 if TYPE_CHECKING:
     from statewright.client import Client, Event, RunWithSteps, Step, Wait
@@ -31,14 +32,14 @@ def show(
         waits = waits_of(client, found) if found.status == "waiting" else []
     if json:
         more = {"waits": [one.raw for one in waits], "events": [one.raw for one in events]}
-        print(as_json({**found.raw, **more}))
+        say(as_json({**found.raw, **more}))
         return
     _print_run(found, waits)
     _print_steps(found.step_runs)
     for title, lines in (("WAITS", map(wait_line, waits)), ("EVENTS", map(event_line, events))):
         told = list(lines)
         if told:
-            print("\n".join(["", title, *told]))
+            say("\n".join(["", title, *told]))
 
 
 def _last_events(client: Client, run_id: str, limit: int) -> Sequence[Event]:
@@ -93,7 +94,7 @@ def _print_steps(steps: Sequence[Step]) -> None:
         Column("ATTEMPT", whole=True, right=True),
         Column("SECONDS", whole=True, right=True),
     )
-    print()
+    say()
     print_table(columns, [(one.step_name, one.step_type, one.status, one.attempt, _seconds(one)) for one in steps])
 
 
@@ -117,7 +118,7 @@ def logs(
     with asking(url) as client:
         found = client.runs.logs(run, step=step)
     for line in _lines(found):
-        print(json_format.dumps(line, ensure_ascii=False) if json else _log_line(line))
+        say(json_format.dumps(line, ensure_ascii=False) if json else _log_line(line))
 
 
 def _lines(found: Sequence[Any]) -> Iterator[dict[str, Any]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +9,7 @@ import typer
 
 from statewright.cli.asking import RunArgument, UrlOption
 from statewright.cli.options import JsonOption
+from statewright.cli.printing import say, warn
 
 if TYPE_CHECKING:
     from statewright.client import Event
@@ -64,9 +64,9 @@ def start(
         run = client.runs.start(graph, read_input(given) if given else None, **options)
         if wait:
             conclude(client, followed(client, run.id, lambda _: None), url, json_wanted=json)
-    print(as_json(run.raw) if json else run.id)
+    say(as_json(run.raw) if json else run.id)
     if not run.created:
-        print("That key has started it before; nothing new was started.", file=sys.stderr)
+        warn("That key has started it before; nothing new was started.")
 
 
 def read_metadata(given: Sequence[str]) -> dict[str, str]:
@@ -103,7 +103,7 @@ def watch(
     from statewright.cli.watching import conclude, followed
 
     def tell(event: Event) -> None:
-        print(json_format.dumps(event.raw, ensure_ascii=False) if json else event_line(event), flush=True)
+        say(json_format.dumps(event.raw, ensure_ascii=False) if json else event_line(event), flush=True)
 
     with asking(url, patient=True) as client:
         try:

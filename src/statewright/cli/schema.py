@@ -6,12 +6,17 @@ from typing import Annotated, Literal
 
 import typer
 
+from statewright.cli.printing import say
+
 
 def schema(
     language: Annotated[Literal["states"], typer.Argument(metavar="LANGUAGE", help="`states`: workflows in YAML.")],
 ) -> None:
     """Print the JSON Schema of a language, for editors that complete and check files."""
     from statewright.cli.show import as_json
-    from statewright.workflow.states.language import language_schema
+    from statewright.extras import optional
 
-    print(as_json(language_schema()))
+    with optional("The schema of workflows in YAML needs", extra="states"):
+        from statewright.workflow.states.language import language_schema
+
+    say(as_json(language_schema()))

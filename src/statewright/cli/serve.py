@@ -50,7 +50,9 @@ def serve(
     from statewright.cli.models import read_models
     from statewright.cli.serving import logger, place_for, run_server, server_settings, service_settings
     from statewright.observe import configure_logging
+    from statewright.server.libraries import require_libraries
 
+    require_libraries()
     models = read_models([model] if model is not None else None, base_url)
     project = project_of(target)
     place = place_for(project, host, port, database, key_file)

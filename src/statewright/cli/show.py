@@ -8,6 +8,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, cast
 
+from statewright.cli.printing import say
 from statewright.messages import Message
 
 
@@ -59,8 +60,8 @@ def print_state(state: Any, *, json_wanted: bool) -> None:
     import sys
 
     if json_wanted or not sys.stdout.isatty():
-        print(as_json(state))
+        say(as_json(state))
         return
-    from rich.console import Console
+    from statewright.cli.printing import console
 
-    Console().print_json(as_json(state))
+    console().print_json(as_json(state))

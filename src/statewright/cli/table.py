@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
+
+from statewright.cli.printing import console
 
 
 class Column(NamedTuple):
@@ -50,13 +51,14 @@ def print_fields(fields: Iterable[tuple[str, object]]) -> None:
 
 def print_whole(table: Table) -> None:
     """Print a table in a width that cuts nothing off."""
-    console = Console(highlight=False)
-    measured = Measurement.get(console, console.options.update(max_width=_WIDEST), table)
-    console.width = max(console.width, measured.minimum) if console.is_terminal else max(measured.maximum, 1)
-    with console.capture() as captured:
-        console.print(table)
+    terminal = console(highlight=False)
+    measured = Measurement.get(terminal, terminal.options.update(max_width=_WIDEST), table)
+    terminal.width = max(terminal.width, measured.minimum) if terminal.is_terminal else max(measured.maximum, 1)
+    with terminal.capture() as captured:
+        terminal.print(table)
     lines = captured.get().splitlines()
-    print("\n".join(lines if console.is_terminal else [line.rstrip() for line in lines]))
+    written = "\n".join(lines if terminal.is_terminal else [line.rstrip() for line in lines])
+    terminal.file.write(f"{written}\n")  # its styles are the console's own, and its texts are printable
 
 
 def moment(instant: datetime) -> str:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from statewright.cli.printing import say
+
 if TYPE_CHECKING:
     from statewright.workflow.states import Workflow
 
@@ -34,11 +36,11 @@ def test(
     workflow = load_workflow(Path(target))
     ran = [one for path in cases for one in _run_file(workflow, path)]
     for one in ran:
-        print(f"{'FAIL' if one.failures else 'ok':4}  {one.name}")
+        say(f"{'FAIL' if one.failures else 'ok':4}  {one.name}")
         for failure in one.failures:
-            print(f"      {failure}")
+            say(f"      {failure}")
     failed = sum(bool(one.failures) for one in ran)
-    print(f"{len(ran) - failed} of {len(ran)} cases pass")
+    say(f"{len(ran) - failed} of {len(ran)} cases pass")
     if junit is not None:
         _write_report(junit, target, ran)
     if failed:

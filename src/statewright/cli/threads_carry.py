@@ -10,6 +10,7 @@ import typer
 
 from statewright.cli.failure import WrongUse
 from statewright.cli.options import DatabaseOption, GraphOption, KeyOption, ThreadArgument, WorkspaceOption
+from statewright.cli.printing import say
 from statewright.cli.threads_edit import check_at_rest, check_free, counted
 from statewright.ids import DEFAULT_WORKSPACE
 
@@ -54,7 +55,7 @@ def export(
         except BaseException:
             remove_database(draft)
             raise
-    print(f"Wrote thread {thread!r} with {counted(count, 'checkpoint')} to {file}.")
+    say(f"Wrote thread {thread!r} with {counted(count, 'checkpoint')} to {file}.")
 
 
 def import_(
@@ -85,7 +86,7 @@ def import_(
         to = name if name is not None else thread
         check_free(target, to)
         count = carry(source, thread, target, to)
-    print(f"Thread {to!r} has {counted(count, 'checkpoint')}.")
+    say(f"Thread {to!r} has {counted(count, 'checkpoint')}.")
 
 
 def _exported(file: Path, key_file: Path | None) -> SqliteSaver:

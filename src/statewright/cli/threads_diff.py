@@ -16,6 +16,7 @@ from statewright.cli.options import (
     ThreadArgument,
     WorkspaceOption,
 )
+from statewright.cli.printing import say
 from statewright.ids import DEFAULT_WORKSPACE
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def diff(
         allow_types(saver, graph)
         before, after = (named_checkpoint(saver, thread, branch, name) for name in (a, b))
     if json:
-        print(as_json(record(before, after)))
+        say(as_json(record(before, after)))
     else:
         _print(before, after)
 
@@ -83,21 +84,22 @@ def changes(before: SavedCheckpoint, after: SavedCheckpoint) -> Iterator[tuple[s
 
 
 def _print(before: SavedCheckpoint, after: SavedCheckpoint) -> None:
-    from rich.console import Console
     from rich.text import Text
 
-    console = Console(highlight=False)
+    from statewright.cli.printing import console
+
+    terminal = console(highlight=False)
     for sign, one, style in (("-", before, "red"), ("+", after, "green")):
-        console.print(Text(f"{sign} step {one.checkpoint.step}  {one.id}  {one.line.branch}", style), soft_wrap=True)
+        terminal.print(Text(f"{sign} step {one.checkpoint.step}  {one.id}  {one.line.branch}", style), soft_wrap=True)
     count = 0
     for key, was, now in changes(before, after):
         count += 1
-        console.print(Text(f"\n{key}", "bold"), soft_wrap=True)
+        terminal.print(Text(f"\n{key}", "bold"), soft_wrap=True)
         for line in value_lines(was, now):
             style = {"-": "red", "+": "green"}.get(line[0], "")
-            console.print(Text(f"  {line}", style), soft_wrap=True)
+            terminal.print(Text(f"  {line}", style), soft_wrap=True)
     if not count:
-        print("\nThe values are the same.")
+        say("\nThe values are the same.")
 
 
 def value_lines(was: list[Any], now: list[Any]) -> list[str]:

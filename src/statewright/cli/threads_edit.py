@@ -10,6 +10,7 @@ import typer
 
 from statewright.cli.failure import WrongUse
 from statewright.cli.options import DatabaseOption, GraphOption, KeyOption, ThreadArgument, WorkspaceOption
+from statewright.cli.printing import say
 from statewright.cli.threads_show import CheckpointOption, StepOption
 from statewright.ids import DEFAULT_WORKSPACE
 
@@ -46,10 +47,10 @@ def fork(
             return f"{saved.checkpoint.step} ({saved.id}) as {head['configurable']['checkpoint_id']}"
 
         told = with_stand_ins(saver.serde, forked)  # the state itself is not touched
-    print(f"Branch {branch!r} of thread {thread!r} begins at step {told}.")
+    say(f"Branch {branch!r} of thread {thread!r} begins at step {told}.")
     options = (*place_of(database, key_file).options, "--branch", branch)
     if workspace == DEFAULT_WORKSPACE:  # the command line runs no graph in another one
-        print(f"Go on with it: {Saved(thread=thread, target=graph or 'FILE.py', options=options).resume()}")
+        say(f"Go on with it: {Saved(thread=thread, target=graph or 'FILE.py', options=options).resume()}")
 
 
 def bare_graph(saver: Checkpointer, version: str | None) -> CompiledGraph:
@@ -94,7 +95,7 @@ def prune(
             check_thread(saver, thread)
         pruned = with_stand_ins(saver.serde, lambda: resolved(saver.prune(policy, thread_id=thread, dry_run=dry_run)))
     what = "Would forget" if dry_run else "Forgot"
-    print(f"{what} {counted(pruned.checkpoints, 'checkpoint')} of {counted(pruned.threads, 'thread')}.")
+    say(f"{what} {counted(pruned.checkpoints, 'checkpoint')} of {counted(pruned.threads, 'thread')}.")
 
 
 def copy(
@@ -114,7 +115,7 @@ def copy(
         check_thread(saver, thread)
         check_free(saver, new)
         resolved(saver.copy_thread(thread, new))
-    print(f"Thread {new!r} is a copy of {thread!r}.")
+    say(f"Thread {new!r} is a copy of {thread!r}.")
 
 
 def rm(
@@ -133,7 +134,7 @@ def rm(
         if not force:
             check_at_rest(saver, thread)
         resolved(saver.delete_thread(thread))
-    print(f"Thread {thread!r} is gone.")
+    say(f"Thread {thread!r} is gone.")
 
 
 def release(
@@ -152,7 +153,7 @@ def release(
         lease = resolved(saver.lease(thread))
         if lease is not None:
             bare_graph(saver, None).release(thread)
-    print(f"Thread {thread!r} was free." if lease is None else f"Took {thread!r} from run {short_owner(lease.owner)}.")
+    say(f"Thread {thread!r} was free." if lease is None else f"Took {thread!r} from run {short_owner(lease.owner)}.")
 
 
 def check_free(saver: Checkpointer, thread: str) -> None:

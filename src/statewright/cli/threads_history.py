@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from statewright.cli.options import DatabaseOption, GraphOption, JsonOption, KeyOption, ThreadArgument, WorkspaceOption
+from statewright.cli.printing import say
 from statewright.ids import DEFAULT_WORKSPACE
 
 if TYPE_CHECKING:
@@ -40,13 +41,15 @@ def history(
         if json:
             found = read_history(saver, thread, branch, limit)
         else:  # values are not shown, so nobody has to know their types
-            found = with_stand_ins(saver.serde, lambda: read_history(saver, thread, branch, limit))
+            # One more than is shown: which agent ran stands in the checkpoint before.
+            more = limit + 1 if limit is not None else None
+            found = with_stand_ins(saver.serde, lambda: read_history(saver, thread, branch, more))
     if json:
         from statewright.cli.describe import checkpoint_record
 
-        print(as_json([{**checkpoint_record(one), "values": one.checkpoint.values} for one in found]))
+        say(as_json([{**checkpoint_record(one), "values": one.checkpoint.values} for one in found]))
     else:
-        _print(found)
+        _print(found, limit)
 
 
 def read_history(saver: Checkpointer, thread: str, branch: str | None, limit: int | None) -> Sequence[SavedCheckpoint]:
@@ -60,11 +63,12 @@ def read_history(saver: Checkpointer, thread: str, branch: str | None, limit: in
     return resolved(saver.history(thread, branch=branch, limit=limit))
 
 
-def _print(found: Sequence[SavedCheckpoint]) -> None:
-    from statewright.cli.describe import due_nodes
+def _print(found: Sequence[SavedCheckpoint], limit: int | None) -> None:
+    from statewright.cli.describe import due_tasks
     from statewright.cli.table import Column, moment, print_table
 
-    several = len({one.line.branch for one in found}) > 1
+    by_id = {one.id: one for one in found}
+    several = len({one.line.branch for one in found[:limit]}) > 1
     columns = [
         Column("STEP", whole=True, right=True),
         Column("CHECKPOINT", whole=True),
@@ -78,20 +82,26 @@ def _print(found: Sequence[SavedCheckpoint]) -> None:
             one.checkpoint.step,
             one.id,
             *([one.line.branch] if several else []),
-            _ran(one),
-            ", ".join(due_nodes(one)),
+            _ran(one, by_id.get(one.parent_id) if one.parent_id is not None else None),
+            ", ".join(due_tasks(one)),
             moment(one.created_at)[5:],
         )
-        for one in found
+        for one in found[:limit]
     ]
     print_table(columns, rows)
 
 
-def _ran(saved: SavedCheckpoint) -> str:
-    """What led to a checkpoint: the nodes that ran, or what else it was."""
+def _ran(saved: SavedCheckpoint, parent: SavedCheckpoint | None) -> str:
+    """Return what led to a checkpoint: the nodes that ran, or what else it was.
+
+    Agents of a network are named by the tasks that the checkpoint before had due.
+    """
+    from statewright.cli.describe import task_label
     from statewright.graph import START
 
     if saved.source in ("input", "fork"):
         return f"({saved.source})"
-    nodes = ", ".join(node for node in dict.fromkeys(saved.metadata.get("nodes", ())) if node != START)
+    labels = {task.node: task_label(task) for task in parent.checkpoint.frontier} if parent is not None else {}
+    names: list[str] = [node for node in dict.fromkeys(saved.metadata.get("nodes", ())) if node != START]
+    nodes = ", ".join(labels.get(node, node) for node in names)
     return f"{nodes} (update)" if saved.source == "update" else nodes

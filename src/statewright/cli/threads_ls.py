@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from statewright.cli.options import DatabaseOption, JsonOption, KeyOption, WorkspaceOption
+from statewright.cli.printing import say
 from statewright.ids import DEFAULT_WORKSPACE
 
 if TYPE_CHECKING:
@@ -28,11 +29,11 @@ def ls(
     with opened_in(workspace, database, key_file) as saver:
         found = entries(saver, prefix, limit)
     if json:
-        print(as_json(found))
+        say(as_json(found))
     elif found:
         _print(found)
     else:
-        print(f"There are no threads whose ids begin with {prefix!r}." if prefix else "There are no threads.")
+        say(f"There are no threads whose ids begin with {prefix!r}." if prefix else "There are no threads.")
 
 
 def entries(saver: SqliteSaver, prefix: str, limit: int) -> list[dict[str, Any]]:

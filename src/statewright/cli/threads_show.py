@@ -16,6 +16,7 @@ from statewright.cli.options import (
     ThreadArgument,
     WorkspaceOption,
 )
+from statewright.cli.printing import say
 from statewright.ids import DEFAULT_WORKSPACE
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def show(
         branches, lease = resolved(saver.branches(thread)), resolved(saver.lease(thread))
     status = status_of(saved, lease) if checkpoint is None and step is None else None
     if json:
-        print(as_json(record(saved, status, branches, lease)))
+        say(as_json(record(saved, status, branches, lease)))
     else:
         _print(saved, status, branches, lease)
 
@@ -87,7 +88,7 @@ def _print(saved: SavedCheckpoint, status: str | None, branches: Sequence[str], 
         *(("error", error) for error in saved.pending.errors.values()),
     ]
     print_fields(fields)
-    print("\nvalues")
+    say("\nvalues")
     print_state(saved.checkpoint.values, json_wanted=False)
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from statewright.cli.failure import FAILED, end
+from statewright.cli.printing import say, warn
 from statewright.cli.run_text import EXIT_CODES, error_line, wait_line, waits_of, ways_on
 from statewright.cli.show import as_json, print_state
 from statewright.clock import SystemClock
@@ -50,7 +50,7 @@ def conclude(client: Client, run: Run, url: str | None, *, json_wanted: bool) ->
     """Print what a run gave, or what it waits for, and leave with the exit code that says how it stands."""
     code = EXIT_CODES.get(run.status, FAILED)
     if json_wanted:
-        print(as_json(run.raw))
+        say(as_json(run.raw))
         raise SystemExit(code)
     match run.status:
         case "completed":
@@ -60,7 +60,7 @@ def conclude(client: Client, run: Run, url: str | None, *, json_wanted: bool) ->
         case "waiting" | "paused":
             _tell_waits(client, run, url)
         case _:
-            print(f"The run is {run.status}.", file=sys.stderr)
+            warn(f"The run is {run.status}.")
     raise SystemExit(code)
 
 
@@ -68,4 +68,4 @@ def _tell_waits(client: Client, run: Run, url: str | None) -> None:
     waits = waits_of(client, run) if run.status == "waiting" else []
     lines = [f"Run {run.id} is {run.status}.", *(f"  {wait_line(one)}" for one in waits)]
     ways = ways_on(run, waits, url)
-    print("\n".join([*lines, *(["Go on with:"] if ways else []), *(f"  {one}" for one in ways)]), file=sys.stderr)
+    warn("\n".join([*lines, *(["Go on with:"] if ways else []), *(f"  {one}" for one in ways)]))

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json as json_format
-import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, Final, NoReturn, cast
+from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
 from statewright.cli.failure import CANCELLED, DONE, FAILED, WAITING, WrongUse, end, exit_code_of, said
 from statewright.cli.following import Saved, is_watched
 from statewright.cli.models import Models
+from statewright.cli.printing import say, warn
 from statewright.errors import InvalidConfig, Problem
 from statewright.graph import Command
 from statewright.runtime import CompiledGraph
+
+if TYPE_CHECKING:
+    from statewright.project import Project
+    from statewright.workflow.states import Workflow
 
 SUFFIXES: Final = (".yaml", ".yml", ".json")
 
@@ -30,24 +34,33 @@ def load_app(target: str, script: Path | None = None, models: Models | None = No
     Raises WorkflowError, and WrongUse for a script that is none, and for models that cannot be connected.
     """
     from statewright.cli.workflow_models import models_of
-    from statewright.project import load_project
-    from statewright.workflow.states import load_workflow
 
-    workflow, project = load_workflow(Path(target)), load_project(Path(target))
-    for warning in (*workflow.problems, *project.warnings):
-        print(f"warning: {target}: {warning}", file=sys.stderr)
+    workflow, project = _loaded(target)
     outputs = read_script(script)
     answering = models_of(workflow.definition, project, models) if models is not None else None
     return workflow.compile(models=answering, script=outputs, project=project, **options)
 
 
-def missing_in(target: str) -> Sequence[Problem]:
-    """What a workflow names that its project does not have."""
+def check_app(target: str) -> tuple[CompiledGraph, Sequence[Problem]]:
+    """A workflow file as a graph to be looked at, and what it names that its project does not have.
+
+    Raises WorkflowError.
+    """
+    workflow, project = _loaded(target)
+    from statewright.workflow.states.missing import missing_resources  # after what names a missing extra
+
+    return workflow.compile(project=project), missing_resources(workflow.definition, project)
+
+
+def _loaded(target: str) -> tuple[Workflow, Project]:
+    """A workflow file and its project; what is odd about them is told."""
     from statewright.project import load_project
     from statewright.workflow.states import load_workflow
-    from statewright.workflow.states.missing import missing_resources
 
-    return missing_resources(load_workflow(Path(target)).definition, load_project(Path(target)))
+    workflow, project = load_workflow(Path(target)), load_project(Path(target))
+    for warning in (*workflow.problems, *project.warnings):
+        warn(f"warning: {target}: {warning}")
+    return workflow, project
 
 
 def read_script(path: Path | None) -> dict[str, Any] | None:
@@ -96,7 +109,7 @@ class Told:
         snapshot = app.get_state(config)
         status = "failed" if error is not None else "waiting" if snapshot.next else "completed"
         if self._json_wanted:
-            print(json_format.dumps(self._whole(status, error, snapshot.values), ensure_ascii=False, default=_plain))
+            say(json_format.dumps(self._whole(status, error, snapshot.values), ensure_ascii=False, default=_plain))
         elif error is None:
             self._tell(status, snapshot.values, snapshot.next)
         if error is not None:
@@ -104,7 +117,7 @@ class Told:
             told_of = ["Go on with it, once that is mended:", *ways] if ways else []
             end("\n".join([f"Error: {said(error)}", *told_of]), _code_of(error))
         if self._saved is not None and is_watched():
-            print(f"Look at it with: {self._saved.look}", file=sys.stderr)
+            warn(f"Look at it with: {self._saved.look}")
         raise SystemExit(WAITING if status == "waiting" else DONE)
 
     def _ways_on(self) -> list[str]:
@@ -126,17 +139,17 @@ class Told:
 
     def _tell(self, status: str, values: Any, ahead: Sequence[str]) -> None:
         result = values.get("result")
-        print(result if isinstance(result, str) else json_format.dumps(result, ensure_ascii=False, indent=2))
+        say(result if isinstance(result, str) else json_format.dumps(result, ensure_ascii=False, indent=2))
         if status == "waiting":
             lines = [f"The run waits before {', '.join(sorted(set(ahead)))}. Go on with:", *self._ways_on()]
-            print("\n".join(lines), file=sys.stderr)
+            warn("\n".join(lines))
 
 
 def _follow(app: CompiledGraph, given: Any, config: dict[str, Any]) -> None:
     from statewright.cli.terminal import Progress
 
     with Progress() as progress:
-        for part in app.stream(given, config, stream_mode="tasks", durability="sync"):
+        for _, part in app.stream(given, config, stream_mode=progress.modes, durability="sync"):
             progress.take(part)
 
 

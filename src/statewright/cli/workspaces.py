@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from statewright.cli.options import DatabaseOption, JsonOption, KeyOption
+from statewright.cli.printing import say
 
 if TYPE_CHECKING:
     from statewright.runs import Ledger, Workspace
@@ -47,7 +48,7 @@ def create(
         return await create_workspace(ledger, new, SystemClock().now())
 
     made = in_records(work, database, key_file, make=True)
-    print(f"Made {made.slug}. A key to it: statewright keys create NAME --workspace {made.slug}")
+    say(f"Made {made.slug}. A key to it: statewright keys create NAME --workspace {made.slug}")
 
 
 @workspaces.command()
@@ -62,7 +63,7 @@ def ls(json: JsonOption = False, database: DatabaseOption = None, key_file: KeyO
 
     found = in_records(list_workspaces, database, key_file)
     if json:
-        print(as_json([asdict(one) for one in found]))
+        say(as_json([asdict(one) for one in found]))
         return
     limits = ("max_running", "starts_per_minute", "retention_days")
     columns = [Column("SLUG", whole=True), Column("NAME"), *(Column(one.upper(), right=True) for one in limits)]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from statewright.client.call import Call, Reply
 from statewright.client.settings import ClientSettings
-from statewright.errors import InvalidConfig
+from statewright.extras import optional
 
 if TYPE_CHECKING:
     import httpx
@@ -16,13 +16,9 @@ HEARTBEATS: Final = 60.0
 
 
 def library() -> Any:
-    """The library that speaks HTTP. Raises InvalidConfig if it is not installed."""
-    try:
+    """Import the library that speaks HTTP. Raises MissingLibrary."""
+    with optional("The client needs", extra="client"):
         import httpx
-    except ImportError as error:
-        raise InvalidConfig(
-            "The client needs the library httpx, which is not installed. Run `pip install 'statewright[client]'`."
-        ) from error
     return httpx
 
 

@@ -4,6 +4,7 @@ from statewright.graph.answer import Answer, ParentCommand, Reported, read_answe
 from statewright.graph.builder import GraphBuilder, GraphWarning
 from statewright.graph.command import END, START, STOP, Command, Send, ToParent
 from statewright.graph.context import ExecutionInfo, Host, NodeError, RunStarter, Runtime, StreamWriter, SubgraphLike
+from statewright.graph.generics import ContextT, GraphParameters, InputT, OutputT, ResultT, StateT
 from statewright.graph.graph import Graph
 from statewright.graph.node import Branch, Join, JoinEdge, Memory, Node, TagLimits
 from statewright.graph.parameters import Parameters, is_coroutine_function, read_parameters
@@ -27,24 +28,30 @@ __all__ = [
     "CachePolicy",
     "CircuitBreaker",
     "Command",
+    "ContextT",
     "ExecutionInfo",
     "Graph",
     "GraphBuilder",
+    "GraphParameters",
     "GraphWarning",
     "Host",
+    "InputT",
     "Join",
     "JoinEdge",
     "Memory",
     "Node",
     "NodeError",
+    "OutputT",
     "Parameters",
     "ParentCommand",
     "RateLimit",
     "Reported",
+    "ResultT",
     "RetryPolicy",
     "RunStarter",
     "Runtime",
     "Send",
+    "StateT",
     "StreamWriter",
     "SubgraphLike",
     "TagLimits",

@@ -10,12 +10,13 @@ import itertools
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self, Unpack, cast, overload
 
 from statewright.clock import Duration
 from statewright.errors import InvalidGraph, InvalidSchema
 from statewright.graph.command import END, START
 from statewright.graph.context import SubgraphLike, is_subgraph
+from statewright.graph.generics import ContextT, GraphParameters, InputT, OutputT, ResultT, StateT
 from statewright.graph.graph import Graph, Migration
 from statewright.graph.mapping import ITEM_SUFFIX, one_item, spread_and_collect
 from statewright.graph.node import Branch, Join, JoinEdge, Memory, Node, TagLimits
@@ -39,6 +40,16 @@ from statewright.graph.runnable import as_action, as_path
 from statewright.graph.validate import find_problems
 from statewright.state import StateSchema, is_pydantic, merge_fields, read_schema
 
+if TYPE_CHECKING:
+    from statewright.graph.generics import (
+        MapOptions,
+        NodeFunction,
+        NodeOptions,
+        PathFunction,
+        RunnableLike,
+        TargetT,
+    )
+
 Action = Callable[..., Any] | SubgraphLike
 
 
@@ -46,8 +57,8 @@ class GraphWarning(UserWarning):
     """A problem of a graph that `strict=False` tolerates."""
 
 
-class GraphBuilder:
-    """Collects nodes, edges and schemas, and freezes them into a `Graph`."""
+class GraphBuilder(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
+    """Collects nodes, edges and schemas, and freezes them into a `Graph`. For its parameters see `generics.py`."""
 
     bare_messages: str | None = None
 
@@ -104,11 +115,19 @@ class GraphBuilder:
         self.state_schema = schema
         return self
 
+    @overload
+    def add_node(self, node: NodeFunction[StateT], /, **options: Unpack[NodeOptions]) -> Self: ...
+    @overload
+    def add_node(self, node: str, action: NodeFunction[StateT], /, **options: Unpack[NodeOptions]) -> Self: ...
+    @overload
+    def add_node(
+        self, node: str, description: str, action: NodeFunction[StateT], /, **options: Unpack[NodeOptions]
+    ) -> Self: ...
     def add_node(
         self,
-        node: str | Action,
-        action: Action | str | None = None,
-        described: Action | None = None,
+        node: Any,
+        action: Any = None,
+        described: Any = None,
         /,
         *,
         defer: bool = False,
@@ -216,8 +235,23 @@ class GraphBuilder:
         )
         return self
 
+    @overload
     def add_map(
-        self, node: str | Action, function: Action | None = None, /, *, over: str, into: str, **options: Any
+        self, function: Callable[..., Any] | RunnableLike, /, *, over: str, into: str, **options: Unpack[MapOptions]
+    ) -> Self: ...
+    @overload
+    def add_map(
+        self,
+        node: str,
+        function: Callable[..., Any] | RunnableLike,
+        /,
+        *,
+        over: str,
+        into: str,
+        **options: Unpack[MapOptions],
+    ) -> Self: ...
+    def add_map(
+        self, node: Any, function: Any = None, /, *, over: str, into: str, **options: Unpack[MapOptions]
     ) -> Self:
         """Add a node that runs once for each item of the field `over`; what it answers is gathered in the field `into`.
 
@@ -247,10 +281,18 @@ class GraphBuilder:
             )
         return self
 
+    @overload
+    def add_conditional_edges(
+        self, source: str, path: PathFunction[StateT, str], path_map: Sequence[str] | str | None = None
+    ) -> Self: ...
+    @overload
+    def add_conditional_edges(
+        self, source: str, path: PathFunction[StateT, TargetT], path_map: Mapping[TargetT, str]
+    ) -> Self: ...
     def add_conditional_edges(
         self,
         source: str,
-        path: Callable[..., Any],
+        path: Any,
         path_map: Mapping[Any, str] | Sequence[str] | str | None = None,
     ) -> Self:
         """After `source`, let `path(state)` name what comes next: a node, a Send, END, or a list of them.
@@ -271,7 +313,7 @@ class GraphBuilder:
         self.branches.setdefault(source, []).append(Branch(source, path, targets))
         return self
 
-    def add_sequence(self, nodes: Sequence[str | Action | tuple[str, Action]]) -> Self:
+    def add_sequence(self, nodes: Sequence[str | NodeFunction[StateT] | tuple[str, NodeFunction[StateT]]]) -> Self:
         """Add nodes that follow each other; a name stands for a node that is already there."""
         names: list[str] = []
         for node in nodes:
@@ -292,8 +334,16 @@ class GraphBuilder:
         """Let a run begin with `name`."""
         return self.add_edge(START, name)
 
+    @overload
     def set_conditional_entry_point(
-        self, path: Callable[..., Any], path_map: Mapping[Any, str] | Sequence[str] | str | None = None
+        self, path: PathFunction[StateT, str], path_map: Sequence[str] | str | None = None
+    ) -> Self: ...
+    @overload
+    def set_conditional_entry_point(
+        self, path: PathFunction[StateT, TargetT], path_map: Mapping[TargetT, str]
+    ) -> Self: ...
+    def set_conditional_entry_point(
+        self, path: Any, path_map: Mapping[Any, str] | Sequence[str] | str | None = None
     ) -> Self:
         """Let `path(input)` name where a run begins."""
         return self.add_conditional_edges(START, path, path_map)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Final, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, TypeVar
 
 from statewright.checkpoint import stored_as
 from statewright.errors import InvalidUpdateError
@@ -68,8 +68,12 @@ def _plain_send(send: Send) -> list[Any]:
 
 stored_as(50, Send, _plain_send, _made_send)
 
-Target = TypeVar("Target", bound=str)
-Goto = str | Send | Sequence[str | Send]
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as TypeParameter  # slow to import; see generics.py
+
+    Target = TypeParameter("Target", bound=str, default=str, covariant=True)
+else:
+    Target = TypeVar("Target", bound=str, covariant=True)
 
 
 class Command(Generic[Target]):
@@ -87,7 +91,7 @@ class Command(Generic[Target]):
         self,
         *,
         update: Any = None,
-        goto: Goto = (),
+        goto: Target | Send | Sequence[Target | Send] = (),
         graph: str | None = None,
         resume: Any = ...,
     ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
-from typing import Any, Generic, Protocol, TypeGuard, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeGuard, TypeVar, runtime_checkable
 
 from statewright.checkpoint import Interrupt, stored_as
 from statewright.clock import Clock
@@ -12,7 +12,14 @@ from statewright.events import DurableKind
 from statewright.ids import DEFAULT_WORKSPACE
 from statewright.store import Store
 
-Ctx = TypeVar("Ctx")
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as TypeParameter  # slow to import; see generics.py
+
+    Ctx = TypeParameter("Ctx", default=Any, covariant=True)
+else:
+    Ctx = TypeVar("Ctx", covariant=True)
+P = ParamSpec("P")
+R = TypeVar("R")
 StreamWriter = Callable[[Any], None]
 """Sends one value to readers of the stream mode `custom`; does nothing where there are none."""
 
@@ -63,6 +70,8 @@ class Host(Protocol):
     def execution_info(self) -> ExecutionInfo: ...
     @property
     def control(self) -> Any: ...
+    @property
+    def cancel_requested(self) -> bool: ...
     @property
     def clock(self) -> Clock: ...
     @property
@@ -157,6 +166,14 @@ class Runtime(Generic[Ctx]):
         return control is not None and control.drain_requested
 
     @property
+    def cancel_requested(self) -> bool:
+        """True once this execution is of no use: its run was cancelled or has ended, or its attempt has timed out.
+
+        A plain function cannot be stopped. In a long loop, check this and return.
+        """
+        return self._host.cancel_requested
+
+    @property
     def clock(self) -> Clock:
         """The clock that the run goes by: a test may have set it."""
         return self._host.clock
@@ -175,7 +192,7 @@ class Runtime(Generic[Ctx]):
         """Say that the node is alive: its `idle_timeout` begins anew."""
         self._host.heartbeat()
 
-    def step(self, name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    def step(self, name: str, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """What `function(*args, **kwargs)` gives, called once, however often the node is executed again.
 
         The result is in the journal of the thread before this returns, so it must be a value that can be saved. Of a

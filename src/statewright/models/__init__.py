@@ -4,10 +4,17 @@ from statewright.models.cassette import Cassette
 from statewright.models.chunk import MessageChunk, chunk_of
 from statewright.models.closing import closing
 from statewright.models.coerce import as_chat_model
+from statewright.models.conversation import (
+    check_request,
+    prepare_request,
+    repair_tool_rounds,
+    with_own_call_ids,
+)
 from statewright.models.event import (
     ModelEvent,
     ReasoningDelta,
     ResponseFinished,
+    StreamRestarted,
     TextDelta,
     ToolCallDelta,
     UsageUpdate,
@@ -38,6 +45,7 @@ __all__ = [
     "ResponseFinished",
     "RetryingModel",
     "ScriptedModel",
+    "StreamRestarted",
     "StreamingModel",
     "TextDelta",
     "ToolCallDelta",
@@ -47,11 +55,15 @@ __all__ = [
     "allow_model_calls",
     "as_chat_model",
     "check_calls_allowed",
+    "check_request",
     "chunk_of",
     "closing",
     "forbid_model_calls",
     "in_time",
     "named",
+    "prepare_request",
+    "repair_tool_rounds",
     "stream_in_time",
     "stream_model",
+    "with_own_call_ids",
 ]

@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 
 from statewright.errors import ModelAnswerInvalid, ModelError, ModelUnavailable
 from statewright.messages import Message, ToolCall
-from statewright.models.event import ModelEvent, ReasoningDelta, TextDelta, ToolCallDelta, UsageUpdate
+from statewright.models.event import ModelEvent, ReasoningDelta, StreamRestarted, TextDelta, ToolCallDelta, UsageUpdate
 from statewright.models.model import ModelRequest, ModelResponse, Usage
 
 Plain = dict[str, Any]
@@ -138,6 +138,8 @@ def plain_piece(event: ModelEvent) -> Plain | None:
             return _without_empty({"call": index, "id": identity, "name": name, "arguments": arguments or None})
         case UsageUpdate(usage):
             return {"usage": _plain_usage(usage)}
+        case StreamRestarted():
+            return {"restarted": True}
         case _:
             return None
 
@@ -151,6 +153,8 @@ def made_piece(data: Plain) -> ModelEvent:
             return ReasoningDelta(text)
         case {"usage": usage}:
             return UsageUpdate(Usage(**usage))
+        case {"restarted": True}:
+            return StreamRestarted()
         case _:
             return ToolCallDelta(data["call"], data.get("id"), data.get("name"), data.get("arguments", ""))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from statewright.encodable import encodable_text
 from statewright.messages import Message
 from statewright.models.event import ModelEvent, ReasoningDelta, TextDelta, ToolCallDelta, UsageUpdate
 from statewright.models.model import Usage
@@ -12,7 +13,11 @@ from statewright.models.model import Usage
 
 @dataclass(slots=True)
 class MessageChunk(Message):
-    """A piece of the answer of a model; those of one answer share its id. Its `content` is the new text alone."""
+    """A piece of the answer of a model. Its `content` is the new text alone.
+
+    The pieces of one answer share its id. An answer that breaks off and is asked for again has another id, so its
+    pieces are never joined with those before; the message in the state has the id of the last.
+    """
 
     role: str = "assistant"
     reasoning: str = ""
@@ -23,12 +28,12 @@ class MessageChunk(Message):
 
 
 def chunk_of(event: ModelEvent, message_id: str, name: str | None = None) -> MessageChunk | None:
-    """What a reader is shown of an event; None for the end, which brings nothing new."""
+    """What a reader is shown of an event; None for events without a piece."""
     match event:
         case TextDelta(text):
-            return MessageChunk(text, id=message_id, name=name)
+            return MessageChunk(encodable_text(text), id=message_id, name=name)
         case ReasoningDelta(text):
-            return MessageChunk("", id=message_id, name=name, reasoning=text)
+            return MessageChunk("", id=message_id, name=name, reasoning=encodable_text(text))
         case ToolCallDelta():
             return MessageChunk("", id=message_id, name=name, tool_call_chunks=(event,))
         case UsageUpdate(usage):

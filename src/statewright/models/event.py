@@ -44,10 +44,15 @@ class UsageUpdate:
 
 
 @dataclass(frozen=True, slots=True)
+class StreamRestarted:
+    """The answer begins anew, from another model say: the pieces before it are void."""
+
+
+@dataclass(frozen=True, slots=True)
 class ResponseFinished:
     """The whole answer; always the last event."""
 
     response: ModelResponse
 
 
-ModelEvent = TextDelta | ReasoningDelta | ToolCallDelta | UsageUpdate | ResponseFinished
+ModelEvent = TextDelta | ReasoningDelta | ToolCallDelta | UsageUpdate | StreamRestarted | ResponseFinished

@@ -8,7 +8,7 @@ from typing import ClassVar
 from statewright.errors import ModelUnavailable, add_note
 from statewright.models.closing import closing
 from statewright.models.coerce import as_chat_model
-from statewright.models.event import ModelEvent
+from statewright.models.event import ModelEvent, StreamRestarted
 from statewright.models.limit import in_time, stream_in_time
 from statewright.models.model import ModelRequest, ModelResponse
 
@@ -27,8 +27,8 @@ class FallbackModel:
     ModelUnavailable tells of each.
 
     A stream goes over to the next model only while nothing of it was given out: nobody shall read half of one answer
-    and half of another. With `restart=True` it does so at any time. Then the pieces of the next model begin anew, and
-    readers who join pieces have to look at the response of the last event.
+    and half of another. With `restart=True` it does so at any time. Then a StreamRestarted
+    stands between the pieces of the two.
     """
 
     times_attempts: ClassVar = True
@@ -67,6 +67,8 @@ class FallbackModel:
                 if begun and not self._restart:
                     raise
                 self._note(errors, error)
+                if begun and len(errors) < len(self.models):
+                    yield StreamRestarted()
         raise self._failure(errors)
 
     def _note(self, errors: list[Exception], error: Exception) -> None:

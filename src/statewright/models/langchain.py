@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from statewright.errors import InvalidConfig, ModelAnswerInvalid, ModelError, ModelUnavailable, StatewrightError
+from statewright.langchain_messages import calls_of
 from statewright.models.closing import closing
 from statewright.models.event import ModelEvent, ResponseFinished, UsageUpdate
 from statewright.models.guard import check_calls_allowed
@@ -24,10 +25,12 @@ from statewright.models.langchain_request import (
     settings_of,
     tool_options,
 )
-from statewright.models.langchain_response import as_text, calls_of, response_of
+from statewright.models.langchain_response import as_text, response_of
+from statewright.models.langchain_secrets import mask_for
 from statewright.models.langchain_stream import ChunkMerger
 from statewright.models.model import ModelRequest, ModelResponse, OutputForm, ToolSpec
 from statewright.models.port import events_of
+from statewright.redaction import without_secrets
 
 _ADDRESSES: Final = ("base_url", "openai_api_base", "anthropic_api_url", "api_base", "endpoint_url", "azure_endpoint")
 """Where models of LangChain keep the address that they ask."""
@@ -59,7 +62,8 @@ class LangChainModel:
         except StatewrightError:
             raise
         except Exception as error:
-            raise self._mapped(error, request) from error
+            failure = self._mapped(error, request)
+        raise failure
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         if request.output is not None:
@@ -128,7 +132,8 @@ class LangChainModel:
         except StatewrightError:
             raise
         except Exception as error:
-            raise self._mapped(error, request) from error
+            failure = self._mapped(error, request)
+        raise failure
 
     def _tooled(self, request: ModelRequest) -> Any:
         """The model, with the tools of the request."""
@@ -153,12 +158,16 @@ class LangChainModel:
         if not self._fake:
             check_calls_allowed(self.name, base_url=_address(self.chat_model))
 
-    def _mapped(self, error: Exception, request: ModelRequest) -> Exception:
+    def _mapped(self, error: Exception, request: ModelRequest) -> ModelError:
+        """Return our error for one of LangChain. Raise it outside of the handler: the original may contain the key."""
+        mask = mask_for(self.chat_model, request.extra)
         if type(error) is TimeoutError and request.timeout is not None:
-            return ModelUnavailable(
+            failure = ModelUnavailable(
                 f"The LangChain model {self.name!r} did not answer within {request.timeout:g} seconds."
             )
-        return model_error(self.name, error)
+            failure.__cause__ = without_secrets(error, mask)
+            return failure
+        return model_error(self.name, error, mask)
 
     def _response(self, answer: Any) -> ModelResponse:
         return response_of(answer, calls_of(answer), answer.response_metadata, self.name)

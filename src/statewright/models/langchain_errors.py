@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, cast
 
 from statewright.errors import ModelError, ModelUnavailable
+from statewright.redaction import Mask, without_secrets
 from statewright.retry_after import retry_after
 
 _FOR_NOW: Final = (408, 409, 425, 429)
@@ -26,23 +27,29 @@ _CONNECTION: Final = (
 """Names of classes of errors that mean that a server could not be reached."""
 
 
-def model_error(model: str, error: Exception) -> ModelError:
-    """The error of ours that says what one of a provider means."""
-    told = f"The LangChain model {model!r} failed: {type(error).__name__}: {error}"
-    status = next((found for one in _chain(error) if (found := _status(one)) is not None), None)
+def model_error(model: str, error: Exception, mask: Mask) -> ModelError:
+    """Return our error for one of a provider, which is its cause; `mask` takes secrets out of the text of both."""
+    failure = _failure_of(model, error, f"{type(error).__name__}: {mask(str(error))}")
+    failure.__cause__ = without_secrets(error, mask)
+    return failure
+
+
+def _failure_of(model: str, error: Exception, reason: str) -> ModelError:
+    message = f"The LangChain model {model!r} failed: {reason}"
+    status = next((status for link in _chain(error) if (status := _status(link)) is not None), None)
     if (status is None and any(map(_is_connection, _chain(error)))) or _is_for_now(status):
-        return ModelUnavailable(told, status=status, retry_after=_retry_after(error))
-    return ModelError(f"{told}. Another attempt would not change that; see the cause.")
+        return ModelUnavailable(message, status=status, retry_after=_retry_after(error))
+    return ModelError(f"{message}. Another attempt would not change that; see the cause.")
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """An error, and those that it was raised from."""
+    """Yield an error and its causes."""
     seen: set[int] = set()
-    found: BaseException | None = error
-    while found is not None and id(found) not in seen:
-        seen.add(id(found))
-        yield found
-        found = found.__cause__
+    link: BaseException | None = error
+    while link is not None and id(link) not in seen:
+        seen.add(id(link))
+        yield link
+        link = link.__cause__
 
 
 def _is_for_now(status: int | None) -> bool:

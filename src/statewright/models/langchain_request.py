@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any, Final, cast
 
+from statewright.langchain_messages import KEPT, SAID_ELSEWHERE
 from statewright.messages import Message
-from statewright.models.langchain_response import KEPT
+from statewright.models.conversation import opened_by_user
 from statewright.models.model import ModelRequest, OutputForm, ToolSpec
+
+_SENT: Final = ("content", "additional_kwargs", "response_metadata")
+"""Recorded fields of an answer that go back to its provider."""
 
 
 def langchain_messages(request: ModelRequest, instruction: str = "") -> list[Any]:
@@ -19,7 +23,7 @@ def langchain_messages(request: ModelRequest, instruction: str = "") -> list[Any
     from langchain_core.messages import SystemMessage
 
     system = "\n\n".join(text for text in (request.system, instruction) if text)
-    return [*([SystemMessage(system)] if system else []), *map(_to_langchain, request.messages)]
+    return [*([SystemMessage(system)] if system else []), *map(_to_langchain, opened_by_user(request.messages))]
 
 
 def settings_of(request: ModelRequest) -> dict[str, Any]:
@@ -101,8 +105,11 @@ def _kept(message: Message) -> Mapping[str, Any]:
     kept: Any = cast(Mapping[str, Any], provider).get(KEPT) if isinstance(provider, Mapping) else None
     if not isinstance(kept, Mapping):
         return {}
-    fields = cast(Mapping[str, Any], kept)
-    return fields if _tells_the_same(fields["content"], message) else {}
+    fields = {name: value for name, value in cast(Mapping[str, Any], kept).items() if name in _SENT}
+    if "content" in fields and not _tells_the_same(fields["content"], message):
+        return {}
+    extra: Mapping[str, Any] = fields.get("additional_kwargs") or {}
+    return {**fields, "additional_kwargs": {name: extra[name] for name in extra if name not in SAID_ELSEWHERE}}
 
 
 def _tells_the_same(content: str | Sequence[str | Mapping[str, Any]], message: Message) -> bool:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, cast
+from typing import Any, Final
 
-from statewright.messages import Message, ToolCall, read_tool_call
+from statewright.langchain_messages import KEPT, SAID_ELSEWHERE, content_of, reasoning_of
+from statewright.messages import Message, ToolCall
 from statewright.models.model import FinishReason, ModelResponse, OutputForm, Usage
 
-KEPT: Final = "langchain"
-"""Under `provider` in the metadata of a message: what LangChain said besides text and calls."""
 _REASONS: Final[Mapping[str, FinishReason]] = {
     "stop": "stop",
     "end_turn": "stop",
@@ -36,10 +35,6 @@ _REASONS: Final[Mapping[str, FinishReason]] = {
 }
 """What providers write, in small letters, and what it means."""
 _REASON_KEYS: Final = ("finish_reason", "stop_reason", "stopReason", "done_reason", "status")
-_CALLS: Final = ("tool_call", "tool_call_chunk", "invalid_tool_call", "tool_use", "function_call", "input_json_delta")
-_THOUGHTS: Final = ("reasoning", "thinking", "redacted_thinking")
-_SAID_ELSEWHERE: Final = ("tool_calls", "function_call", "parsed")
-"""Of `additional_kwargs`: what the message says in another way."""
 
 
 def response_of(answer: Any, calls: Sequence[ToolCall], facts: Mapping[str, Any], model: str) -> ModelResponse:
@@ -50,26 +45,6 @@ def response_of(answer: Any, calls: Sequence[ToolCall], facts: Mapping[str, Any]
         facts.get("model_name") or facts.get("model") or model,
         _finish_reason(facts, calls),
     )
-
-
-def calls_of(answer: Any) -> list[ToolCall]:
-    """The calls of a whole answer: those in order, then those whose arguments are no JSON object."""
-    good = [read_tool_call(call.get("id") or "", call["name"], call["args"]) for call in answer.tool_calls]
-    bad = [
-        ToolCall(call.get("id") or "", call.get("name") or "", invalid=call.get("args") or "")
-        for call in answer.invalid_tool_calls
-    ]
-    return good + bad
-
-
-def reasoning_of(answer: Any) -> str:
-    """What a model thought, joined."""
-    return "".join(block.get("reasoning") or "" for block in _blocks(answer) if block.get("type") == "reasoning")
-
-
-def text_of(answer: Any) -> str:
-    """All text of an answer, joined."""
-    return "".join(block.get("text") or "" for block in _blocks(answer) if block.get("type") == "text")
 
 
 def as_text(response: ModelResponse, form: OutputForm) -> ModelResponse:
@@ -91,28 +66,13 @@ def as_text(response: ModelResponse, form: OutputForm) -> ModelResponse:
 # -- the message
 
 
-def _blocks(answer: Any) -> Sequence[Mapping[str, Any]]:
-    return answer.content_blocks
-
-
 def _message(answer: Any, calls: Sequence[ToolCall]) -> Message:
     metadata: dict[str, Any] = {}
     if thought := reasoning_of(answer):
         metadata["reasoning"] = thought
     if kept := _kept(answer):
         metadata["provider"] = {KEPT: kept}
-    return Message(_content(answer), role="assistant", tool_calls=tuple(calls), metadata=metadata or None)
-
-
-def _content(answer: Any) -> str | list[dict[str, Any]]:
-    """Text where there is nothing else; otherwise all parts that are no thoughts and no calls."""
-    parts = [dict(block) for block in _blocks(answer) if _kind(block) not in (*_CALLS, *_THOUGHTS)]
-    return text_of(answer) if all(part.get("type") == "text" for part in parts) else parts
-
-
-def _kind(block: Mapping[str, Any]) -> str | None:
-    kind = block.get("type")
-    return cast("Mapping[str, Any]", block.get("value") or {}).get("type") if kind == "non_standard" else kind
+    return Message(content_of(answer), role="assistant", tool_calls=tuple(calls), metadata=metadata or None)
 
 
 def _kept(answer: Any) -> dict[str, Any]:
@@ -120,7 +80,7 @@ def _kept(answer: Any) -> dict[str, Any]:
     extra = {
         name: value
         for name, value in answer.additional_kwargs.items()
-        if value is not None and name not in _SAID_ELSEWHERE
+        if value is not None and name not in SAID_ELSEWHERE
     }
     if isinstance(answer.content, str) and not extra:
         return {}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from statewright.langchain_messages import calls_of, reasoning_of, text_of
 from statewright.messages import ToolCall, read_tool_call
 from statewright.models.event import ModelEvent, ReasoningDelta, TextDelta, ToolCallDelta
-from statewright.models.langchain_response import calls_of, reasoning_of, text_of
 
 
 class _Call:

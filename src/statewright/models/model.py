@@ -37,7 +37,7 @@ class ModelRequest:
     """One call of a model."""
 
     messages: Sequence[Message]
-    """The conversation. A last message of the assistant is one that the model goes on with."""
+    """The conversation."""
     system: str = ""
     tools: Sequence[ToolSpec] = ()
     output: OutputForm | None = None
@@ -58,6 +58,8 @@ class ModelRequest:
     """Seconds after which the call is given up with ModelUnavailable."""
     parallel_tool_calls: bool | None = None
     """Whether one answer may ask for several tools; None leaves it to the provider."""
+    continue_last: bool = False
+    """The model continues the last message, which is the assistant's. Claude 4.6 and later refuse that."""
     extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Settings that one provider alone knows, under the names that its adapter documents."""
 
@@ -80,6 +82,10 @@ class Usage:
     @property
     def tokens(self) -> int:
         return self.input_tokens + self.output_tokens
+
+    def to_list(self) -> list[float]:
+        """Return the amounts in the order of the fields: `Usage(*usage.to_list())` is equal."""
+        return [getattr(self, name) for name in self.__slots__]
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(

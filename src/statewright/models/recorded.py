@@ -19,6 +19,7 @@ from statewright.models.cassette_form import (
     plain_response,
 )
 from statewright.models.closing import closing
+from statewright.models.conversation import check_request
 from statewright.models.event import ModelEvent, ResponseFinished
 from statewright.models.model import ModelRequest, ModelResponse
 from statewright.models.port import ChatModel, events_of, stream_model
@@ -72,6 +73,7 @@ class RecordedModel:
         return self.cassette.unused
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
+        check_request(request)
         asked = plain_request(request)
         found = self._recorded(asked)
         if found is not None:
@@ -83,6 +85,7 @@ class RecordedModel:
         return response
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        check_request(request)
         asked = plain_request(request)
         found = self._recorded(asked)
         if found is None:

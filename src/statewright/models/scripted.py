@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from statewright.errors import ModelError
 from statewright.messages import Message, ToolCall
+from statewright.models.conversation import check_request
 from statewright.models.event import ModelEvent, TextDelta, ToolCallDelta
 from statewright.models.model import ModelRequest, ModelResponse, Usage
 from statewright.models.port import events_of
@@ -22,8 +23,8 @@ class ScriptedModel:
     """Gives the answers of a list, one a call, or what a function makes of each request.
 
     `repeat_last` lets the last answer serve all further calls; otherwise they raise ModelError. An exception in the
-    script is raised. `requests` holds what it was asked. It may be asked from several threads. Streamed answers come
-    word by word.
+    script is raised. A request that a provider would refuse is refused, see `check_request`. `requests` holds all
+    requests. It may be called from several threads. Streamed answers come word by word.
     """
 
     def __init__(self, script: Script, *, repeat_last: bool = False) -> None:
@@ -41,6 +42,7 @@ class ScriptedModel:
                 yield piece
 
     def _answer(self, request: ModelRequest) -> ModelResponse:
+        check_request(request)
         with self._lock:
             number = len(self.requests)
             self.requests.append(request)

@@ -8,9 +8,9 @@ from statewright.observe.exporting import tracing_from_environment
 from statewright.observe.fields import bound, error_fields
 from statewright.observe.logs import LogCapture
 from statewright.observe.metrics import Metrics
-from statewright.observe.redaction import Redactor
 from statewright.observe.structured import ConfiguredLogging, LogFormat, configure_logging
 from statewright.observe.tracing import Tracing
+from statewright.redaction import Redactor
 
 __all__ = [
     "CaptureLimits",

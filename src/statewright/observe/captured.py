@@ -7,8 +7,8 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from statewright.observe.redaction import Redactor
-from statewright.observe.terminal_text import cut, plain
+from statewright.redaction import Redactor
+from statewright.terminal_text import cut, plain
 
 Line = dict[str, Any]
 

@@ -7,7 +7,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Final
 
-from statewright.errors import InvalidConfig
+from statewright.extras import optional
 from statewright.observe.tracing import Tracing
 
 ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
@@ -24,16 +24,11 @@ def tracing_from_environment() -> Generator[Tracing | None]:
     if not any(os.environ.get(name) for name in ENDPOINTS):
         yield None
         return
-    try:
+    with optional(f"{ENDPOINTS[0]} is set, and traces need", extra="otel"):
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
         from opentelemetry.sdk.resources import Resource
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
-    except ImportError as error:
-        raise InvalidConfig(
-            f"Traces need the library {error.name!r}, which is not installed. Run `pip install 'statewright[otel]'`, "
-            f"or unset {ENDPOINTS[0]}."
-        ) from error
     name = os.environ.get("OTEL_SERVICE_NAME") or "statewright"
     provider = TracerProvider(resource=Resource.create({"service.name": name}))
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))

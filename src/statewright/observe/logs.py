@@ -15,9 +15,9 @@ from typing import Any, Self
 
 from statewright.clock import Clock, SystemClock
 from statewright.observe.captured import Captured, CaptureLimits, Line
-from statewright.observe.redaction import Redactor
 from statewright.observe.speaker import present_speaker
 from statewright.observe.tee import Tee
+from statewright.redaction import Redactor
 
 _is_passing_on: ContextVar[bool] = ContextVar("statewright_log_passes_on", default=False)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from statewright.errors import InvalidConfig
+from statewright.extras import optional
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -18,11 +18,9 @@ _SIZES: Final = tuple(float(4**power) for power in range(3, 15))
 
 
 def prometheus() -> Any:
-    """The library. Raises InvalidConfig if it is not installed."""
-    try:
+    """Import the library. Raises MissingLibrary."""
+    with optional("Metrics need", extra="metrics"):
         import prometheus_client
-    except ImportError:
-        raise InvalidConfig("Metrics need the package prometheus_client: pip install 'statewright[server]'.") from None
     return prometheus_client
 
 

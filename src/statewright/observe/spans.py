@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from statewright.errors import InvalidConfig
+from statewright.extras import optional
 from statewright.observe.event_error import code_of
-from statewright.observe.redaction import Redactor
+from statewright.redaction import Redactor
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -41,14 +41,12 @@ class OpenSpan:
 
 
 class Spans:
-    """Opens and closes spans. Raises InvalidConfig if OpenTelemetry is not installed."""
+    """Opens and closes spans. Raises MissingLibrary without OpenTelemetry."""
 
     def __init__(self, provider: TracerProvider | None, redactor: Redactor) -> None:
-        try:
+        with optional("Traces need", extra="otel"):
             from opentelemetry import context, trace
             from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
-        except ImportError:
-            raise InvalidConfig("Traces need the package opentelemetry-sdk: pip install 'statewright[otel]'.") from None
         self._context = context
         self._trace = trace
         self._propagator = TraceContextTextMapPropagator()

@@ -14,9 +14,10 @@ from types import TracebackType
 from typing import Any, Final, Literal, Self, TextIO
 
 from statewright.errors import InvalidConfig, suggestion
+from statewright.extras import optional
 from statewright.observe.fields import error_fields, present_fields
-from statewright.observe.redaction import Redactor
 from statewright.observe.tee import untapped
+from statewright.redaction import Redactor
 
 LogFormat = Literal["json", "console"]
 _FORMATS: Final[tuple[LogFormat, ...]] = ("json", "console")
@@ -85,10 +86,8 @@ def _level(level: str | int) -> int:
 
 
 def _formatter(form: LogFormat, stream: TextIO, redactor: Redactor) -> logging.Formatter:
-    try:
+    with optional("Structured logs need", extra="server"):
         import structlog
-    except ImportError:
-        raise InvalidConfig("Structured logs need the package structlog: pip install 'statewright[server]'.") from None
     own: list[Any] = [_with_head, structlog.stdlib.ExtraAdder(), _with_fields, _with_error, _redacted(redactor)]
     if form == "json":
         last: list[Any] = [structlog.processors.JSONRenderer(json.dumps, default=str)]

@@ -16,8 +16,8 @@ from statewright.observe.bounded import BoundedMap
 from statewright.observe.event_error import error_of, is_failure
 from statewright.observe.event_keys import Key, graph_of, run_of, task_of
 from statewright.observe.gen_ai import model_attributes, tool_attributes
-from statewright.observe.redaction import Redactor
 from statewright.observe.spans import OpenSpan, Spans, nanoseconds
+from statewright.redaction import Redactor
 from statewright.runtime import Instrument
 from statewright.runtime.effects import Pause
 from statewright.runtime.scope import current_scope

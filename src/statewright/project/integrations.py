@@ -8,10 +8,9 @@ from typing import Any, Final
 from statewright.project.form import kind_of
 from statewright.project.lines import Keys
 from statewright.project.reader import Reader
-from statewright.workflow.states.tools import is_secret_name
+from statewright.redaction import looks_secret
 
 _VARIABLE: Final = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-_SECRET_TEXT: Final = re.compile(r"(sk|pk|rk|ghp|gho|ghs|glpat|xox[abp]|AKIA|eyJ)[-_A-Za-z0-9]{12,}|-----BEGIN|Bearer ")
 
 
 def read_integration(name: str, given: Any, keys: Keys, reader: Reader) -> dict[str, Any]:
@@ -32,7 +31,7 @@ def check_secret(name: str, value: str, keys: Keys, reader: Reader) -> None:
     if value.startswith("env:"):
         if not _VARIABLE.fullmatch(value):
             reader.problem(keys, "What follows env: is no name of a variable.", "Write env:NAME.")
-    elif value and (is_secret_name(name) or _SECRET_TEXT.search(value)):
+    elif value and looks_secret(name, value):
         reader.warn(
             keys,
             f"The value of {name!r} looks like a secret that stands in the file itself.",

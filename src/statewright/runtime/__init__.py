@@ -2,29 +2,32 @@
 
 from statewright.runtime.ambient import get_config, get_runtime, get_store, get_stream_writer
 from statewright.runtime.child_run import RUN_ENDED
-from statewright.runtime.compiled import CallOptions, CompiledGraph, GraphOutput
-from statewright.runtime.config import Durability, OnUnfinished
+from statewright.runtime.compiled import CompiledGraph
+from statewright.runtime.config import ChangedQuestions, Durability, OnBusy, OnUnfinished
 from statewright.runtime.control import RunControl
 from statewright.runtime.instrument import Instrument
-from statewright.runtime.interrupt import interrupt, sleep, wait_for_event
+from statewright.runtime.interrupts import interrupt, sleep, wait_for_event
 from statewright.runtime.iterate import Step, StepIterator
+from statewright.runtime.options import CallOptions, GraphOutput, StreamPart
 from statewright.runtime.program import Validate
 from statewright.runtime.scope import part_of_attempt
 from statewright.runtime.snapshot import StateSnapshot, TaskSnapshot
 from statewright.runtime.start import TIMED_OUT, read_answers
 from statewright.runtime.state_graph import MessagesStateGraph, StateGraph
-from statewright.runtime.stream import StreamMode
+from statewright.runtime.stream import StreamMode, StreamVersion
 from statewright.runtime.thread_state import diff
 
 __all__ = [
     "RUN_ENDED",
     "TIMED_OUT",
     "CallOptions",
+    "ChangedQuestions",
     "CompiledGraph",
     "Durability",
     "GraphOutput",
     "Instrument",
     "MessagesStateGraph",
+    "OnBusy",
     "OnUnfinished",
     "RunControl",
     "StateGraph",
@@ -32,6 +35,8 @@ __all__ = [
     "Step",
     "StepIterator",
     "StreamMode",
+    "StreamPart",
+    "StreamVersion",
     "TaskSnapshot",
     "Validate",
     "diff",

@@ -6,7 +6,7 @@ Parameters are the usual way; see `graph/context.py`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from statewright.errors import InvalidUpdateError
 from statewright.graph import Runtime, StreamWriter
@@ -14,7 +14,13 @@ from statewright.runtime.host import RuntimeHost, writer_of
 from statewright.runtime.scope import Scope, current_scope
 from statewright.store import Store
 
+C = TypeVar("C")
 
+
+@overload
+def get_runtime(context_schema: type[C]) -> Runtime[C]: ...
+@overload
+def get_runtime(context_schema: None = None) -> Runtime[Any]: ...
 def get_runtime(context_schema: Any = None) -> Runtime[Any]:
     """The runtime of the task that calls. Raises InvalidUpdateError outside a node.
 

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, cast
 
 from statewright.clock import Duration
 from statewright.runtime.ambient import get_config
-from statewright.runtime.interrupt import wait_for
+from statewright.runtime.interrupts import wait_for
 
 Verdict = Literal["approved", "rejected", "edited", "expired"]
 _VERDICTS: Final = ("approved", "rejected", "edited")

@@ -37,7 +37,7 @@ from statewright.runtime.effects import Failure, Outcome, Pause
 from statewright.runtime.fitting import renamed_target
 from statewright.runtime.fold import fold_results, fold_writes, pairs_of
 from statewright.runtime.host import RuntimeHost, previous_of, writer_of
-from statewright.runtime.interrupt import ChildCommand, Paused
+from statewright.runtime.interrupts import ChildCommand, Paused
 from statewright.runtime.log import text_of
 from statewright.runtime.mutation import changed_channels, own_containers, picture
 from statewright.runtime.program import NodeProgram, Route

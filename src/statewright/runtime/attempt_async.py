@@ -24,7 +24,7 @@ from statewright.runtime.attempt import (
     written,
 )
 from statewright.runtime.effects import Outcome
-from statewright.runtime.interrupt import ChildCommand
+from statewright.runtime.interrupts import ChildCommand
 from statewright.runtime.program import NodeProgram
 from statewright.runtime.scope import Scope
 from statewright.runtime.standing import check_not_refused, is_waited_for

@@ -7,13 +7,14 @@ it with plain calls, `attempts_async.perform_guarded_async` on an event loop. Ta
 from __future__ import annotations
 
 import contextvars
+import logging
 import sys
 import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from datetime import timedelta
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 from statewright.cache import CacheKey
 from statewright.channels import MessageBatch, copy_update, without_own_ids
@@ -37,6 +38,8 @@ from statewright.runtime.worker_threads import workers
 from statewright.state import Writes
 
 T = TypeVar("T")
+LONG_WAIT: Final = 10.0
+"""Seconds: a longer wait before the next attempt is logged, so that nobody takes the run for dead."""
 
 
 class Try:
@@ -105,6 +108,8 @@ def attempts(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint
         attempt.failed_task = task
         if scope.run.watch is not None:
             scope.run.watch.attempt_failed(scope, tried, delay)
+        if delay > LONG_WAIT:
+            _log_wait(task.node, number, delay, tried)
         yield from note_attempt(scope, task, number, delay)
         if not ((yield Wait(delay)) if delay > 0 else reason_to_wait_no_more(scope) is None):
             return settle(scope, node, task, cancelled(scope))
@@ -419,6 +424,13 @@ class _Waiting:
         with self._lock:
             self._has_left = True
             return self._has_it
+
+
+def _log_wait(node: str, number: int, delay: float, error: object) -> None:
+    """Log a long wait, which a service may have asked for by Retry-After."""
+    logging.getLogger("statewright").warning(
+        "Node %r waits %.0f seconds before attempt %d: %s: %s", node, delay, number + 1, type(error).__name__, error
+    )
 
 
 @contextmanager

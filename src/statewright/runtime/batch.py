@@ -10,7 +10,7 @@ from typing import Any, cast
 from statewright.errors import InvalidConfig, NodeFailed
 from statewright.graph import ParentCommand
 from statewright.promise import SIGNAL_POLL_SECONDS, wait_until_done
-from statewright.runtime.interrupt import ChildCommand, Paused
+from statewright.runtime.interrupts import ChildCommand, Paused
 from statewright.runtime.run import Run
 from statewright.runtime.standing import note_refusal
 from statewright.runtime.worker_threads import DEFAULT_THREADS

@@ -9,7 +9,7 @@ from statewright.channels import copy_container
 from statewright.errors import ChildRunFailed, InvalidConfig, NonDeterminismError
 from statewright.graph import RunStarter
 from statewright.ids import TaskId, digest, interrupt_id
-from statewright.runtime.interrupt import wait_for
+from statewright.runtime.interrupts import wait_for
 from statewright.runtime.scope import Scope, enclosing_work
 from statewright.runtime.standing import check_open
 

@@ -11,14 +11,13 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, 
 from contextlib import suppress
 from copy import copy
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypedDict, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self, TypeVar, Unpack, cast, overload
 from weakref import finalize
 
 from statewright.cache import Cache
 from statewright.checkpoint import (
     Checkpointer,
     Hold,
-    Interrupt,
     Line,
     Pruned,
     PrunePolicy,
@@ -37,7 +36,19 @@ from statewright.errors import (
     suggestion,
 )
 from statewright.events import Event
-from statewright.graph import Budget, Command, Graph, Memory, RunStarter
+from statewright.graph import (
+    Budget,
+    Command,
+    ContextT,
+    Graph,
+    GraphParameters,
+    InputT,
+    Memory,
+    OutputT,
+    ResultT,
+    RunStarter,
+    StateT,
+)
 from statewright.ids import checked_name, draw_run_id
 from statewright.promise import resolved
 from statewright.runtime.attempts import cached_name
@@ -48,6 +59,7 @@ from statewright.runtime.config import (
     ON_BUSY,
     ON_UNFINISHED,
     ChangedQuestions,
+    OnBusy,
     Settings,
     checked_choice,
     checked_grace,
@@ -59,17 +71,18 @@ from statewright.runtime.control import LinkedControl, RunControl
 from statewright.runtime.drive_sync import drive_sync, parts_of
 from statewright.runtime.effects import Effect, Rest
 from statewright.runtime.instrument import Instrument
-from statewright.runtime.interrupt import ChildCommand, Paused, raise_to_caller
+from statewright.runtime.interrupts import ChildCommand, Paused, raise_to_caller
 from statewright.runtime.iterate import Halt, StepIterator, StepWatch
 from statewright.runtime.lifecycle import run_to_rest, take_turn
 from statewright.runtime.limits import Slots
+from statewright.runtime.options import CallOptions, CallOptionsApart, Config, GraphOutput, Names, StreamPart
 from statewright.runtime.program import Program, Validate
 from statewright.runtime.run import SIBLING_GRACE, Run
 from statewright.runtime.saver_calls import perform_all
 from statewright.runtime.scope import Scope, current_scope
 from statewright.runtime.snapshot import StateSnapshot, empty_snapshot, snapshot_of
 from statewright.runtime.start import TIMED_OUT
-from statewright.runtime.stream import INTERRUPT, StreamView, checked_modes, shown_values
+from statewright.runtime.stream import INTERRUPT, StreamMode, StreamVersion, StreamView, checked_modes, shown_values
 from statewright.runtime.subgraph import (
     Pairs,
     SubgraphCall,
@@ -101,63 +114,10 @@ if TYPE_CHECKING:
 HISTORY_PAGE: Final = 100
 """How many checkpoints are read at once for those who walk the history of a thread."""
 T = TypeVar("T")
-Names = Sequence[str] | str | None
 
 
-class CallOptions(TypedDict, total=False):
-    """The keywords of every call that runs a graph. A keyword wins over the same key in `config`."""
-
-    context: Any
-    """The caller's dependencies, for nodes that ask for `runtime`; never saved."""
-    thread_id: str | None
-    """The thread to go on with; needs a checkpointer."""
-    checkpoint_id: str | None
-    """The checkpoint to start from instead of the head."""
-    branch: str | None
-    namespace: str | None
-    """Of the methods that look at threads and change them: the subgraph to look into, as a config in a snapshot names
-    it."""
-    run_id: str | None
-    recursion_limit: int | None
-    """How many supersteps the call may take; 1000 if not given."""
-    max_concurrency: int | None
-    """How many tasks may be in flight; 1000 coroutines and a few threads per core if not given."""
-    durability: str | None
-    """When supersteps are saved: `sync`, `async`, or `exit` for only at rest."""
-    interrupt_before: Names
-    interrupt_after: Names
-    call_key: str | None
-    """Inside a node: what tells this call from the others of its task, where their order may change."""
-    output_keys: Names
-    """The fields of the state that the caller wants, instead of those of the output schema; the bare value of one
-    that is given as text."""
-    print_mode: str | Sequence[str] | None
-    """Stream modes whose parts are printed, for debugging, whatever else is done with them."""
-    memory: Memory | None
-    """Inside a node: what the called graph remembers; `call` if not given."""
-    control: RunControl | None
-    budget: Budget | None
-    """What the call may spend; wins over the budget that the graph was compiled with."""
-    on_busy: str | None
-    """What to do while another run advances the thread: `reject` (the default), `enqueue`, `interrupt`, `rollback`."""
-    sibling_grace: Duration | None
-    """For how long plain functions are waited for when a task beside them fails; wins over that of the graph."""
-    on_unfinished: str | None
-    """What fresh input does to open questions: `discard` them, or `finish` the work first."""
-
-
-class GraphOutput:
-    """The result of a call with `version="v2"`."""
-
-    __slots__ = ("interrupts", "value")
-
-    def __init__(self, value: Any, interrupts: tuple[Interrupt, ...]) -> None:
-        self.value = value
-        self.interrupts = interrupts
-
-
-class CompiledGraph:
-    """A graph that is ready to run. Made by `StateGraph.compile`."""
+class CompiledGraph(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
+    """A graph that is ready to run. Made by `StateGraph.compile`. For its parameters see `graph/generics.py`."""
 
     program_class: ClassVar[type[Program]] = Program
 
@@ -214,7 +174,7 @@ class CompiledGraph:
     def __repr__(self) -> str:
         return f"CompiledGraph({self.name!r}, {len(self.graph.nodes)} nodes)"
 
-    def with_config(self, config: Any = None, **settings: Any) -> Self:
+    def with_config(self, config: Config = None, **settings: Any) -> Self:
         """The same graph with settings that hold where a call names no other: a config, or its keys as keywords.
 
         Raises InvalidConfig for what is unknown or wrong.
@@ -251,14 +211,55 @@ class CompiledGraph:
 
     # -- running
 
+    @overload
+    def invoke(
+        self,
+        input: InputT | StateT | Command[Any] | None,  # the field's word
+        config: Config = None,
+        *,
+        stream_mode: Literal["values"] = "values",
+        version: StreamVersion = "v1",
+        output_keys: str,
+        **options: Unpack[CallOptionsApart[ContextT]],
+    ) -> Any: ...
+    @overload
+    def invoke(
+        self,
+        input: InputT | StateT | Command[Any] | None,  # the field's word
+        config: Config = None,
+        *,
+        stream_mode: Literal["values"] = "values",
+        version: Literal["v1"] = "v1",
+        **options: Unpack[CallOptions[ContextT]],
+    ) -> ResultT: ...
+    @overload
+    def invoke(
+        self,
+        input: InputT | StateT | Command[Any] | None,  # the field's word
+        config: Config = None,
+        *,
+        stream_mode: Literal["values"] = "values",
+        version: Literal["v2"],
+        **options: Unpack[CallOptions[ContextT]],
+    ) -> GraphOutput[OutputT]: ...
+    @overload
+    def invoke(
+        self,
+        input: InputT | StateT | Command[Any] | None,  # the field's word
+        config: Config = None,
+        *,
+        stream_mode: StreamMode,
+        version: StreamVersion = "v1",
+        **options: Unpack[CallOptions[ContextT]],
+    ) -> list[Any]: ...
     def invoke(
         self,
         input: Any,  # noqa: A002  # the field's word
         config: Any = None,
         *,
-        stream_mode: str = "values",
-        version: str = "v1",
-        **options: Unpack[CallOptions],
+        stream_mode: StreamMode = "values",
+        version: StreamVersion = "v1",
+        **options: Unpack[CallOptions[ContextT]],
     ) -> Any:
         """Run to rest, and return the state that the output schema shows.
 
@@ -275,14 +276,55 @@ class CompiledGraph:
         _drive(run, input)
         return self._result(run, version, options.get("output_keys"))
 
+    @overload
+    async def ainvoke(
+        self,
+        input: InputT | StateT | Command[Any] | None,  # the field's word
+        config: Config = None,
+        *,
+        stream_mode: Literal["values"] = "values",
+        version: StreamVersion = "v1",
+        output_keys: str,
+        **options: Unpack[CallOptionsApart[ContextT]],
+    ) -> Any: ...
+    @overload
+    async def ainvoke(
+        self,
+        input: InputT | StateT | Command[Any] | None,  # the field's word
+        config: Config = None,
+        *,
+        stream_mode: Literal["values"] = "values",
+        version: Literal["v1"] = "v1",
+        **options: Unpack[CallOptions[ContextT]],
+    ) -> ResultT: ...
+    @overload
+    async def ainvoke(
+        self,
+        input: InputT | StateT | Command[Any] | None,  # the field's word
+        config: Config = None,
+        *,
+        stream_mode: Literal["values"] = "values",
+        version: Literal["v2"],
+        **options: Unpack[CallOptions[ContextT]],
+    ) -> GraphOutput[OutputT]: ...
+    @overload
+    async def ainvoke(
+        self,
+        input: InputT | StateT | Command[Any] | None,  # the field's word
+        config: Config = None,
+        *,
+        stream_mode: StreamMode,
+        version: StreamVersion = "v1",
+        **options: Unpack[CallOptions[ContextT]],
+    ) -> list[Any]: ...
     async def ainvoke(
         self,
         input: Any,  # noqa: A002  # the field's word
         config: Any = None,
         *,
-        stream_mode: str = "values",
-        version: str = "v1",
-        **options: Unpack[CallOptions],
+        stream_mode: StreamMode = "values",
+        version: StreamVersion = "v1",
+        **options: Unpack[CallOptions[ContextT]],
     ) -> Any:
         """`invoke`, on the running event loop."""
         if stream_mode != "values":
@@ -294,16 +336,105 @@ class CompiledGraph:
         await _drive_async(run, input)
         return self._result(run, version, options.get("output_keys"))
 
+    @overload
+    def stream(
+        self,
+        input: InputT | StateT | Command[Any] | None,  # the field's word
+        config: Config = None,
+        *,
+        stream_mode: Literal["values"],
+        subgraphs: Literal[False] = False,
+        version: Literal["v1"] = "v1",
+        output_keys: str,
+        **options: Unpack[CallOptionsApart[ContextT]],
+    ) -> Generator[Any]: ...
+    @overload
+    def stream(
+        self,
+        input: InputT | StateT | Command[Any] | None,  # the field's word
+        config: Config = None,
+        *,
+        stream_mode: Literal["updates"] = "updates",
+        subgraphs: Literal[False] = False,
+        version: Literal["v1"] = "v1",
+        **options: Unpack[CallOptions[ContextT]],
+    ) -> Generator[dict[str, Any]]: ...
+    @overload
+    def stream(
+        self,
+        input: InputT | StateT | Command[Any] | None,  # the field's word
+        config: Config = None,
+        *,
+        stream_mode: Literal["values"],
+        subgraphs: Literal[False] = False,
+        version: Literal["v1"] = "v1",
+        **options: Unpack[CallOptions[ContextT]],
+    ) -> Generator[ResultT]: ...
+    @overload
+    def stream(
+        self,
+        input: InputT | StateT | Command[Any] | None,  # the field's word
+        config: Config = None,
+        *,
+        stream_mode: Literal["messages"],
+        subgraphs: Literal[False] = False,
+        version: Literal["v1"] = "v1",
+        **options: Unpack[CallOptions[ContextT]],
+    ) -> Generator[tuple[Any, dict[str, Any]]]: ...
+    @overload
+    def stream(
+        self,
+        input: InputT | StateT | Command[Any] | None,  # the field's word
+        config: Config = None,
+        *,
+        stream_mode: Literal["custom", "tasks", "checkpoints", "debug"],
+        subgraphs: Literal[False] = False,
+        version: Literal["v1"] = "v1",
+        **options: Unpack[CallOptions[ContextT]],
+    ) -> Generator[Any]: ...
+    @overload
+    def stream(
+        self,
+        input: InputT | StateT | Command[Any] | None,  # the field's word
+        config: Config = None,
+        *,
+        stream_mode: Sequence[StreamMode],
+        subgraphs: Literal[False] = False,
+        version: Literal["v1"] = "v1",
+        **options: Unpack[CallOptions[ContextT]],
+    ) -> Generator[tuple[StreamMode, Any]]: ...
+    @overload
+    def stream(
+        self,
+        input: InputT | StateT | Command[Any] | None,  # the field's word
+        config: Config = None,
+        *,
+        stream_mode: StreamMode | Sequence[StreamMode] = "updates",
+        subgraphs: bool = False,
+        version: Literal["v2"],
+        **options: Unpack[CallOptions[ContextT]],
+    ) -> Generator[StreamPart]: ...
+    @overload
+    def stream(
+        self,
+        input: InputT | StateT | Command[Any] | None,  # the field's word
+        config: Config = None,
+        *,
+        stream_mode: StreamMode | Sequence[StreamMode] = "updates",
+        subgraphs: bool = False,
+        version: StreamVersion = "v1",
+        **options: Unpack[CallOptions[ContextT]],
+    ) -> Generator[Any]: ...
     def stream(
         self,
         input: Any,  # noqa: A002  # the field's word
         config: Any = None,
         *,
-        stream_mode: str | Sequence[str] = "updates",
+        stream_mode: StreamMode | Sequence[StreamMode] = "updates",
         subgraphs: bool = False,
-        version: str = "v1",
-        **options: Unpack[CallOptions],
-    ) -> Iterator[Any]:
+        version: StreamVersion = "v1",
+        **options: Unpack[CallOptions[ContextT]],
+    ) -> Generator[Any]:
         """Run while the caller reads what happens; see `runtime/stream.py` for the modes.
 
         The run advances as parts are taken; closing the iterator abandons it.
@@ -314,15 +445,104 @@ class CompiledGraph:
         yield from parts_of(run, input)
         self._result(run, version)
 
+    @overload
+    def astream(
+        self,
+        input: InputT | StateT | Command[Any] | None,  # the field's word
+        config: Config = None,
+        *,
+        stream_mode: Literal["values"],
+        subgraphs: Literal[False] = False,
+        version: Literal["v1"] = "v1",
+        output_keys: str,
+        **options: Unpack[CallOptionsApart[ContextT]],
+    ) -> AsyncGenerator[Any]: ...
+    @overload
+    def astream(
+        self,
+        input: InputT | StateT | Command[Any] | None,  # the field's word
+        config: Config = None,
+        *,
+        stream_mode: Literal["updates"] = "updates",
+        subgraphs: Literal[False] = False,
+        version: Literal["v1"] = "v1",
+        **options: Unpack[CallOptions[ContextT]],
+    ) -> AsyncGenerator[dict[str, Any]]: ...
+    @overload
+    def astream(
+        self,
+        input: InputT | StateT | Command[Any] | None,  # the field's word
+        config: Config = None,
+        *,
+        stream_mode: Literal["values"],
+        subgraphs: Literal[False] = False,
+        version: Literal["v1"] = "v1",
+        **options: Unpack[CallOptions[ContextT]],
+    ) -> AsyncGenerator[ResultT]: ...
+    @overload
+    def astream(
+        self,
+        input: InputT | StateT | Command[Any] | None,  # the field's word
+        config: Config = None,
+        *,
+        stream_mode: Literal["messages"],
+        subgraphs: Literal[False] = False,
+        version: Literal["v1"] = "v1",
+        **options: Unpack[CallOptions[ContextT]],
+    ) -> AsyncGenerator[tuple[Any, dict[str, Any]]]: ...
+    @overload
+    def astream(
+        self,
+        input: InputT | StateT | Command[Any] | None,  # the field's word
+        config: Config = None,
+        *,
+        stream_mode: Literal["custom", "tasks", "checkpoints", "debug"],
+        subgraphs: Literal[False] = False,
+        version: Literal["v1"] = "v1",
+        **options: Unpack[CallOptions[ContextT]],
+    ) -> AsyncGenerator[Any]: ...
+    @overload
+    def astream(
+        self,
+        input: InputT | StateT | Command[Any] | None,  # the field's word
+        config: Config = None,
+        *,
+        stream_mode: Sequence[StreamMode],
+        subgraphs: Literal[False] = False,
+        version: Literal["v1"] = "v1",
+        **options: Unpack[CallOptions[ContextT]],
+    ) -> AsyncGenerator[tuple[StreamMode, Any]]: ...
+    @overload
+    def astream(
+        self,
+        input: InputT | StateT | Command[Any] | None,  # the field's word
+        config: Config = None,
+        *,
+        stream_mode: StreamMode | Sequence[StreamMode] = "updates",
+        subgraphs: bool = False,
+        version: Literal["v2"],
+        **options: Unpack[CallOptions[ContextT]],
+    ) -> AsyncGenerator[StreamPart]: ...
+    @overload
+    def astream(
+        self,
+        input: InputT | StateT | Command[Any] | None,  # the field's word
+        config: Config = None,
+        *,
+        stream_mode: StreamMode | Sequence[StreamMode] = "updates",
+        subgraphs: bool = False,
+        version: StreamVersion = "v1",
+        **options: Unpack[CallOptions[ContextT]],
+    ) -> AsyncGenerator[Any]: ...
     def astream(
         self,
         input: Any,  # noqa: A002  # the field's word
         config: Any = None,
         *,
-        stream_mode: str | Sequence[str] = "updates",
+        stream_mode: StreamMode | Sequence[StreamMode] = "updates",
         subgraphs: bool = False,
-        version: str = "v1",
-        **options: Unpack[CallOptions],
+        version: StreamVersion = "v1",
+        **options: Unpack[CallOptions[ContextT]],
     ) -> AsyncGenerator[Any]:
         """`stream`, on the running event loop. The run goes on while the reader is busy, up to a bounded buffer."""
         owners: list[str] = []
@@ -335,10 +555,10 @@ class CompiledGraph:
         self,
         input: Any,  # noqa: A002
         config: Any,
-        options: CallOptions,
-        stream_mode: str | Sequence[str],
+        options: Mapping[str, Any],
+        stream_mode: StreamMode | Sequence[StreamMode],
         subgraphs: bool,
-        version: str,
+        version: StreamVersion,
         owners: list[str],
     ) -> AsyncGenerator[Any]:
         """The parts of a stream, read on the running event loop; `owners` is told as whom it holds a thread."""
@@ -360,11 +580,11 @@ class CompiledGraph:
 
     def iter(
         self,
-        input: Any,  # noqa: A002  # the field's word
-        config: Any = None,
+        input: InputT | StateT | Command[Any] | None,  # noqa: A002  # the field's word
+        config: Config = None,
         *,
         halt: Halt | None = None,
-        **options: Unpack[CallOptions],
+        **options: Unpack[CallOptions[ContextT]],
     ) -> StepIterator:
         """Drive a run superstep by superstep. It ends early where `halt(step)` is true, or at a breakpoint."""
         watch = Watch(self._listeners)
@@ -372,13 +592,31 @@ class CompiledGraph:
         run = steps.run = self._run(config, options, input, watch)
         return StepIterator(run, parts_of(run, input), halt)
 
+    @overload
+    def batch(
+        self,
+        inputs: Sequence[InputT | StateT | Command[Any] | None],
+        config: Config | Sequence[Config] = None,
+        *,
+        return_exceptions: Literal[False] = False,
+        **options: Unpack[CallOptions[ContextT]],
+    ) -> list[ResultT]: ...
+    @overload
+    def batch(
+        self,
+        inputs: Sequence[InputT | StateT | Command[Any] | None],
+        config: Config | Sequence[Config] = None,
+        *,
+        return_exceptions: bool,
+        **options: Unpack[CallOptions[ContextT]],
+    ) -> list[ResultT | Exception]: ...
     def batch(
         self,
         inputs: Sequence[Any],
         config: Any = None,
         *,
         return_exceptions: bool = False,
-        **options: Unpack[CallOptions],
+        **options: Unpack[CallOptions[ContextT]],
     ) -> list[Any]:
         """The results of many inputs, in their order, run beside each other on threads.
 
@@ -402,13 +640,31 @@ class CompiledGraph:
 
         return without_signals(run_beside(run_one, len(inputs), options.get("max_concurrency")))
 
+    @overload
+    async def abatch(
+        self,
+        inputs: Sequence[InputT | StateT | Command[Any] | None],
+        config: Config | Sequence[Config] = None,
+        *,
+        return_exceptions: Literal[False] = False,
+        **options: Unpack[CallOptions[ContextT]],
+    ) -> list[ResultT]: ...
+    @overload
+    async def abatch(
+        self,
+        inputs: Sequence[InputT | StateT | Command[Any] | None],
+        config: Config | Sequence[Config] = None,
+        *,
+        return_exceptions: bool,
+        **options: Unpack[CallOptions[ContextT]],
+    ) -> list[ResultT | Exception]: ...
     async def abatch(
         self,
         inputs: Sequence[Any],
         config: Any = None,
         *,
         return_exceptions: bool = False,
-        **options: Unpack[CallOptions],
+        **options: Unpack[CallOptions[ContextT]],
     ) -> list[Any]:
         """`batch`, on the running event loop."""
 
@@ -430,7 +686,9 @@ class CompiledGraph:
 
     # -- going on from outside
 
-    def resume_due(self, config: Any = None, *, now: datetime | None = None, **options: Unpack[CallOptions]) -> Any:
+    def resume_due(
+        self, config: Config = None, *, now: datetime | None = None, **options: Unpack[CallOptions[ContextT]]
+    ) -> ResultT | None:
         """Go on where timers have gone off and waits have ended; the result, or None if nothing is due.
 
         `now` is the present instant by the clock of the graph if it is not given.
@@ -447,8 +705,8 @@ class CompiledGraph:
         return None
 
     async def aresume_due(
-        self, config: Any = None, *, now: datetime | None = None, **options: Unpack[CallOptions]
-    ) -> Any:
+        self, config: Config = None, *, now: datetime | None = None, **options: Unpack[CallOptions[ContextT]]
+    ) -> ResultT | None:
         """`resume_due`, on the running event loop."""
         while due := await _in_thread(self._due, config, options, now):
             run = self._run(config, options)
@@ -461,7 +719,9 @@ class CompiledGraph:
                 return self._result(run, output_keys=options.get("output_keys"))
         return None
 
-    def send_event(self, name: str, payload: Any = None, config: Any = None, **options: Unpack[CallOptions]) -> Any:
+    def send_event(
+        self, name: str, payload: Any = None, config: Config = None, **options: Unpack[CallOptions[ContextT]]
+    ) -> ResultT:
         """Give an event to every task of the thread that waits for it, and go on; the result.
 
         Raises InvalidResume if none does, or if the payload does not have the type that they asked for.
@@ -469,8 +729,8 @@ class CompiledGraph:
         return self.invoke(Command(resume=self._waiting(name, payload, config, options)), config, **options)
 
     async def asend_event(
-        self, name: str, payload: Any = None, config: Any = None, **options: Unpack[CallOptions]
-    ) -> Any:
+        self, name: str, payload: Any = None, config: Config = None, **options: Unpack[CallOptions[ContextT]]
+    ) -> ResultT:
         """`send_event`, on the running event loop."""
         answers = await _in_thread(self._waiting, name, payload, config, options)
         return await self.ainvoke(Command(resume=answers), config, **options)
@@ -495,8 +755,8 @@ class CompiledGraph:
     # -- threads
 
     def get_state(
-        self, config: Any = None, *, subgraphs: bool = False, **options: Unpack[CallOptions]
-    ) -> StateSnapshot:
+        self, config: Config = None, *, subgraphs: bool = False, **options: Unpack[CallOptions[ContextT]]
+    ) -> StateSnapshot[ResultT]:
         """The thread at its head, or at the checkpoint that the config names.
 
         With `subgraphs` the tasks of subgraphs that have begun hold the state of those in `state`, at any depth. A
@@ -511,13 +771,13 @@ class CompiledGraph:
 
     def get_state_history(
         self,
-        config: Any = None,
+        config: Config = None,
         *,
         filter: Mapping[str, Any] | None = None,  # noqa: A002  # the field's word
         before: Any = None,
         limit: int | None = None,
-        **options: Unpack[CallOptions],
-    ) -> Iterator[StateSnapshot]:
+        **options: Unpack[CallOptions[ContextT]],
+    ) -> Iterator[StateSnapshot[ResultT]]:
         """The checkpoints of the thread's branch and their ancestors, the newest first.
 
         A config that names a checkpoint begins with that one; `before`, a config too, with the one before it.
@@ -534,12 +794,12 @@ class CompiledGraph:
 
     def update_state(
         self,
-        config: Any,
+        config: Config,
         values: Any,
         as_node: str | None = None,
         *,
         cancel_pending: bool = False,
-        **options: Unpack[CallOptions],
+        **options: Unpack[CallOptions[ContextT]],
     ) -> dict[str, Any]:
         """Change the state as if a node had answered `values`; the config of the new checkpoint.
 
@@ -551,11 +811,11 @@ class CompiledGraph:
 
     def bulk_update_state(
         self,
-        config: Any,
+        config: Config,
         updates: Sequence[Update],
         *,
         cancel_pending: bool = False,
-        **options: Unpack[CallOptions],
+        **options: Unpack[CallOptions[ContextT]],
     ) -> dict[str, Any]:
         """Several updates `(values, as_node)` as one superstep, in their order."""
         if not updates:
@@ -572,7 +832,12 @@ class CompiledGraph:
         return checkpoint_config(line, head)
 
     def get_events(
-        self, config: Any = None, *, after: int = 0, limit: int | None = None, **options: Unpack[CallOptions]
+        self,
+        config: Config = None,
+        *,
+        after: int = 0,
+        limit: int | None = None,
+        **options: Unpack[CallOptions[ContextT]],
     ) -> Sequence[Event]:
         """The log of the thread's runs, in order; of the one run that is named by `run_id`, after the entry `after`."""
         run = self._thread_run(config, options)
@@ -581,11 +846,11 @@ class CompiledGraph:
 
     def fork(
         self,
-        config: Any,
+        config: Config,
         *,
         branch: str | None = None,
         thread_id: str | None = None,
-        on_busy: str | None = None,
+        on_busy: OnBusy | None = None,
     ) -> dict[str, Any]:
         """Make a checkpoint the head of a new branch, or of its own branch again; the config of that head.
 
@@ -595,7 +860,7 @@ class CompiledGraph:
         line, head = _change_thread(run, lambda: forked(run, branch), may_reload=True)
         return checkpoint_config(line, head)
 
-    def roll_back(self, config: Any = None, **options: Unpack[CallOptions]) -> None:
+    def roll_back(self, config: Config = None, **options: Unpack[CallOptions[ContextT]]) -> None:
         """Put the thread back to before its last input, as a new head. History keeps what was undone.
 
         With a `checkpoint_id`, from that head only: raises CheckpointConflict if the thread has another one by now.
@@ -620,9 +885,11 @@ class CompiledGraph:
         """`release`, without blocking the running event loop."""
         await _in_thread(self.release, thread_id)
 
-    def diff(self, before: Any, after: Any, **options: Unpack[CallOptions]) -> dict[str, tuple[Any, Any]]:
+    def diff(
+        self, before: Config, after: Config, **options: Unpack[CallOptions[ContextT]]
+    ) -> dict[str, tuple[Any, Any]]:
         """For each field that differs between two checkpoints, which two configs name, its value in both."""
-        first, second = (self.get_state(config, **options).values for config in (before, after))
+        first, second = (cast(Any, self.get_state(config, **options).values) for config in (before, after))
         return diff(first, second)
 
     def threads(self, *, prefix: str = "", limit: int | None = None) -> Sequence[ThreadEntry]:
@@ -647,26 +914,33 @@ class CompiledGraph:
         return self.checkpointer
 
     async def aget_state(
-        self, config: Any = None, *, subgraphs: bool = False, **options: Unpack[CallOptions]
-    ) -> StateSnapshot:
+        self, config: Config = None, *, subgraphs: bool = False, **options: Unpack[CallOptions[ContextT]]
+    ) -> StateSnapshot[ResultT]:
         """`get_state`, without blocking the running event loop."""
         return await _in_thread(self.get_state, config, subgraphs=subgraphs, **options)
 
-    async def aget_state_history(self, config: Any = None, **options: Any) -> AsyncIterator[StateSnapshot]:
+    async def aget_state_history(self, config: Config = None, **options: Any) -> AsyncIterator[StateSnapshot[ResultT]]:
         """`get_state_history`, without blocking the running event loop."""
         for snapshot in await _in_thread(lambda: list(self.get_state_history(config, **options))):
             yield snapshot
 
     async def aupdate_state(
-        self, config: Any, values: Any, as_node: str | None = None, **options: Any
+        self,
+        config: Config,
+        values: Any,
+        as_node: str | None = None,
+        *,
+        cancel_pending: bool = False,
+        **options: Unpack[CallOptions[ContextT]],
     ) -> dict[str, Any]:
         """`update_state`, without blocking the running event loop. Cancelled while it waits its turn, it changes
         nothing."""
         # A thread cannot be cancelled: a control of this call alone tells it to leave the line.
-        control = LinkedControl(options.pop("control", None) or RunControl())
+        control = LinkedControl(options.get("control") or RunControl())
+        others: dict[str, Any] = {**options, "cancel_pending": cancel_pending, "control": control}
         with control.linked():
             try:
-                return await _in_thread(self.update_state, config, values, as_node, **options, control=control)
+                return await _in_thread(self.update_state, config, values, as_node, **others)
             except BaseException:
                 control.request_cancel("the call that waited for it was cancelled")
                 raise
@@ -843,8 +1117,8 @@ class CompiledGraph:
     ) -> Run:
         """A run that is part of the task of another one: it shares its saver, answers, watch and context.
 
-        `given` is the input, which identifies a retry of a failed call. `reading` is the watch of a stream reader; it
-        includes the instruments of this graph.
+        `given` is the input, part of the key that identifies a retry of a failed call. `reading` is the watch of a
+        stream reader; it includes the instruments of this graph.
         """
         caller, task = scope.run, scope.task
         settings = self._settings(config, options)

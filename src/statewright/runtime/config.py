@@ -26,7 +26,8 @@ ON_UNFINISHED: tuple[OnUnfinished, ...] = ("discard", "finish")
 DURABILITIES: tuple[Durability, ...] = ("sync", "async", "exit")
 
 _OWN = ("thread_id", "checkpoint_id", "branch", "namespace", "recursion_limit", "max_concurrency", "run_id")
-_PASSED_ON = ("tags", "metadata", "run_name")
+_PASSED_ON = ("tags", "metadata", "run_name", "callbacks")
+"""Not read here, but in the config of nodes: what LangChain's models and tools take from it."""
 _KNOWN = ("configurable", *_OWN, *_PASSED_ON)
 
 

@@ -7,9 +7,20 @@ When the function runs again, after an interrupt or a crash, tasks that were don
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import update_wrapper, wraps
-from typing import Any, Final, Generic, ParamSpec, TypeVar, cast
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Final,
+    Generic,
+    ParamSpec,
+    Protocol,
+    TypeVar,
+    cast,
+    overload,
+)
 
 from statewright.cache import Cache
 from statewright.channels import copy_container
@@ -20,7 +31,9 @@ from statewright.graph import (
     END,
     START,
     CachePolicy,
+    ContextT,
     GraphBuilder,
+    InputT,
     RetryPolicy,
     TimeoutPolicy,
     is_coroutine_function,
@@ -39,6 +52,13 @@ RETURN: Final = "__return__"
 P = ParamSpec("P")
 R = TypeVar("R")
 S = TypeVar("S")
+A = TypeVar("A")
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as TypeParameter  # slow to import; see graph/generics.py
+
+    AnswerT = TypeParameter("AnswerT", default=Any)
+else:
+    AnswerT = TypeVar("AnswerT")
 T = TypeVar("T")
 
 
@@ -84,13 +104,13 @@ class _AnyInput(UpdateReader):
         return {INPUT: update, RETURN: None}
 
 
-class EntrypointGraph(CompiledGraph):
+class EntrypointGraph(CompiledGraph[InputT, ContextT, InputT, AnswerT, AnswerT], Generic[ContextT, InputT, AnswerT]):
     """A function that runs as a graph. Made by `@entrypoint`."""
 
     program_class = EntrypointProgram
 
 
-class entrypoint:  # noqa: N801  # a decorator
+class entrypoint(Generic[ContextT]):  # noqa: N801  # a decorator
     """Make a function a graph: `invoke(value)` calls it, durably if there is a checkpointer.
 
     The function takes the input, and asks for more by parameter, as nodes do; `previous` is what its last run on the
@@ -98,7 +118,12 @@ class entrypoint:  # noqa: N801  # a decorator
     is no function, and for generators.
     """
 
-    final = Final_
+    if TYPE_CHECKING:
+
+        class final(Final_[R, S]):  # noqa: N801  # used like entrypoint itself
+            """Answer of an entrypoint whose value for the caller is not what it saves."""
+    else:
+        final = Final_
 
     def __init__(
         self,
@@ -106,7 +131,7 @@ class entrypoint:  # noqa: N801  # a decorator
         *,
         store: Store | None = None,
         cache: Cache | None = None,
-        context_schema: Any = None,
+        context_schema: type[ContextT] | None = None,
         retry_policy: RetryPolicy | Sequence[RetryPolicy] | None = None,
         cache_policy: CachePolicy | None = None,
         timeout: TimeoutPolicy | Duration | None = None,
@@ -127,7 +152,20 @@ class entrypoint:  # noqa: N801  # a decorator
             "clock": clock,
         }
 
-    def __call__(self, function: Callable[..., Any]) -> EntrypointGraph:
+    # The answer of a coroutine function comes first, and of two answers that fit the one that is more special.
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[A, ...], Coroutine[Any, Any, Final_[R, Any]]]
+    ) -> EntrypointGraph[ContextT, A, R]: ...
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[A, ...], Coroutine[Any, Any, R]]
+    ) -> EntrypointGraph[ContextT, A, R]: ...
+    @overload
+    def __call__(self, function: Callable[Concatenate[A, ...], Final_[R, Any]]) -> EntrypointGraph[ContextT, A, R]: ...
+    @overload
+    def __call__(self, function: Callable[Concatenate[A, ...], R]) -> EntrypointGraph[ContextT, A, R]: ...
+    def __call__(self, function: Callable[..., Any]) -> EntrypointGraph[Any, Any, Any]:
         name = self._name or getattr(function, "__name__", "entrypoint")
         if not callable(function) or inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise InvalidGraph([f"{function!r} is no function that returns. Decorate a function or coroutine."])
@@ -175,8 +213,29 @@ class TaskFunction(Generic[P, T]):
         return call_task(self._called, args, kwargs)
 
 
+class _TaskDecorator(Protocol):
+    """What `task(...)` with options returns."""
+
+    @overload
+    def __call__(self, function: Callable[P, Coroutine[Any, Any, T]], /) -> TaskFunction[P, T]: ...
+    @overload
+    def __call__(self, function: Callable[P, T], /) -> TaskFunction[P, T]: ...
+
+
+@overload
+def task(function: Callable[P, Coroutine[Any, Any, T]]) -> TaskFunction[P, T]: ...
+@overload
+def task(function: Callable[P, T]) -> TaskFunction[P, T]: ...
+@overload
 def task(
-    function: Callable[P, Any] | None = None,
+    *,
+    name: str | None = None,
+    retry_policy: RetryPolicy | Sequence[RetryPolicy] | None = None,
+    cache_policy: CachePolicy | None = None,
+    timeout: TimeoutPolicy | Duration | None = None,
+) -> _TaskDecorator: ...
+def task(
+    function: Callable[..., Any] | None = None,
     *,
     name: str | None = None,
     retry_policy: RetryPolicy | Sequence[RetryPolicy] | None = None,
@@ -190,7 +249,7 @@ def task(
     if a call has other arguments than when it was done.
     """
 
-    def decorate(function: Callable[P, Any]) -> TaskFunction[P, Any]:
+    def decorate(function: Callable[..., Any]) -> TaskFunction[..., Any]:
         return TaskFunction(CalledFunction(function, name, retry_policy, cache_policy, timeout))
 
     return decorate(function) if function is not None else decorate

@@ -72,6 +72,11 @@ class RuntimeHost:
         return self._scope.run.control
 
     @property
+    def cancel_requested(self) -> bool:
+        control = self._scope.run.control
+        return self._scope.abandoned or (control is not None and control.cancel_requested)
+
+    @property
     def clock(self) -> Clock:
         return self._scope.run.clock
 

@@ -10,7 +10,7 @@ from typing import Any, Final, Self
 from statewright.checkpoint import Checkpoint, Interrupt
 from statewright.events import Event
 from statewright.runtime.effects import Rest
-from statewright.runtime.interrupt import raise_to_caller
+from statewright.runtime.interrupts import raise_to_caller
 from statewright.runtime.run import Run
 from statewright.runtime.stream import namespace_within
 from statewright.runtime.watch import StreamBuffer, Watch

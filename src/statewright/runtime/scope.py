@@ -127,7 +127,7 @@ class Counts:
         self.failed: dict[tuple[str, str], list[int]] = {}
         """Ordinals of failed steps, by step name and argument fingerprint."""
         self.retryable: dict[tuple[object, ...], bool] = {}
-        """Identities of subgraph calls with a key that may be retried: True if the call failed, False if cancelled."""
+        """Retry keys of subgraph calls that may be retried: True if the call failed, False if it was cancelled."""
 
     def next_place(self, name: str, given: str) -> int:
         """Return the ordinal of the next call, reusing that of a failed call with the same name and arguments.

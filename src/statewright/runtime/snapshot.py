@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from statewright.checkpoint import Interrupt, SavedCheckpoint, Task
 from statewright.runtime.fold import pairs_of
 from statewright.runtime.program import Program, readable
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as TypeParameter  # slow to import; see graph/generics.py
+
+    ValuesT = TypeParameter("ValuesT", default=Any, covariant=True)
+else:
+    ValuesT = TypeVar("ValuesT", covariant=True)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,10 +35,10 @@ class TaskSnapshot:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class StateSnapshot:
+class StateSnapshot(Generic[ValuesT]):
     """A thread at one checkpoint."""
 
-    values: Any
+    values: ValuesT
     next: tuple[str, ...]
     """The nodes that are due or wait, without those that have landed."""
     config: Mapping[str, Any]

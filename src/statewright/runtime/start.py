@@ -32,7 +32,7 @@ from statewright.runtime.attempt import checked_targets, conclude, written
 from statewright.runtime.carry import taken_along
 from statewright.runtime.effects import Effect, Emit, Load, Rest, SaveCallers
 from statewright.runtime.fitting import fitted
-from statewright.runtime.interrupt import Paused
+from statewright.runtime.interrupts import Paused
 from statewright.runtime.loop import (
     NOTHING_SAVED,
     call_namespaces,

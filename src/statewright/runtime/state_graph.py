@@ -2,29 +2,118 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Unpack, cast, overload
 
 from statewright.cache import Cache
 from statewright.checkpoint import Checkpointer
 from statewright.clock import Clock, Duration
 from statewright.errors import InvalidConfig
-from statewright.graph import Budget, GraphBuilder
-from statewright.runtime.compiled import CompiledGraph, Names
+from statewright.graph import Budget, ContextT, GraphBuilder, InputT, OutputT, ResultT, StateT
+from statewright.runtime.compiled import CompiledGraph
 from statewright.runtime.config import ChangedQuestions, checked_grace
 from statewright.runtime.instrument import Instrument
+from statewright.runtime.options import Names
 from statewright.runtime.program import Validate
 from statewright.runtime.run import SIBLING_GRACE
 from statewright.state import MessagesState, UnknownKeys
 from statewright.store import Store
 
+if TYPE_CHECKING:
+    from statewright.graph.generics import BareT, BuilderOptions, CallerT, FieldsT, InstanceT, SchemaT
+    from statewright.state import StateSchema
 
-class StateGraph(GraphBuilder):
+
+class StateGraph(GraphBuilder[StateT, ContextT, InputT, OutputT, ResultT]):
     """A graph of functions over a shared, typed state.
 
     `state_schema` is a TypedDict, a dataclass, a pydantic model, a dict of name -> reducer, channel or type, or any
     other type for a state that is one bare value. Add nodes and edges, then `compile()`.
     """
+
+    if TYPE_CHECKING:
+        # Without an input schema a call may leave fields out, which no type can say; one that is given is checked.
+        @overload
+        def __init__(
+            self: StateGraph[FieldsT, CallerT, Mapping[str, Any], FieldsT, dict[str, Any]],
+            state_schema: type[FieldsT],
+            context_schema: type[CallerT] | None = None,
+            *,
+            input_schema: Mapping[str, Any] | None = None,
+            output_schema: None = None,
+            **options: Unpack[BuilderOptions],
+        ) -> None: ...
+        @overload
+        def __init__(
+            self: StateGraph[FieldsT, CallerT, Mapping[str, Any], SchemaT, dict[str, Any]],
+            state_schema: type[FieldsT],
+            context_schema: type[CallerT] | None = None,
+            *,
+            input_schema: Mapping[str, Any] | None = None,
+            output_schema: type[SchemaT],
+            **options: Unpack[BuilderOptions],
+        ) -> None: ...
+        @overload
+        def __init__(
+            self: StateGraph[FieldsT, CallerT, InstanceT | Mapping[str, Any], FieldsT, dict[str, Any]],
+            state_schema: type[FieldsT],
+            context_schema: type[CallerT] | None = None,
+            *,
+            input_schema: type[InstanceT],
+            output_schema: None = None,
+            **options: Unpack[BuilderOptions],
+        ) -> None: ...
+        @overload
+        def __init__(
+            self: StateGraph[FieldsT, CallerT, InstanceT | Mapping[str, Any], SchemaT, dict[str, Any]],
+            state_schema: type[FieldsT],
+            context_schema: type[CallerT] | None = None,
+            *,
+            input_schema: type[InstanceT],
+            output_schema: type[SchemaT],
+            **options: Unpack[BuilderOptions],
+        ) -> None: ...
+        @overload
+        def __init__(
+            self: StateGraph[FieldsT, CallerT, BareT, FieldsT, dict[str, Any]],
+            state_schema: type[FieldsT],
+            context_schema: type[CallerT] | None = None,
+            *,
+            input_schema: type[BareT],
+            output_schema: None = None,
+            **options: Unpack[BuilderOptions],
+        ) -> None: ...
+        @overload
+        def __init__(
+            self: StateGraph[FieldsT, CallerT, BareT, SchemaT, dict[str, Any]],
+            state_schema: type[FieldsT],
+            context_schema: type[CallerT] | None = None,
+            *,
+            input_schema: type[BareT],
+            output_schema: type[SchemaT],
+            **options: Unpack[BuilderOptions],
+        ) -> None: ...
+        @overload
+        def __init__(
+            self: StateGraph[dict[str, Any], CallerT, Mapping[str, Any], Any, dict[str, Any]],
+            state_schema: Mapping[str, Any] | StateSchema | None = None,
+            context_schema: type[CallerT] | None = None,
+            *,
+            input_schema: Any = None,
+            output_schema: Any = None,
+            **options: Unpack[BuilderOptions],
+        ) -> None: ...
+        @overload
+        def __init__(
+            self: StateGraph[BareT, CallerT, BareT, BareT, BareT],
+            state_schema: type[BareT],
+            context_schema: type[CallerT] | None = None,
+            *,
+            input_schema: Any = None,
+            output_schema: Any = None,
+            **options: Unpack[BuilderOptions],
+        ) -> None: ...
+        def __init__(self, state_schema: Any = None, context_schema: Any = None, **options: Any) -> None: ...
 
     def compile(
         self,
@@ -46,7 +135,7 @@ class StateGraph(GraphBuilder):
         instruments: Sequence[Instrument] = (),
         clock: Clock | None = None,
         lease: Duration | None = None,
-    ) -> CompiledGraph:
+    ) -> CompiledGraph[StateT, ContextT, InputT, OutputT, ResultT]:
         """The graph, ready to run. May be called again; the builder is not changed.
 
         `checkpointer` keeps threads, `cache` the answers of nodes that have a cache policy, `store` is memory across
@@ -96,13 +185,30 @@ class StateGraph(GraphBuilder):
         )
 
 
-class MessagesStateGraph(StateGraph):
+class MessagesStateGraph(StateGraph[StateT, ContextT, InputT, OutputT, ResultT]):
     """A graph whose state is a conversation: a node may answer a bare message, or a list of them."""
 
     bare_messages = "messages"
 
+    @overload
+    def __init__(
+        self: MessagesStateGraph[MessagesState, CallerT, Mapping[str, Any], MessagesState, dict[str, Any]],
+        *,
+        context_schema: type[CallerT] | None = None,
+        **options: Unpack[BuilderOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: MessagesStateGraph[FieldsT, CallerT, Mapping[str, Any], Any, dict[str, Any]],
+        state_schema: type[FieldsT],
+        context_schema: type[CallerT] | None = None,
+        *,
+        input_schema: Any = None,
+        output_schema: Any = None,
+        **options: Unpack[BuilderOptions],
+    ) -> None: ...
     def __init__(self, state_schema: Any = MessagesState, context_schema: Any = None, **options: Any) -> None:
-        super().__init__(state_schema, context_schema, **options)
+        cast(Any, super()).__init__(state_schema, context_schema, **options)
 
 
 def _listed(names: Names) -> Sequence[str]:

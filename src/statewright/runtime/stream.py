@@ -25,6 +25,7 @@ from statewright.checkpoint import Checkpoint, Interrupt, Task, TaskResult
 from statewright.errors import InvalidConfig, suggestion
 from statewright.events import Event, EventKind
 from statewright.ids import task_id
+from statewright.langchain_messages import is_langchain_message
 from statewright.messages import Message
 from statewright.runtime.effects import Failure, Pause
 from statewright.runtime.fold import pairs_of
@@ -187,10 +188,15 @@ class MessagesView:
         if not isinstance(event.data, TaskResult) or event.node in program.subgraphs:
             return SKIP  # a subgraph's own tasks have told of theirs
         batches = [update for _, update in pairs_of(event.data) if type(update) is MessageBatch]
-        messages = [one for batch in batches for one in batch.items if isinstance(one, Message)]
+        messages = [one for batch in batches for one in batch.items if _is_shown(one)]
         fresh = [one for one in messages if one.id not in self._seen]
         self._seen.update(one.id for one in fresh if one.id is not None)
         return Several((one, _origin(program, event)) for one in fresh) if fresh else SKIP
+
+
+def _is_shown(message: Any) -> bool:
+    """Return whether an item of an update is a message, ours or LangChain's, and not the removal of one."""
+    return isinstance(message, Message) or (is_langchain_message(message) and message.type != "remove")
 
 
 def _origin(program: Program, event: Event) -> Mapping[str, Any]:

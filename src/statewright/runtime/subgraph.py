@@ -126,9 +126,9 @@ def shared(result: Any, known: frozenset[str] | None) -> Any:
 
 
 class SubgraphCall:
-    """The namespace of a subgraph call, and the identity by which a retry of the call is recognised."""
+    """The namespace of a subgraph call, and the key by which a retry of the call is recognised."""
 
-    __slots__ = ("identity", "is_retry", "memory", "namespace")
+    __slots__ = ("is_retry", "memory", "namespace", "retry_key")
 
     def __init__(
         self,
@@ -147,7 +147,7 @@ class SubgraphCall:
         self.memory: Memory = memory
         self.is_retry = False
         """True if the call retries a failed one; it then starts over in the same namespace."""
-        self.identity: tuple[object, ...] | None = None
+        self.retry_key: tuple[object, ...] | None = None
         """Equal for a call and its retries; None for a call without a key, which cannot be retried in place."""
         counts, key = scope.counts(), options.get("call_key")
         if key is None:
@@ -155,15 +155,15 @@ class SubgraphCall:
             counts.calls += 1
         else:
             label = _escaped(str(key))
-            self.identity = _identity(program, memory, graph_input, config, options)
-            has_failed = counts.retryable.pop(self.identity, None)
+            self.retry_key = _retry_key(program, memory, graph_input, config, options)
+            has_failed = counts.retryable.pop(self.retry_key, None)
             if has_failed is None:
                 scope.use_key("call_key", str(key))
             self.is_retry = bool(has_failed)
         self.namespace = _namespace(scope, memory, label)
 
 
-def _identity(
+def _retry_key(
     program: object, memory: Memory, graph_input: Any, config: Any, options: Mapping[str, Any]
 ) -> tuple[object, ...]:
     """Return a hashable key that a call shares with its retries.
@@ -259,13 +259,13 @@ class CallInProgress:
         run = self._run
         if run.live.get(run.namespace) is run.parent:  # else a later call has taken over the namespace
             run.live.pop(run.namespace, None)
-        if run.parent is None or run.call is None or run.call.identity is None:
+        if run.parent is None or run.call is None or run.call.retry_key is None:
             return
         if error is None:
             if run.rest is not None and isinstance(run.rest.error, Exception):
-                run.parent.counts().retryable[run.call.identity] = True
+                run.parent.counts().retryable[run.call.retry_key] = True
         elif not isinstance(error, GeneratorExit):  # a replay closes the stream early again
-            run.parent.counts().retryable[run.call.identity] = False
+            run.parent.counts().retryable[run.call.retry_key] = False
 
 
 def call_line(scope: Scope, namespace: str, memory: Memory, *, keep: bool) -> Line | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from statewright.server.libraries import require_libraries
 from statewright.server.settings import ServerSettings
 
 if TYPE_CHECKING:
@@ -29,9 +30,9 @@ def create_app(
     """The application that serves a service; it starts the service with itself, and drains it at its end.
 
     `metrics` are told of requests, and shown at `/metrics`. `webhooks` says which addresses webhooks may have, if
-    that is not what the service says. Raises InvalidConfig without the libraries of the extra `server`.
+    that is not what the service says. Raises MissingLibrary without those of the extra `server`.
     """
-    _require_libraries()
+    require_libraries()
     from statewright.server.app import create_app as create
 
     return create(service, settings=settings, metrics=metrics, webhooks=webhooks)
@@ -39,20 +40,7 @@ def create_app(
 
 def serve(app: FastAPI, *, settings: ServerSettings | None = None) -> None:
     """Serve an application until SIGTERM or SIGINT, and leave in good order: see `statewright.server.serve`."""
-    _require_libraries()
+    require_libraries()
     from statewright.server.serve import serve as run
 
     run(app, settings=settings)
-
-
-def _require_libraries() -> None:
-    from statewright.errors import InvalidConfig
-
-    try:
-        import fastapi  # pyright: ignore[reportUnusedImport]  # noqa: F401
-        import uvicorn  # pyright: ignore[reportUnusedImport]  # noqa: F401
-    except ImportError as error:
-        raise InvalidConfig(
-            f"The HTTP server needs the library {error.name!r}, which is not installed. "
-            f"Run `pip install 'statewright[server]'`."
-        ) from error

@@ -23,6 +23,7 @@ from statewright.server.api import (
     views,
     waiting,
     webhooks,
+    welcome,
 )
 from statewright.server.errors import add_error_handlers
 from statewright.server.limits import Alias, BodyLimit, Frame, Names
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from statewright.observe import Metrics
     from statewright.service import Service
 
-_RESOURCES = (runs, views, waiting, definitions, threads, costs, schedules, triggers, webhooks, access, health)
+_RESOURCES = (runs, views, waiting, definitions, threads, costs, schedules, triggers, webhooks, access, health, welcome)
 """Those first that are asked for most: routes are tried one after the other."""
 _EXPOSED = ("content-location", "location", "retry-after", "x-ratelimit-limit", "x-ratelimit-remaining", "x-request-id")
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from statewright.channels import Messages
+from statewright.langchain import LangChainMessages
 from statewright.state.fields import Field
 from statewright.state.schema import ROOT, SchemaKind, StateSchema
 from statewright.state.validate import is_required, modern_typeddict, type_adapter, unqualified, with_any_type
@@ -47,7 +48,7 @@ def _required(schema: StateSchema, field: Field) -> bool:
 
 
 def _hint(field: Field) -> Any:
-    if type(field.channel) is Messages:
+    if isinstance(field.channel, Messages | LangChainMessages):
         return list[dict[str, Any]]  # the form in which messages travel as JSON
     return modern_typeddict(unqualified(field.hint))
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypedDict
+from typing import Annotated
+
+from typing_extensions import TypedDict  # pydantic refuses that of typing below Python 3.12
 
 from statewright.channels import add_messages
 from statewright.messages import Message

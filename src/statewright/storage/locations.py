@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from statewright.errors import InvalidConfig
+from statewright.redaction import Redactor
 
 _PREFIX: Final = "sqlite:///"
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|file:|sqlite:")
@@ -32,18 +33,13 @@ def path_of(location: str | os.PathLike[str]) -> Path:
 
 
 def _refusal(url: str) -> str:
-    scheme = url.partition(":")[0]
+    scheme, shown = url.partition(":")[0], Redactor().text(url)
     if scheme.lower() in ("sqlite", "file"):
         return (
-            f"The URL {_shown(url)!r} is not valid here. Write a path such as 'runs.db', or 'sqlite:///runs.db', where "
+            f"The URL {shown!r} is not valid here. Write a path such as 'runs.db', or 'sqlite:///runs.db', where "
             f"the path begins after three slashes, an absolute one with a fourth."
         )
     return (
-        f"The URL {_shown(url)!r} does not name a SQLite file. Give a path such as 'runs.db', or 'sqlite:///runs.db'; "
+        f"The URL {shown!r} does not name a SQLite file. Give a path such as 'runs.db', or 'sqlite:///runs.db'; "
         f"there is no storage for {scheme!r} URLs."
     )
-
-
-def _shown(url: str) -> str:
-    """The URL without a password."""
-    return re.sub(r"(://[^/@:]*):[^/]*@", r"\1:***@", url)

@@ -11,6 +11,7 @@ import zlib
 from typing import Any, Final
 
 from statewright.errors import DamagedDatabase, InvalidConfig, WrongKey
+from statewright.extras import optional
 
 _MARK: Final = b"\xc1"
 _COMPRESSED: Final = _MARK + b"z"
@@ -75,8 +76,6 @@ class Seal:
 def _cipher(key: bytes) -> Any:
     if len(key) not in (16, 24, 32):
         raise InvalidConfig(f"The key has {len(key)} bytes. Give 16, 24 or 32, e.g. os.urandom(32), and keep them.")
-    try:
+    with optional("Encryption needs", extra="crypto"):
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-    except ImportError:
-        raise InvalidConfig("Encryption needs the package cryptography: pip install 'statewright[crypto]'.") from None
     return AESGCM(key)

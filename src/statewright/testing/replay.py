@@ -66,7 +66,7 @@ from statewright.runtime.attempt import (
 )
 from statewright.runtime.config import OnUnfinished, Settings
 from statewright.runtime.effects import Effect, Failure, Outcome, Pause, Rest, RunTasks
-from statewright.runtime.interrupt import ChildCommand, Paused
+from statewright.runtime.interrupts import ChildCommand, Paused
 from statewright.runtime.lifecycle import run_to_rest
 from statewright.runtime.private_loop import run_privately
 from statewright.runtime.program import HANDLER_SUFFIX, NodeProgram, Program, is_handed_over

@@ -60,12 +60,17 @@ def test_arguments_that_cannot_be_sent_leave_the_connection_as_it_was(lasting: M
     assert call(known["process"]) == before
 
 
-def test_the_environment_is_laid_over_that_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OURS", "from here")
+@pytest.mark.parametrize("inherits", [False, True])
+def test_the_environment_of_this_process_stays_here_unless_it_is_inherited(
+    monkeypatch: pytest.MonkeyPatch, inherits: bool
+) -> None:
+    monkeypatch.setenv("OUR_API_KEY", "secret")
+    monkeypatch.setenv("LC_TIME", "C.UTF-8")
     monkeypatch.setenv("BOTH", "from here")
-    with McpTools([everything(env={"BOTH": "from there"})]) as tools:
+    with McpTools([everything(env={"BOTH": "from there"}, inherit_env=inherits)]) as tools:
         variable = by_name(tools)["variable"]
-        assert call(variable, name="OURS") == {"result": "from here"}
+        assert call(variable, name="OUR_API_KEY") == {"result": "secret" if inherits else "not set"}
+        assert call(variable, name="LC_TIME") == {"result": "C.UTF-8"}
         assert call(variable, name="BOTH") == {"result": "from there"}
 
 
@@ -283,4 +288,5 @@ def test_without_the_sdk_it_says_what_to_install() -> None:
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=120, check=False
     )
-    assert "ToolError MCP servers need the extra [mcp]: pip install 'statewright[mcp]'" in done.stdout, done.stderr
+    assert "ToolError MCP servers need the library 'mcp" in done.stdout
+    assert "Run `pip install 'statewright[mcp]'`." in done.stdout, done.stderr

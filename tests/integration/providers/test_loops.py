@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import inspect
 import subprocess
 import sys
 import threading
@@ -148,3 +149,28 @@ def test_a_program_ends_in_silence(streaming: Asking) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     complaints = [line for line in done.stderr.splitlines() if "took" not in line]  # -Xdev tells of slow imports
     assert (done.stdout, complaints, done.returncode) == ("one\ntwo\n", [], 0)
+
+
+@pytest.mark.parametrize("pieces", [1, 3])
+def test_a_stream_that_is_left_closes_all_that_its_library_has_opened(streaming: Asking, pieces: int) -> None:
+    heard: list[str] = []
+
+    async def leave() -> list[str]:
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: heard.append(context["message"]))
+        stream = streaming.model.stream(REQUEST)
+        for _ in range(pieces):
+            await anext(stream)
+        await stream.aclose()  # type: ignore[attr-defined]
+        return [one.__qualname__ for one in gc.get_objects() if is_open(one) and one not in before]
+
+    streaming.server.script([Answer("one two three", reasoning="hm", pause=0.01)])
+    gc.collect()
+    before = [one for one in gc.get_objects() if is_open(one)]
+    assert asyncio.run(leave()) == ["Client._keep"]
+    assert heard == []
+    assert streaming.server.requests[0].left.wait(600)
+
+
+def is_open(candidate: object) -> bool:
+    """True for an asynchronous generator that has begun and has not ended."""
+    return inspect.isasyncgen(candidate) and candidate.ag_frame is not None and candidate.ag_frame.f_lasti > 0

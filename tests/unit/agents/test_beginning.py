@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from statewright import InMemorySaver, Message
 from statewright.agents import Agent, AgentResult, Network, State
 from statewright.models import ScriptedModel
+from statewright.models.conversation import YOUR_TURN
 
 _NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
 
@@ -52,4 +53,4 @@ def test_a_state_that_is_given_stands_instead() -> None:
 def test_an_input_without_words_is_no_turn() -> None:
     made = network()
     made.run("")
-    assert texts(made, 0) == []
+    assert texts(made, 0) == [YOUR_TURN]  # no provider takes an empty conversation

@@ -11,6 +11,7 @@ from statewright.agents import Agent, AgentResult, Lifecycle, Network, Prompt, R
 from statewright.errors import InvalidConfig
 from statewright.messages import Message, ToolCall
 from statewright.models import ScriptedModel
+from statewright.models.conversation import YOUR_TURN
 
 
 def work(number: int) -> int:
@@ -110,7 +111,7 @@ def test_on_finish_decides_what_is_kept() -> None:
     second = Agent("b", model=model)
     ended = Network("n", agents=[first, second], router=lambda call_count: [first, second, None][call_count]).run("go")
     assert ended.results[0].text == "short"
-    assert [one.text for one in model.requests[0].messages] == ["go", "short"]
+    assert [one.text for one in model.requests[0].messages] == ["go", "short", YOUR_TURN]
 
 
 @pytest.mark.parametrize("hook", ["on_start", "on_response", "on_finish", "on_route"])

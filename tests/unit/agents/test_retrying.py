@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -110,7 +111,9 @@ def test_so_many_retries_are_one_attempt_more() -> None:
 
 def test_a_policy_is_used_as_it_is() -> None:
     policy = RetryPolicy(max_attempts=2)
-    assert retry_policy(policy) is policy
+    made = retry_policy(policy)
+    assert made is not None
+    assert replace(made, retry_on=policy.retry_on) == policy
 
 
 def test_none_is_no_policy() -> None:

@@ -10,6 +10,7 @@ from statewright.agents import Agent, Lifecycle, Network, NetworkRun, RoutingAge
 from statewright.errors import InvalidConfig, RoutingError
 from statewright.messages import ToolCall
 from statewright.models import ScriptedModel
+from statewright.models.conversation import YOUR_TURN
 
 
 def named(name: str) -> Agent:
@@ -50,7 +51,7 @@ def test_it_decides_before_every_call() -> None:
     model = ScriptedModel(["Bob", "Ann", "nobody"])
     router = RoutingAgent("R", model=model, on_route=lambda result: {"nobody": None}.get(result.text, result.text))
     assert called(Network("crew", agents=[named("Ann"), named("Bob")], router=router)) == ["Bob", "Ann"]
-    assert [one.text for one in model.requests[2].messages] == ["go", "I am Bob", "I am Ann"]
+    assert [one.text for one in model.requests[2].messages] == ["go", "I am Bob", "I am Ann", YOUR_TURN]
 
 
 def test_it_leaves_no_result() -> None:

@@ -17,9 +17,8 @@ from statewright.agents import (
     answer_call,
     create_tool,
     tool,
-    without_gaps,
 )
-from statewright.agents.tool_call import in_call_order, read_decision
+from statewright.agents.tool_call import read_decision
 from statewright.errors import InternalError, RunCancelled, RunError, SerdeError, StorageUnavailable, ToolError
 from statewright.messages import Message, ToolCall
 
@@ -148,14 +147,6 @@ def test_an_approval_sees_the_arguments_as_the_tool_will_understand_them() -> No
     assert seen == [{"path": "x", "force": True}, {"path": "x", "force": False}]
 
 
-def test_a_gap_is_found_though_its_id_was_answered_before() -> None:
-    """Some providers count the calls of each answer anew."""
-    call, result = ToolCall("1", "work"), Message("done", role="tool", tool_call_id="1")
-    asks = Message("", role="assistant", tool_calls=(call,))
-    complete = without_gaps([asks, result, asks, Message("go on")])
-    assert [message.role for message in complete] == ["assistant", "tool", "assistant", "tool", "user"]
-
-
 def test_a_tool_that_there_is_not() -> None:
     message = answered(lambda: 1, name="wrok")
     assert is_error(message)
@@ -269,57 +260,6 @@ def test_a_decision_is_said_in_many_ways(answer: Any, decision: Any) -> None:
 def test_a_mapping_with_anything_but_a_truth_value_is_no_approval(said: Any) -> None:
     """A form of a web page sends text: 'false' must not send the mail."""
     assert read_decision({"approved": said})[0] is False
-
-
-# -- the order of a conversation
-
-
-def said(*names: str) -> Message:
-    return Message("", role="assistant", tool_calls=tuple(ToolCall(name, "t") for name in names))
-
-
-def told(name: str) -> Message:
-    return Message(f"result {name}", role="tool", tool_call_id=name)
-
-
-def test_results_stand_in_the_order_of_the_calls() -> None:
-    messages = [said("a", "b", "c"), told("c"), told("a"), told("b"), said("d"), told("d"), Message("end")]
-    ordered = in_call_order(messages)
-    assert [one.tool_call_id for one in ordered] == [None, "a", "b", "c", None, "d", None]
-
-
-def test_results_of_nobodys_calls_stay_at_the_end() -> None:
-    assert [one.tool_call_id for one in in_call_order([said("a"), told("x"), told("a"), told("y")])] == [
-        None,
-        "a",
-        "x",
-        "y",
-    ]
-
-
-def test_results_alone_stay_as_they_are() -> None:
-    assert in_call_order([told("b"), told("a")]) == [told("b"), told("a")]
-    assert in_call_order([]) == []
-
-
-def test_calls_that_were_never_made_are_answered() -> None:
-    complete = without_gaps([said("a", "b"), told("a"), Message("next"), said("c")])
-    assert [(one.role, one.tool_call_id) for one in complete] == [
-        ("assistant", None),
-        ("tool", "a"),
-        ("tool", "b"),
-        ("user", None),
-        ("assistant", None),
-        ("tool", "c"),
-    ]
-    assert is_error(complete[2])
-    assert complete[2].name == "t"
-
-
-def test_a_conversation_without_gaps_stays_as_it_is() -> None:
-    messages = [Message("hi"), said("a", "b"), told("b"), told("a"), Message("end", role="assistant")]
-    assert without_gaps(messages) == messages
-    assert without_gaps([]) == []
 
 
 def test_what_a_tool_that_was_given_up_still_does_has_no_effect() -> None:

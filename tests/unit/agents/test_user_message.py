@@ -11,6 +11,7 @@ from statewright.agents.user_message import as_user_message
 from statewright.errors import InvalidConfig, InvalidUpdateError
 from statewright.messages import Message, RemoveMessage
 from statewright.models import ScriptedModel
+from statewright.models.conversation import YOUR_TURN
 
 
 @pytest.mark.parametrize(
@@ -59,7 +60,7 @@ def test_a_prompt_of_this_turn_comes_after_that_of_the_agent() -> None:
 def test_without_content_the_model_is_told_only_what_the_system_says() -> None:
     model = ScriptedModel(["x"])
     Agent("a", model=model, system="Help.").run("")
-    assert (model.requests[0].system, list(model.requests[0].messages)) == ("Help.", [])
+    assert (model.requests[0].system, list(model.requests[0].messages)) == ("Help.", [Message(YOUR_TURN)])
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ import ormsgpack
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from langchain_core.messages import AIMessage
 
 from statewright import Command, Send, errors
 from statewright.agents import AgentResult
@@ -90,6 +91,7 @@ TAGS = {
     56: "statewright.workflow.states.token.Token",
     57: "statewright.agents.result.AgentResult",
     58: "statewright.graph.command.ToParent",
+    59: "langchain_core.messages.base.BaseMessage",
 }
 """Stored data holds these numbers, so none of them may ever mean anything else."""
 
@@ -256,6 +258,7 @@ VALUES: list[tuple[int, Any]] = [
     ),
     (58, ToParent(Command(graph=Command.PARENT))),
     (58, ToParent(Command(graph=Command.PARENT, update={"x": (1,)}, goto=["a", Send("b", 1)]))),
+    (59, AIMessage("x", id="1", tool_calls=[{"name": "add", "args": {"a": (1,)}, "id": "c1"}])),
 ]
 
 

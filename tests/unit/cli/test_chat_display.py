@@ -83,7 +83,7 @@ def test_a_terminal_gets_dim_lines_and_nothing_that_would_command_it(
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     monkeypatch.delenv("NO_COLOR", raising=False)
     Display().note("evil \x1b[2J\x9b31m text\a")
-    assert capsys.readouterr().err == "\x1b[2mevil [2J31m text\x1b[0m\n"
+    assert capsys.readouterr().err == "\x1b[2mevil  text\x1b[0m\n"
 
 
 def test_there_are_no_colours_where_they_are_not_wanted(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:

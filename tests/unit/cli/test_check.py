@@ -37,6 +37,15 @@ def test_every_problem_is_listed_at_once(statewright: Any, flow: Path) -> None:
     assert "'cc'" in ended.err
 
 
+def test_all_graphs_of_a_file_are_checked(statewright: Any, flow: Path) -> None:
+    ended = statewright("check", "flow.py")
+    assert ended.code == 2
+    assert "has 2 problems" in ended.err
+    assert [line.partition(",")[0] for line in ended.out.splitlines()] == [
+        f"ok: {name}" for name in ("double", "fail", "ask", "double", "again", "outer")
+    ]
+
+
 def test_nothing_is_run(statewright: Any, folder: Path) -> None:
     text = HEAD + "graph.add_node('a', lambda s: print('it ran')).add_edge(START, 'a')\n"
     (folder / "graphs.py").write_text(text, encoding="utf-8")

@@ -96,3 +96,46 @@ def test_the_end_of_a_task_whose_start_was_not_seen_is_counted() -> None:
 def test_an_error_inside_goes_on_outside() -> None:
     with pytest.raises(ValueError, match="no luck"), Progress():
         raise ValueError("no luck")
+
+
+def due(*names: str) -> dict[str, Any]:
+    return {"checkpoint_id": "c", "step": 1, "values": {}, "next": list(names), "tasks": []}
+
+
+def waits(identity: str, name: str, kind: str) -> dict[str, Any]:
+    return {**finished(identity, name), "interrupts": [{"id": "i", "value": "?", "kind": kind}]}
+
+
+@pytest.mark.parametrize(
+    ("parts", "text"),
+    [
+        ([due("a", "a", "a"), started("1", "a")], "0 of 3"),
+        ([due("a", "a", "a"), started("1", "a"), finished("1", "a"), started("2", "a")], "1 of 3"),
+        ([due("a"), started("1", "a"), finished("1", "a"), due("a"), started("2", "a"), finished("2", "a")], "2×"),
+        ([due("a", "a"), started("1", "a"), finished("1", "a"), started("2", "a"), finished("2", "a")], "2×"),
+        ([started("1", "a"), waits("1", "a", "question")], "waits for an answer"),
+        ([started("1", "a"), waits("1", "a", "timer")], "waits for a timer"),
+        (
+            [started("1", "a"), waits("1", "a", "event"), started("2", "a"), waits("2", "a", "event")],
+            "waits for an event",
+        ),
+        (
+            [started("1", "a"), finished("1", "a"), started("2", "a"), waits("2", "a", "question")],
+            "1×, waits for an answer",
+        ),
+    ],
+)
+def test_a_node_says_how_far_it_is_and_what_it_waits_for(parts: list[dict[str, Any]], text: str) -> None:
+    with Progress() as progress:
+        for part in parts:
+            progress.take(part)
+    assert progress.nodes["a"].text == text
+
+
+def test_tasks_that_run_at_the_same_time_are_not_added_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter([10.0, 13.0])
+    monkeypatch.setattr("time.monotonic", lambda: next(times))
+    with Progress() as progress:
+        for part in (started("1", "a"), started("2", "a"), finished("1", "a"), finished("2", "a")):
+            progress.take(part)
+    assert progress.nodes["a"].seconds == 3.0

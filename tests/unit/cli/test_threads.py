@@ -356,3 +356,24 @@ def test_what_is_no_duration(text: str) -> None:
 
 def test_counts() -> None:
     assert [counted(count, "thread") for count in (0, 1, 2)] == ["0 threads", "1 thread", "2 threads"]
+
+
+NETWORK = """
+from statewright.agents import Agent, Network
+from statewright.models import ScriptedModel
+
+writer = Agent("Writer", system="Write.", model=ScriptedModel(["a line"]))
+critic = Agent("Critic", system="Judge.", model=ScriptedModel(["yes"]))
+order = iter([writer, critic, None])
+network = Network("poem", agents=[writer, critic], router=lambda: next(order))
+"""
+
+
+@pytest.mark.parametrize("options", [(), ("--limit", "4")])
+def test_the_history_of_a_network_names_the_agents(statewright: Any, folder: Path, options: tuple[str, ...]) -> None:
+    (folder / "poem.py").write_text(NETWORK, encoding="utf-8")
+    assert statewright("run", "poem.py", "--input", "Hello", "--thread", "t").code == 0
+    lines = statewright("threads", "history", "t", *options).out.splitlines()[1:]
+    assert [line.count("agent (Critic)") for line in lines][:4] == [0, 1, 1, 0]
+    assert [line.count("agent (Writer)") for line in lines][:4] == [0, 0, 0, 1]
+    assert len(lines) == (4 if options else 6)

@@ -125,5 +125,5 @@ def test_a_missing_library_is_told() -> None:
         "except Exception as error: print(type(error).__name__, error)"
     )
     run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60)
-    assert "InvalidConfig" in run.stdout
+    assert "MissingLibrary" in run.stdout
     assert "pip install 'statewright[client]'" in run.stdout

@@ -13,6 +13,7 @@ from statewright.models import (
     ModelResponse,
     ReasoningDelta,
     ResponseFinished,
+    StreamRestarted,
     TextDelta,
     ToolCallDelta,
     Usage,
@@ -20,14 +21,21 @@ from statewright.models import (
 )
 
 RESPONSE = ModelResponse(Message("x", role="assistant"))
-EVENTS = [TextDelta("a"), ReasoningDelta("a"), ToolCallDelta(0), UsageUpdate(Usage()), ResponseFinished(RESPONSE)]
+EVENTS = [
+    TextDelta("a"),
+    ReasoningDelta("a"),
+    ToolCallDelta(0),
+    UsageUpdate(Usage()),
+    StreamRestarted(),
+    ResponseFinished(RESPONSE),
+]
 
 
 def test_there_are_no_others() -> None:
     assert set(get_args(ModelEvent)) == {type(one) for one in EVENTS}
 
 
-@pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
+@pytest.mark.parametrize("event", [one for one in EVENTS if one.__slots__], ids=lambda event: type(event).__name__)
 def test_events_are_facts(event: Any) -> None:
     with pytest.raises(FrozenInstanceError):
         setattr(event, event.__slots__[0], None)

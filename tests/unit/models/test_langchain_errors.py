@@ -39,7 +39,7 @@ class OfAws(Exception):
 
 def read(error: Exception) -> tuple[bool, int | None, float | None]:
     """Whether it is unavailable, with which status, and for how long."""
-    found = model_error("m", error)
+    found = model_error("m", error, str)
     unavailable = isinstance(found, ModelUnavailable)
     return unavailable, getattr(found, "status", None), getattr(found, "retry_after", None)
 

@@ -18,7 +18,7 @@ from statewright.models.langchain_request import (
 
 
 def sent(message: Message) -> AIMessage:
-    (found,) = langchain_messages(ModelRequest((message,)))
+    _, found = langchain_messages(ModelRequest((message,)))  # after one of the user
     assert isinstance(found, AIMessage)
     return found
 

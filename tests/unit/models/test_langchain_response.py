@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage
 
+from statewright.langchain_messages import calls_of, reasoning_of, text_of
 from statewright.messages import ToolCall
 from statewright.models import OutputForm, Usage
-from statewright.models.langchain_response import as_text, calls_of, reasoning_of, response_of, text_of
+from statewright.models.langchain_response import as_text, response_of
 
 FORM = OutputForm({"type": "object"})
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statewright.observe.captured import Captured, CaptureLimits, Place
-from statewright.observe.redaction import Redactor
+from statewright.redaction import Redactor
 
 TASK = Place("task", "node", 1)
 TOLD = {"at": "now", "level": None, "logger": None, "stream": "stdout"}

@@ -15,8 +15,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 from statewright.errors import InvalidUpdateError
-from statewright.observe.redaction import Redactor
 from statewright.observe.spans import Spans, nanoseconds
+from statewright.redaction import Redactor
 
 TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
@@ -140,4 +140,5 @@ except InvalidConfig as error:
 
 def test_a_missing_library_is_named() -> None:
     said = subprocess.run([sys.executable, "-c", MISSING], capture_output=True, text=True, check=True).stdout
-    assert said == "Traces need the package opentelemetry-sdk: pip install 'statewright[otel]'.\n"
+    assert said.startswith("Traces need the library 'opentelemetry")
+    assert said.endswith(", which is not installed. Run `pip install 'statewright[otel]'`.\n")

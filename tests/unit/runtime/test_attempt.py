@@ -19,7 +19,7 @@ from statewright.errors import (
 from statewright.graph import STOP, NodeError
 from statewright.runtime.attempt import check_declared, checked_targets, conclude, perform, settle
 from statewright.runtime.effects import Failure, Pause
-from statewright.runtime.interrupt import ChildCommand
+from statewright.runtime.interrupts import ChildCommand
 from statewright.runtime.scope import enter_scope, leave_scope
 from statewright.state import IsLastStep
 

@@ -46,7 +46,7 @@ def test_the_document_is_served_and_pages_that_load_scripts_from_elsewhere_are_n
     async def run() -> None:
         async with serving() as api:
             assert (await api.call("GET", "/openapi.json")).json()["openapi"].startswith("3.")
-            for path in ("/docs", "/redoc"):
+            for path in ("/redoc", "/docs/oauth2-redirect"):
                 assert (await api.client.get(path)).status_code == 404
 
     asyncio.run(run())

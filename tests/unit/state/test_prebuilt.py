@@ -1,7 +1,11 @@
 """The state that most conversations need."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
+import pytest
+from pydantic import TypeAdapter, create_model
+
+from statewright.agents import AgentState, PlannerState, ReflectionState
 from statewright.channels import MISSING, LastValue, Messages, append
 from statewright.messages import Message
 from statewright.state import MessagesState, read_schema
@@ -34,3 +38,15 @@ def test_messages_are_merged_by_id() -> None:
     first = channel.apply(MISSING, [channel.prepare([Message("a", id="1")], "t1")])
     then = channel.apply(first, [channel.prepare([Message("A", id="1"), "b"], "t2")])
     assert [message.text for message in then] == ["A", "b"]
+
+
+class More(MessagesState):
+    count: int
+
+
+@pytest.mark.parametrize("state", [MessagesState, More, AgentState, PlannerState, ReflectionState])
+def test_a_class_of_pydantic_may_have_it_as_a_field(state: Any) -> None:
+    adapter = TypeAdapter(state)
+    message = Message("hi", id="1")
+    assert adapter.validate_python({"messages": [message], "count": 1})["messages"] == [message]
+    assert create_model("Body", state=(state, ...)).model_json_schema()["properties"]["state"]

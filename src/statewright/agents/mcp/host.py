@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from statewright.agents.mcp.connection import Connection
 from statewright.agents.mcp.server import McpServer
 from statewright.errors import ToolError
+from statewright.extras import missing_library
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult
@@ -99,7 +100,7 @@ def _require_sdk() -> None:
     try:
         importlib.import_module("statewright.agents.mcp.open")
     except ImportError as error:
-        raise ToolError(f"MCP servers need the extra [mcp]: pip install 'statewright[mcp]'. ({error})") from None
+        raise ToolError(missing_library("MCP servers need", error, "statewright[mcp]")) from None
 
 
 _host: Host | None = None

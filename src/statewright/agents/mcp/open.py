@@ -5,7 +5,6 @@ The only module that knows the SDK's transports. It is imported when a server is
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -77,7 +76,7 @@ async def _program(transport: Stdio, words: LastWords) -> AsyncGenerator[Streams
     parameters = StdioServerParameters(
         command=transport.command,
         args=list(transport.args),
-        env={**os.environ, **transport.env},
+        env=transport.environment(),
         cwd=transport.cwd,
         encoding_error_handler="replace",  # what is no text is no message either, and no reason to hang up
     )

@@ -21,7 +21,7 @@ _KINDS: Final = {
     "sse": "sse",
     **dict.fromkeys(("streamable-http", "streamable_http", "streamableHttp", "http"), "streamable-http"),
 }
-_OF_COMMANDS: Final = ("command", "args", "env", "cwd")
+_OF_COMMANDS: Final = ("command", "args", "env", "cwd", "inherit_env")
 _OF_URLS: Final = ("url", "headers", "auth_token")
 _KNOWN: Final = ("name", "description", "type", *_OF_COMMANDS, *_OF_URLS, *SETTINGS)
 
@@ -131,7 +131,10 @@ class _Reader:
                 self._problem(f"{name} says nothing to a server of type {kind}. Leave it out.")
         if kind == "stdio":
             cwd = self._given.get("cwd")
-            return Stdio(self._given.get("command", ""), self._args(), self._texts("env"), str(cwd) if cwd else None)
+            inherit_env = self._given.get("inherit_env", False)
+            return Stdio(
+                self._given.get("command", ""), self._args(), self._texts("env"), str(cwd) if cwd else None, inherit_env
+            )
         made = Sse if kind == "sse" else StreamableHttp
         return made(self._given.get("url", ""), self._headers())
 

@@ -10,8 +10,10 @@ from typing import Any, Final, cast
 
 from statewright.agents.mcp.transport import Sse, Stdio, StreamableHttp, Transport
 from statewright.errors import InvalidConfig
+from statewright.redaction import KnownSecrets
 
-_SHORTEST_SECRET: Final = 4  # characters: shorter texts stand everywhere, and hiding them would hide the message
+_MIN_SECRET: Final = 4
+"""Characters. It may be lower than for results of tools: a common word that is masked in a message costs little."""
 
 
 @dataclass(frozen=True)
@@ -49,13 +51,18 @@ class McpServer:
         *,
         env: Mapping[str, str] | None = None,
         cwd: str | os.PathLike[str] | None = None,
+        inherit_env: bool = False,
         **settings: Any,
     ) -> McpServer:
-        """A server that is a program, started when its tools are first asked for."""
+        """Return a server that is a program, started when its tools are first used.
+
+        Its environment is `env` and what programs need to start, such as PATH, HOME, LANG and the proxies; with
+        `inherit_env` all that this process has.
+        """
         if isinstance(args, str):
             raise InvalidConfig(f"MCP server {name!r}: args is a text. Give a list of texts, one for each argument.")
         folder = os.fspath(cwd) if cwd is not None else None
-        return cls(name, Stdio(command, tuple(args), dict(env or {}), folder), **settings)
+        return cls(name, Stdio(command, tuple(args), dict(env or {}), folder, inherit_env), **settings)
 
     @classmethod
     def http(cls, name: str, url: str, *, headers: Mapping[str, str] | None = None, **settings: Any) -> McpServer:
@@ -78,12 +85,8 @@ class McpServer:
         return self.name, self.transport, self.connect_timeout
 
     def without_secrets(self, text: str) -> str:
-        """A text from the server or from a library, without the values that may be secret."""
-        secrets = {part for secret in self.transport.secrets for part in (secret, *secret.splitlines())}
-        for secret in sorted(secrets, key=len, reverse=True):
-            if len(secret) >= _SHORTEST_SECRET:
-                text = text.replace(secret, "***")
-        return text
+        """Return a message of the server or of a library with the values masked that may be secret."""
+        return KnownSecrets(self.transport.secrets, min_length=_MIN_SECRET).mask(text)
 
 
 def problems_of(name: Any, transport: Any, settings: Mapping[str, Any]) -> Iterator[str]:

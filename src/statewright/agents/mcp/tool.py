@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from statewright.agents.mcp.host import Host
 from statewright.agents.mcp.owner import Owner
@@ -27,7 +27,7 @@ class McpTool:
         self.remote_name = listed.name
         """What the server calls it."""
         self.server = server
-        self.description = listed.description or listed.title or ""
+        self.description = _bounded(listed.description or listed.title or "")
         self.parameters: Mapping[str, Any] = listed.input_schema
         self.annotations: Mapping[str, Any] = _annotations(listed)
         """Hints of the server, such as `readOnlyHint` and `destructiveHint`. They are claims of its author."""
@@ -52,6 +52,16 @@ class McpTool:
 
     def __repr__(self) -> str:
         return f"McpTool({self.name!r})"
+
+
+LONGEST_DESCRIPTION: Final = 10_000
+"""Characters. A server is not trusted to leave room in the requests of a model."""
+
+
+def _bounded(description: str) -> str:
+    if len(description) <= LONGEST_DESCRIPTION:
+        return description
+    return f"{description[:LONGEST_DESCRIPTION]} [The description was cut off here.]"
 
 
 class _Progress:

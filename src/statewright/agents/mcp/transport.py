@@ -6,10 +6,13 @@ is in a representation or in `shown`, by which errors name a server.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, cast
-from urllib.parse import SplitResult, parse_qsl, urlsplit
+from typing import Any, ClassVar, Final, Literal, cast
+from urllib.parse import SplitResult, urlsplit
+
+from statewright.redaction import is_secret_name, secrets_in_header, secrets_in_url
 
 Texts = Mapping[str, str]
 UrlTransport = Literal["streamable-http", "sse"]
@@ -24,8 +27,10 @@ class Stdio:
     command: str
     args: tuple[str, ...] = ()
     env: Texts = field(default_factory=dict[str, str], hash=False)
-    """Laid over the environment of this process."""
+    """Added to the environment that programs need to start."""
     cwd: str | None = None
+    inherit_env: bool = False
+    """Pass on the whole environment of this process, with the secrets in it."""
 
     @property
     def shown(self) -> str:
@@ -34,16 +39,38 @@ class Stdio:
     @property
     def secrets(self) -> Iterator[str]:
         yield from self.env.values()
+        yield from _secrets_in_arguments(self.args)
 
     def problems(self) -> Iterator[str]:
         if not _is_filled(self.command):
             yield f"command is {self.command!r}. Give the program to start."
         if not all(isinstance(one, str) for one in cast("tuple[Any, ...]", self.args)):
             yield "args holds what is no text. Give a list of texts."
+        if not isinstance(self.inherit_env, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
+            yield f"inherit_env is {self.inherit_env!r}. Give true or false."
         yield from _problems_of_texts("env", self.env)
+
+    def environment(self) -> dict[str, str]:
+        """Return the environment that the program is started with."""
+        inherited = {name: value for name, value in os.environ.items() if self.inherit_env or _is_needed(name)}
+        return {**inherited, **self.env}
 
     def __repr__(self) -> str:
         return f"Stdio({self.command!r})"
+
+
+_NEEDED: Final = frozenset(
+    """
+    PATH HOME USER LOGNAME SHELL TERM LANG LANGUAGE TZ TMPDIR TMP TEMP VIRTUAL_ENV
+    HTTP_PROXY HTTPS_PROXY NO_PROXY ALL_PROXY SSL_CERT_FILE SSL_CERT_DIR NODE_EXTRA_CA_CERTS REQUESTS_CA_BUNDLE
+    APPDATA LOCALAPPDATA PROGRAMDATA PROGRAMFILES SYSTEMDRIVE SYSTEMROOT USERNAME USERPROFILE COMSPEC PATHEXT
+    """.split()  # noqa: SIM905  # one name a line would be thirty lines
+)
+"""The variables that programs need to start, to find their files and to reach the network, on every system."""
+
+
+def _is_needed(name: str) -> bool:
+    return name.upper() in _NEEDED or name.startswith(("LC_", "XDG_"))
 
 
 @dataclass(frozen=True, repr=False)
@@ -63,11 +90,8 @@ class _AtUrl:
     @property
     def secrets(self) -> Iterator[str]:
         for value in self.headers.values():
-            yield value
-            yield value.rpartition(" ")[2]  # the token after "Bearer"
-        parts = _split(self.url)
-        yield from (text for text in (parts.username, parts.password) if text)
-        yield from (value for _, value in parse_qsl(parts.query))
+            yield from secrets_in_header(value)
+        yield from secrets_in_url(self.url)
 
     def problems(self) -> Iterator[str]:
         parts = _split(self.url)
@@ -106,6 +130,18 @@ def _split(url: Any) -> SplitResult:
     except ValueError:
         return urlsplit("")
     return parts
+
+
+def _secrets_in_arguments(args: tuple[str, ...]) -> Iterator[str]:
+    """Yield the values of options with the name of a secret: `--api-key=x`, or `--api-key x`."""
+    for index, argument in enumerate(args):
+        option, equals, value = argument.partition("=")
+        if not is_secret_name(option):
+            continue
+        if equals:
+            yield value
+        elif option.startswith("-"):
+            yield from args[index + 1 : index + 2]
 
 
 def _is_filled(text: Any) -> bool:

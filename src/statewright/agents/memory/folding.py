@@ -30,9 +30,9 @@ class Folding:
     ) -> list[Message]:
         """What is sent. `fits` says whether that is little enough; if not, units before `start` are folded."""
         first = start(conversation)
-        known = self._summaries.known(conversation.units[:first])
-        shown = _shown(conversation, known)
-        if known.units < first and not fits(shown):
+        longest = self._summaries.longest(conversation.units[:first], context)
+        shown = _shown(conversation, longest)
+        if longest.units < first and not fits(shown):
             summary = await self._summaries.summary(conversation.units[:first], context)
             shown = _shown(conversation, summary)
         return [*conversation.head, *shown]

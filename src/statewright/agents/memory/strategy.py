@@ -8,9 +8,9 @@ start and the last message of the user are always sent.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
 
 from statewright.messages import Message
 from statewright.models import ModelResponse
@@ -27,7 +27,10 @@ class MemoryContext:
     store: Store | None = None
     """The store of the run, for strategies that were given none of their own."""
     on_response: Callable[[ModelResponse], object] | None = None
-    """Told of each answer of a model that the strategy asks, so that somebody counts what it costs."""
+    """Called with each response of a model that the strategy asks, to count its cost."""
+    notes: MutableMapping[str, Any] | None = None
+    """Notes on the conversation that the strategy may read and change, as plain JSON. They are saved with the thread,
+    so a summary is made once, whichever process goes on, and a fork has that of its own past."""
 
 
 NO_CONTEXT: Final = MemoryContext()

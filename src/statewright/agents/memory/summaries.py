@@ -1,7 +1,9 @@
 """Summaries of the beginnings of conversations, each made once.
 
-They are kept in memory under what they are of. So a strategy may serve many conversations at once, and one that was
-forked finds the summary of the part that it shares. After a restart the first summary is made once more.
+The summary of a thread is saved with its state, in the strategy's notes, so a run in another process or after a restart
+continues it. It is used only if the units that it is of are still the first ones of the conversation: an edit of these
+makes another summary necessary. Summaries are also kept in memory by their units: a conversation without a thread finds
+its own there, and a fork that of the part that it shares.
 """
 
 from __future__ import annotations
@@ -16,9 +18,10 @@ from statewright.agents.memory.conversation import Unit
 from statewright.agents.memory.lately_used import LatelyUsed
 from statewright.agents.memory.strategy import MemoryContext
 from statewright.agents.memory.tokens import estimate_tokens
+from statewright.encodable import encodable_text
 from statewright.errors import ModelAnswerInvalid
 from statewright.messages import Message, ToolCall
-from statewright.models import ChatModel, ModelRequest
+from statewright.models import ChatModel, ModelRequest, prepare_request
 
 INSTRUCTIONS: Final = (
     "Summarise the conversation that you are given, so that an assistant who sees only the summary can go on with it. "
@@ -60,58 +63,76 @@ class Summaries:
         self._texts: LatelyUsed[str] = LatelyUsed(_KEPT)
         self._making: dict[tuple[int, str], asyncio.Lock] = {}
 
-    def known(self, units: Sequence[Unit]) -> Summary:
-        """The longest summary of a beginning of these units that there is; one of no units if there is none."""
-        return self._known(list(_keys(units)))
+    def longest(self, units: Sequence[Unit], context: MemoryContext) -> Summary:
+        """Return the longest summary of a beginning of these units that exists; one of no units if there is none."""
+        return self._longest(list(_keys(units)), context)
 
-    def _known(self, keys: Sequence[str]) -> Summary:
-        for count in range(len(keys), 0, -1):
+    def _longest(self, keys: Sequence[str], context: MemoryContext) -> Summary:
+        saved = _saved_summary(keys, context)
+        for count in range(len(keys), saved.units, -1):
             text = self._texts.get(keys[count - 1])
             if text is not None:
+                self._save(keys[count - 1], text, context)
                 return Summary(count, text)
-        return Summary(0)
+        return saved
 
     async def summary(self, units: Sequence[Unit], context: MemoryContext) -> Summary:
-        """The summary of all of these units, made from the longest that there is and the units after it.
+        """Return the summary of all of these units, made from the longest that exists and the units after it.
 
-        Whoever asks for the same one meanwhile waits for it.
+        Concurrent calls for the same summary wait for the first one. The summary is saved in the notes of the context.
         """
         keys = list(_keys(units))
         place = (id(asyncio.get_running_loop()), keys[-1])
         lock = self._making.setdefault(place, asyncio.Lock())
         try:
             async with lock:
-                known = self._known(keys)
-                while known.units < len(units):
-                    known = await self._longer(known, units, keys, context)
-                return known
+                summary = self._longest(keys, context)
+                while summary.units < len(units):
+                    summary = await self._longer(summary, units, keys, context)
+                self._save(keys[-1], summary.text, context)
+                return summary
         finally:
             if not lock.locked():
                 self._making.pop(place, None)
 
+    def _save(self, key: str, text: str, context: MemoryContext) -> None:
+        """Write a summary to the notes of the context, if it has some."""
+        if context.notes is not None:
+            context.notes[SUMMARY] = {"of": key, "text": text}
+
     async def _longer(
-        self, known: Summary, units: Sequence[Unit], keys: Sequence[str], context: MemoryContext
+        self, summary: Summary, units: Sequence[Unit], keys: Sequence[str], context: MemoryContext
     ) -> Summary:
-        """The summary of a few units more."""
-        end = _end_of_piece(units, known.units)
-        text = await self._asked(known.text, units[known.units : end], context)
+        """Return the summary of a few units more."""
+        end = _end_of_piece(units, summary.units)
+        text = await self._ask(summary.text, units[summary.units : end], context)
         self._texts.put(keys[end - 1], text)
         return Summary(end, text)
 
-    async def _asked(self, before: str, units: Sequence[Unit], context: MemoryContext) -> str:
+    async def _ask(self, before: str, units: Sequence[Unit], context: MemoryContext) -> str:
         earlier = f"Summary of what came before:\n{before}\n\n" if before else ""
         lines = "\n".join(line for unit in units for message in unit for line in _lines(message))
         asked = Message(f"{earlier}Conversation:\n{lines}")
-        response = await self._model.complete(ModelRequest((asked,), system=self._instructions))
+        request = prepare_request(ModelRequest((asked,), system=self._instructions))
+        response = await self._model.complete(request)
         if context.on_response is not None:
             context.on_response(response)
-        text = response.text.strip()
+        text = encodable_text(response.text).strip()
         if not text:
             raise ModelAnswerInvalid(
                 "The model that summarises the conversation answered without any text. "
                 "Give the memory strategy another model, or other instructions."
             )
         return text
+
+
+def _saved_summary(keys: Sequence[str], context: MemoryContext) -> Summary:
+    """The summary in the notes, if it is of a beginning of these units; one of no units if not."""
+    match (context.notes or {}).get(SUMMARY):
+        case {"of": str(key), "text": str(text)} if key in keys:
+            return Summary(keys.index(key) + 1, text)
+        case _:
+            return Summary(0)
 
 
 def _end_of_piece(units: Sequence[Unit], start: int) -> int:

@@ -108,7 +108,7 @@ def checked_agent(agent: Any, *, where: str) -> CompiledGraph:
             f"Agent {agent.name!r} of {where} has no field 'messages' in its state, but {', '.join(schema.keys)}. "
             f"Give its state one: Annotated[list[Message], add_messages]."
         )
-    return agent
+    return cast(CompiledGraph, agent)
 
 
 def tools_of(agent: CompiledGraph) -> list[Tool]:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, Final, TypedDict
+from typing import Annotated, Any, Final
+
+from typing_extensions import TypedDict  # pydantic refuses that of typing below Python 3.12
 
 from statewright.agents.agent import as_tool
 from statewright.agents.asking import ask
@@ -16,7 +18,6 @@ from statewright.agents.prebuilt.plan import Plan, PlanStep, Replan, plan_form, 
 from statewright.agents.prebuilt.react import AgentState, create_agent
 from statewright.agents.prebuilt.structured import StructuredAnswer
 from statewright.agents.retrying import retry_policy
-from statewright.agents.tool_call import without_gaps
 from statewright.channels import Overwrite, add_messages
 from statewright.checkpoint import Checkpointer
 from statewright.errors import EmptyInputError, InvalidConfig
@@ -196,7 +197,7 @@ class _Steps:
         messages: Sequence[Message] = state.get(MESSAGES) or ()
         before = messages[:-1] if messages and messages[-1].role == "user" else messages
         return ModelRequest(
-            messages=[*without_gaps(before), Message(f"{state['input']}{told}")],
+            messages=[*before, Message(f"{state['input']}{told}")],
             system=system,
             metadata={"agent": self._name, "state": state},
             **self._settings,

@@ -5,22 +5,31 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, TypedDict, cast
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    NotRequired,  # pydantic refuses that of typing below Python 3.12
+    cast,
+)
+
+from typing_extensions import TypedDict
 
 from statewright.agents.asking import ask
+from statewright.agents.context_window import select_messages
 from statewright.agents.given import await_with
 from statewright.agents.inference import specs_of
 from statewright.agents.memory import MemoryStrategy
 from statewright.agents.prebuilt.structured import StructuredAnswer
-from statewright.agents.prebuilt.tool_node import ErrorHandling, ToolNode
-from statewright.agents.remembering import remembered
+from statewright.agents.prebuilt.tool_node import ErrorHandling, ToolNode, asked_calls
 from statewright.agents.retrying import retry_policy
 from statewright.agents.settings import wrong_setting
-from statewright.agents.tool_call import options_of, without_gaps
+from statewright.agents.tool_call import options_of
 from statewright.channels import add_messages
 from statewright.checkpoint import Checkpointer
 from statewright.errors import InvalidConfig
 from statewright.graph import END, START, Command, RetryPolicy, Runtime, Send
+from statewright.langchain_messages import is_langchain_message
 from statewright.messages import Message, as_message
 from statewright.models import ChatModel, ModelRequest, as_chat_model
 from statewright.runtime import CompiledGraph, StateGraph
@@ -31,14 +40,16 @@ from statewright.store import Store
 NO_STEPS_LEFT: Final = "Sorry, I need more steps to process this request."
 _STEPS_OF_A_TURN: Final = 3
 """The model asks for tools, they are called, and the model answers."""
+MEMORY_NOTES: Final = "memory_notes"
+"""The field of the state for the notes of a memory strategy, its summary of the conversation say."""
 Hook = Callable[..., Any]
 
 
-class AgentState(TypedDict, total=False):
+class AgentState(TypedDict):
     """The state of an agent. One of your own has at least these messages."""
 
     messages: Annotated[list[Message], add_messages]
-    structured_response: Any
+    structured_response: NotRequired[Any]
     """The answer in the form of `response_format`."""
 
 
@@ -79,7 +90,8 @@ def create_agent(
     answer = StructuredAnswer(response_format) if response_format is not None else None
     shape = _Shape(pre_model_hook, post_model_hook, answer)
     steps = _Steps(model, node, prompt, memory, settings or {}, name, shape.after_model)
-    graph = StateGraph(_state(state_schema, pre_model_hook is not None), context_schema=context_schema)
+    state = _state(state_schema, has_input=pre_model_hook is not None, has_memory=memory is not None)
+    graph = StateGraph(state, context_schema=context_schema)
     _wire(graph, steps, node, shape, retry_policy(retries))
     return graph.compile(
         checkpointer,
@@ -181,7 +193,7 @@ class _Steps:
 
     async def model(self, state: Any, runtime: Runtime[Any]) -> Command[Any]:
         """Ask the model, and go to the tools that it wants or to the end."""
-        request = await self._request(state, runtime)
+        request, update = await self._request(state, runtime)
         response = await ask(await self._model_for(state, runtime), request, runtime, name=self._name)
         message = response.message
         if message.tool_calls and runtime.remaining_steps < _STEPS_OF_A_TURN:
@@ -189,25 +201,30 @@ class _Steps:
         goto: Any = self.after
         if message.tool_calls and self.after != "post_model_hook":
             goto = [Send("tools", call) for call in message.tool_calls]
-        return Command(update={"messages": [message]}, goto=goto)
+        return Command(update={"messages": [message], **update}, goto=goto)
 
-    async def _request(self, state: Any, runtime: Runtime[Any]) -> ModelRequest:
-        messages: Sequence[Message] = state.get("llm_input_messages") or state.get("messages") or ()
-        messages = await remembered(self._memory, messages, runtime)
-        said, messages = await self._told(state, messages, runtime)
-        return ModelRequest(
-            messages=without_gaps(messages),
-            system=said,
+    async def _request(self, state: Any, runtime: Runtime[Any]) -> tuple[ModelRequest, dict[str, Any]]:
+        """The next request, and the update that the agent's memory strategy wants to be saved."""
+        messages = _as_ours(state.get("llm_input_messages") or state.get("messages") or ())
+        notes = state.get(MEMORY_NOTES)
+        window = await select_messages(self._memory, messages, runtime, notes=notes, agent=self._name)
+        system, messages = await self._prompted(state, window.messages, runtime)
+        request = ModelRequest(
+            messages=messages,
+            system=system,
             tools=self._specs,
             metadata={"agent": self._name, "state": state},
             **self._settings,
         )
+        return request, {MEMORY_NOTES: dict(window.notes)} if window.notes else {}
 
-    async def _told(self, state: Any, messages: Sequence[Message], runtime: Runtime[Any]) -> tuple[str, Any]:
+    async def _prompted(self, state: Any, messages: Sequence[Message], runtime: Runtime[Any]) -> tuple[str, Any]:
         """What the model is told, and the conversation; system messages at its beginning become part of the first."""
         prompt = self._prompt
         if prompt is not None and callable(prompt):
             prompt = await await_with(prompt, {"state": state, "runtime": runtime})
+        if is_langchain_message(prompt):
+            prompt = as_message(prompt)
         if isinstance(prompt, list):
             return "", [cast(Message, as_message(one)) for one in cast("list[Any]", prompt)]
         if not isinstance(prompt, str | Message | None):
@@ -230,9 +247,9 @@ class _Steps:
         """The node that asks for the answer in its form."""
 
         async def respond(state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
-            request = await self._request(state, runtime)
+            request, update = await self._request(state, runtime)
             chosen = await self._model_for(state, runtime)
-            return {"structured_response": await answer.ask(chosen, request, runtime)}
+            return {"structured_response": await answer.ask(chosen, request, runtime), **update}
 
         return respond
 
@@ -240,7 +257,7 @@ class _Steps:
         """Where it goes on after the hook: to the tools that the last message still asks for, or to the end."""
 
         def path(state: Any) -> Any:
-            calls = state["messages"][-1].tool_calls
+            calls = asked_calls(state)
             return [Send("tools", call) for call in calls] if calls else after
 
         return path
@@ -254,11 +271,18 @@ class _Steps:
         """Where it goes on after a tool: to the model, unless the tool's answer is what was wanted."""
 
         def path(state: Any) -> str:
-            asked = next((one for one in reversed(state["messages"]) if one.tool_calls), None)
-            is_direct = asked is not None and any(call.name in self._direct for call in asked.tool_calls)
-            return after if is_direct else first
+            answers = (one for one in map(as_message, reversed(state["messages"])) if isinstance(one, Message))
+            calls = next((one.tool_calls for one in answers if one.tool_calls), ())
+            return after if any(call.name in self._direct for call in calls) else first
 
         return path
+
+
+def _as_ours(messages: Sequence[Any]) -> Sequence[Message]:
+    """Return the conversation with messages of ours; a state may hold those of LangChain."""
+    if all(type(message) is Message for message in messages):
+        return messages
+    return [cast(Message, as_message(message)) for message in messages]
 
 
 def _is_function(model: Any) -> bool:
@@ -270,12 +294,14 @@ def _is_function(model: Any) -> bool:
     )
 
 
-def _state(state_schema: Any, has_input: bool) -> Any:
+def _state(state_schema: Any, *, has_input: bool, has_memory: bool) -> Any:
     """The fields of the state: the user's and those that the agent needs."""
     schema = read_schema(state_schema) if state_schema is not None else read_schema(AgentState)
     needed: dict[str, Any] = {"messages": Annotated[list[Message], add_messages], "structured_response": Any}
     if has_input:
         needed["llm_input_messages"] = list[Message]
+    if has_memory:
+        needed[MEMORY_NOTES] = dict[str, Any]
     for name, annotation in needed.items():
         if name not in schema.keys:
             schema.add(name, annotation)

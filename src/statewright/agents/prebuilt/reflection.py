@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Mapping
-from typing import Annotated, Any, Final, Self, TypedDict
+from typing import Annotated, Any, Final, Self
 
 from pydantic import BaseModel, Field, model_validator
+from typing_extensions import TypedDict  # pydantic refuses that of typing below Python 3.12
 
 from statewright.agents.given import await_with
 from statewright.agents.prebuilt.member import MESSAGES, Member
 from statewright.agents.prebuilt.react import AgentState, create_agent
 from statewright.agents.prebuilt.structured import StructuredAnswer
 from statewright.agents.retrying import retry_policy
-from statewright.agents.tool_call import without_gaps
 from statewright.channels import Overwrite, add_messages
 from statewright.checkpoint import Checkpointer
 from statewright.errors import InvalidConfig
@@ -129,7 +129,7 @@ class _Steps:
     async def critique(self, state: Any, runtime: Runtime[Any]) -> Command[Any]:
         """Judge the last draft."""
         draft = state["drafts"][-1]
-        shown = [*without_gaps(state.get(MESSAGES, ())), Message(draft, "assistant"), Message(_JUDGE)]
+        shown = [*state.get(MESSAGES, ()), Message(draft, "assistant"), Message(_JUDGE)]
         request = ModelRequest(messages=shown, system=self._prompt, metadata={"agent": "critic", "state": state})
         found: Critique = await self._form.ask(self._critic, request, runtime)
         update: dict[str, Any] = {"critiques": [found.critique]}

@@ -18,6 +18,9 @@ from statewright.state import type_adapter
 ATTEMPTS: Final = 3
 """How often a model is asked for an answer that has the form."""
 
+_NOW_IN_FORM: Final = "Give your final answer to the conversation above now, in the form that is asked for."
+_CUT_OFF: Final = "it was cut off at the limit of tokens. Raise max_tokens, or ask for less."
+
 
 class StructuredAnswer:
     """The form: a pydantic model, a dataclass, a TypedDict, or a JSON Schema.
@@ -30,14 +33,19 @@ class StructuredAnswer:
 
     async def ask(self, model: ChatModel, request: ModelRequest, runtime: Runtime[Any]) -> Any:
         """The answer, read. Raises ModelAnswerInvalid if the model does not manage in a few attempts."""
-        request = replace(request, output=self.output, tools=(), tool_choice="auto")
+        messages = list(request.messages)
+        if messages and messages[-1].role == "assistant":
+            messages.append(Message(_NOW_IN_FORM))
+        request = replace(request, messages=messages, output=self.output, tools=(), tool_choice="auto")
         wrong = ""
         for position in range(ATTEMPTS):
             response = await ask(model, request, runtime, position=position)
+            if response.finish_reason == "refused":
+                raise ModelAnswerInvalid(f"The model refused to answer as {self.output.name!r}: {response.text[:200]}")
             try:
                 return self._read(_bare(response.text))
             except ValueError as error:
-                wrong = _in_words(error)
+                wrong = _CUT_OFF if response.finish_reason == "length" else _in_words(error)
             told = f"Your answer does not have the form that was asked for: {wrong}\nAnswer with nothing but the JSON."
             request = replace(request, messages=[*request.messages, response.message, Message(told)])
         raise ModelAnswerInvalid(

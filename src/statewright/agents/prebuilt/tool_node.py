@@ -6,11 +6,11 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar, cast
 
 from statewright.agents.agent import as_tool
-from statewright.agents.tool_call import answered_call, call_asked, failed_call, options_of
+from statewright.agents.tool_call import RESULTS, answered_call, call_asked, failed_call, options_of
 from statewright.agents.tools import Tool, ToolContext, WrongCall
 from statewright.errors import InternalError, InvalidConfig, InvalidUpdateError
 from statewright.graph import END, Command, Runtime, Send
-from statewright.messages import Message, ToolCall, ToolResult, as_message
+from statewright.messages import Message, ToolCall, as_message
 from statewright.runtime.private_loop import run_here
 
 T = TypeVar("T")
@@ -18,7 +18,7 @@ T = TypeVar("T")
 ErrorHandling = bool | str | Callable[[Exception], str] | type[Exception] | tuple[type[Exception], ...]
 """What becomes of what a tool raises: told to the model, in our words, in yours, or by a function; for errors of some
 types only; or raised."""
-_KEPT: Final = (Command, Message, ToolResult, list)
+_KEPT: Final = (Command, *RESULTS, list)
 
 
 class ToolNode:
@@ -39,7 +39,9 @@ class ToolNode:
     ) -> None:
         self.name = name
         self.messages_key = messages_key
-        self.tools_by_name: Mapping[str, Tool] = _by_name(map(as_tool, tools))
+        given = list(tools)
+        self.tools_by_name: Mapping[str, Tool] = _by_name(map(as_tool, given))
+        self._tools = tuple(given)
         self._handling = handle_tool_errors
 
     async def __call__(self, state: Any, runtime: Runtime[Any]) -> Any:
@@ -73,6 +75,7 @@ class ToolNode:
             tool_call_id=asked.id,
             runtime=runtime,
             state=runtime.state,
+            tools=self._tools,
             in_place=in_place,
         )
         try:
@@ -98,19 +101,12 @@ class ToolNode:
         listed = cast("list[Any]", answer) if isinstance(answer, list) else []
         parts: list[Any] = listed if any(isinstance(one, _KEPT[:3]) for one in listed) else [answer]
         commands: list[Command[Any]] = [one for one in parts if isinstance(one, Command)]
-        messages = [self._message(asked, context, one) for one in parts if not isinstance(one, Command)]
+        messages = [answered_call(asked, context, one) for one in parts if not isinstance(one, Command)]
         if not messages and not any(self._answers(asked, one) for one in commands):
             messages = [answered_call(asked, context, None)]
         if not commands:
             return self._update(messages)
         return [*([self._update(messages)] if messages else []), *commands]
-
-    def _message(self, asked: ToolCall, context: ToolContext, answer: Any) -> Message:
-        if isinstance(answer, ToolResult):
-            answer = answer.to_message()
-        if isinstance(answer, Message):
-            return Message(answer.content, "tool", answer.id, answer.name or asked.name, (), asked.id, answer.metadata)
-        return answered_call(asked, context, answer)
 
     def _answers(self, asked: ToolCall, command: Command[Any]) -> bool:
         """Whether the update of a Command has the message that answers the call, or goes to another graph with one."""

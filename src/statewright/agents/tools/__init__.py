@@ -1,6 +1,7 @@
 """Tools: functions with a schema that models may ask to be called, and what they are told beside their arguments."""
 
 from statewright.agents.tools.calling import as_json, call_tool
+from statewright.agents.tools.content import content_parts
 from statewright.agents.tools.credentials import NO_CREDENTIALS, Credentials
 from statewright.agents.tools.function import ToolFunction, tool
 from statewright.agents.tools.handler import HandlerTool, create_tool
@@ -30,6 +31,7 @@ __all__ = [
     "as_text",
     "call_tool",
     "check_name",
+    "content_parts",
     "create_tool",
     "is_langchain_tool",
     "tool",

@@ -7,20 +7,24 @@ whether to try again. See `docs/decisions/0026-tools.md`.
 from __future__ import annotations
 
 import json
-import traceback
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import AsyncIterable, Mapping
+from typing import Any, cast
 
 from statewright.agents.tools.credentials import Credentials
 from statewright.agents.tools.http_error import HttpError
 from statewright.agents.tools.tool import Tool, ToolContext
+from statewright.encodable import encodable_text
 from statewright.errors import ToolError, add_note
+from statewright.messages import Message
+from statewright.redaction import text_of
 
 
 async def call_tool(
     tool: Tool, arguments: Mapping[str, Any], *, context: ToolContext, kept: tuple[type, ...] = ()
 ) -> Any:
     """What a tool answers: text, or a value of JSON. Answers of the types in `kept` are given as they are.
+
+    Of a message the content counts where messages are not kept.
 
     Raises ToolError for a call that is wrong, and what the tool itself raises.
     """
@@ -29,7 +33,10 @@ async def call_tool(
         answer = await tool.call(arguments, context=context)
         if isinstance(answer, kept):
             return answer
-        return context.credentials.hidden_in(as_json(tool.name, answer))
+        if isinstance(answer, AsyncIterable):
+            answer = [item async for item in cast("AsyncIterable[Any]", answer)]
+        content = answer.content if isinstance(answer, Message) else answer
+        return context.credentials.hidden_in(as_json(tool.name, content))
     except Exception as error:
         clean = without_secrets(error, context.credentials)
         if clean is None:
@@ -47,7 +54,7 @@ def as_json(tool: str, answer: Any) -> Any:
     Raises ToolError for what JSON cannot say.
     """
     if isinstance(answer, str):
-        return str(answer).encode(errors="replace").decode()
+        return encodable_text(str(answer))
     if answer is None or isinstance(answer, bool | int):
         return answer
     from pydantic_core import PydanticSerializationError, to_json
@@ -62,12 +69,11 @@ def as_json(tool: str, answer: Any) -> Any:
 
 
 def without_secrets(error: Exception, credentials: Credentials) -> Exception | None:
-    """An error that says the same without the secrets in it; None if there are none.
+    """Return an error that says the same without the secrets in it; None if it contains none.
 
-    It is of a kind of which the retry policy thinks the same: a broken connection stays one, a status is kept.
+    It is of a kind that the retry policy treats alike: a broken connection stays one, a status is kept.
     """
-    told = "".join(traceback.format_exception(error)) + repr(error.args) + repr(vars(error))
-    if not credentials.appear_in(told):
+    if not credentials.appear_in(text_of(error)):
         return None
     text = credentials.hidden_in(f"{type(error).__name__}: {error}")
     status = getattr(error, "status", None)

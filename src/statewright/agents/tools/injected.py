@@ -1,24 +1,37 @@
-"""Parameters of a tool that are no arguments: the model does not see them, and the runtime fills them.
+"""Parameters of a tool that are not arguments: the model does not see them, and the runtime fills them.
 
-They are known by their annotation: `ToolContext`, `Runtime`, `State`, `NetworkRun`, or `Annotated` with one of the
-markers below. The names `network`, `state`, `store` and `runtime` are enough where a parameter has no annotation, or
-Any; with one of another kind, like `state: str`, it is an argument as any other.
+They are recognised by their annotation: `ToolContext`, `Runtime`, `State`, `NetworkRun`, or `Annotated` with one of the
+markers below. LangGraph's `ToolRuntime` and markers and LangChain's `RunnableConfig` and markers mean the same, and are
+told by the names of their classes, so that neither package is loaded. In functions the names `network`, `state`,
+`store` and `runtime` are enough where a parameter has no annotation, or Any; with one of another kind, like
+`state: str`, it is an argument as any other.
+
+A parameter for which there is nothing keeps its default, or gets None if its annotation says that it may; otherwise
+the run fails: the model could do nothing about it.
 """
 
 from __future__ import annotations
 
 import copy
+import dataclasses
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any, Final, cast, get_args, get_origin
+from dataclasses import dataclass, replace
+from functools import partial
+from types import NoneType, UnionType
+from typing import Annotated, Any, Final, Union, cast, get_args, get_origin
 
+from statewright.agents.tools.injected_runtime import config_of, tool_runtime
 from statewright.agents.tools.tool import ToolContext
+from statewright.channels import MISSING
+from statewright.errors import InvalidConfig, ToolError
 from statewright.graph import Runtime
 from statewright.store import Store
 
 Fill = Callable[[ToolContext], Any]
-"""What a parameter is given in one call."""
+"""Returns the value of a parameter in one call; MISSING if there is none."""
+_FOREIGN: Final = ("langchain.", "langchain_core.", "langgraph.", "statewright.langchain.")
+"""Beginnings of the modules whose markers are recognised by their names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,65 +53,231 @@ class InjectedToolCallId:
 
 @dataclass(frozen=True, slots=True)
 class Injected:
-    """How one parameter is filled."""
+    """The source of one parameter."""
 
     fill: Fill
     changes_state: bool = False
     """Whether the tool can write to the state by it, so that its calls have to be made in order."""
+    needs: str = ""
+    """The noun of the error where there is no value."""
+    remedy: str = ""
+    """What to do about that."""
+    has_default: bool = False
+    accepts_none: bool = False
+    is_state: bool = False
+    """Whether the value is or has the state or a field of it: a tool of LangChain gets it in LangChain's form."""
+    state_class: Any = None
+    """The pydantic model or dataclass that the whole state is given as."""
+
+    def value(self, tool: str, parameter: str, context: ToolContext) -> Any:
+        """Return the value, or MISSING if the default counts. Raises InvalidConfig if there is neither."""
+        value = self.fill(context)
+        if value is not MISSING:
+            return value if self.state_class is None else self._as_class(tool, parameter, value)
+        if self.has_default:
+            return MISSING
+        if self.accepts_none:
+            return None
+        raise InvalidConfig(
+            f"Tool {tool!r} cannot be called: its injected argument {parameter!r} gets {self.needs}, but there is none "
+            f"here. {self.remedy} Or give {parameter!r} a default."
+        )
+
+    def _as_class(self, tool: str, parameter: str, state: Any) -> Any:
+        if not isinstance(state, Mapping):
+            return state
+        from pydantic import ValidationError
+
+        from statewright.state import type_adapter
+
+        try:
+            return type_adapter(self.state_class).validate_python(dict(cast("Mapping[str, Any]", state)))
+        except ValidationError as error:
+            wrong = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+            raise unfit(tool, parameter, wrong) from error
+
+
+def unfit(tool: str, parameters: str, wrong: str) -> InvalidConfig:
+    """Return the error for an injected value that does not fit the annotation of its parameter."""
+    return InvalidConfig(
+        f"Tool {tool!r} cannot be called: the value of its injected argument {parameters!r} does not fit the "
+        f"annotation: {wrong}. Annotate it with the class of the graph's state, with dict, or with Any."
+    )
 
 
 _BY_NAME: Final[Mapping[str, Injected]] = {
-    "network": Injected(lambda context: context.network, changes_state=True),
-    "state": Injected(lambda context: context.state, changes_state=True),
-    "store": Injected(lambda context: context.store),
-    "runtime": Injected(lambda context: context.runtime),
+    "network": Injected(
+        lambda context: _present(context.network),
+        changes_state=True,
+        needs="the run of a network",
+        remedy="Call it from an agent of a Network.",
+    ),
+    "state": Injected(
+        lambda context: _present(context.state),
+        changes_state=True,
+        needs="the state of an agent",
+        remedy="Call it from an agent or a ToolNode.",
+    ),
+    "store": Injected(
+        lambda context: _present(context.store),
+        needs="the store",
+        remedy="Compile the graph with store=.",
+    ),
+    "runtime": Injected(
+        lambda context: _present(context.runtime),
+        needs="the runtime",
+        remedy="Call it from a node of a graph.",
+    ),
 }
+_CONFIG: Final = Injected(config_of, needs="the config of the run", remedy="Call it from a node of a graph.")
+_CALL_ID: Final = Injected(
+    lambda context: _present(context.tool_call_id),
+    needs="the id of a model's call",
+    remedy="Call it from an agent or a ToolNode.",
+)
+_CONTEXT: Final = Injected(lambda context: context, changes_state=True)  # it leads to the state
 _BY_CLASS: Final[Mapping[Any, Injected]] = {
-    ToolContext: Injected(lambda context: context, changes_state=True),  # it leads to the state
+    ToolContext: _CONTEXT,
     Runtime: _BY_NAME["runtime"],
     Store: _BY_NAME["store"],
 }
 
 
-def injected(parameter: inspect.Parameter) -> Injected | None:
-    """How a parameter is filled; None if it is an argument."""
+def injected(parameter: inspect.Parameter, *, by_name: bool = True) -> Injected | None:
+    """Return the source of a parameter; None if it is an argument.
+
+    Raises ToolError for one that is marked with LangChain's InjectedToolArg alone and has no default.
+    """
     hint = parameter.annotation
+    has_default = parameter.default is not inspect.Parameter.empty
     if hint in (inspect.Parameter.empty, Any):
-        return _BY_NAME.get(parameter.name)
-    marked = next(filter(None, map(_by_marker, get_args(hint)[1:])), None) if get_origin(hint) is Annotated else None
-    if marked is not None:
-        return marked
-    kinds = _classes(hint)
-    known = next((_BY_CLASS[kind] for kind in kinds if kind in _BY_CLASS), None)
-    # State and NetworkRun say so themselves: they stand above this module.
-    name = next((found for kind in kinds if (found := getattr(kind, "injected_as", None)) is not None), None)
-    return known or (_BY_NAME[name] if name is not None else None)
+        source = _BY_NAME.get(parameter.name) if by_name else None
+    else:
+        markers = list(_markers(hint))
+        sources = [source for marker in markers if (source := _by_marker(marker, hint)) is not None]
+        source = sources[0] if sources else _by_class(hint)
+        if source is None and any(_foreign_name(marker) == "InjectedToolArg" for marker in markers):
+            if not has_default:
+                raise ToolError(
+                    f"The parameter {parameter.name!r} is marked with InjectedToolArg, which does not say what it "
+                    f"gets. Mark it with InjectedState, InjectedStore or InjectedToolCallId, or give it a default."
+                )
+            source = Injected(lambda context: MISSING)
+    if source is None:
+        return None
+    return replace(source, has_default=has_default, accepts_none=_accepts_none(hint))
 
 
-def _classes(hint: Any) -> list[Any]:
-    """The classes that a hint names: itself, that of which it is a special case, or the members of a union."""
-    parts = [hint, *get_args(hint)] if get_origin(hint) is not None else [hint]
-    return [get_origin(part) or part for part in parts if isinstance(get_origin(part) or part, type)]
+def _present(value: Any) -> Any:
+    return MISSING if value is None else value
 
 
-def _by_marker(marker: Any) -> Injected | None:
-    match marker() if isinstance(marker, type) and marker.__module__ == __name__ else marker:
-        case InjectedState(field):
-            return Injected(lambda context: _state_of(context, field), changes_state=field is None)
-        case InjectedStore():
+# -- annotations
+
+
+def _markers(hint: Any) -> list[Any]:
+    """Return everything that is annotated in a hint, at any depth of unions and Annotated."""
+    origin, args = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return [*args[1:], *_markers(args[0])]
+    if origin in (Union, UnionType):
+        return [marker for part in args for marker in _markers(part)]
+    return []
+
+
+def _bare_types(hint: Any) -> list[Any]:
+    """Return the types that a hint names: the members of a union, without Annotated."""
+    origin, args = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return _bare_types(args[0])
+    if origin in (Union, UnionType):
+        return [part for arg in args for part in _bare_types(arg)]
+    return [hint]
+
+
+def _accepts_none(hint: Any) -> bool:
+    return NoneType in _bare_types(hint)
+
+
+def _by_marker(marker: Any, hint: Any) -> Injected | None:
+    match _marker_name(marker):
+        case "InjectedState":
+            field = getattr(marker, "field", None) if not isinstance(marker, type) else None
+            return _whole_state(hint) if not field else _field_of_state(str(field))
+        case "InjectedStore":
             return _BY_NAME["store"]
-        case InjectedToolCallId():
-            return Injected(lambda context: context.tool_call_id)
+        case "InjectedToolCallId":
+            return _CALL_ID
         case _:
             return None
 
 
-def _state_of(context: ToolContext, field: str | None) -> Any:
+def _marker_name(marker: Any) -> str | None:
+    kind = marker if isinstance(marker, type) else type(marker)
+    return kind.__name__ if kind.__module__ == __name__ else _foreign_name(marker)
+
+
+def _foreign_name(value: Any) -> str | None:
+    """Return the name of a class of LangChain or LangGraph that a class or an instance derives from."""
+    kinds: tuple[type[Any], ...] = (value if isinstance(value, type) else type(value)).__mro__
+    known = (kind.__name__ for kind in kinds if f"{kind.__module__}.".startswith(_FOREIGN))
+    return next((name for name in known if name.startswith("Injected") or name in _BY_FOREIGN_CLASS), None)
+
+
+def _by_class(hint: Any) -> Injected | None:
+    """Return the source that the class of a hint stands for: itself, or that of which it is a special case."""
+    classes = [kind for part in _bare_types(hint) if isinstance(kind := get_origin(part) or part, type)]
+    known = next((_BY_CLASS[kind] for kind in classes if kind in _BY_CLASS), None)
+    if known is not None:
+        return known
+    for kind in classes:
+        make = _BY_FOREIGN_CLASS.get(_foreign_name(kind) or "")
+        if make is not None:
+            return make(kind)
+    # State and NetworkRun say so themselves: they stand above this module.
+    name = next((name for kind in classes if (name := getattr(kind, "injected_as", None)) is not None), None)
+    return _BY_NAME[name] if name is not None else None
+
+
+_BY_FOREIGN_CLASS: Final[Mapping[str, Callable[[Any], Injected]]] = {
+    "RunnableConfig": lambda kind: _CONFIG,
+    "ToolRuntime": lambda kind: runtime_as(kind),
+}
+
+
+def runtime_as(kind: Any) -> Injected:
+    """Return the source of a ToolRuntime, an instance of the class."""
+    return replace(_BY_NAME["runtime"], fill=partial(tool_runtime, kind), is_state=True)
+
+
+# -- the state
+
+
+def _whole_state(hint: Any) -> Injected:
+    classes = [part for part in _bare_types(hint) if isinstance(part, type) and _is_made_of_fields(part)]
+    return replace(_BY_NAME["state"], is_state=True, state_class=classes[0] if classes else None)
+
+
+def _is_made_of_fields(kind: Any) -> bool:
+    return hasattr(kind, "model_fields") or dataclasses.is_dataclass(kind)
+
+
+def _field_of_state(field: str) -> Injected:
+    return Injected(
+        lambda context: _read_field(context, field),
+        needs=f"the field {field!r} of the state",
+        remedy=f"Write {field!r} before the tool is called.",
+        is_state=True,
+    )
+
+
+def _read_field(context: ToolContext, field: str) -> Any:
     state = context.state
-    if field is None:
-        return state
     if isinstance(state, Mapping):
-        return cast("Mapping[str, Any]", state).get(field)
+        return cast("Mapping[str, Any]", state).get(field, MISSING)
     data = getattr(state, "data", state)
-    found: Any = cast("Mapping[str, Any]", data).get(field) if isinstance(data, Mapping) else getattr(data, field, None)
-    return copy.deepcopy(found)  # calls that run beside each other must not write to what one of them has read
+    if isinstance(data, Mapping):
+        value = cast("Mapping[str, Any]", data).get(field, MISSING)
+    else:
+        value = getattr(data, field, MISSING)
+    return copy.deepcopy(value)  # calls that run beside each other must not write to what one of them has read

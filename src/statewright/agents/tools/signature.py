@@ -14,6 +14,7 @@ from statewright.agents.tools.injected import Injected, injected
 from statewright.agents.tools.text import as_text
 from statewright.agents.tools.tool import ToolContext
 from statewright.agents.tools.wrong_call import WrongCall
+from statewright.channels import MISSING
 from statewright.errors import ToolError, suggestion
 from statewright.state import modern_typeddict
 
@@ -29,7 +30,7 @@ class Signature:
         self._tool = tool
         parameters = _parameters_of(tool, function)
         self._injected: dict[str, Injected] = {
-            one.name: found for one in parameters if (found := injected(one)) is not None
+            one.name: source for one in parameters if (source := _source(tool, one)) is not None
         }
         arguments = [one for one in parameters if one.name not in self._injected]
         self._names = [one.name for one in arguments if not _is_rest(one)]
@@ -42,8 +43,9 @@ class Signature:
         return any(one.changes_state for one in self._injected.values())
 
     def filled(self, context: ToolContext) -> dict[str, Any]:
-        """What the runtime gives to the parameters that are no arguments."""
-        return {name: one.fill(context) for name, one in self._injected.items()}
+        """Return the values of injected parameters. Raises InvalidConfig for one with neither a value nor a default."""
+        values = {name: one.value(self._tool, name, context) for name, one in self._injected.items()}
+        return {name: value for name, value in values.items() if value is not MISSING}
 
     def checked(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments as they will be understood, defaults included, as plain JSON. Raises WrongCall."""
@@ -60,6 +62,9 @@ class Signature:
         return {**values, **(read.model_extra or {})}
 
     def _validated(self, arguments: Mapping[str, Any]) -> BaseModel:
+        for name in self._injected:
+            if name in arguments:  # also where a function takes any others: what is injected is never overwritten
+                raise WrongCall(self._wrong([{"type": "extra_forbidden", "loc": (name,), "input": arguments[name]}]))
         try:
             return self._model.model_validate(dict(arguments))
         except ValidationError as error:
@@ -102,21 +107,36 @@ def _parameters_of(tool: str, function: Callable[..., Any]) -> list[inspect.Para
     return parameters
 
 
+def _source(tool: str, parameter: inspect.Parameter) -> Injected | None:
+    try:
+        return injected(parameter)
+    except ToolError as error:
+        raise ToolError(f"Tool {tool!r}: {error}") from error
+
+
 def _is_rest(parameter: inspect.Parameter) -> bool:
     return parameter.kind is inspect.Parameter.VAR_KEYWORD
 
 
 def _model(tool: str, parameters: list[inspect.Parameter], described: Mapping[str, str]) -> type[BaseModel]:
     """Fields are numbered, and the names are aliases: an argument may be called `schema` or `_path`."""
-    takes_more = any(map(_is_rest, parameters))
+    rest = next(filter(_is_rest, parameters), None)
     named = [one for one in parameters if not _is_rest(one)]
     fields: dict[str, Any] = {_field(place): _as_field(one, described) for place, one in enumerate(named)}
     # Models write numbers where names are wanted, and templates make text of everything: both are read.
-    config = ConfigDict(extra="allow" if takes_more else "forbid", coerce_numbers_to_str=True)
+    config = ConfigDict(extra="forbid" if rest is None else "allow", coerce_numbers_to_str=True)
     try:
-        return create_model("Arguments", __config__=config, **fields)
+        return create_model("Arguments", __base__=_base(rest, config), **fields)
     except (PydanticUserError, TypeError) as error:
         raise ToolError(f"The arguments of tool {tool!r} are of types that JSON cannot say: {error}") from error
+
+
+def _base(rest: inspect.Parameter | None, config: ConfigDict) -> type[BaseModel]:
+    """The model that the fields are added to. It checks further arguments by the annotation of `**rest`."""
+    if rest is None or rest.annotation in (inspect.Parameter.empty, Any):
+        return type("Arguments", (BaseModel,), {"model_config": config})
+    hints = {"__pydantic_extra__": dict[str, modern_typeddict(rest.annotation)]}
+    return type("Arguments", (BaseModel,), {"model_config": config, "__annotations__": hints, "__module__": __name__})
 
 
 def _field(place: int) -> str:

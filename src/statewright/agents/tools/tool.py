@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from statewright.agents.tools.credentials import NO_CREDENTIALS, Credentials
-from statewright.graph import Runtime
+from statewright.graph import ExecutionInfo, Runtime
+from statewright.runtime import get_config
+from statewright.runtime.scope import current_scope
 from statewright.store import Store
 
 
@@ -35,6 +37,8 @@ class ToolContext:
     """The run of the network, where the agent is in one."""
     agent: Any = None
     """The agent whose model asked."""
+    tools: Sequence[Any] = ()
+    """All tools that the model may ask for, as they were given to a ToolNode."""
     in_place: bool = False
     """Whether a plain function is called on the present thread, on which nobody else has to do anything."""
 
@@ -47,6 +51,16 @@ class ToolContext:
     def context(self) -> Any:
         """The dependencies that the caller gave to the run."""
         return self.runtime.context if self.runtime is not None else None
+
+    @property
+    def config(self) -> Mapping[str, Any] | None:
+        """The config of the run, as nodes get it; None outside of one."""
+        return get_config() if self.runtime is not None and current_scope() is not None else None
+
+    @property
+    def execution_info(self) -> ExecutionInfo | None:
+        """Which execution of a node makes the call; None outside of a run."""
+        return self.runtime.execution_info if self.runtime is not None else None
 
 
 class Tool(Protocol):

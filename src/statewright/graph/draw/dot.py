@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from statewright.graph.draw.drawing import Drawing, DrawnEdge, DrawnNode
 
-_SHAPES = {"start": "oval", "end": "oval", "node": "box", "waiting": "parallelogram", "subgraph": "box3d"}
+_SHAPES = {
+    "start": "oval",
+    "end": "oval",
+    "node": "box",
+    "waiting": "parallelogram",
+    "subgraph": "box3d",
+    "unreachable": "box",
+}
 _STYLES = {"plain": "solid", "join": "bold", "conditional": "dashed", "declared": "dotted"}
 
 
@@ -17,7 +24,8 @@ def dot(drawing: Drawing) -> str:
 
 
 def _attributes(node: DrawnNode) -> str:
-    return f"label={_quoted(node.label)} shape={_SHAPES[node.kind]}"
+    look = ' style="rounded,dashed" color=gray fontcolor=gray' if node.kind == "unreachable" else ""
+    return f"label={_quoted(node.label)} shape={_SHAPES[node.kind]}{look}"
 
 
 def _look(edge: DrawnEdge) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-NodeKind = Literal["start", "end", "node", "waiting", "subgraph"]
+NodeKind = Literal["start", "end", "node", "waiting", "subgraph", "unreachable"]
 EdgeKind = Literal["plain", "conditional", "declared", "join"]
 
 
 @dataclass(frozen=True, slots=True)
 class DrawnNode:
-    """A box. A `waiting` node holds back until nothing can come before it; a `subgraph` could be opened by xray."""
+    """A box. A `waiting` node holds back until nothing can come before it; a `subgraph` could be opened by xray; an
+    `unreachable` one was written, and can never run."""
 
     id: str
     label: str

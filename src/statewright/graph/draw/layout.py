@@ -103,10 +103,11 @@ def _order(layers: list[list[Slot]], paths: Sequence[Sequence[Slot]]) -> None:
             below.setdefault(upper, []).append(lower)
     for sweep in range(SWEEPS):
         neighbours = below if sweep % 2 else above
+        place = {slot: at for layer in layers for at, slot in enumerate(layer)}
         for layer in reversed(layers) if sweep % 2 else layers:
-            place = {slot: at for one in layers for at, slot in enumerate(one)} if len(layer) > 1 else {}
-            if place:
+            if len(layer) > 1:
                 layer.sort(key=lambda slot: _mean([place[one] for one in neighbours.get(slot, [])], place[slot]))
+                place.update((slot, at) for at, slot in enumerate(layer))
 
 
 def _mean(places: Sequence[int], own: int) -> float:

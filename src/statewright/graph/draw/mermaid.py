@@ -10,7 +10,10 @@ _SHAPES = {
     "node": ("[", "]"),
     "waiting": ("[/", "/]"),
     "subgraph": ("[[", "]]"),
+    "unreachable": ("[", "]"),
 }
+
+_DASHED = "stroke-dasharray:4 4,color:#888,stroke:#888"
 
 
 def mermaid(drawing: Drawing, direction: str) -> str:
@@ -19,6 +22,9 @@ def mermaid(drawing: Drawing, direction: str) -> str:
     lines = [f"flowchart {direction}"]
     lines += [f"    {ids[node.id]}{_box(node)}" for node in drawing.nodes]
     lines += [f"    {ids[edge.source]} {_arrow(edge)} {ids[edge.target]}" for edge in drawing.edges]
+    unreachable = [ids[node.id] for node in drawing.nodes if node.kind == "unreachable"]
+    if unreachable:
+        lines += [f"    classDef unreachable {_DASHED}", f"    class {','.join(unreachable)} unreachable"]
     return "\n".join(lines) + "\n"
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from statewright.graph.command import END, START
-from statewright.graph.draw.drawing import Drawing, DrawnEdge, DrawnNode, NodeKind
+from statewright.graph.draw.drawing import Drawing, DrawnEdge, DrawnNode, EdgeKind, NodeKind
 from statewright.graph.graph import Graph
 from statewright.graph.node import Branch, Node
 
 LABELS = {START: "start", END: "end"}
+
+Arrow = tuple[str, EdgeKind, str]
+"""Where a front end draws an edge to, of which kind it is, and its label."""
 
 
 def drawing_of(graph: Graph, *, xray: bool | int = False) -> Drawing:
@@ -33,7 +36,21 @@ def _nodes(graph: Graph, prefix: str, depth: int) -> Iterator[DrawnNode]:
                 yield DrawnNode(prefix + box.id, box.label, box.kind)
             else:
                 yield from _nodes(inner, f"{prefix}{box.id}:", depth - 1)
+    for name in _unreachable(graph):
+        yield DrawnNode(prefix + name, f"{name} (unreachable)", "unreachable")
     yield DrawnNode(prefix + END, LABELS[END], "end")
+
+
+def _unreachable(graph: Graph) -> Mapping[str, Sequence[Arrow]]:
+    """Return the arrows of states that an author wrote and that nothing leads to, by their names.
+
+    They are not nodes, since they can never run. A front end names them in `metadata["unreachable"]` of a node.
+    """
+    return {name: arrows for node in graph.nodes.values() for name, arrows in _noted(node, "unreachable", {}).items()}
+
+
+def _noted(node: Node, name: str, default: Any) -> Any:
+    return (node.metadata or {}).get(name, default)
 
 
 def _kind(node: Node) -> NodeKind:
@@ -56,7 +73,7 @@ def _boxes(node: Node) -> list[_Box]:
 
     These are the graphs that they call, as functions that give them, by name.
     """
-    boxes: Mapping[str, Callable[[], object]] | None = (node.metadata or {}).get("boxes")
+    boxes: Mapping[str, Callable[[], object]] | None = _noted(node, "boxes", None)
     if boxes is not None:
         return [_Box(f"{node.name}:{name}", name, "subgraph", inner) for name, inner in boxes.items()]
     action = node.action
@@ -92,19 +109,21 @@ def _declared(graph: Graph) -> Iterator[DrawnEdge]:
     for source in (START, *(name for name, node in graph.nodes.items() if not is_hidden(node))):
         ways = [*_ways(graph, source)]
         yield from ways or [DrawnEdge(source, END)]
+    for source, arrows in _unreachable(graph).items():
+        yield from (DrawnEdge(source, *arrow) for arrow in arrows)
 
 
 def is_hidden(node: Node) -> bool:
     """Whether a node is no part of what its author wrote: `metadata={"hidden": True}`."""
-    return bool((node.metadata or {}).get("hidden"))
+    return bool(_noted(node, "hidden", False))
 
 
 def _ways(graph: Graph, source: str) -> Iterator[DrawnEdge]:
     """The ways on from a node. A front end that knows better than the edges says so in `metadata["drawn"]`."""
     node = graph.nodes.get(source)
-    drawn = (node.metadata or {}).get("drawn") if node is not None else None
+    drawn = _noted(node, "drawn", None) if node is not None else None
     if drawn is not None:
-        yield from (DrawnEdge(source, target, kind, label) for target, kind, label in drawn)
+        yield from (DrawnEdge(source, *arrow) for arrow in drawn)
         return
     for end in graph.edges.get(source, ()):
         yield DrawnEdge(source, end)

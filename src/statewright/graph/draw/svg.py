@@ -23,6 +23,7 @@ _STYLE = (
     "rect{fill:#fff;stroke:#52606d;stroke-width:1.2}.ground{fill:#f7f9fb;stroke:none}"
     ".start rect,.end rect{fill:#1f2933}.start text,.end text{fill:#fff}"
     ".waiting rect{stroke-dasharray:5 3}.subgraph rect{stroke-width:2.6}"
+    ".unreachable rect{stroke:#9aa5b1;stroke-dasharray:2 3}.unreachable text{fill:#7b8794}"
     "path{fill:none;stroke:#7b8794;stroke-width:1.4;marker-end:url(#tip)}"
     ".conditional,.declared{stroke-dasharray:5 4}.join{stroke-width:2.4}"
     "text.label,text.halo{font-size:11px;fill:#52606d}text.halo{stroke:#f7f9fb;stroke-width:4px}"

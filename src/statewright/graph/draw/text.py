@@ -5,6 +5,7 @@ Lines are kept as sets of directions for each cell, so that where they meet or c
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
@@ -19,6 +20,7 @@ _SIGNS = {
     UP | DOWN | RIGHT: "├", UP | DOWN | LEFT: "┤", LEFT | RIGHT | DOWN: "┬", LEFT | RIGHT | UP: "┴",
     UP | DOWN | LEFT | RIGHT: "┼",
 }  # fmt: skip
+_SIDES = {"subgraph": "║", "waiting": "┆", "unreachable": "╎"}
 GAP = 3
 """Columns between boxes."""
 Step = tuple[Slot, Slot, int]
@@ -42,7 +44,7 @@ class _Canvas:
 
     def __init__(self, drawing: Drawing, layout: Layout) -> None:
         self._nodes = {node.id: node for node in drawing.nodes}
-        self._layout = layout
+        self._steps = _steps(layout)
         self._labels = _labels(drawing, layout)
         self._columns = _columns(layout, self._nodes, self._labels)
         self._letters: dict[tuple[int, int], str] = {}
@@ -59,7 +61,7 @@ class _Canvas:
 
     def lines(self, layer: Sequence[Slot], row: int) -> int:
         """Draw what leads from a layer to the next; the row where that begins. One row a bent line."""
-        steps = [step for slot in layer for step in self._steps_from(slot)]
+        steps = [step for slot in layer for step in self._steps[slot]]
         bent = [step for step in steps if self._columns[step[0]] != self._columns[step[1]]]
         rows = {step: row + 1 + place for place, step in enumerate(self._in_turn(bent))}
         last = row + 1 + len(rows)
@@ -78,12 +80,6 @@ class _Canvas:
         for row in range(max(by_row, default=-1) + 1):
             signs = by_row.get(row, {})
             yield "".join(signs.get(column, " ") for column in range(max(signs, default=-1) + 1)).rstrip()
-
-    def _steps_from(self, slot: Slot) -> Iterable[Step]:
-        for number, path in self._layout.paths.items():
-            for upper, lower in pairwise(path):
-                if upper == slot:
-                    yield upper, lower, number
 
     def _in_turn(self, bent: Sequence[Step]) -> list[Step]:
         """Bent lines from top to bottom: one that leaves a column comes before one that arrives in it."""
@@ -123,7 +119,7 @@ class _Canvas:
         left = centre - _width(node) // 2
         inside = _width(node) - 2
         corners = "╭╮╰╯" if node.kind in ("start", "end") else "┌┐└┘"
-        side = "║" if node.kind == "subgraph" else "┆" if node.kind == "waiting" else "│"
+        side = _SIDES.get(node.kind, "│")
         self._write(left, row, corners[0] + "─" * inside + corners[1])
         self._write(left, row + 1, f"{side}{_line(node.label).center(inside)}{side}")
         self._write(left, row + 2, corners[2] + "─" * inside + corners[3])
@@ -131,6 +127,15 @@ class _Canvas:
     def _write(self, column: int, row: int, letters: str) -> None:
         for place, letter in enumerate(letters):
             self._letters[row, column + place] = letter
+
+
+def _steps(layout: Layout) -> Mapping[Slot, Sequence[Step]]:
+    """Return the pieces of all edges by the slot from which they lead down."""
+    steps: dict[Slot, list[Step]] = defaultdict(list)
+    for number, path in layout.paths.items():
+        for upper, lower in pairwise(path):
+            steps[upper].append((upper, lower, number))
+    return steps
 
 
 def _line(label: str) -> str:

@@ -8,10 +8,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from statewright.errors import ModelError
+from statewright.extras import missing_library
 from statewright.models.providers.client import Clients
 from statewright.models.providers.key import check_key, missing_key, variables_in
 from statewright.models.providers.name import ModelName, read_name
 from statewright.models.providers.pydantic_ai_model import PydanticAIModel
+from statewright.models.providers.secrets import ProviderSecrets
 
 if TYPE_CHECKING:
     from pydantic_ai.providers import Provider
@@ -51,17 +53,15 @@ def connect_model(
         with_all["extra_headers"] = {**with_all.get("extra_headers", {}), **http_headers}
     clients = Clients(parsed.provider, _provider_factory(parsed, base_url, api_key))
     _checked(parsed, clients)
-    return PydanticAIModel(parsed, clients, with_all, key_given=api_key is not None)
+    secrets = ProviderSecrets(parsed.provider, api_key=api_key, base_url=base_url, settings=with_all)
+    return PydanticAIModel(parsed, clients, with_all, secrets=secrets, key_given=api_key is not None)
 
 
 def _require_library() -> None:
     try:
         import pydantic_ai.direct  # pyright: ignore[reportUnusedImport]  # noqa: F401
     except ImportError as error:
-        raise ModelError(
-            f"Models of providers need a library that is not installed ({error}). "
-            f"Install it: pip install 'statewright[models]'."
-        ) from error
+        raise ModelError(missing_library("Models of providers need", error, "statewright[models]")) from error
 
 
 def _provider_factory(name: ModelName, base_url: str | None, api_key: str | None) -> Callable[[], Provider[Any]]:
@@ -103,7 +103,6 @@ def _checked(name: ModelName, clients: Clients) -> None:
 def _missing_library(name: ModelName, error: ImportError) -> str:
     ours = name.provider.split("-")[0] in _OURS
     package = "statewright[models]" if ours else f"pydantic-ai-slim[{name.provider}]"
-    return (
-        f"Model {str(name)!r} needs a library that is not installed ({error.__cause__ or error}). "
-        f"Install it: pip install '{package}'."
-    )
+    cause = error.__cause__  # pydantic-ai wraps the error in advice of its own
+    absent = cause if isinstance(cause, ImportError) else error
+    return missing_library(f"Model {str(name)!r} needs", absent, package)

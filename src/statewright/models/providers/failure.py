@@ -13,11 +13,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from statewright.errors import ModelError, ModelUnavailable, StatewrightError
+from statewright.redaction import Mask, without_secrets
 
 if TYPE_CHECKING:
     from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError
@@ -26,32 +26,40 @@ _LONGEST = 300  # characters of what a provider said
 _FOR_NOW = (408, 409, 425, 429)
 
 
-@contextmanager
-def translated_errors(name: str, key: str) -> Generator[None]:
-    """Raise our error for whatever a call of the model raises. `key` says where its key comes from."""
+def translate_error(error: Exception, name: str, key: str, mask: Mask) -> Exception:
+    """Return our error for one that a call of the model has raised, with the original as its cause.
+
+    `key` says where the key comes from. `mask` takes secrets out of a text: nothing that a traceback prints contains
+    one. Raise the result outside of the handler, or the original hangs on as its context.
+    """
+    if isinstance(error, StatewrightError | Warning):
+        return error
+    failure = _failure_of(error, name, key, mask)
+    failure.__cause__ = without_secrets(error, mask)
+    return failure
+
+
+def _failure_of(error: Exception, name: str, key: str, mask: Mask) -> ModelError:
     from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError, UserError
 
-    try:
-        yield
-    except (StatewrightError, Warning):
-        raise
-    except ModelHTTPError as error:
-        raise _of_status(name, key, error) from error
-    except ModelAPIError as error:
-        raise _of_connection(name, error) from error
-    except (UserError, NotImplementedError) as error:
-        raise ModelError(f"Model {name!r} cannot be asked so: {_short(error)}") from error
-    except Exception as error:  # the libraries trip over odd answers in many ways
-        raise ModelUnavailable(
-            f"Model {name!r} gave an answer that cannot be read ({type(error).__name__}: {_short(error)}). "
-            f"If it stays so, see that its address speaks the form of this provider."
-        ) from error
+    if isinstance(error, ModelHTTPError):
+        return _of_status(name, key, error, mask)
+    if isinstance(error, ModelAPIError):
+        return _of_connection(name, error, mask)
+    said = _short(error, mask)
+    if isinstance(error, UserError | NotImplementedError):
+        return ModelError(f"Model {name!r} cannot be asked so: {said}")
+    # The libraries trip over odd answers in many ways.
+    return ModelUnavailable(
+        f"Model {name!r} gave an answer that cannot be read ({type(error).__name__}: {said}). "
+        f"If it stays so, see that its address speaks the form of this provider."
+    )
 
 
-def _of_status(name: str, key: str, error: ModelHTTPError) -> ModelError:
+def _of_status(name: str, key: str, error: ModelHTTPError, mask: Mask) -> ModelError:
     from pydantic_ai.exceptions import ModelQuotaExceededError
 
-    status, said = error.status_code, _short(_said(error.body) or "nothing")
+    status, said = error.status_code, _short(_said(error.body) or "nothing", mask)
     found = f"Model {name!r} answered with status {status}: {said}."
     if isinstance(error, ModelQuotaExceededError):
         return ModelError(f"{found} The quota is used up; see to the account of {key}.")
@@ -64,15 +72,15 @@ def _of_status(name: str, key: str, error: ModelHTTPError) -> ModelError:
     return ModelError(found)
 
 
-def _of_connection(name: str, error: ModelAPIError) -> ModelUnavailable:
+def _of_connection(name: str, error: ModelAPIError, mask: Mask) -> ModelUnavailable:
     from pydantic_ai.exceptions import ModelRequestTimeout
 
     if isinstance(error, ModelRequestTimeout):
         return ModelUnavailable(f"Model {name!r} had not answered after {error.timeout:g} seconds. Give it more time.")
     cause = error.__cause__.__cause__ if error.__cause__ is not None else None
-    reason = f" ({_short(cause)})" if cause is not None and str(cause) else ""
+    reason = f" ({_short(cause, mask)})" if cause is not None and str(cause) else ""
     return ModelUnavailable(
-        f"Model {name!r} gave no whole answer: {_short(error)}{reason}", retry_after=error.retry_after
+        f"Model {name!r} gave no whole answer: {_short(error, mask)}{reason}", retry_after=error.retry_after
     )
 
 
@@ -84,6 +92,7 @@ def _said(body: object) -> str:
     return _said(known.get("error") or known.get("message") or known.get("detail") or repr(dict(known)))
 
 
-def _short(text: object) -> str:
-    line = " ".join(str(text).split())
+def _short(text: object, mask: Mask) -> str:
+    # Masked before it is cut: a half of a secret would not be recognised.
+    line = " ".join(mask(str(text)).split())
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..."

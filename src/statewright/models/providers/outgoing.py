@@ -1,12 +1,19 @@
-"""Our messages as pydantic-ai's: what is said to the model in requests, what it said in responses."""
+"""Our messages as pydantic-ai's: what is said to the model in requests, what it said in responses.
+
+No provider but OpenAI takes the name of a speaker, and pydantic-ai sends it to none. So the words of other agents, and
+of users with a name, begin with it: `[Critic] Too long.` The words of the agent that asks stand as they are, lest its
+model writes names before its answers.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from statewright.errors import ModelError, suggestion
-from statewright.messages import Message
+from statewright.messages import Message, copied
+from statewright.models.conversation import opened_by_user
 from statewright.models.model import ModelRequest
 from statewright.models.providers.provenance import Source, response_of
 
@@ -22,15 +29,35 @@ def messages_of(request: ModelRequest, source: Source) -> list[vendor.ModelMessa
 
     said: list[vendor.ModelMessage] = []
     pending: list[vendor.ModelRequestPart] = [vendor.SystemPromptPart(request.system)] if request.system else []
-    for message in request.messages:
+    agent = request.metadata.get("agent")
+    for message in opened_by_user(request.messages):
+        message = _with_speaker(message, agent)
         if message.role != "assistant":
             pending.append(_part(message, request.messages))
             continue
+        response = response_of(message, source)
         if pending:
             said.append(vendor.ModelRequest(parts=pending))
-        said.append(response_of(message, source))
+        elif said and source.name.startswith("google") and isinstance(said[-1], vendor.ModelResponse):
+            # Google refuses a tool call that does not follow a turn of the user: two answers become one turn.
+            response = replace(response, parts=[*said.pop().parts, *response.parts])
+        said.append(response)
         pending = []
     return [*said, vendor.ModelRequest(parts=pending)] if pending or not said else said
+
+
+def _with_speaker(message: Message, agent: object) -> Message:
+    """The message with the name of its speaker in its text, if that is not the agent that asks."""
+    if not message.name or message.role not in ("user", "assistant") or message.name == agent or agent is None:
+        return message
+    content: Any = message.content
+    if isinstance(content, str):
+        content = f"[{message.name}] {content}" if content else content
+    else:
+        content = [{"type": "text", "text": f"[{message.name}]"}, *content]
+    named = copied(message)
+    named.content = content
+    return named
 
 
 def _part(message: Message, conversation: Sequence[Message]) -> vendor.ModelRequestPart:

@@ -7,7 +7,7 @@ are.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from statewright.models.event import ModelEvent, ResponseFinished
@@ -15,12 +15,14 @@ from statewright.models.guard import check_calls_allowed
 from statewright.models.model import ModelRequest, ModelResponse
 from statewright.models.providers.apart import run_apart
 from statewright.models.providers.client import Clients
-from statewright.models.providers.failure import translated_errors
+from statewright.models.providers.dropped import close_generators, generators_below
+from statewright.models.providers.failure import translate_error
 from statewright.models.providers.incoming import response_from
 from statewright.models.providers.key import VARIABLES_BY_PROVIDER
 from statewright.models.providers.name import ModelName, read_other
 from statewright.models.providers.outgoing import messages_of
 from statewright.models.providers.provenance import Source
+from statewright.models.providers.secrets import ProviderSecrets
 from statewright.models.providers.settings import parameters_of, settings_of
 from statewright.models.providers.streaming import pieces_of
 
@@ -39,11 +41,18 @@ class PydanticAIModel:
     """
 
     def __init__(
-        self, name: ModelName, clients: Clients, settings: Mapping[str, Any], *, key_given: bool = False
+        self,
+        name: ModelName,
+        clients: Clients,
+        settings: Mapping[str, Any],
+        *,
+        secrets: ProviderSecrets,
+        key_given: bool = False,
     ) -> None:
         self._name = name
         self._clients = clients
         self._settings = settings
+        self._secrets = secrets
         variables = " or ".join(VARIABLES_BY_PROVIDER.get(name.provider, ()))
         self._key = "the api_key that was given" if key_given else variables or "the key in the environment"
 
@@ -61,9 +70,12 @@ class PydanticAIModel:
 
         model, name = await self._asked(request)
         source = self._source(model)
-        with translated_errors(name, self._key):
+        try:
             answer = await model_request(model, instrument=False, **self._call(request, model, source))
             return response_from(answer, source, streamed=False)
+        except Exception as error:
+            failure = self._failure(error, name, request, model)
+        raise failure
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """The answer in pieces, and at last whole. An answer that breaks off raises ModelUnavailable."""
@@ -74,13 +86,25 @@ class PydanticAIModel:
 
         model, name = await self._asked(request)
         source = self._source(model)
-        with translated_errors(name, self._key):
-            call = self._call(request, model, source)
-            async with model_request_stream(model, instrument=False, **call) as stream:
-                async for piece in pieces_of(stream):
-                    yield piece
+        dropped: Sequence[AsyncGenerator[Any]] = ()
+        try:
+            call = model_request_stream(model, instrument=False, **self._call(request, model, source))
+            async with call as stream:
+                try:
+                    async for piece in pieces_of(stream):
+                        yield piece
+                except BaseException:  # the reader has left, or the answer broke off
+                    dropped = generators_below(stream)
+                    raise
                 response = response_from(stream.get(), source, streamed=True)
-        yield ResponseFinished(response)
+        except Exception as error:
+            failure = self._failure(error, name, request, model)
+        else:
+            yield ResponseFinished(response)
+            return
+        finally:
+            await close_generators(dropped)
+        raise failure
 
     async def aclose(self) -> None:
         """Close the connections of the running loop. They are closed anyway when the loop ends."""
@@ -92,6 +116,10 @@ class PydanticAIModel:
         model, name = await self._clients.model(wanted), str(self._name._replace(model=wanted))
         check_calls_allowed(name, base_url=model.base_url)
         return model, name
+
+    def _failure(self, error: Exception, name: str, request: ModelRequest, model: Model) -> Exception:
+        mask = self._secrets.mask_for(request.extra, model.base_url or "")
+        return translate_error(error, name, self._key, mask)
 
     def _source(self, model: Model) -> Source:
         return Source.at(self._name.provider, model.base_url or "")

@@ -11,7 +11,8 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
-from statewright.errors import InvalidConfig, InvalidRequest, nearest
+from statewright.errors import InvalidRequest, nearest
+from statewright.extras import optional
 from statewright.service.form import text
 
 if TYPE_CHECKING:
@@ -101,10 +102,8 @@ def _simulated(cron: str, start: datetime) -> CronSim:
 
 
 def _library() -> tuple[type[CronSim], type[Exception]]:
-    try:
+    with optional("Schedules need", extra="server"):
         from cronsim import CronSim, CronSimError
-    except ImportError:
-        raise InvalidConfig("Schedules need the package cronsim: pip install 'statewright[server]'.") from None
     return CronSim, CronSimError
 
 

@@ -12,7 +12,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final, NamedTuple
 
 from statewright.errors import InvalidRequest
-from statewright.service.webhooks.public import Address, Kind, kind_of
+from statewright.http import Address, Kind, kind_of
 from statewright.service.webhooks.settings import DEFAULT_SETTINGS, WebhookSettings
 
 _MAX_LENGTH: Final = 2048

@@ -13,7 +13,8 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from statewright.errors import InvalidConfig, InvalidRequest
+from statewright.errors import InvalidRequest
+from statewright.extras import optional
 from statewright.retry_after import retry_after
 from statewright.service.webhooks.address import Target, find_addresses, read_url, written
 from statewright.service.webhooks.settings import WebhookSettings
@@ -110,10 +111,8 @@ def _request(
 
 
 def _httpx() -> Any:
-    try:
+    with optional("Webhooks need", extra="server"):
         import httpx
-    except ImportError:
-        raise InvalidConfig("Webhooks need the package httpx: pip install 'statewright[server]'.") from None
     return httpx
 
 

@@ -5,7 +5,7 @@ The ledger is loaded when it is met: programs that only run graphs need nothing 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from statewright.storage.sqlite.cache import SqliteCache
 from statewright.storage.sqlite.database import SqliteDatabase
@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 __all__ = ["SqliteCache", "SqliteDatabase", "SqliteLedger", "SqliteSaver", "SqliteStore"]
 
 
-def __getattr__(name: str) -> Any:
-    if name != "SqliteLedger":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from statewright.storage.sqlite.ledger import SqliteLedger
+if not TYPE_CHECKING:  # a type checker would take every name for one that exists
 
-    return SqliteLedger
+    def __getattr__(name: str) -> object:
+        if name != "SqliteLedger":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from statewright.storage.sqlite.ledger import SqliteLedger
+
+        return SqliteLedger

@@ -240,8 +240,22 @@ class HistoryReader:
             return []
         bounds = {"first": place_of(line, 0), "last": head[0]}
         first = self._connection.execute(_FIRST, bounds).fetchone()[0]
+        self.check_capacity(Interval(line, first, number_of(head[0])))
         controls = self.controls(range(place_of(line, first), head[0] + 1))
         return [(instant_of(control[0]), key, place) for place, (key, _, control) in controls.items()]
+
+    def check_capacity(self, interval: Interval) -> None:
+        """Raise DamagedDatabase if the file has fewer checkpoints than an interval.
+
+        One number that was changed makes an interval of billions, which must not be walked through, nor be listed.
+        """
+        first, last = interval.places
+        bounds = {"first": first, "last": last, "end": place_of(interval.line + 1, 0) - 1}
+        held = self._connection.execute(_CAPACITY, bounds).fetchone()[0] if interval.first >= 0 else 0
+        if held <= interval.last - interval.first:
+            raise DamagedDatabase(
+                f"line {interval.line} has {held} checkpoints from {interval.first} to {interval.last}"
+            )
 
     def parent_of(self, place: int) -> int | None:
         """The place of the parent."""
@@ -266,9 +280,9 @@ class HistoryReader:
                     place = place_of(line_of(segment), number + offset)
                     if first <= place <= last:
                         found[place] = (ids[offset * 16 : offset * 16 + 16], runs[run], control)
-        missing = [place for place in places if place not in found]
-        if missing:
-            raise DamagedDatabase(f"checkpoint {number_of(missing[0])} of line {line_of(missing[0])} is not there")
+        if len(found) < len(places):
+            missing = next(place for place in places if place not in found)
+            raise DamagedDatabase(f"checkpoint {number_of(missing)} of line {line_of(missing)} is not there")
         return found
 
     def _overlapping(self, query: str, first: int, last: int) -> Iterable[Any]:
@@ -392,6 +406,10 @@ def _change(kind: int, gained: Any) -> Any:
 
 def _stretches(places: Sequence[int]) -> Iterator[tuple[int, int]]:
     """Places in order, as first and last of those that follow each other."""
+    if isinstance(places, range) and places.step == 1:
+        if places:
+            yield places[0], places[-1]
+        return
     first = last = None
     for place in places:
         if first is not None and last is not None and place == last + 1:
@@ -415,6 +433,7 @@ _GROWN: Final = _SQL["grown"]
 _GROWN_IN: Final = _SQL["grown_in"]
 _FIELDS: Final = _SQL["fields"]
 _FIRST: Final = _SQL["first"]
+_CAPACITY: Final = _SQL["capacity"]
 _RECORDS: Final = _SQL["records"]
 _CONTROLS: Final = _SQL["controls"]
 _EVENTS: Final = _SQL["events"]

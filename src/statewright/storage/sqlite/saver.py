@@ -294,7 +294,9 @@ class SqliteSaver(View):
         if before is not None:
             numbers = [one for one, _ in lines_of(connection, self.workspace, line.thread_id, line.namespace)]
             known = {find_place(connection, one, before) for one in numbers}
+            reader = self._reader(connection)
             for interval in path:
+                reader.check_capacity(interval)
                 first, last = interval.places
                 place = next((one for one in known if one is not None and first <= one <= last), None)
                 if place is not None:
@@ -302,7 +304,9 @@ class SqliteSaver(View):
                     break
             else:
                 raise CheckpointNotFound(f"Thread {line.thread_id!r} has no checkpoint {before!r}. List its history.")
+        reader = self._reader(connection)
         for interval in path:
+            reader.check_capacity(interval)
             first, last = interval.places
             yield from range(last, first - 1, -1)
 

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from statewright.json_schema import UnusableSchema, json_schema_validator
 from statewright.models import OutputForm
-from statewright.workflow.states.context import result_of
+from statewright.workflow.states.results import ParsedOutput
 from statewright.workflow.states.templates import parse_template, rendered_off_loop
 
 
@@ -34,16 +34,16 @@ class AnswerForm:
         text = await rendered_off_loop(lambda work: self._template.render(scope, work=work))
         return f"Answer with JSON {kind}, and with nothing else:\n{text}"
 
-    def fault(self, answer: str) -> str | None:
+    def fault(self, answer: ParsedOutput) -> str | None:
         """What is wrong with an answer; None if nothing is."""
         if self._validator is None:
             return None
-        error = next(iter(self._validator.iter_errors(result_of(answer))), None)
+        error = next(iter(self._validator.iter_errors(answer.result)), None)
         return str(error.message) if error is not None else None
 
 
 def schema_in(text: str) -> dict[str, Any] | None:
-    """Return the JSON Schema that a text is meant to be; None if it is an example, or no JSON."""
+    """Return the text as a JSON Schema; None if it is an example, or is not valid JSON."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -56,7 +56,7 @@ def schema_in(text: str) -> dict[str, Any] | None:
 
 
 def _validator_of(schema: dict[str, Any]) -> Any:
-    """Return a validator; None for what is not a valid schema, and therefore is an example."""
+    """Return a validator; None if the schema is not valid, and is therefore treated as an example."""
     try:
         return json_schema_validator(schema, extra="states")
     except UnusableSchema as error:

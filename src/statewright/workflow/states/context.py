@@ -26,7 +26,7 @@ def after_visit(context: Context, visit: Visit, item: Any, seen: Container[str] 
     if visit.fills and isinstance(item, dict):
         context = add_or_replace_context_store(context, cast("dict[str, Any]", item))
     effects = visit.effects
-    new = news_of(visit.output, splits=effects.splits) if effects.store else {}
+    new = news_of(visit.result, splits=effects.splits) if effects.store else {}
     if effects.clear is True:
         context = _without(context, seen, new)
     elif effects.clear == "keep_current":
@@ -59,12 +59,11 @@ def _under_key(effects: Effects, output: Any) -> dict[str, Any]:
     return {effects.output_key: output} if effects.output_key is not None else {}
 
 
-def news_of(output: Any, *, splits: bool = False) -> dict[str, Any]:
-    """What an output puts into the context: the keys of a map, of a list those of its maps, else nothing.
+def news_of(result: Any, *, splits: bool = False) -> dict[str, Any]:
+    """What a result puts into the context: the keys of a map, of a list those of its maps, else nothing.
 
     Of a list that is split into items each branch gets its own.
     """
-    result = result_of(output)
     if isinstance(result, dict):
         return cast("dict[str, Any]", result)
     news: dict[str, Any] = {}
@@ -90,9 +89,8 @@ def appended(context: Context, news: Context) -> Context:
 
 
 def seeds(given: Any, files: Any = ()) -> dict[str, Any]:
-    """The context with which a run begins: the input, where it means a map, and the names of its files."""
-    result = result_of(given)
-    context = dict(cast("dict[str, Any]", result)) if isinstance(result, dict) else {}
+    """The context with which a run begins: the parsed input, where it is a map, and the names of its files."""
+    context = dict(cast("dict[str, Any]", given)) if isinstance(given, dict) else {}
     names = [str(one) for one in files or ()]
     return {**context, "file_names": names} if names else context
 

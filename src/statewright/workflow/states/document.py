@@ -31,7 +31,9 @@ class Written:
     """Of a text or number: the characters that stand in the file, without quotes."""
     quoted: bool = False
     is_literal: bool = False
-    """Of a text: whether it is written after `|`, so that its first line is the one after `at`."""
+    """True for a literal block scalar (`|`), whose text begins on the line after `at`."""
+    lines: tuple[int, ...] = ()
+    """Of another text of several lines that may be a template: the line of the file for each of its lines."""
     key_marks: dict[str, Mark] = field(default_factory=dict[str, Mark])
     """Of a map: where its keys stand."""
     broken: bool = False
@@ -41,8 +43,11 @@ class Written:
     """Of the tree below, itself included."""
 
     def mark_of(self, line: int) -> Mark:
-        """Return where a line of a text stands, counted from 1; where the text begins if that cannot be told."""
-        return Mark(self.at.line + line, 1) if self.is_literal else self.at
+        """Return the position of a line of a text, from 1; the start of the text if it is not known."""
+        if self.is_literal:
+            return Mark(self.at.line + line, 1)
+        number = self.lines[line - 1] if 0 < line <= len(self.lines) else self.at.line
+        return Mark(number, 1) if number != self.at.line else self.at
 
     def plain(self) -> Any:
         """The value without places. Every call builds a new one."""

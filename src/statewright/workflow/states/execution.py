@@ -81,6 +81,10 @@ class StateNode:
             calls=outcome.calls,
             is_entry=is_entry,
         )
+        if outcome.parsed is not None:
+            visit.parsed = outcome.parsed
+        if is_entry:
+            visit.begin_with(lineage.input)
         ways = self._router.ways(self._state, token, visit)
         visit.into = ways.into
         return Command(update={"visits": [visit]}, goto=ways.sends)

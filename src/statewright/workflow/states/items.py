@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from typing import Any, Final, cast
 
-from jsonpointer import JsonPointer, JsonPointerException
-
 from statewright.errors import RoutingError, suggestion
 from statewright.workflow.states.results import parse_result
 
@@ -142,6 +140,8 @@ def _as_items(value: Any) -> list[Any]:
 
 
 def _pointer_parts(pointer: str) -> list[str]:
+    from jsonpointer import JsonPointer, JsonPointerException  # not above: projects without YAML get this far
+
     try:
         return JsonPointer(pointer).parts
     except JsonPointerException as error:

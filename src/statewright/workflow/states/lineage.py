@@ -10,13 +10,14 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from statewright.agents import as_text
 from statewright.messages import Message
-from statewright.workflow.states.context import Context, after_visit, result_of, seeds, text_of
-from statewright.workflow.states.items import resolve_items
+from statewright.workflow.states.context import Context, after_visit, seeds, text_of
 from statewright.workflow.states.path import choices
+from statewright.workflow.states.results import ParsedOutput
 from statewright.workflow.states.visit import ANSWER, ItemRef, Visit
 
 _VIEWS: Final = 256
@@ -43,17 +44,23 @@ class View(NamedTuple):
 class Lineage:
     """The visits of a run, by their ids, with the input that it began with."""
 
-    def __init__(self, given: Any, files: Any = (), *, place: int = 0) -> None:
-        text = text_of(given)
+    def __init__(self, given: Any, files: Any = (), *, place: int = 0, entry: Visit | None = None) -> None:
         self.place = place
         """How many visits of its thread it knows, or has left to former runs."""
-        self._start = View(seeds(given, files), {_GIVEN: Message(text)} if text else {})
         self.given = given
+        self.input = entry.run_input(given) if entry is not None else ParsedOutput(given)
+        """The input with the value that it means."""
+        self._files = files
         self._visits: dict[str, Visit] = {}
         self._order: list[Visit] = []
         self._calls: dict[str, int] = {}
         self._views: OrderedDict[str, View] = OrderedDict()
-        self._items: OrderedDict[tuple[str, str], list[Any]] = OrderedDict()
+
+    @cached_property
+    def _start(self) -> View:
+        """What is seen before the first visit."""
+        text = text_of(self.given)
+        return View(seeds(self.input.result, self._files), {_GIVEN: Message(text)} if text else {})
 
     def extend(self, visits: Iterable[Visit]) -> None:
         """Take more visits, the oldest first."""
@@ -168,12 +175,7 @@ class Lineage:
 
     def items(self, visit_id: str, key: str) -> list[Any]:
         """What the result of a visit is split into. Raises RoutingError."""
-        found = self._items.get((visit_id, key))
-        if found is None:
-            found = self._items[visit_id, key] = resolve_items(result_of(self._visits[visit_id].output), key)
-            if len(self._items) > _VIEWS:
-                self._items.popitem(last=False)
-        return found
+        return self._visits[visit_id].items(key)
 
     # -- where branches are
 
@@ -245,8 +247,9 @@ def lineage_of(values: Mapping[str, Any]) -> Lineage:
     """The lineage of the last run in a state."""
     visits: list[Visit] = values.get("visits") or []
     begin = next((place for place in range(len(visits) - 1, -1, -1) if visits[place].is_entry), 0)
+    entry = visits[begin] if visits else None
     while begin and visits[begin - 1].state == ANSWER:  # somebody answered before the first state ran
         begin -= 1
-    lineage = Lineage(values.get("input"), values.get("files"), place=begin)
+    lineage = Lineage(values.get("input"), values.get("files"), place=begin, entry=entry)
     lineage.extend(visits[begin:])
     return lineage

@@ -216,10 +216,24 @@ class Definition:
     """The limits that the document does not name: those of a project hold before the language's."""
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """What else the document says about itself: mode, slug, icon_url, start_hint, type, verbose ..."""
+    states_by_id: Mapping[str, State] = field(init=False, repr=False, compare=False)
+    assistants_by_id: Mapping[str, Assistant] = field(init=False, repr=False, compare=False)
+    tools_by_id: Mapping[str, Tool] = field(init=False, repr=False, compare=False)
+    custom_nodes_by_id: Mapping[str, CustomNode] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # Compiling looks each of them up for each state: a search would make it quadratic.
+        for name in ("states", "assistants", "tools", "custom_nodes"):
+            object.__setattr__(self, f"{name}_by_id", {part.id: part for part in getattr(self, name)})
 
     def state(self, state_id: str) -> State:
         """A state by its id. Raises KeyError."""
-        for state in self.states:
-            if state.id == state_id:
-                return state
-        raise KeyError(state_id)
+        return self.states_by_id[state_id]
+
+
+def node_of(state_id: str) -> str:
+    """The node of a state: its id, with signs that look alike for the two that separate the parts of namespaces."""
+    return state_id.translate(_ALIKE)
+
+
+_ALIKE: Final = str.maketrans({":": "\N{MODIFIER LETTER COLON}", "|": "\N{DIVIDES}"})

@@ -15,10 +15,11 @@ from yaml import events
 
 from statewright.errors import Problem
 from statewright.workflow.states.document import Document, Written, json_word, shortened
+from statewright.workflow.states.line_numbers import line_numbers, split_lines
 from statewright.workflow.states.model import Mark
 from statewright.workflow.states.raw_text import Refused, plain_text, problem_at
 from statewright.workflow.states.scalars import TAG_PREFIX, Scalar, read_as, read_plain
-from statewright.workflow.states.syntax import syntax_refusal
+from statewright.workflow.states.syntax import QuotedText, syntax_refusal
 
 MAX_DEPTH: Final = 50
 """Of maps and lists in each other."""
@@ -35,7 +36,9 @@ def read_document(text: str | bytes) -> Document:
         decoded = plain_text(text)
         root = _Reader(decoded, problems).read()
     except Refused as refusal:
-        return Document(None, (*problems, refusal.problem))
+        # A line that was reported is not reported again for what came of it.
+        is_new = all(problem.line != refusal.problem.line for problem in problems)
+        return Document(None, (*problems, refusal.problem) if is_new else tuple(problems))
     if not problems and (root is None or root.content is None):
         problems.append(problem_at(Mark(1, 1), "The file is empty.", "Write at least 'states:' with one state."))
     return Document(root, tuple(problems))
@@ -56,6 +59,8 @@ class _Reader:
         self._anchors: dict[str, Written | None] = {}
         """None for one whose value is still being read."""
         self._weight = 0
+        self._quoted: QuotedText | None = None
+        self._file_lines: list[str] | None = None
 
     def read(self) -> Written | None:
         """The value of the one document; None if there is none. Raises Refused if reading has to stop."""
@@ -72,7 +77,7 @@ class _Reader:
         try:
             return next(self._events)
         except (yaml.YAMLError, ValueError, OverflowError) as error:
-            raise syntax_refusal(error, self._text) from None
+            raise syntax_refusal(error, self._text, self._quoted) from None
 
     def _report(self, event: events.Event, message: str, suggestion: str) -> None:
         self._problems.append(problem_at(_mark(event), message, suggestion))
@@ -134,6 +139,7 @@ class _Reader:
     def _fill_map(self, written: Written, start: events.Event, depth: int) -> None:
         content: dict[str, Written] = {}
         merged: list[Written] = []
+        first: str | None = None
         while not isinstance(event := self._next(), events.MappingEndEvent):
             key = self._key(event, start, written, depth)
             value = self._value(self._next(), depth + 1)
@@ -142,21 +148,27 @@ class _Reader:
             if key == "<<" and _is_plain(event):
                 merged.append(value)
             elif key in content:
-                self._report_twice(event, key, written.key_marks[key])
+                # Where the first key comes again, an item of a list begins without its dash: one mistake, said once.
+                if not written.broken:
+                    self._report_twice(event, key, written.key_marks[key], begins_anew=key == first)
+                written.broken |= key == first
             else:
+                first = key if first is None else first
                 content[key] = value
                 written.key_marks[key] = _mark(event)
         for source in merged:
             self._merge(source, content, written, start)
         _close(written, content, list(content.values()))
 
-    def _report_twice(self, event: events.Event, key: str, first: Mark) -> None:
-        self._report(
-            event,
-            f"The key {shortened(key)!r} is written twice in one map: in line {first.line} "
-            f"and in line {_mark(event).line}.",
-            "Keep one of them.",
+    def _report_twice(self, event: events.Event, key: str, earlier: Mark, *, begins_anew: bool) -> None:
+        at = _mark(event)
+        message = (
+            f"The key {shortened(key)!r} is written twice in one map: in line {earlier.line} and in line {at.line}."
         )
+        advice = "Keep one of them."
+        if begins_anew and earlier.line != at.line:
+            advice = "Keep one of them, or put '- ' before it if a new item of a list begins here."
+        self._report(event, message, advice)
 
     def _key(self, event: events.Event, start: events.Event, above: Written, depth: int) -> str | None:
         """A key as text; None if it is none that could be used, which has been reported."""
@@ -207,6 +219,10 @@ class _Reader:
         style = cast("str | None", told.style)
         written = Written(word, _mark(event), word, bool(style), style == "|", weight=1 + len(word) // 64)
         self._spend(written.weight, event)
+        if style in ("'", '"'):
+            self._quoted = QuotedText(written.at, Mark(told.end_mark.line + 1, told.end_mark.column + 1))
+        if style != "|" and "{" in word:
+            written.lines = self._lines_of(event, word)
         if _HALF_PAIR.search(word):
             written.content, written.broken = "", True
             self._report(event, "This text holds half of a surrogate pair.", "Write the character itself.")
@@ -221,6 +237,19 @@ class _Reader:
             message = f"{shortened(word)} is not a number that JSON knows."
             self._report(event, message, "Write a finite number, or put it in quotes.")
         return written
+
+    def _lines_of(self, event: events.ScalarEvent, word: str) -> tuple[int, ...]:
+        """Return the lines on which the lines of a text are written; nothing if it stands on one line."""
+        told = cast(Any, event)
+        start, end, style = told.start_mark, told.end_mark, cast("str | None", told.style)
+        if start.line == end.line:
+            return (start.line + 1,) * (word.count("\n") + 1)
+        if self._file_lines is None:
+            self._file_lines = split_lines(self._text)
+        lines = self._file_lines[start.line : end.line + 1]
+        lines[-1] = lines[-1][: end.column]
+        lines[0] = lines[0][start.column :]
+        return line_numbers(word, lines, start.line + 1, style)
 
     def _read_word(self, event: events.ScalarEvent, word: str) -> Scalar:
         """The value of a word. Raises LookupError where its tag is no plain one or does not fit."""
@@ -279,4 +308,7 @@ def _refused_tag(tag: str | None) -> tuple[str, str]:
     shown = shortened((tag or "").replace(TAG_PREFIX, "!!"))
     if shown in ("!!int", "!!float", "!!bool", "!!null"):
         return f"What follows is not what its tag {shown} says.", "Remove the tag, or correct the value."
-    return f"The tag {shown!r} is not allowed: a workflow is plain data.", "Remove the tag."
+    return (
+        f"The tag {shown!r} is not allowed: a workflow is plain data.",
+        "Remove it, or put quotes around a text that begins with '!'.",
+    )

@@ -78,7 +78,7 @@ class Resources:
     # -- assistants
 
     def _assistant(self, state: State, assistant_id: str) -> Performer:
-        assistant = self._kept(next(one for one in self._definition.assistants if one.id == assistant_id))
+        assistant = self._kept(self._definition.assistants_by_id[assistant_id])
         form = AnswerForm(state.output_schema) if state.output_schema else None
         if state.id in self._script:
             return AssistantState(assistant, self._script_model, self._memory(None), form)
@@ -149,11 +149,11 @@ class Resources:
     # -- tools and nodes of other kinds
 
     def _tool(self, tool_id: str) -> Performer:
-        tool = next(one for one in self._definition.tools if one.id == tool_id)
-        return ToolPerformer(tool, self._tools, self._integrations, self._servers)
+        return ToolPerformer(self._definition.tools_by_id[tool_id], self._tools, self._integrations, self._servers)
 
     def _custom(self, state: State) -> Performer:
-        node = next(one for one in self._definition.custom_nodes if one.id == state.custom_node_id)
+        assert state.custom_node_id is not None
+        node = self._definition.custom_nodes_by_id[state.custom_node_id]
         sources: Mapping[str, DataSource] = self._project.datasources if self._project is not None else {}
         return self._node_kinds.performer(
             node, NodeResources(state_id=state.id, find_model=self._models.find, datasources=sources)

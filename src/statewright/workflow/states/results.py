@@ -41,6 +41,27 @@ _LINKS: Final = ("(", "[", ":")
 _NO_VALUE: Final = object()
 
 
+class ParsedOutput:
+    """An output and the value that it means, which is parsed when it is first needed, and once.
+
+    Conditions, the context, items and checks of the answer all need the value, and an output can be long.
+    """
+
+    __slots__ = ("_result", "output")
+
+    def __init__(self, output: Any) -> None:
+        self.output = output
+
+    @property
+    def result(self) -> Any:
+        """The value. Shared by all who ask for it, so nobody may change it."""
+        try:
+            return self._result
+        except AttributeError:
+            self._result: Any = parse_result(self.output) if isinstance(self.output, str) else self.output
+            return self._result
+
+
 def parse_result(text: str) -> Any:
     """The value of a state's output: plain JSON, and in doubt the text itself."""
     source = text.strip()

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from statewright.errors import RoutingError
 from statewright.graph import Send
-from statewright.workflow.states.context import result_of
+from statewright.workflow.states.chains import chain_exits
 from statewright.workflow.states.expressions import holds
-from statewright.workflow.states.items import resolve_items
 from statewright.workflow.states.model import END_STATE, Next, State
 from statewright.workflow.states.path import below
 from statewright.workflow.states.token import Iteration, Token, continued
@@ -35,7 +34,7 @@ class Router:
         max_items: int,
         after: str | None = None,
     ) -> None:
-        self._states = states
+        self._exits = chain_exits(states)
         self._node_of = node_of
         self._after = after
         """The node that comes when all branches have ended; None if there is none."""
@@ -44,7 +43,7 @@ class Router:
     def ways(self, state: State, token: Token, visit: Visit) -> Ways:
         """Where the branch of a token goes on after a visit. Raises RoutingError."""
         if state.next.iter_key is None:
-            return self._left(state.next, chosen(state.next, visit.output), token, visit)
+            return self._left(state.next, chosen(state.next, visit), token, visit)
         if token.iteration is not None and not state.finish_iteration:
             item = ItemRef(visit.id) if state.next.override_task else None
             return self._stage(state.next, [continued(token, visit, item=item)])
@@ -60,14 +59,14 @@ class Router:
     def _split(self, way: Next, token: Token, visit: Visit) -> Ways:
         """The branches of an iteration that begins, or begins anew within another one."""
         key = way.iter_key or ""
-        items = resolve_items(result_of(visit.output), key)
+        items = visit.items(key)
         if len(items) > self._max_items:
             raise RoutingError(
                 f"State {visit.state!r} gives {len(items)} items to iterate over, and at most {self._max_items} are "
                 f"allowed. Raise max_items if that is meant."
             )
         if not items:
-            return self._past_chain(way, token, visit)
+            return self._past_chain(token, visit)
         outer, total = token.iteration, len(items)
         identity, base = (outer.id, outer.base) if outer is not None else (visit.id, token.path)
         only = outer.only if outer is not None else _included(way)
@@ -81,13 +80,10 @@ class Router:
         ]
         return self._stage(way, tokens)
 
-    def _past_chain(self, way: Next, token: Token, visit: Visit) -> Ways:
+    def _past_chain(self, token: Token, visit: Visit) -> Ways:
         """Where a chain leads that has nothing to do: on from its last state, as if no condition held there."""
-        seen: set[str] = set()
-        while way.iter_key is not None and (target := way.state_id or END_STATE) in self._states and target not in seen:
-            seen.add(target)
-            way = self._states[target].next
-        if way.iter_key is not None:
+        way = self._exits[visit.state]
+        if way is None:
             return Ways(self._ended(), (END_STATE,))
         return self._left(way, _unmet(way), token, visit)
 
@@ -121,14 +117,13 @@ def _branch(way: Next, path: str, target: str, possible: Sequence[str], inner: I
     return path
 
 
-def chosen(way: Next, output: Any) -> tuple[str, ...]:
-    """The targets that a result chooses."""
+def chosen(way: Next, visit: Visit) -> tuple[str, ...]:
+    """The targets that the result of a visit chooses."""
     if way.condition is not None:
         condition = way.condition
-        return (condition.then if holds(condition.expression, result_of(output)) else condition.otherwise,)
+        return (condition.then if holds(condition.expression, visit.result) else condition.otherwise,)
     if way.switch is not None:
-        result = result_of(output)
-        found = (case.state_id for case in way.switch.cases if holds(case.condition, result))
+        found = (case.state_id for case in way.switch.cases if holds(case.condition, visit.result))
         return (next(found, way.switch.default),)
     return way.targets
 

@@ -1,4 +1,4 @@
-"""Events about placeholders that stay as they were written, because something in them has no value."""
+"""Events for placeholders that are left unchanged because a name in them is undefined."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ logger = logging.getLogger("statewright")
 
 
 def unresolved_reporter(runtime: Runtime[Any], state_id: str) -> Report:
-    """Return what writes an event into the stream of the run, and a warning into the log."""
+    """Return a callback that emits a custom stream event and logs a warning."""
 
     def report(placeholder: str) -> None:
         event = {"kind": "template", "event": "unresolved", "state": state_id, "placeholder": placeholder}
         runtime.stream_writer(event)
-        logger.warning("State %r: nothing was filled in for %s, which has no value.", state_id, placeholder)
+        logger.warning("State %r: the placeholder %s is undefined and was left unchanged.", state_id, placeholder)
 
     return report

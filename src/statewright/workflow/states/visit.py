@@ -13,6 +13,8 @@ from typing import Any, Final, Literal
 
 from statewright.channels import Append
 from statewright.checkpoint import stored_as
+from statewright.workflow.states.items import resolve_items
+from statewright.workflow.states.results import ParsedOutput
 
 ANSWER: Final = ""
 """As the state of a visit: somebody has answered at a breakpoint."""
@@ -49,8 +51,17 @@ class Effects:
 USUAL: Final = Effects()
 
 
+class _Derived:
+    """What is worked out of a visit when somebody needs it first, and is neither stored nor compared."""
+
+    __slots__ = ("_items", "_parsed", "_run_input")
+    _items: tuple[str, list[Any]]
+    _parsed: ParsedOutput
+    _run_input: ParsedOutput
+
+
 @dataclass(slots=True)
-class Visit:
+class Visit(_Derived):
     """One execution of a state."""
 
     id: str
@@ -76,6 +87,43 @@ class Visit:
     """How often a model was asked."""
     is_entry: bool = False
     """Whether a run began with it."""
+
+    @property
+    def result(self) -> Any:
+        """The value that the output means. Nobody may change it."""
+        return self.parsed.result
+
+    @property
+    def parsed(self) -> ParsedOutput:
+        """The output with its value, which is parsed once however many ask for it."""
+        try:
+            return self._parsed
+        except AttributeError:
+            self._parsed = ParsedOutput(self.output)
+            return self._parsed
+
+    @parsed.setter
+    def parsed(self, parsed: ParsedOutput) -> None:
+        self._parsed = parsed
+
+    def items(self, key: str) -> list[Any]:
+        """What the result is split into. Raises RoutingError."""
+        known = getattr(self, "_items", None)
+        if known is None or known[0] != key:  # a state has one iter_key, so there is no second one to remember
+            self._items = known = key, resolve_items(self.result, key)
+        return known[1]
+
+    def run_input(self, given: Any) -> ParsedOutput:
+        """The input with which its run began: remembered here, as the lineages of a run come and go."""
+        known = getattr(self, "_run_input", None)
+        if known is None:
+            self._run_input = known = ParsedOutput(given)
+        # The next run of a thread begins with visits of the one before it, and with an input of its own.
+        return known if known.output is given or known.output == given else ParsedOutput(given)
+
+    def begin_with(self, run_input: ParsedOutput) -> None:
+        """Remember the input with which its run began."""
+        self._run_input = run_input
 
 
 class VisitLog(Append):

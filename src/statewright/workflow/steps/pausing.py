@@ -11,7 +11,7 @@ from statewright.clock import Duration
 from statewright.errors import InternalError
 from statewright.graph import Runtime
 from statewright.ids import interrupt_id
-from statewright.runtime.interrupt import wait_for
+from statewright.runtime.interrupts import wait_for
 from statewright.runtime.scope import current_scope
 
 Refusal = Callable[[Any], str | None]

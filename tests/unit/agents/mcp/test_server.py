@@ -52,6 +52,17 @@ def test_short_values_are_no_secrets_and_long_ones_are_hidden_first() -> None:
     assert server.without_secrets("1 abcdef abcd line two") == "1 *** *** ***"
 
 
+def test_arguments_with_the_name_of_a_secret_are_hidden_and_others_are_not() -> None:
+    server = McpServer.stdio(
+        "x", "y", ["--api-key", "first-value", "--token=second-value", "TOKEN=third-value", "folder"]
+    )
+    assert server.without_secrets("first-value second-value third-value folder --api-key").split() == [
+        *["***"] * 3,
+        "folder",
+        "--api-key",
+    ]
+
+
 def test_what_shares_a_connection_is_the_same_in_all_that_the_server_sees() -> None:
     one = McpServer.stdio("x", "y", env={"A": "1"})
     assert (

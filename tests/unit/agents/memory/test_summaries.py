@@ -36,10 +36,10 @@ def made(summaries: Summaries, of: Any, context: MemoryContext = NO_CONTEXT) -> 
 def test_the_same_beginning_is_summarised_once(talk: Any) -> None:
     model = ScriptedModel(["S", "longer"])
     summaries = Summaries(model)
-    assert summaries.known(units(talk, "u1 a1")) == Summary(0)
+    assert summaries.longest(units(talk, "u1 a1"), NO_CONTEXT) == Summary(0)
     assert made(summaries, units(talk, "u1 a1")) == made(summaries, units(talk, "u1 a1")) == Summary(2, "S")
-    assert summaries.known(units(talk, "u1 a1 u2")) == Summary(2, "S")
-    assert summaries.known(units(talk, "u9 a1 u2")) == Summary(0)
+    assert summaries.longest(units(talk, "u1 a1 u2"), NO_CONTEXT) == Summary(2, "S")
+    assert summaries.longest(units(talk, "u9 a1 u2"), NO_CONTEXT) == Summary(0)
     assert made(summaries, units(talk, "u1 a1 u2")) == Summary(3, "longer")
     assert len(model.requests) == 2
 
@@ -69,8 +69,8 @@ def test_one_who_gives_up_does_not_take_it_from_the_others(talk: Any) -> None:
 def test_ids_of_messages_do_not_count(talk: Any) -> None:
     summaries = Summaries(ScriptedModel(["S"]))
     made(summaries, [(Message("x", id="1"),)])
-    assert summaries.known([(Message("x", id="2"),)]) == Summary(1, "S")
-    assert summaries.known([(Message("x", role="assistant"),)]) == Summary(0)
+    assert summaries.longest([(Message("x", id="2"),)], NO_CONTEXT) == Summary(1, "S")
+    assert summaries.longest([(Message("x", role="assistant"),)], NO_CONTEXT) == Summary(0)
 
 
 def test_calls_and_results_are_told_to_the_model(talk: Any) -> None:

@@ -43,7 +43,7 @@ class Point:
     ("answer", "meant"),
     [
         ("text", "text"),
-        ("half \ud800", "half ?"),
+        ("half \ud800", "half \ufffd"),
         (None, None),
         (True, True),
         (7, 7),

@@ -61,7 +61,11 @@ def test_a_secret_is_found_however_it_is_spelled(spelled: str) -> None:
 
 def test_it_is_hidden_in_values_of_json() -> None:
     value = {SECRET: [SECRET, {"deep": f"x{SECRET}x"}], "number": 3, "none": None}
-    assert credentials().hidden_in(value) == {"***": ["***", {"deep": "x***x"}], "number": 3, "none": None}
+    assert credentials().hidden_in(value) == {
+        "***": ["***", {"deep": "x***x"}],
+        "number": 3,
+        "none": None,
+    }
 
 
 def test_the_longest_secret_is_hidden_first() -> None:

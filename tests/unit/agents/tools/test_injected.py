@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated, Any, Optional
 
 import pytest
 
@@ -18,10 +19,23 @@ from statewright.agents import (
     ToolFunction,
 )
 from statewright.agents.tools.injected import injected
+from statewright.channels import MISSING
+from statewright.errors import InvalidConfig
 from statewright.store import Store
 
 NETWORK: NetworkRun[Any] = NetworkRun("n", State({"user": "eve"}), {})
+STORE = InMemoryStore()
 CONTEXT = ToolContext(tool_call_id="c1", state=NETWORK.state, network=NETWORK)
+
+
+class FakeRuntime:
+    """A runtime with a store and nothing else."""
+
+    store = STORE
+
+
+RUNTIME: Any = FakeRuntime()
+WITH_RUNTIME = ToolContext(tool_call_id="c1", state=NETWORK.state, network=NETWORK, runtime=RUNTIME)
 
 
 def parameter(name: str, hint: Any = inspect.Parameter.empty) -> inspect.Parameter:
@@ -33,20 +47,20 @@ def parameter(name: str, hint: Any = inspect.Parameter.empty) -> inspect.Paramet
     [
         ("network", inspect.Parameter.empty, NETWORK, True),
         ("state", inspect.Parameter.empty, NETWORK.state, True),
-        ("store", inspect.Parameter.empty, None, False),
-        ("runtime", inspect.Parameter.empty, None, False),
+        ("store", inspect.Parameter.empty, STORE, False),
+        ("runtime", inspect.Parameter.empty, RUNTIME, False),
         ("run", NetworkRun, NETWORK, True),
         ("run", NetworkRun[dict[str, Any]], NETWORK, True),
         ("run", NetworkRun[Any] | None, NETWORK, True),
         ("found", State[Any], NETWORK.state, True),
         ("found", State | None, NETWORK.state, True),
-        ("rt", Runtime, None, False),
-        ("rt", Runtime[Any], None, False),
-        ("memory", Store, None, False),
+        ("rt", Runtime, RUNTIME, False),
+        ("rt", Runtime[Any], RUNTIME, False),
+        ("memory", Store, STORE, False),
         ("memory", InMemoryStore | None, None, None),
         ("call_id", Annotated[str, InjectedToolCallId], "c1", False),
         ("call_id", Annotated[str, InjectedToolCallId()], "c1", False),
-        ("memory", Annotated[Any, InjectedStore], None, False),
+        ("memory", Annotated[Any, InjectedStore], STORE, False),
     ],
 )
 def test_what_is_filled(name: str, hint: Any, value: Any, changes: bool | None) -> None:
@@ -55,7 +69,7 @@ def test_what_is_filled(name: str, hint: Any, value: Any, changes: bool | None) 
         assert found is None
         return
     assert found is not None
-    assert found.fill(CONTEXT) is value
+    assert found.value("t", name, WITH_RUNTIME) is value
     assert found.changes_state is changes
 
 
@@ -75,21 +89,78 @@ def test_what_is_an_argument(name: str, hint: Any) -> None:
     assert injected(parameter(name, hint)) is None
 
 
-@pytest.mark.parametrize(
-    ("state", "value"),
-    [({"user": "eve"}, "eve"), (State({"user": "eve"}), "eve"), ({}, None), (State({}), None), (None, None)],
-    ids=repr,
-)
-def test_one_field_of_the_state(state: Any, value: Any) -> None:
+@pytest.mark.parametrize("state", [{"user": "eve"}, State({"user": "eve"})], ids=repr)
+def test_one_field_of_the_state(state: Any) -> None:
     found = injected(parameter("user", Annotated[str, InjectedState("user")]))
     assert found is not None
-    assert found.fill(ToolContext(state=state)) == value
+    assert found.value("t", "user", ToolContext(state=state)) == "eve"
+
+
+@pytest.mark.parametrize("state", [{}, State({}), None], ids=repr)
+def test_a_missing_field_is_the_default_or_none_or_an_error(state: Any) -> None:
+    context = ToolContext(state=state)
+    required = injected(parameter("user", Annotated[str, InjectedState("user")]))
+    assert required is not None
+    with pytest.raises(InvalidConfig, match="'t' cannot be called: its injected argument 'user' gets the field 'user'"):
+        required.value("t", "user", context)
+    optional = injected(parameter("user", Annotated[str | None, InjectedState("user")]))
+    assert optional is not None
+    assert optional.value("t", "user", context) is None
+    with_default = injected(parameter("user", Annotated[str, InjectedState("user")]).replace(default="ann"))
+    assert with_default is not None
+    assert with_default.value("t", "user", context) is MISSING
+
+
+@pytest.mark.parametrize(
+    ("name", "hint", "remedy"),
+    [
+        ("store", inspect.Parameter.empty, "Compile the graph with store="),
+        ("memory", Annotated[Any, InjectedStore()], "Compile the graph with store="),
+        ("call_id", Annotated[str, InjectedToolCallId()], "from an agent or a ToolNode"),
+        ("network", inspect.Parameter.empty, "from an agent of a Network"),
+        ("runtime", Runtime, "from a node of a graph"),
+    ],
+)
+def test_what_is_not_there_is_an_error_with_a_remedy(name: str, hint: Any, remedy: str) -> None:
+    found = injected(parameter(name, hint))
+    assert found is not None
+    with pytest.raises(InvalidConfig, match=remedy):
+        found.value("t", name, ToolContext())
+
+
+@pytest.mark.parametrize(
+    "hint",
+    [
+        Annotated[str | None, InjectedToolCallId],
+        Annotated[str, InjectedToolCallId()] | None,
+        Optional[Annotated[str, "an id", InjectedToolCallId]],  # noqa: UP045
+    ],
+    ids=repr,
+)
+def test_markers_count_at_any_depth_of_a_union(hint: Any) -> None:
+    found = injected(parameter("call_id", hint))
+    assert found is not None
+    assert found.value("t", "call_id", CONTEXT) == "c1"
+    assert found.value("t", "call_id", ToolContext()) is None
+
+
+@dataclass
+class Shopping:
+    basket: list[str]
+
+
+def test_the_state_is_an_instance_of_the_annotated_class() -> None:
+    found = injected(parameter("state", Annotated[Shopping, InjectedState]))
+    assert found is not None
+    assert found.value("t", "state", ToolContext(state={"basket": ["tea"], "more": 1})) == Shopping(["tea"])
+    with pytest.raises(InvalidConfig, match="'state' does not fit the annotation: basket"):
+        found.value("t", "state", ToolContext(state={"basket": 7}))
 
 
 def test_the_whole_context() -> None:
     found = injected(parameter("here", ToolContext))
     assert found is not None
-    assert found.fill(CONTEXT) is CONTEXT
+    assert found.value("t", "here", CONTEXT) is CONTEXT
 
 
 def test_a_model_does_not_see_them() -> None:

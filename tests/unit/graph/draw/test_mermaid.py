@@ -68,3 +68,9 @@ def test_a_name_of_several_lines_stays_on_one() -> None:
     nodes, edges = parts(mermaid(drawing, "TD"))
     assert list(nodes.values()) == ["one two"]
     assert edges == [("one two", "-->", "three four", "one two")]
+
+
+def test_unreachable_nodes_have_a_class_of_their_own() -> None:
+    drawing = Drawing("lost", (DrawnNode("a", "a"), DrawnNode("b", "b", "unreachable")), ())
+    assert mermaid(drawing, "TD").splitlines()[-1] == "    class n1 unreachable"
+    assert "class" not in mermaid(Drawing("fine", (DrawnNode("a", "a"),), ()), "TD")

@@ -203,3 +203,17 @@ def test_a_compiled_graph_is_drawn_without_being_run() -> None:
     graph = StateGraph({"n": int}).add_node("a", fail).add_edge(START, "a")
     graph.add_conditional_edges("a", fail, ["a", END])
     assert "a" in ids(graph.compile().get_graph())
+
+
+def test_what_a_front_end_calls_unreachable_is_drawn_with_its_arrows_and_is_no_node() -> None:
+    graph = StateGraph({"n": int})
+    graph.add_node("a", nothing, metadata={"unreachable": {"lost": [("a", "plain", "back"), (END, "plain", "")]}})
+    compiled = graph.add_edge(START, "a").compile()
+    drawing = drawing_of(compiled.graph)
+    assert list(compiled.graph.nodes) == ["a"]
+    assert [(node.id, node.label, node.kind) for node in drawing.nodes][2] == (
+        "lost",
+        "lost (unreachable)",
+        "unreachable",
+    )
+    assert edges(drawing)[2:] == [("lost", "a", "plain", "back"), ("lost", END, "plain", "")]

@@ -6,13 +6,12 @@ import pytest
 from pydantic_ai import exceptions as vendor
 
 from statewright.errors import InvalidConfig, ModelError, ModelUnavailable
-from statewright.models.providers.failure import translated_errors
+from statewright.models.providers.failure import translate_error
+from statewright.redaction import mask_of
 
 
 def translated(error: Exception) -> Any:
-    with pytest.raises(Exception) as caught, translated_errors("openai:gpt", "OPENAI_API_KEY"):  # noqa: PT011
-        raise error
-    return caught.value
+    return translate_error(error, "openai:gpt", "OPENAI_API_KEY", mask_of(["key-in-the-vault"]))
 
 
 def status(code: int, message: str = "so", **headers: str) -> Any:

@@ -36,7 +36,7 @@ def test_what_stands_between_two_answers_is_one_request() -> None:
 
 
 def test_a_call_has_the_arguments_that_the_model_wrote() -> None:
-    (calls,) = parts(CALLS)
+    _, calls = parts(CALLS)  # after one of the user
     assert [(one.tool_name, one.args, one.tool_call_id) for one in calls] == [
         ("add", '{"a": 1}', "1"),
         ("sub", "{", "2"),
@@ -47,7 +47,7 @@ def test_a_result_has_the_name_of_its_tool_and_whether_it_failed() -> None:
     failed = Message("no", role="tool", tool_call_id="2", metadata={"status": "error"})
     named = Message("1", role="tool", tool_call_id="1", name="other")
     lost = Message("?", role="tool", tool_call_id="9")
-    _, results = parts(CALLS, failed, named, lost)
+    *_, results = parts(CALLS, failed, named, lost)
     assert [(one.tool_name, one.outcome) for one in results] == [
         ("sub", "failed"),
         ("other", "success"),

@@ -77,10 +77,11 @@ def tamper(connection: sqlite3.Connection, chance: random.Random) -> str:
     """Change one column of one row."""
     tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
     table = chance.choice([one for one in tables if not one.startswith("sqlite_")])
-    row = connection.execute(f'SELECT * FROM "{table}" ORDER BY random() LIMIT 1')
-    names, values = [one[0] for one in row.description], row.fetchone()
-    if values is None:
+    rows = connection.execute(f'SELECT * FROM "{table}"')
+    names, found = [one[0] for one in rows.description], rows.fetchall()
+    if not found:
         return f"{table} is empty"
+    values = chance.choice(found)
     place = chance.randrange(len(names))
     value = _changed(values[place], chance)
     where = " AND ".join(f'"{name}" IS ?' for name in names)

@@ -6,6 +6,7 @@ import json
 import pytest
 
 from statewright.workflow.states.answer_form import AnswerForm, schema_in
+from statewright.workflow.states.results import ParsedOutput
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
@@ -28,13 +29,13 @@ def test_2_8_a_json_schema_is_one(text: str) -> None:
 )
 def test_2_8_anything_else_is_an_example(text: str) -> None:
     assert schema_in(text) is None
-    assert AnswerForm(text).fault("words") is None
+    assert AnswerForm(text).fault(ParsedOutput("words")) is None
     assert AnswerForm(text).output is None
 
 
 def test_2_8_an_invalid_schema_is_an_example() -> None:
     form = AnswerForm('{"type": 5, "properties": {}}')
-    assert (form.output, form.fault("words")) == (None, None)
+    assert (form.output, form.fault(ParsedOutput("words"))) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -42,11 +43,11 @@ def test_2_8_an_invalid_schema_is_an_example() -> None:
     [('{"n": 1}', True), ("Here: {'n': 2}.", True), ('{"n": "x"}', False), ("words", False), ("{}", False)],
 )
 def test_2_8_answers_are_checked_as_they_are_parsed(answer: str, fits: bool) -> None:
-    assert (AnswerForm(json.dumps(SCHEMA)).fault(answer) is None) is fits
+    assert (AnswerForm(json.dumps(SCHEMA)).fault(ParsedOutput(answer)) is None) is fits
 
 
 def test_2_8_what_is_wrong_is_said() -> None:
-    assert "n" in str(AnswerForm(json.dumps(SCHEMA)).fault("{}"))
+    assert "n" in str(AnswerForm(json.dumps(SCHEMA)).fault(ParsedOutput("{}")))
 
 
 def test_2_8_the_form_is_templated() -> None:

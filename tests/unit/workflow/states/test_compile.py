@@ -6,6 +6,7 @@ import pytest
 
 from statewright.errors import GraphRecursionError
 from statewright.workflow.states import load_workflow
+from statewright.workflow.states.chains import chain_exits
 from statewright.workflow.states.compile import destinations, reached
 from statewright.workflow.states.model import Definition
 
@@ -28,18 +29,23 @@ def definition() -> Definition:
     return load_workflow(TEXT).definition
 
 
+def leads_to(state_id: str, after: str | None = None) -> list[str]:
+    states = definition().states_by_id
+    return destinations(states[state_id], chain_exits(states), after)
+
+
 def test_a_state_leads_to_its_targets() -> None:
-    assert destinations(definition(), "s", None) == ["l"]
-    assert destinations(definition(), "m", None) == []
+    assert leads_to("s") == ["l"]
+    assert leads_to("m") == []
 
 
 def test_2_6_a_state_that_iterates_leads_to_the_exit_of_its_chain_too() -> None:
-    assert destinations(definition(), "l", None) == ["p", "q", "m"]
-    assert destinations(definition(), "p", "sum") == ["q", "m", "sum"]
+    assert leads_to("l") == ["p", "m"]
+    assert leads_to("p", "sum") == ["q", "m", "sum"]
 
 
 def test_2_9_whoever_leads_to_the_end_leads_to_the_final_summary() -> None:
-    assert destinations(definition(), "s", "sum") == ["l", "sum"]
+    assert leads_to("s", "sum") == ["l", "sum"]
 
 
 def test_a_state_that_nothing_leads_to_is_no_node() -> None:
@@ -51,8 +57,25 @@ def test_the_graph_has_no_node_between_states_and_the_name_of_the_workflow() -> 
     workflow = load_workflow(TEXT)
     assert workflow.graph().name == "flow"
     app = workflow.compile(script={"s": "{}"})
-    drawn = {node.id for node in app.get_graph().nodes}
-    assert drawn - {"__start__", "__end__"} == {"s", "l", "p", "q", "m"}
+    drawn = {node.id for node in app.get_graph().nodes if node.kind == "node"}
+    assert drawn == {"s", "l", "p", "q", "m"}
+
+
+@pytest.mark.parametrize("form", ["ascii", "mermaid", "dot", "svg"])
+def test_a_state_that_nothing_leads_to_is_drawn_and_marked(form: str) -> None:
+    drawing = load_workflow(TEXT).compile(script={"s": "{}"}).get_graph()
+    assert [(node.id, node.label) for node in drawing.nodes if node.kind == "unreachable"] == [
+        ("alone", "alone (unreachable)")
+    ]
+    assert [edge.target for edge in drawing.edges if edge.source == "alone"] == ["m"]
+    assert getattr(drawing, f"draw_{form}")().count("alone (unreachable)") == 1
+
+
+def test_a_state_that_nothing_leads_to_needs_no_model() -> None:
+    text = TEXT.replace("- {id: alone, assistant_id: a,", "- {id: alone, assistant_id: b,")
+    text = text.replace("system_prompt: p}]", "system_prompt: p}, {id: b, model: 'nobody:none', system_prompt: p}]")
+    app = load_workflow(text).compile(script={"s": "{}"})
+    assert app.invoke({"input": "hi"}, thread_id="t")["result"]
 
 
 def test_1_1_limits_are_those_of_the_file_and_a_call_may_set_others() -> None:

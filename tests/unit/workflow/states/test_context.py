@@ -43,10 +43,10 @@ def test_2_6_an_item_fills_the_context_before_the_output_does() -> None:
 
 
 def test_2_2_of_a_list_its_maps_are_news_unless_it_is_split() -> None:
-    output = '[{"a": 1}, 5, {"a": 2, "b": 3}]'
-    assert news_of(output) == {"a": 2, "b": 3}
-    assert news_of(output, splits=True) == {}
-    assert news_of('{"a": 1}', splits=True) == {"a": 1}
+    result = [{"a": 1}, 5, {"a": 2, "b": 3}]
+    assert news_of(result) == {"a": 2, "b": 3}
+    assert news_of(result, splits=True) == {}
+    assert news_of({"a": 1}, splits=True) == {"a": 1}
 
 
 def test_2_7_an_output_that_is_no_text_is_its_own_result() -> None:

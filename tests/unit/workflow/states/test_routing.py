@@ -99,4 +99,4 @@ FAILING_CASE = "{switch: {cases: [{condition: n.x, state_id: s}, {condition: n, 
     ],
 )  # fmt: skip
 def test_2_4_what_a_result_chooses(way: str, output: str, targets: tuple[str, ...]) -> None:
-    assert chosen(states(f"- {{id: s, next: {way}}}")["s"].next, output) == targets
+    assert chosen(states(f"- {{id: s, next: {way}}}")["s"].next, Visit("v", "s", output)) == targets

@@ -8,7 +8,7 @@ from statewright.workflow.states.reader import read_document
 @pytest.mark.parametrize(
     ("text", "place", "advice"),
     [
-        ("a: 'x", (1, 6), "quote"),
+        ("a: 'x", (1, 4), "quote"),
         ("a:\n\tb: 1", (2, 1), "spaces"),
         ("a: b: c", (1, 5), "quotes"),
         ("a: [1, 2", None, "bracket"),

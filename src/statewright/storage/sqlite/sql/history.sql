@@ -20,6 +20,10 @@ SELECT place, first, base, changes FROM segments
 WHERE place BETWEEN ? AND ?
 ORDER BY place DESC;
 
+-- capacity
+SELECT (SELECT count(*) FROM records WHERE place BETWEEN :first AND :last)
+    + (SELECT coalesce(sum(length(ids)), 0) / 16 FROM segments WHERE place BETWEEN :first AND :end);
+
 -- segment_controls
 SELECT place, first, ids, controls FROM segments
 WHERE place BETWEEN ? AND ? AND first <= ?

@@ -2,7 +2,7 @@
 
 Python's own parser makes the tree; each of its nodes becomes a function of one evaluation. A kind of node without a
 method here is not part of the language: it is reported, and the whole expression never has a value. So nothing is
-forbidden by name, and what Python adds to its syntax stays outside until somebody supports it.
+forbidden by name, and future syntax of Python stays unsupported until it is added here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from statewright.errors import ExpressionError
-from statewright.workflow.states.expressions.evaluation import Evaluation
+from statewright.workflow.states.expressions.evaluation import OPERAND_BITS, Evaluation, checked_operand
 from statewright.workflow.states.expressions.functions import FUNCTIONS, TYPES
 from statewright.workflow.states.expressions.literal import key_text
 from statewright.workflow.states.expressions.methods import KNOWN_METHODS, call_method
@@ -136,6 +136,8 @@ class _Compiler:
             return self._refuse(node, f"`{type(value).__name__}`")
         if isinstance(value, float) and value * 0 != 0:
             return self._refuse(node, "an infinite number")
+        if isinstance(value, int) and value.bit_length() > OPERAND_BITS:
+            return self._refuse(node, f"a number of more than {OPERAND_BITS} bits")
         return lambda evaluation: value
 
     def _name(self, node: ast.Name) -> Step:
@@ -264,7 +266,7 @@ class _Compiler:
         as_text = FUNCTIONS["str"]
         if not spec:
             return lambda evaluation: as_text(evaluation, value(evaluation))
-        return lambda evaluation: _formatted(value(evaluation), spec)
+        return lambda evaluation: _formatted(evaluation, value(evaluation), spec)
 
 
 def _format_of(node: ast.FormattedValue) -> str | None:
@@ -278,10 +280,11 @@ def _format_of(node: ast.FormattedValue) -> str | None:
     return text if _FORMAT.fullmatch(text) else None
 
 
-def _formatted(value: Any, spec: str) -> str:
+def _formatted(evaluation: Evaluation, value: Any, spec: str) -> str:
     if not isinstance(value, str | int | float):
         raise ExpressionError("only texts and numbers can be formatted")
-    return format(value, spec)
+    evaluation.spend_deep(value)
+    return format(checked_operand(value), spec)
 
 
 def _nothing(evaluation: Evaluation) -> Any:

@@ -3,15 +3,17 @@
 Expressions have no loops, but they read values of any size. Templates have loops. Both are bounded in work and memory
 by counting, never by time: the same input always passes or always fails, on every machine.
 
-The unit of work is one character or item that is read or made. A step of the evaluator (a name, an operator, a call, a
-turn of a loop) costs `STEP_COST` units, about what it takes in time. Whatever passes over a value pays for its size
-before it begins; whatever makes a value that is larger than what it read pays for the size of the result before it is
-made. A value that holds another one several times is paid for as often as a reader would meet it.
+There is one rule for all operations. A character or an item that is read or made costs one unit. Whatever runs Python
+code again costs a step, `STEP_COST` units: a name, an operator, a call, a turn of a loop, each item that a filter looks
+at, each part of a path. An object that is made costs as much as a step, since it takes as much memory as ten items. An
+operation pays before it begins, for the size of what it reads and of what it makes; a value that is contained several
+times is paid for each time that it is read. So time and memory are within a constant factor of the units.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sized
+from collections.abc import Iterable, Mapping, Sized
+from itertools import chain
 from math import isfinite
 from typing import Any, Final, cast
 
@@ -20,11 +22,17 @@ from statewright.errors import ExpressionError
 WORK_LIMIT: Final = 16_000_000
 """Units of work for one evaluation."""
 STEP_COST: Final = 10
-"""Units of work for one step of a template."""
+"""Units of work for one step, and for one object that is made."""
+ENTRY_COST: Final = 5
+"""Units of work for one entry of a map, besides those for its key and its value."""
+FLOAT_SIZE: Final = 18
+"""Characters of a number with a fraction, about."""
 EXPRESSION_VALUE_LIMIT: Final = 65_536
 """Characters, or items, of one value that an expression makes."""
 INTEGER_LIMIT: Final = 2**63
 """Exclusive bound of the integers that an evaluation makes; larger ones cannot be stored everywhere."""
+OPERAND_BITS: Final = 1024
+"""Bits of an integer that is computed with. Longer ones of a scope can be written and compared only."""
 
 
 class WorkLimitExceeded(ExpressionError):
@@ -51,6 +59,10 @@ class Evaluation:
         if self.work_left < 0:
             raise WorkLimitExceeded("it takes too much work: pass less to it, or split it up")
 
+    def spend_steps(self, count: int) -> None:
+        """Pay for steps, or for objects that are about to be made."""
+        self.spend(STEP_COST * count)
+
     def spend_pass(self, value: object) -> None:
         """Pay for one pass over the characters of a text, the items of a list or the keys of a map."""
         if isinstance(value, str | list | dict):
@@ -60,14 +72,18 @@ class Evaluation:
         """Pay for `times` passes over a value with everything that it holds."""
         if isinstance(value, list | dict):
             self.spend(times * extent(cast("object", value), self.work_left // times))
-        elif isinstance(value, str):
-            self.spend(times * len(value))
+        else:
+            self.spend(times * _own_size(value))
 
     def reserve(self, size: int) -> None:
         """Pay for a value that is about to be made. Raises WorkLimitExceeded if it would be too large."""
-        if size > self.value_limit:
-            raise WorkLimitExceeded(f"a value would be larger than {self.value_limit} characters")
+        self.check_size(size)
         self.spend(size)
+
+    def check_size(self, size: int) -> None:
+        """Raise WorkLimitExceeded if a value of this size would be too large."""
+        if size > self.value_limit:
+            raise WorkLimitExceeded(f"a value would be larger than {self.value_limit} characters or items")
 
 
 def checked_number(value: Any) -> Any:
@@ -80,8 +96,15 @@ def checked_number(value: Any) -> Any:
     return value
 
 
+def checked_operand(value: Any) -> Any:
+    """Return the value. Raises ExpressionError for an integer that is too long to compute with."""
+    if isinstance(value, int) and value.bit_length() > OPERAND_BITS:
+        raise ExpressionError(f"a number has more than {OPERAND_BITS} bits: pass it as a text")
+    return value
+
+
 def extent(value: object, limit: int = EXPRESSION_VALUE_LIMIT) -> int:
-    """Return the size of a value with everything that it holds, in characters and items.
+    """Return the size of a value with everything that it holds, in units of work.
 
     Counting stops when `limit` is passed, so a value that contains itself has a size too.
     """
@@ -89,26 +112,35 @@ def extent(value: object, limit: int = EXPRESSION_VALUE_LIMIT) -> int:
     waiting = [value]
     while waiting and total <= limit:
         container: Any = waiting.pop()
+        members: Iterable[Any]
         if isinstance(container, dict):
-            members = [*cast("dict[Any, Any]", container), *cast("dict[Any, Any]", container).values()]
-        elif isinstance(container, list):
-            members = cast("list[Any]", container)[: limit + 1]
+            entries = cast("dict[Any, Any]", container)
+            total += STEP_COST + (2 + ENTRY_COST) * len(entries)
+            members = chain(entries, entries.values())
+        elif isinstance(container, list | tuple):
+            members = cast("list[Any]", container)
+            total += STEP_COST + len(members)
         else:
             continue
-        total += len(members)
+        if total > limit:
+            break
         for member in members:
             kind = cast("type[Any]", type(member))
             if kind is str:
                 total += len(member)
             elif kind is int:
                 total += member.bit_length() // 3
-            elif kind is list or isinstance(member, dict | list):
+            elif kind is float:
+                total += FLOAT_SIZE
+            elif kind is list or isinstance(member, dict | list | tuple):
                 waiting.append(cast("object", member))
     return total
 
 
 def _own_size(value: object) -> int:
-    """The size of a text or of the digits of a number."""
+    """Return the size of a text or of a number."""
     if isinstance(value, str):
         return len(value)
-    return value.bit_length() // 3 if isinstance(value, int) else 0
+    if isinstance(value, int):
+        return value.bit_length() // 3
+    return FLOAT_SIZE if isinstance(value, float) else 0

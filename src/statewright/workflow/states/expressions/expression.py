@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import warnings
 from collections.abc import Mapping
 from typing import Any, Final
@@ -114,18 +115,39 @@ def _parse(text: str, source: str) -> ast.expr:
     except SyntaxError as error:
         column = (error.offset or len(source) + 1) + text.index(source[0])
         raise ExpressionError(
-            f"{_quoted(text)} is no expression: {error.msg} at column {column}. {_advice(source)}"
+            f"{_quoted(text)} is no expression: {error.msg} at column {column}. {_advice(source, error.msg)}"
         ) from None
     except (ValueError, MemoryError, RecursionError) as error:
         raise ExpressionError(f"{_quoted(text)} is no expression: {error or 'it is too deep'}.") from None
 
 
-def _advice(source: str) -> str:
-    if "&&" in source or "||" in source:
-        return "Write `and` and `or` for && and ||."
+def _advice(source: str, complaint: str) -> str:
     if "{{" in source or "{%" in source:
         return "Names stand in expressions without braces: status == 'success'."
-    return "Expressions look like those of Python: count > 10 and status == 'active'."
+    guess = _as_python(source)
+    hint = f" Did you mean {_quoted(guess)}?" if _parses(guess) else ""
+    if "&&" in source or "||" in source:
+        return f"Write `and` and `or` for && and ||.{hint}"
+    if "unterminated string" in complaint:
+        return "Close the quote."
+    return hint.lstrip() or "Expressions look like those of Python: count > 10 and status == 'active'."
+
+
+_STRING_OR_SIGN: Final = re.compile(r"""'[^']*'|"[^"]*"|===?|!==?|<>|[<>]=|=|&&|\|\||!""")
+_SIGNS: Final = {"=": "==", "===": "==", "!==": "!=", "<>": "!=", "&&": "and", "||": "or", "!": "not "}
+
+
+def _as_python(source: str) -> str:
+    """Return the text with the operators of other languages written as in Python: `score = 5` as `score == 5`."""
+    return _STRING_OR_SIGN.sub(lambda match: _SIGNS.get(match[0], match[0]), source)
+
+
+def _parses(source: str) -> bool:
+    try:
+        ast.parse(source, mode="eval")
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return False
+    return True
 
 
 def _measure(text: str, tree: ast.expr) -> None:

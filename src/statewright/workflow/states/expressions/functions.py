@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any, Final, cast
 
 from statewright.errors import ExpressionError
-from statewright.workflow.states.expressions.evaluation import Evaluation, checked_number, extent
+from statewright.workflow.states.expressions.evaluation import Evaluation, checked_number, checked_operand, extent
 from statewright.workflow.states.expressions.operators import describe_kind
 
 Function = Callable[..., Any]
@@ -22,7 +22,7 @@ _DIGITS_LIMIT: Final = 20
 def _of_one(function: Callable[[Any], Any]) -> Function:
     def call(evaluation: Evaluation, value: Any) -> Any:
         evaluation.spend_pass(value)
-        return checked_number(function(value))
+        return checked_number(function(checked_operand(value)))
 
     return call
 
@@ -32,6 +32,12 @@ def _of_items(function: Callable[[list[Any]], Any]) -> Function:
         return checked_number(function(items_of(evaluation, value)))
 
     return call
+
+
+def _sum(evaluation: Evaluation, value: Any) -> Any:
+    items = items_of(evaluation, value)
+    evaluation.spend_deep(items)
+    return checked_number(sum(items))
 
 
 def _extreme(function: Callable[[list[Any]], Any]) -> Function:
@@ -50,13 +56,23 @@ def items_of(evaluation: Evaluation, value: Any) -> list[Any]:
     if not isinstance(value, str | list | dict):
         raise ExpressionError(f"{describe_kind(value)} has no items")
     evaluation.spend_pass(cast("object", value))
+    if isinstance(value, str):  # each character becomes a text of its own
+        evaluation.spend_steps(len(value))
     return list(cast("list[Any]", value))
 
 
-def sorted_items(evaluation: Evaluation, items: list[Any], key: Callable[[Any], Any] | None = None) -> list[Any]:
-    """Sort a list, ascending and stable. Each item takes part in about log2(n) comparisons."""
-    evaluation.spend_deep(items, times=max(len(items).bit_length(), 1))
-    return sorted(items, key=key)
+def sorting_order(evaluation: Evaluation, keys: list[Any], *, reverse: bool = False) -> list[int]:
+    """Return the positions of keys in their order, which is stable.
+
+    Each key takes part in about log2(n) comparisons.
+    """
+    evaluation.spend_deep(keys, times=max(len(keys).bit_length(), 1))
+    return sorted(range(len(keys)), key=keys.__getitem__, reverse=reverse)
+
+
+def sorted_items(evaluation: Evaluation, items: list[Any], *, reverse: bool = False) -> list[Any]:
+    """Sort a list in a stable order."""
+    return [items[position] for position in sorting_order(evaluation, items, reverse=reverse)]
 
 
 def _sorted(evaluation: Evaluation, value: Any) -> list[Any]:
@@ -89,7 +105,7 @@ def _round(evaluation: Evaluation, value: Any, digits: Any = None) -> Any:
         raise ExpressionError(f"only numbers can be rounded, not {describe_kind(value)}")
     if digits is not None and abs(digits) > _DIGITS_LIMIT:
         raise ExpressionError(f"a number can be rounded to at most {_DIGITS_LIMIT} digits")
-    return checked_number(round(value, digits))
+    return checked_number(round(checked_operand(value), digits))
 
 
 FUNCTIONS: Final[Mapping[str, Function]] = MappingProxyType(
@@ -107,6 +123,6 @@ FUNCTIONS: Final[Mapping[str, Function]] = MappingProxyType(
         "round": _round,
         "sorted": _sorted,
         "str": _str,
-        "sum": _of_items(sum),
+        "sum": _sum,
     }
 )

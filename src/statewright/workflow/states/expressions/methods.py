@@ -1,8 +1,8 @@
 """The methods that expressions and templates may call on a value, by the exact type of the value.
 
 They are Python's own, without those that reach attributes (`format`), leave plain values (`encode`) or change the
-value. Each takes the evaluation that pays for it, the value, and the arguments. The caller has paid for one pass over
-the value and over each argument; a method that does more, or makes more, pays for that itself.
+value. Each takes the evaluation, the value and the arguments, and pays for all that it reads and makes. Arguments may
+have the names that Python gives them.
 """
 
 from __future__ import annotations
@@ -18,12 +18,31 @@ from statewright.workflow.states.expressions.operators import contains, describe
 Method = Callable[..., Any]
 STRIP_LIMIT: Final = 100
 """Characters to strip: each character of the text is compared with each of them."""
+_ASCII_SPACES: Final = "\t\n\v\f\r\x1c\x1d\x1e\x1f "
+_SPACES: Final = _ASCII_SPACES + (
+    "\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
+)
+
+_LINE_ENDS: Final = "\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"
+
+
+def count_line_ends(text: str) -> int:
+    """Count the characters at which a text is split into lines."""
+    return sum(map(text.count, _LINE_ENDS))
+
+
+def count_spaces(text: str) -> int:
+    """Count the characters at which a text is split into words."""
+    return sum(map(text.count, _ASCII_SPACES if text.isascii() else _SPACES))
 
 
 def _linear(function: Callable[..., Any]) -> Method:
     """A method whose work and result are in proportion to the value and its arguments."""
 
     def call(evaluation: Evaluation, value: Any, *args: Any) -> Any:
+        evaluation.spend_pass(value)
+        for arg in args:
+            evaluation.spend_pass(arg)
         result = function(value, *args)
         return list(cast("tuple[Any, ...]", result)) if isinstance(result, tuple) else result
 
@@ -34,6 +53,7 @@ def _stripping(function: Callable[..., str]) -> Method:
     def call(evaluation: Evaluation, text: str, characters: str | None = None) -> str:
         if characters is not None and len(characters) > STRIP_LIMIT:
             raise ExpressionError(f"at most {STRIP_LIMIT} characters can be stripped")
+        evaluation.spend_pass(text)
         return function(text, characters)
 
     return call
@@ -43,21 +63,39 @@ def _matching(function: Callable[..., bool]) -> Method:
     """`startswith` and `endswith`, which take a list of affixes too."""
 
     def call(evaluation: Evaluation, text: str, affix: Any, *bounds: Any) -> bool:
+        evaluation.spend_deep(affix)
         return function(text, tuple(cast("list[str]", affix)) if isinstance(affix, list) else affix, *bounds)
 
     return call
 
 
 def _from_the_right(function: Callable[..., Any]) -> Method:
-    """A search from the end, for which Python compares each place of the text with the whole part."""
+    """A search from the end; its time may be proportional to the product of both lengths."""
     linear = _linear(function)
 
-    def call(evaluation: Evaluation, text: str, part: Any = None, *args: Any) -> Any:
-        if isinstance(part, str):
-            evaluation.spend(len(text) * len(part))
+    def call(evaluation: Evaluation, text: str, part: str, *args: Any) -> Any:
+        evaluation.spend(len(text) * len(part))
         return linear(evaluation, text, part, *args)
 
     return call
+
+
+def _splitting(function: Callable[..., list[str]], *, from_the_right: bool) -> Method:
+    """`split` and `rsplit`, which make a text for each piece."""
+
+    def call(evaluation: Evaluation, text: str, sep: str | None = None, maxsplit: int = -1) -> list[str]:
+        evaluation.spend(len(text) * (1 + len(sep or "") * from_the_right))
+        cuts = count_spaces(text) if sep is None else text.count(sep)
+        evaluation.spend_steps(1 + (cuts if maxsplit < 0 else min(cuts, maxsplit)))
+        return function(text, sep, maxsplit)
+
+    return call
+
+
+def _split_lines(evaluation: Evaluation, text: str, keepends: bool = False) -> list[str]:
+    evaluation.spend_pass(text)
+    evaluation.spend_steps(1 + count_line_ends(text))
+    return text.splitlines(keepends)
 
 
 def _padding(function: Callable[..., str]) -> Method:
@@ -69,20 +107,22 @@ def _padding(function: Callable[..., str]) -> Method:
 
 
 def _replace(evaluation: Evaluation, text: str, old: str, new: str, count: int = -1) -> str:
+    evaluation.spend(len(text))
     occurrences = text.count(old) if count < 0 else min(count, text.count(old))
     evaluation.reserve(len(text) + occurrences * max(len(new) - len(old), 0))
     return text.replace(old, new, count)
 
 
-def _expand_tabs(evaluation: Evaluation, text: str, size: int = 8) -> str:
-    evaluation.reserve(len(text) + text.count("\t") * max(size, 0))
-    return text.expandtabs(size)
+def _expand_tabs(evaluation: Evaluation, text: str, tabsize: int = 8) -> str:
+    evaluation.reserve(len(text) + text.count("\t") * max(tabsize, 0))
+    return text.expandtabs(tabsize)
 
 
 def _join(evaluation: Evaluation, separator: str, items: Any) -> str:
     if not isinstance(items, list):
         raise ExpressionError(f"join needs a list, not {describe_kind(items)}")
     texts = cast("list[str]", items)
+    evaluation.spend_pass(texts)
     evaluation.reserve(sum(map(len, texts)) + len(separator) * len(texts))
     return separator.join(texts)
 
@@ -92,7 +132,7 @@ def _contains(evaluation: Evaluation, value: Any, part: Any) -> bool:
 
 
 def _searching(function: Callable[..., int]) -> Method:
-    """A search in a list, which compares what the items hold too."""
+    """A search in a list, which compares nested values."""
 
     def call(evaluation: Evaluation, items: list[Any], *args: Any) -> int:
         evaluation.spend_deep(items)
@@ -106,11 +146,19 @@ def _get(evaluation: Evaluation, value: dict[str, Any], key: Any, default: Any =
 
 
 def _values(evaluation: Evaluation, value: dict[str, Any]) -> list[Any]:
+    evaluation.spend_pass(value)
     return list(value.values())
 
 
-def _items(evaluation: Evaluation, value: dict[str, Any]) -> list[Any]:
+def items_of_map(evaluation: Evaluation, value: dict[str, Any]) -> list[list[Any]]:
+    """Return the pairs of keys and values of a map, each as a list."""
+    evaluation.spend_steps(len(value))
     return [list(pair) for pair in value.items()]
+
+
+def _copy_map(evaluation: Evaluation, value: dict[str, Any]) -> dict[str, Any]:
+    evaluation.spend_steps(len(value))
+    return value.copy()
 
 
 _TEXT: Final[dict[str, Method]] = {
@@ -118,19 +166,22 @@ _TEXT: Final[dict[str, Method]] = {
         name: _linear(getattr(str, name))
         for name in (
             *("capitalize", "casefold", "count", "find", "index", "lower", "partition", "removeprefix"),
-            *("removesuffix", "split", "splitlines", "swapcase", "title", "upper"),
+            *("removesuffix", "swapcase", "title", "upper"),
             *("isalnum", "isalpha", "isascii", "isdecimal", "isdigit", "isidentifier", "islower"),
             *("isnumeric", "isprintable", "isspace", "istitle", "isupper"),
         )
     },
     **{name: _stripping(getattr(str, name)) for name in ("strip", "lstrip", "rstrip")},
     **{name: _matching(getattr(str, name)) for name in ("startswith", "endswith")},
-    **{name: _from_the_right(getattr(str, name)) for name in ("rfind", "rindex", "rpartition", "rsplit")},
+    **{name: _from_the_right(getattr(str, name)) for name in ("rfind", "rindex", "rpartition")},
     **{name: _padding(getattr(str, name)) for name in ("center", "ljust", "rjust", "zfill")},
     "contains": _contains,
     "expandtabs": _expand_tabs,
     "join": _join,
     "replace": _replace,
+    "rsplit": _splitting(str.rsplit, from_the_right=True),
+    "split": _splitting(str.split, from_the_right=False),
+    "splitlines": _split_lines,
 }
 _LIST: Final[dict[str, Method]] = {
     "contains": _contains,
@@ -139,9 +190,9 @@ _LIST: Final[dict[str, Method]] = {
     "index": _searching(list[Any].index),
 }
 _MAP: Final[dict[str, Method]] = {
-    "copy": _linear(dict[Any, Any].copy),
+    "copy": _copy_map,
     "get": _get,
-    "items": _items,
+    "items": items_of_map,
     "keys": _linear(list),
     "values": _values,
 }
@@ -150,11 +201,8 @@ KNOWN_METHODS: Final = frozenset(name for table in METHODS.values() for name in 
 
 
 def call_method(evaluation: Evaluation, value: Any, name: str, args: list[Any]) -> Any:
-    """Call a method of a value. Raises ExpressionError if its type has no such method, and what the method raises."""
+    """Call a method of a value. Raises ExpressionError if its type has no such method, and any error of the method."""
     method = METHODS.get(cast("Any", type(value)), {}).get(name)
     if method is None:
         raise ExpressionError(f"{describe_kind(value)} has no method .{name}()")
-    evaluation.spend_pass(value)
-    for arg in args:
-        evaluation.spend_pass(arg)
     return method(evaluation, value, *args)

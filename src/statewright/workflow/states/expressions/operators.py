@@ -10,7 +10,13 @@ from collections.abc import Callable
 from typing import Any, Final, cast
 
 from statewright.errors import ExpressionError
-from statewright.workflow.states.expressions.evaluation import Evaluation, checked_number, extent
+from statewright.workflow.states.expressions.evaluation import (
+    OPERAND_BITS,
+    Evaluation,
+    checked_number,
+    checked_operand,
+    extent,
+)
 
 Operator = Callable[[Evaluation, Any, Any], Any]
 
@@ -31,7 +37,7 @@ def _arithmetic(sign: str, function: Callable[[Any, Any], Any]) -> Operator:
     def compute(evaluation: Evaluation, left: Any, right: Any) -> Any:
         if not (_is_number(left) and _is_number(right)):
             raise ExpressionError(f"{sign} needs two numbers, not {describe_kind(left)} and {describe_kind(right)}")
-        return checked_number(function(left, right))
+        return checked_number(function(checked_operand(left), checked_operand(right)))
 
     return compute
 
@@ -52,13 +58,17 @@ def multiply(evaluation: Evaluation, left: Any, right: Any) -> Any:
     """Multiply two numbers, or repeat a text or list."""
     for repeated, times in ((left, right), (right, left)):
         if isinstance(repeated, str | list) and isinstance(times, int):
-            evaluation.reserve(max(times, 0) * extent(cast("object", repeated)))
+            count = max(checked_operand(times), 0)
+            evaluation.check_size(count * len(cast("list[Any]", repeated)))
+            size = extent(cast("object", repeated), min(evaluation.value_limit, evaluation.work_left))
+            evaluation.spend(size)
+            evaluation.reserve(count * size)
             return cast("Any", repeated) * times
     return _multiply_numbers(evaluation, left, right)
 
 
 def contains(evaluation: Evaluation, container: Any, value: Any) -> bool:
-    """Return whether a text has a part, a list an item, or a map a key."""
+    """Return whether a text contains a substring, a list an item, or a map a key."""
     if not isinstance(container, str | list | dict):
         raise ExpressionError(f"`in` needs a text, list or map on its right, not {describe_kind(container)}")
     if not isinstance(container, dict):
@@ -68,7 +78,9 @@ def contains(evaluation: Evaluation, container: Any, value: Any) -> bool:
 
 def _compared(function: Callable[[Any, Any], Any]) -> Operator:
     def compare(evaluation: Evaluation, left: Any, right: Any) -> Any:
-        if isinstance(left, str | list | dict):
+        if isinstance(left, str):
+            evaluation.spend(min(len(left), len(right)) if isinstance(right, str) else 0)
+        elif isinstance(left, list | dict) or (isinstance(left, int) and left.bit_length() > OPERAND_BITS):
             evaluation.spend_deep(cast("object", left))
         return function(left, right)
 
@@ -106,13 +118,13 @@ COMPARE: Final[dict[str, Operator]] = {
 def negate(value: Any) -> Any:
     if not _is_number(value):
         raise ExpressionError(f"- needs a number, not {describe_kind(value)}")
-    return checked_number(-value)
+    return checked_number(-checked_operand(value))
 
 
 def unary_plus(value: Any) -> Any:
     if not _is_number(value):
         raise ExpressionError(f"+ needs a number, not {describe_kind(value)}")
-    return +value
+    return +checked_operand(value)
 
 
 def get_key(value: Any, name: str) -> Any:
@@ -140,8 +152,9 @@ def get_item(value: Any, key: Any) -> Any:
 def get_slice(evaluation: Evaluation, value: Any, start: Any, stop: Any, step: Any = None) -> Any:
     if not isinstance(value, str | list):
         raise ExpressionError(f"{describe_kind(value)} cannot be sliced")
-    evaluation.spend_pass(cast("object", value))
-    return cast("list[Any]", value)[start:stop:step]
+    part = slice(start, stop, step)
+    evaluation.spend(len(range(*part.indices(len(cast("list[Any]", value))))))
+    return cast("list[Any]", value)[part]
 
 
 def describe_kind(value: object) -> str:

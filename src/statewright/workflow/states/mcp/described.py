@@ -5,15 +5,17 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from statewright.agents import Credentials
-from statewright.agents.mcp import McpServer, read_server
 from statewright.errors import InvalidConfig, ToolError, suggestion
 from statewright.workflow.states.mcp.permission import check_command, check_url, check_variables, server_stanza
 from statewright.workflow.states.mcp.values import Values, names_context
 from statewright.workflow.states.model import McpServer as Written
 from statewright.workflow.states.tools import Integrations, ToolSettings, Url, read_url
+
+if TYPE_CHECKING:
+    from statewright.agents.mcp import McpServer
 
 _OF_CONFIG: Final = ("command", "url", "args", "env", "headers", "type", "auth_token")
 _OF_PROJECT: Final = (*_OF_CONFIG, "timeout", "connect_timeout", "cwd")
@@ -123,6 +125,8 @@ def _check_supported(written: Written, config: Mapping[str, Any]) -> None:
 
 
 def _made(written: Written, filled: Mapping[str, Any], *, is_kept: bool) -> McpServer:
+    from statewright.agents.mcp import read_server
+
     entry = {name: filled[name] for name in _OF_PROJECT if name in filled}
     allowed = written.settings.get("tools")
     if allowed is not None:

@@ -6,13 +6,15 @@ import asyncio
 from collections.abc import Coroutine, Mapping
 from contextvars import Context
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from statewright.agents import ToolContext, call_tool
-from statewright.agents.mcp import McpServer, McpTool, McpTools
 from statewright.runtime.thread_calls import call_in_thread
 from statewright.workflow.states.mcp.described import Described, Descriptions
 from statewright.workflow.states.model import McpServer as Written
+
+if TYPE_CHECKING:
+    from statewright.agents.mcp import McpServer, McpTool, McpTools
 
 T = TypeVar("T")
 
@@ -31,7 +33,7 @@ class ServerTool:
         given = replace(context, credentials=self._described.credentials)
         if not self._described.is_single:
             return await call_tool(self._tool, arguments, context=given)
-        async with McpTools([self._described.server]) as own:
+        async with _connection(self._described) as own:
             tool = await own.tool(self._tool.remote_name, server=self._described.server.name)
             return await call_tool(tool, arguments, context=given)
 
@@ -51,7 +53,7 @@ class McpServers:
         described = await self._described(written, context)
         if not described.is_single:
             return [ServerTool(tool, described) for tool in await _apart(self._lasting(described).tools())]
-        async with McpTools([described.server]) as mcp:
+        async with _connection(described) as mcp:
             return [ServerTool(tool, described) for tool in await mcp.tools()]
 
     async def tool(self, name: str, written: Written, context: Mapping[str, Any]) -> ServerTool:
@@ -60,7 +62,7 @@ class McpServers:
         server = described.server.name
         if not described.is_single:
             return ServerTool(await _apart(self._lasting(described).tool(name, server=server)), described)
-        async with McpTools([described.server]) as mcp:
+        async with _connection(described) as mcp:
             return ServerTool(await mcp.tool(name, server=server), described)
 
     async def _described(self, written: Written, context: Mapping[str, Any]) -> Described:
@@ -70,8 +72,14 @@ class McpServers:
     def _lasting(self, described: Described) -> McpTools:
         connected = self._connected.get(described.server)
         if connected is None:
-            connected = self._connected.setdefault(described.server, McpTools([described.server]))
+            connected = self._connected.setdefault(described.server, _connection(described))
         return connected
+
+
+def _connection(described: Described) -> McpTools:
+    from statewright.agents.mcp import McpTools  # a client of the protocol, which files without servers do not need
+
+    return McpTools([described.server])
 
 
 async def _apart(asked: Coroutine[Any, Any, T]) -> T:

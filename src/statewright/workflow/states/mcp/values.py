@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from statewright.agents import Credentials
 from statewright.errors import MissingKey, ToolError
-from statewright.workflow.states.templates import parse_template
 from statewright.workflow.states.tools import FROM_ENVIRONMENT
+
+if TYPE_CHECKING:
+    from statewright.workflow.states.templates.template import Template
 
 _WITH_ENVIRONMENT: Final = ("env", "headers")
 
@@ -49,7 +51,7 @@ class Values:
             return written
         if from_environment and written.startswith(FROM_ENVIRONMENT):
             return self._from_environment(where, written[len(FROM_ENVIRONMENT) :])
-        template = parse_template(written, simple=True)
+        template = _parse(written)
         for name in sorted(template.names - self._known.keys()):
             raise ToolError(
                 f"MCP server {self._server!r}: {where} names {{{{{name}}}}}, which has no value. It may name "
@@ -72,13 +74,19 @@ class Values:
 def names_context(args: Any, context: Mapping[str, Any], known: Mapping[str, Any]) -> bool:
     """Whether arguments name something that only the context has."""
     texts = [one for one in cast("list[Any]", args) if isinstance(one, str)] if isinstance(args, list) else []
-    named = {name for text in texts for name in parse_template(text, simple=True).names}
+    named = {name for text in texts for name in _parse(text).names}
     return bool((named & context.keys()) - known.keys())
+
+
+def _parse(text: str) -> Template:
+    from statewright.workflow.states.templates import parse_template  # not above: projects without YAML get this far
+
+    return parse_template(text, simple=True)
 
 
 def _argument(written: Any, scope: Mapping[str, Any]) -> Any:
     """One argument stays one, whatever is put into it."""
-    return parse_template(written, simple=True).render(scope) if isinstance(written, str) else written
+    return _parse(written).render(scope) if isinstance(written, str) else written
 
 
 def _pairs(given: Any) -> Any:

@@ -5,7 +5,8 @@ Answers are data: a template that stands in one is never rendered.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Final, cast
 
 from statewright.agents import as_text
@@ -36,7 +37,10 @@ ALL_KEYS: Final = (
 """The template of a node that has none: every key of every answer, a line each."""
 
 
-_PRINTS_ALL: Final = parse_template(ALL_KEYS)
+@cache
+def _all_keys_template() -> Template:
+    """Return the default template. It has blocks, whose compiler is not loaded for files without any."""
+    return parse_template(ALL_KEYS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +50,7 @@ class StateProcessorConfig:
     state_id: str = ""
     """How the names of the states begin that are looked at."""
     statuses: tuple[str, ...] = (_FINISHED,)
-    template: Template = _PRINTS_ALL
+    template: Template = field(default_factory=_all_keys_template)
 
 
 class StateProcessor:

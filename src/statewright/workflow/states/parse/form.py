@@ -89,7 +89,8 @@ class Form:
     def read(self, written: Written, path: Path, findings: Findings) -> Part | Any:
         """The part that is written there, or INVALID if it is no map at all."""
         if not isinstance(written.content, dict) or written.broken:
-            return refuse(self, written, path, findings, self.advice)
+            name = written.content if isinstance(written.content, str) and written.content else "the_state"
+            return refuse(self, written, path, findings, self.advice.replace("the_state", shortened(name)))
         part = Part(self, path, written)
         seen = self.misspelt(part, findings)
         part.names.update((name, name) for name in seen)
@@ -144,6 +145,12 @@ class Part:
         identity = self.values.get("id", self.values.get("name"))
         return f"{self.form.noun} {shortened(identity)!r}" if isinstance(identity, str) else self.form.noun
 
+    @property
+    def subject(self) -> str:
+        """The label as the subject of a sentence: `State 'plan'`, `This state`, `The condition`."""
+        named = self.label != self.form.noun or self.form.noun.startswith(("The ", "This", "'"))
+        return self.label if named else f"This {self.form.noun[:1].lower()}{self.form.noun[1:]}"
+
 
 def _read_key(part: Part, name: str, child: Written, findings: Findings) -> None:
     key = part.form.by_name.get(name)
@@ -191,9 +198,15 @@ def _note_unknown(part: Part, name: str, findings: Findings) -> None:
         return
     below = next((key.name for key in part.form.keys if _holds(key, name)), None)
     advice = f"Move it into {below!r}." if below else f"Keys: {', '.join(part.form.current)}."
-    advice = f"Did you mean {meant!r}?" if meant else advice
-    message = f"{part.form.noun} has no key {shortened(name)!r}; it is ignored."
+    advice = _no_space(part, name) or (f"Did you mean {meant!r}?" if meant else advice)
+    message = f"{part.subject} has no key {shortened(name)!r}; it is ignored."
     findings.warn(Phase.FORM, part.path_to(name), part.key_at(name), message, advice)
+
+
+def _no_space(part: Part, name: str) -> str:
+    """Return advice for a key in braces whose colon is not followed by a space, so that the value belongs to it."""
+    key, colon, text = name.partition(":")
+    return f"Put a space after the colon: '{key}: {shortened(text)}'." if colon and key in part.form.by_name else ""
 
 
 def _holds(key: Key, name: str) -> bool:
@@ -202,6 +215,9 @@ def _holds(key: Key, name: str) -> bool:
 
 
 def _meant(part: Part, name: str, findings: Findings) -> str | None:
+    before_colon = name.partition(":")[0]
+    if before_colon in part.form.by_name:
+        return before_colon
     return part.form.by_habit.get(name) or findings.near_miss(name, part.form.current)
 
 
@@ -219,24 +235,58 @@ def _is_missing(part: Part, name: str) -> bool:
 
 def _check_presence(part: Part, findings: Findings) -> None:
     for key in part.form.keys:
-        if key.required and _is_missing(part, key.name):
+        if key.required and _is_missing(part, key.name) and not _note_empty(part, [key.name], findings):
             _note_missing(part, [key.name], f"Add {key.name!r}. {key.doc}", f"has no {key.name!r}", findings)
     group = part.form.one_of
     lonely = any(part.given(name) for name, company in part.form.needs if company in group)
-    if group and _is_missing(part, group[0]) and not lonely:
+    if group and _is_missing(part, group[0]) and not lonely and not _note_empty(part, group, findings):
         choices = ", ".join(f"{name!r}" for name in group)
         _note_missing(part, group, "Write one of them.", f"has none of the keys {choices}", findings)
 
 
+def _note_empty(part: Part, names: Sequence[str], findings: Findings) -> bool:
+    """Note a key without a value, which is often written in the right place with its content indented too little."""
+    name = next((name for name in names if name in part.content), None)
+    if name is None:
+        return False
+    key = part.form.by_name[name]
+    beside = [other for other in part.content if other not in part.form.by_name and _holds(key, other)]
+    message = f"{part.subject} has {name!r} without a value."
+    advice = f"Write it after the colon. {key.doc}"
+    if beside:
+        listed = ", ".join(f"{shortened(other)!r}" for other in beside)
+        message = f"{message} Beside it, and not in it: {listed}."
+        advice = f"Indent {listed} deeper than {name!r}."
+    findings.error(Phase.FORM, (*part.path, name), part.written.key_marks.get(name, part.written.at), message, advice)
+    return True
+
+
 def _note_missing(part: Part, names: Sequence[str], advice: str, said: str, findings: Findings) -> None:
-    """Note that a key is missing, with what was written instead."""
+    """Note that a key is missing, with what was written instead, or where it is written."""
     others = ((name, _meant(part, name, findings)) for name in part.content if name not in part.form.by_name)
     instead, meant = next(((name, meant) for name, meant in others if meant in names), (None, None))
-    if instead is None:
-        findings.error(Phase.FORM, part.path, part.written.at, f"{part.label} {said}.", advice)
+    if instead is not None:
+        message = f"{part.subject} {said}. It has {shortened(instead)!r} instead."
+        advice = _no_space(part, instead) or f"Write it as {meant!r}."
+        findings.error(Phase.FORM, part.path, part.written.key_marks[instead], message, advice)
         return
-    message = f"{part.label} {said}. It has {shortened(instead)!r} instead."
-    findings.error(Phase.FORM, part.path, part.written.key_marks[instead], message, f"Write it as {meant!r}.")
+    at = _written_too_deep(part, names[0])
+    if at is not None:
+        message = f"{part.subject} {said}: it is written here, as a part of what comes before."
+        findings.error(Phase.FORM, part.path, at, message, f"Indent {names[0]!r} as {next(iter(part.content))!r} is.")
+        return
+    findings.error(Phase.FORM, part.path, part.written.at, f"{part.subject} {said}.", advice)
+
+
+def _written_too_deep(part: Part, name: str) -> Mark | None:
+    """Return where a key stands that is indented too deep, and so belongs to an item of the list before it."""
+    for key in part.form.keys:
+        items = part.content[key.name].content if key.name in part.content else None
+        if isinstance(items, list) and name not in getattr(getattr(key.kind, "item", None), "by_name", ()):
+            marks = (item.key_marks[name] for item in items if name in item.key_marks)
+            if (mark := next(marks, None)) is not None:
+                return mark
+    return None
 
 
 def _check_company(part: Part, findings: Findings) -> None:

@@ -13,6 +13,7 @@ from statewright.workflow.states.parse.kinds import Anything, Choice, Flag, List
 from statewright.workflow.states.parse.repair import note_flat_condition, split_condition, split_switch
 
 _NAME: Final = Text(empty=False)
+_TARGET: Final = Text(empty=False, advice="Write one state, or state_ids: [...] for several that follow side by side.")
 _TEXTS: Final = ListOf(Text())
 _COUNT: Final = Number(1, whole=True)
 
@@ -231,7 +232,7 @@ NEXT: Final = Form(
     ),
     needs=(("iter_key", "state_id"),),
     keys=(
-        Key("state_id", _NAME, "The one state that follows; end for none.", also=("goto", "state", "target", "to")),
+        Key("state_id", _TARGET, "The one state that follows; end for none.", also=("goto", "state", "target", "to")),
         Key(
             "state_ids",
             ListOf(_NAME, at_least=1, distinct=True, advice="Write the states that follow, or state_id: end."),

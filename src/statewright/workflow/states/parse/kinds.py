@@ -5,7 +5,7 @@ A kind answers INVALID for what it cannot take, after it has said why.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -215,7 +215,7 @@ class ListOf:
 
     def read(self, written: Written, path: Path, findings: Findings) -> Any:
         if not isinstance(written.content, list) or written.broken:
-            return refuse(self, written, path, findings, _list_help(written))
+            return refuse(self, written, path, findings, _list_help(written, self.item))
         if len(written.content) < self.at_least:
             findings.error(Phase.FORM, path, written.at, f"{str(path[-1])!r} is an empty list.", self.advice)
             return INVALID
@@ -231,10 +231,17 @@ class ListOf:
         return {**schema, "uniqueItems": True} if self.distinct else schema
 
 
-def _list_help(written: Written) -> str:
-    if isinstance(written.content, dict):
-        return "Write a list, with '- ' before each item."
-    return f"Write it as a list: [{shortened(written.source)}]."
+def _list_help(written: Written, item: Kind) -> str:
+    """Return what to write in place of what is no list."""
+    keys: Collection[str] = getattr(item, "current", ())
+    if not isinstance(written.content, dict):
+        form = f"Write it as a list: [{shortened(written.source)}]."
+        return f"Write a list, and in it {item.words}." if keys else form
+    first = next(iter(written.content), None)
+    # A map of items by their ids, as other languages have it, or an item whose dash was forgotten.
+    if "id" in keys and first is not None and first not in keys:
+        return f"Write a list: '- id: {shortened(first)}' in place of '{shortened(first)}:'."
+    return f"Put '- ' before {first!r}." if first in keys else "Write a list, with '- ' before each item."
 
 
 def _note_twins(read: Sequence[Any], written: Sequence[Written], path: Path, findings: Findings) -> None:

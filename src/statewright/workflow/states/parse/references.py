@@ -6,9 +6,10 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Final
 
+from statewright.graph import END, START, STOP
 from statewright.workflow.states.document import shortened
 from statewright.workflow.states.findings import Findings, Phase
-from statewright.workflow.states.model import END_STATE
+from statewright.workflow.states.model import END_STATE, node_of
 from statewright.workflow.states.parse.form import Part
 from statewright.workflow.states.parse.transitions import parts_in, targets_of
 
@@ -20,6 +21,9 @@ NODE_KINDS: Final = (
     "result_finalizer_node",
 )
 """The kinds of custom nodes that the language has."""
+
+RESERVED: Final = (START, END, STOP)
+"""Names of nodes that the engine has for itself."""
 
 _UNSUPPORTED_KINDS: Final = {
     "bedrock_flow_node": (
@@ -47,17 +51,24 @@ class Ids:
     first: dict[str, Part]
     is_complete: bool
     """Whether every item has one; where not, an unknown id may be that of an item that could not be read."""
+    misspelt: str | None = None
+    """A key of the workflow that was probably meant to be the list, which is not there."""
 
 
 def check_references(workflow: Part, node_kinds: Collection[str], findings: Findings) -> None:
     """Note ids that stand for two things, or for none."""
     ids = {name: _ids(workflow, name, findings) for name in ("assistants", "tools", "custom_nodes", "states")}
-    targets = (*ids["states"].first, END_STATE)
+    targets = {**ids["states"].first, END_STATE: None}
     _check_kinds(workflow, node_kinds, findings)
+    _check_reserved(ids["states"], findings)
+    misspelt: set[str] = set()
     for state in parts_in(workflow, "states"):
-        _check_end(state, findings)
-        _check_worker(state, ids, findings)
+        misspelt |= _check_worker(state, ids, findings)
         _check_way(state, ids["states"], targets, findings)
+    for key in misspelt:
+        message = f"{workflow.subject} has no key {shortened(key)!r}, and states refer to what is in it."
+        advice = f"Write it as {findings.near_miss(key, workflow.form.current)!r}."
+        findings.error(Phase.FORM, workflow.path_to(key), workflow.key_at(key), message, advice)
 
 
 def _ids(workflow: Part, name: str, findings: Findings) -> Ids:
@@ -73,7 +84,14 @@ def _ids(workflow: Part, name: str, findings: Findings) -> Ids:
             findings.error(Phase.REFERENCES, part.path_to("id"), part.at("id"), message, "Give one of them another id.")
         elif identity is not None:
             first[identity] = part
-    return Ids(first, _is_complete(workflow, name, parts))
+    return Ids(first, _is_complete(workflow, name, parts), _misspelt(workflow, name, findings))
+
+
+def _misspelt(workflow: Part, name: str, findings: Findings) -> str | None:
+    if workflow.given(name):
+        return None
+    unknown = [key for key in workflow.content if key not in workflow.form.by_name]
+    return next((key for key in unknown if findings.near_miss(key, workflow.form.current) == name), None)
 
 
 def _is_complete(workflow: Part, name: str, parts: tuple[Part, ...]) -> bool:
@@ -99,23 +117,39 @@ def _check_kinds(workflow: Part, node_kinds: Collection[str], findings: Findings
         findings.error(Phase.REFERENCES, *where, message, findings.hint(kind, node_kinds, noun="Kinds"))
 
 
-def _check_end(state: Part, findings: Findings) -> None:
-    if state.values.get("id") == END_STATE:
-        message = f"A state has the id {END_STATE!r}, which stands for the end of the workflow."
+def _check_reserved(states: Ids, findings: Findings) -> None:
+    """Note ids that the engine has for itself, and those that it cannot tell apart."""
+    nodes: dict[str, str] = {}
+    for identity, state in states.first.items():
+        other = nodes.setdefault(node_of(identity), identity)
+        if identity == END_STATE:
+            message = f"A state has the id {END_STATE!r}, which stands for the end of the workflow."
+        elif identity in RESERVED:
+            message = f"{state.label} has an id that is reserved for the engine."
+        elif other != identity:
+            message = f"{state.label} has an id that the engine cannot tell from that of {shortened(other)!r}."
+        else:
+            continue
         findings.error(Phase.REFERENCES, state.path_to("id"), state.at("id"), message, "Give it another id.")
 
 
-def _check_worker(state: Part, ids: dict[str, Ids], findings: Findings) -> None:
+def _check_worker(state: Part, ids: dict[str, Ids], findings: Findings) -> set[str]:
+    """Note a reference to nothing. Return the misspelt names of lists in which the reference may be found."""
+    misspelt: set[str] = set()
     for name, (listed, noun) in _WORKERS.items():
         wanted = state.values.get(name)
         known = ids[listed]
         if wanted is None or wanted in known.first or not known.is_complete:
+            continue
+        if known.misspelt is not None:
+            misspelt.add(known.misspelt)
             continue
         message = f"{state.label}: there is no {noun} {shortened(wanted)!r}."
         advice = _elsewhere(wanted, ids) or findings.hint(
             wanted, known.first, noun=listed.replace("_", " ").capitalize()
         )
         findings.error(Phase.REFERENCES, state.path_to(name), state.at(name), message, advice)
+    return misspelt
 
 
 def _elsewhere(wanted: str, ids: dict[str, Ids]) -> str:

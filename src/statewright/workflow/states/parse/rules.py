@@ -37,7 +37,7 @@ def _read_expressions(workflow: Part, findings: Findings) -> Iterator[tuple[Path
                 findings.error(Phase.RULES, part.path_to(name), part.at(name), str(error), "")
                 continue
             for reason in expression.unsupported:
-                message = f"At run time this expression counts as false. {reason}"
+                message = f"At run time this expression counts as false: {reason}"
                 findings.warn(Phase.RULES, part.path_to(name), part.at(name), message, "")
             yield part.path_to(name), expression
 

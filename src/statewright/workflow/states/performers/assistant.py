@@ -20,6 +20,7 @@ from statewright.workflow.states.performers.conversation import Conversation, co
 from statewright.workflow.states.performers.memory import Memory
 from statewright.workflow.states.performers.offered import OfferedOnce, OfferedTools
 from statewright.workflow.states.performers.scripted import ScriptModel
+from statewright.workflow.states.results import ParsedOutput
 
 REPEATS = 2
 """How often a model is asked again for an answer in the form that was asked for."""
@@ -61,29 +62,39 @@ class AssistantState:
                 response = await self._model.complete(request)
             else:
                 response = await ask(self._model, request, call.runtime, name=call.state.id, position=asked)
-            told = self._correction(call, response, asked)
+            answer = ParsedOutput(response.text)
+            told = self._correction(call, answer, asked)
             if told is None:
-                return Outcome(response.text, summary, asked)
+                return Outcome(response.text, summary, asked, answer)
             said += [response.message, told]
 
     async def _in_conversation(self, tools: OfferedTools, call: Call) -> Outcome:
         system = await self._system(call)
+        answers: list[ParsedOutput] = []
+
+        def correct(response: ModelResponse, asked: int) -> Message | None:
+            answers.append(ParsedOutput(response.text))
+            return self._correction(call, answers[-1], asked)
+
         conversation = Conversation(
             call=call,
             model=self._model,
             memory=self._memory,
             tools=OfferedOnce(tools, call.scope),
             request=lambda messages, specs: self._request(call, system, messages, specs),
-            correction=lambda response, asked: self._correction(call, response, asked),
+            correction=correct,
         )
-        return await converse(conversation, self._retries)
+        outcome = await converse(conversation, self._retries)
+        # After a crash the last answer comes from a checkpoint, and was checked by another process.
+        outcome.parsed = next((answer for answer in reversed(answers) if answer.output == outcome.output), None)
+        return outcome
 
-    def _correction(self, call: Call, response: ModelResponse, asked: int) -> Message | None:
+    def _correction(self, call: Call, answer: ParsedOutput, asked: int) -> Message | None:
         """What the model is told about an answer in the wrong form; None if there is nothing to tell.
 
         Raises ModelAnswerInvalid once it was told so often enough.
         """
-        wrong = self._form.fault(response.text) if self._form is not None else None
+        wrong = self._form.fault(answer) if self._form is not None else None
         if wrong is None:
             return None
         if asked > REPEATS:
@@ -96,7 +107,7 @@ class AssistantState:
         )
 
     async def _system(self, call: Call) -> str:
-        """Return the system prompt: what the assistant is told, and in which form it has to answer."""
+        """Return the system prompt, with the instruction about the output schema."""
         system = self._assistant.system_prompt or ""
         if self._form is None:
             return system

@@ -11,6 +11,7 @@ from statewright.graph import Runtime
 from statewright.messages import Message
 from statewright.workflow.states.lineage import Lineage
 from statewright.workflow.states.model import State
+from statewright.workflow.states.results import ParsedOutput
 
 
 @dataclass(slots=True)
@@ -45,6 +46,8 @@ class Outcome:
     """What the history was summarised to before."""
     calls: int = 1
     """How often a model was asked."""
+    parsed: ParsedOutput | None = None
+    """The output with its value, if that was parsed to check the answer."""
 
 
 class Performer(Protocol):

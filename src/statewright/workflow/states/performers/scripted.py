@@ -95,7 +95,7 @@ def filled_in(output: str, call: Call) -> str:
 
 def check_script(script: Mapping[str, Any], state_ids: list[str]) -> None:
     """Raise InvalidConfig for a script that names no state, or whose outputs are no texts."""
-    known = [*state_ids, SUMMARY, FINAL_SUMMARY]
+    known = {*state_ids, SUMMARY, FINAL_SUMMARY}
     for name, outputs in script.items():
         if name not in known:
             raise InvalidConfig(

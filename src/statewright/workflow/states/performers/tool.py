@@ -7,6 +7,7 @@ own name: a model that answers with a key `path` does not choose a path that was
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from typing import Any, Final, cast
 
 from statewright.agents import Tool, ToolContext, as_text, call_tool
@@ -75,17 +76,20 @@ async def arguments_for(written: ToolModel, tool: Tool, call: Call) -> dict[str,
     if written.input_key:
         context = scope = _part(written, call.context)
     given = call.state.tool_args or written.tool_args or {}
-    present = {name: value for name, value in given.items() if value is not None}
+    arguments_written = {name: value for name, value in given.items() if value is not None}
     report = unresolved_reporter(call.runtime, call.state.id)
     try:
-        arguments = await rendered_off_loop(lambda work: render_values(present, scope, report=report, work=work))
+        arguments = await rendered_off_loop(
+            lambda work: render_values(arguments_written, scope, report=report, work=work)
+        )
     except ExpressionError as error:
         raise ExpressionError(f"The tool_args of state {call.state.id!r}: {error}") from error
     kept = getattr(tool, "never_from_context", ())
     for name in tool.parameters.get("properties", {}):
         if given.get(name) is None and name not in kept:
             arguments[name] = context.get(name)
-    return {name: value for name, value in arguments.items() if value is not None}
+    # Values of the context are shared by all branches and by every later reader: a tool gets a copy to change.
+    return {name: deepcopy(value) for name, value in arguments.items() if value is not None}
 
 
 def _part(written: ToolModel, context: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -25,7 +25,7 @@ BLOCKS_LIMIT: Final = 100_000
 NESTING_LIMIT: Final = 50
 """Blocks inside each other."""
 ENVIRONMENT: Final = Environment(keep_trailing_newline=True, cache_size=0, autoescape=False)
-"""Parses; nothing is ever rendered by it."""
+"""Used for parsing only."""
 _DASHED: Final = re.compile(r"\w+(?:-\w+)+")
 _TAGS: Final = {
     "Block": "{% block %}",
@@ -86,13 +86,13 @@ class CompiledPlaceholder(NamedTuple):
     """None if there are problems."""
     names: frozenset[str] = frozenset()
     changes: bool = False
-    """Whether a list or map may be changed."""
+    """True if the expression may modify a list or map."""
     problems: tuple[TemplateProblem, ...] = ()
 
 
-def compile_placeholder(source: str) -> CompiledPlaceholder:
-    """Compile the expression of a placeholder, with its braces."""
-    compiler = ExpressionCompiler()
+def compile_placeholder(source: str, *, describes: bool = True) -> CompiledPlaceholder:
+    """Compile the expression of a placeholder, with its braces. Without `describes`, problems have no suggestion."""
+    compiler = ExpressionCompiler(describes=describes)
     try:
         body = ENVIRONMENT.parse(source).body
         expressions = cast("nodes.Output", body[0]).nodes if len(body) == 1 else []
@@ -134,11 +134,11 @@ class _BlockCompiler(ExpressionCompiler):
     def __init__(self) -> None:
         super().__init__()
         self.sources: Iterator[str] = iter(())
-        """The placeholders that are still to come: Jinja's tree does not keep what the author wrote."""
+        """The remaining placeholders in source order, since Jinja's tree does not keep the source text."""
         self._nesting = 0
 
     def compile_body(self, body: list[nodes.Node]) -> Block:
-        """Return what renders blocks one after another."""
+        """Compile a sequence of blocks."""
         if self._nesting >= NESTING_LIMIT:
             self.refuse(body[0], f"more than {NESTING_LIMIT} blocks inside each other", "Split the template.")
             return _nothing
@@ -226,7 +226,7 @@ class _BlockCompiler(ExpressionCompiler):
             if not turns:
                 otherwise(rendering)
                 return
-            loop = Loop(turns, sum("loop" in frame for frame in frames))
+            loop = Loop(turns)
             for loop.index0, item in enumerate(turns):
                 frames.append({"loop": loop})
                 rendering.step()
@@ -242,13 +242,12 @@ class _BlockCompiler(ExpressionCompiler):
         return lambda rendering: assign(rendering, value(rendering))
 
     def _assignblock_block(self, node: nodes.AssignBlock) -> Block:
-        body = self.compile_body(node.body) if node.body else _nothing
-        result = self._filtered(node.filter, body)
+        result = self._filtered(node.filter, self._scoped_body(node.body))
         assign = self._target(node.target)
         return lambda rendering: assign(rendering, result(rendering))
 
     def _filterblock_block(self, node: nodes.FilterBlock) -> Block:
-        result = self._filtered(node.filter, self.compile_body(node.body) if node.body else _nothing)
+        result = self._filtered(node.filter, self._scoped_body(node.body))
         return lambda rendering: rendering.write(rendering.text_of(existing(result(rendering))))
 
     def _with_block(self, node: nodes.With) -> Block:
@@ -259,17 +258,30 @@ class _BlockCompiler(ExpressionCompiler):
         self.local.pop()
 
         def render(rendering: Rendering) -> None:
-            given = [value(rendering) for value in values]
+            results = [value(rendering) for value in values]
             rendering.frames.append({})
-            for assign, value in zip(assigns, given, strict=True):
+            for assign, value in zip(assigns, results, strict=True):
                 assign(rendering, value)
             body(rendering)
             rendering.frames.pop()
 
         return render
 
+    def _scoped_body(self, body: list[nodes.Node]) -> Block:
+        """Compile a body whose assignments end with it."""
+        self.local.append(set())
+        block = self.compile_body(body) if body else _nothing
+        self.local.pop()
+
+        def render(rendering: Rendering) -> None:
+            rendering.frames.append({})
+            block(rendering)
+            rendering.frames.pop()
+
+        return render
+
     def _filtered(self, node: nodes.Filter | None, body: Block) -> Step:
-        """Return what renders a body to a text, and puts that through the filters around it."""
+        """Compile a body that is rendered to a text and passed through filters."""
         if node is None:
 
             def capture(rendering: Rendering) -> str:
@@ -282,7 +294,7 @@ class _BlockCompiler(ExpressionCompiler):
         return self.compile_filter(node, inner)
 
     def _target(self, node: nodes.Node) -> Assign:
-        """Return what sets a name, several names, or a value of a namespace."""
+        """Compile an assignment to a name, several names, or a value of a namespace."""
         if isinstance(node, nodes.Name):
             name = node.name
             self.local[-1].add(name)
@@ -319,7 +331,7 @@ def _writer_of_text(text: str) -> Block:
 
 
 def _writer_of_value(step: Step, source: str, line: int) -> Block:
-    """A placeholder in a block: its value, or itself if it has none."""
+    """Write the value of a placeholder, or its source if it is undefined."""
     key = exact_key(source)
 
     def write(rendering: Rendering) -> None:
@@ -329,18 +341,14 @@ def _writer_of_value(step: Step, source: str, line: int) -> Block:
             try:
                 value = step(rendering)
             except UnresolvedName as error:
-                value = error.missing
-        if isinstance(value, Missing):
-            rendering.unresolved.append(source)
-            rendering.write(source)
-        else:
-            rendering.write(rendering.text_of(value))
+                value = Missing(error.missing.path)
+        rendering.write_value(value, source)
 
     return write
 
 
 def exact_key(source: str) -> str | None:
-    """Return what stands between the braces, which may be a key of the scope as it is, unless it is a name anyway."""
+    """Return the text between the braces, which may itself be a key of the scope; None for a plain name."""
     inner = source[2:-2]
     key = inner.removeprefix(inner[:1] if inner[:1] in "+-" else "").removesuffix("-").strip()
     return None if key.isidentifier() else key

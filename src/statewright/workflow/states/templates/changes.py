@@ -1,6 +1,6 @@
-"""The methods with which a template may change a list or a map: a copy of its own, never the context.
+"""Methods that modify a list or a map. Templates work on copies, so the scope never changes.
 
-Each takes the rendering that pays for what is added, the value, and the arguments.
+Each takes the rendering, then the value and the arguments, and pays for the items that it moves and adds.
 """
 
 from __future__ import annotations
@@ -8,24 +8,29 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from statewright.workflow.states.expressions.functions import sorted_items
+from statewright.workflow.states.expressions.functions import items_of, sorted_items
 from statewright.workflow.states.templates.rendering import Rendering
 
 
 def _append(rendering: Rendering, items: list[Any], value: Any) -> None:
+    rendering.check_size(len(items))
     items.append(value)
 
 
-def _extend(rendering: Rendering, items: list[Any], others: list[Any]) -> None:
-    rendering.reserve(len(items) + len(others))
-    items.extend(list(others))
+def _extend(rendering: Rendering, items: list[Any], others: Any) -> None:
+    added = items_of(rendering, others)
+    rendering.check_size(len(items) + len(added))
+    items.extend(added)
 
 
 def _insert(rendering: Rendering, items: list[Any], index: int, value: Any) -> None:
+    rendering.reserve(len(items))
     items.insert(index, value)
 
 
 def _pop_item(rendering: Rendering, items: list[Any], index: int = -1) -> Any:
+    if index != -1:  # the items behind it move
+        rendering.spend_pass(items)
     return items.pop(index)
 
 
@@ -35,23 +40,28 @@ def _remove(rendering: Rendering, items: list[Any], value: Any) -> None:
 
 
 def _reverse(rendering: Rendering, items: list[Any]) -> None:
+    rendering.spend_pass(items)
     items.reverse()
 
 
 def _sort(rendering: Rendering, items: list[Any], reverse: bool = False) -> None:
-    items[:] = sorted_items(rendering, items)[:: -1 if reverse else 1]
+    items[:] = sorted_items(rendering, items, reverse=reverse)
 
 
 def _clear(rendering: Rendering, value: Any) -> None:
+    rendering.spend_pass(value)
     value.clear()
 
 
 def _update(rendering: Rendering, value: dict[str, Any], *others: dict[str, Any], **named: Any) -> None:
-    rendering.reserve(sum(map(len, (value, *others, named))))
+    added = sum(map(len, (*others, named)))
+    rendering.check_size(len(value) + added)
+    rendering.spend_steps(added)
     value.update(*others, **named)
 
 
 def _set_default(rendering: Rendering, value: dict[str, Any], key: str, default: Any = None) -> Any:
+    rendering.check_size(len(value))
     return value.setdefault(key, default)
 
 

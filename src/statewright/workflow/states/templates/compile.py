@@ -1,29 +1,32 @@
 """Compiles the expressions of templates to closures.
 
-Jinja parses, since its grammar is what authors know; nothing of Jinja runs. Each kind of node becomes a function of one
-rendering, which pays for every step before it is done. So the limits hold for every operation, not only for those that
-somebody has thought of, and nothing reaches an attribute of a Python object. Jinja's own sandbox guards attributes, but
-bounds neither work nor memory.
+Jinja is used for parsing only, because authors know its grammar. Each node is compiled to a function of a rendering,
+which charges the work budget for every step in advance. So the limits apply to all operations, and no expression can
+reach an attribute of a Python object. Jinja's own sandbox guards attributes, but limits neither work nor memory.
 
-What is not supported is reported with its line, and the compiled expression is never run.
+Unsupported nodes are reported with their lines, and the compiled expression is never evaluated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from math import isfinite
 from typing import Any, Final, NamedTuple, cast
 
 from jinja2 import nodes
 
 from statewright.errors import ExpressionError, suggestion
+from statewright.workflow.states.expressions.evaluation import OPERAND_BITS
 from statewright.workflow.states.expressions.functions import FUNCTIONS
 from statewright.workflow.states.expressions.methods import KNOWN_METHODS, METHODS
 from statewright.workflow.states.expressions.operators import BINARY, describe_kind, get_slice, negate, unary_plus
 from statewright.workflow.states.templates.changes import CHANGE_NAMES, CHANGES
 from statewright.workflow.states.templates.conditions import TESTS, compare
 from statewright.workflow.states.templates.filters import FILTER_NAMES, apply_filter
+from statewright.workflow.states.templates.placeholder import PROBLEMS_LIMIT
 from statewright.workflow.states.templates.rendering import Rendering
 from statewright.workflow.states.templates.values import (
+    NOTHING,
     Loop,
     Missing,
     Namespace,
@@ -65,12 +68,16 @@ def _range(rendering: Rendering, *bounds: int) -> list[int]:
         raise ExpressionError(f"range() goes up to {RANGE_LIMIT}")
     numbers = range(*bounds)
     rendering.reserve(len(numbers))
+    rendering.spend_steps(len(numbers))
     return list(numbers)
 
 
-def _dict(rendering: Rendering, *maps: dict[str, Any], **named: Any) -> dict[str, Any]:
-    for value in maps:
-        rendering.spend_pass(value)
+def _text(rendering: Rendering, value: Any = "") -> str:
+    return rendering.text_of(value)
+
+
+def _dict(rendering: Rendering, *maps: Any, **named: Any) -> dict[str, Any]:
+    rendering.spend_steps(sum(map(len, (*maps, named))))
     return dict(*maps, **named)
 
 
@@ -81,10 +88,11 @@ def _namespace(rendering: Rendering, *maps: dict[str, Any], **named: Any) -> Nam
 CALLABLE: Final[dict[str, Callable[..., Any]]] = {
     **FUNCTIONS,
     "range": _range,
+    "str": _text,
     "dict": _dict,
     "namespace": _namespace,
 }
-"""What a template may call by name. A name of the scope is never called."""
+"""Functions that a template may call by name. Values of the scope are never called."""
 
 
 def existing(value: Any) -> Any:
@@ -97,18 +105,20 @@ def existing(value: Any) -> Any:
 class ExpressionCompiler:
     """Compiles each kind of node by the method `_<name of the kind>`."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, describes: bool = True) -> None:
+        """Without `describes`, problems come without a suggestion."""
+        self._describes = describes
         self.problems: list[TemplateProblem] = []
         self.names: set[str] = set()
-        """The names that are read and that no block has set before, in the order of the template."""
+        """Names that are read from the scope, because no enclosing block has assigned them before."""
         self.changes = False
-        """Whether a list or map may be changed."""
+        """True if the expression may modify a list or map."""
         self.local: list[set[str]] = []
-        """The names that blocks set, by the blocks around the present place."""
+        """Names assigned so far, by enclosing block, outermost first."""
         self._depth = 0
 
     def compile(self, node: nodes.Node) -> Step:
-        """Return what evaluates an expression: a value, or Missing."""
+        """Compile an expression, whose value may be Missing."""
         if self._depth >= DEPTH_LIMIT:
             return self.refuse(node, f"more than {DEPTH_LIMIT} operations inside each other", "Use {% set %}.")
         maker = getattr(self, f"_{type(node).__name__.lower()}", None)
@@ -124,10 +134,16 @@ class ExpressionCompiler:
         return tuple(map(self.compile, expressions))
 
     def refuse(self, node: nodes.Node, what: str, advice: str) -> Step:
-        """Report something that is not supported."""
-        message = f"{what} is not part of the templates of workflows."
-        self.problems.append(TemplateProblem(node.lineno, message, advice))
+        """Report an unsupported construct."""
+        if len(self.problems) < PROBLEMS_LIMIT:
+            message = f"{what} is not part of the templates of workflows."
+            self.problems.append(TemplateProblem(node.lineno, message, advice))
         return lambda rendering: None
+
+    def _refuse_name(self, node: nodes.Node, what: str, name: str, names: Iterable[str], noun: str) -> Step:
+        """Report a name that is none of a table."""
+        describes = self._describes and len(self.problems) < PROBLEMS_LIMIT
+        return self.refuse(node, what, suggestion(name[:40], names, noun=noun) if describes else "")
 
     @staticmethod
     def _counted(step: Step) -> Step:
@@ -141,6 +157,10 @@ class ExpressionCompiler:
 
     def _const(self, node: nodes.Const) -> Step:
         value = node.value
+        if isinstance(value, int) and value.bit_length() > OPERAND_BITS:
+            return self.refuse(node, f"A number of more than {OPERAND_BITS} bits", "Write it as a text.")
+        if isinstance(value, float) and not isfinite(value):
+            return self.refuse(node, "An infinite number", "Write a smaller one.")
         return lambda rendering: value
 
     def _templatedata(self, node: nodes.TemplateData) -> Step:
@@ -228,7 +248,7 @@ class ExpressionCompiler:
 
     def _condexpr(self, node: nodes.CondExpr) -> Step:
         test, then = self.compile(node.test), self.compile(node.expr1)
-        otherwise = self.compile(node.expr2) if node.expr2 is not None else _empty
+        otherwise = self.compile(node.expr2) if node.expr2 is not None else _nothing
         return lambda rendering: then(rendering) if test(rendering) else otherwise(rendering)
 
     # -- calls
@@ -239,10 +259,10 @@ class ExpressionCompiler:
         return self.compile_filter(node, self.compile(node.node))
 
     def compile_filter(self, node: nodes.Filter, value: Step) -> Step:
-        """Return what applies a filter to a value."""
+        """Compile the application of a filter to a value."""
         name = node.name
         if name not in FILTER_NAMES:
-            return self.refuse(node, f"The filter {name[:40]!r}", suggestion(name[:40], FILTER_NAMES, noun="Filters"))
+            return self._refuse_name(node, f"The filter {name[:40]!r}", name, FILTER_NAMES, "Filters")
         args, named = self._arguments(node)
         return lambda rendering: apply_filter(
             rendering, name, value(rendering), _evaluated(rendering, args), _evaluated_named(rendering, named)
@@ -251,11 +271,13 @@ class ExpressionCompiler:
     def _test(self, node: nodes.Test) -> Step:
         name = node.name
         if name not in TESTS:
-            return self.refuse(node, f"The test {name[:40]!r}", suggestion(name[:40], TESTS, noun="Tests"))
+            return self._refuse_name(node, f"The test {name[:40]!r}", name, TESTS, "Tests")
         value = self.compile(node.node)
         test = TESTS[name]
-        args, _ = self._arguments(node)
-        return lambda rendering: test(rendering, value(rendering), *_evaluated(rendering, args))
+        args, named = self._arguments(node)
+        return lambda rendering: test(
+            rendering, value(rendering), *_evaluated(rendering, args), **_evaluated_named(rendering, named)
+        )
 
     def _call(self, node: nodes.Call) -> Step:
         args, named = self._arguments(node)
@@ -264,15 +286,14 @@ class ExpressionCompiler:
         name = node.node.name if isinstance(node.node, nodes.Name) else ""
         if name not in CALLABLE:
             what = f"{name[:40]}()" if name else "A call of a value"
-            return self.refuse(node, what, suggestion(name[:40], CALLABLE, noun="Functions"))
+            return self._refuse_name(node, what, name, CALLABLE, "Functions")
         function = CALLABLE[name]
         return lambda rendering: function(rendering, *_evaluated(rendering, args), **_evaluated_named(rendering, named))
 
     def _method_call(self, called: nodes.Getattr, args: tuple[Step, ...], named: dict[str, Step]) -> Step:
         name, value = called.attr, self.compile(called.node)
         if name not in KNOWN_METHODS and name not in CHANGE_NAMES and name not in _LOOP_METHODS:
-            known = sorted(KNOWN_METHODS | CHANGE_NAMES)
-            return self.refuse(called, f".{name[:40]}()", suggestion(name[:40], known, noun="Methods"))
+            return self._refuse_name(called, f".{name[:40]}()", name, KNOWN_METHODS | CHANGE_NAMES, "Methods")
         self.changes = self.changes or name in CHANGE_NAMES
         return lambda rendering: _call_method(
             rendering, existing(value(rendering)), name, _evaluated(rendering, args), _evaluated_named(rendering, named)
@@ -284,8 +305,8 @@ class ExpressionCompiler:
         return self.compile_all(node.args), {pair.key: self.compile(pair.value) for pair in node.kwargs}
 
 
-def _empty(rendering: Rendering) -> str:
-    return ""
+def _nothing(rendering: Rendering) -> Missing:
+    return NOTHING
 
 
 def _evaluated(rendering: Rendering, steps: tuple[Step, ...]) -> list[Any]:
@@ -306,14 +327,11 @@ def _call_method(rendering: Rendering, value: Any, name: str, args: list[Any], n
     method = CHANGES.get((kind, name)) or METHODS.get(kind, {}).get(name)
     if method is None:
         raise ExpressionError(f"{describe_kind(cast('object', value))} has no method .{name}()")
-    rendering.spend_pass(cast("object", value))
-    for arg in args:
-        rendering.spend_pass(arg)
     return method(rendering, value, *args, **named)
 
 
 def _joined(rendering: Rendering, values: list[Any]) -> str:
-    """Concatenate values as text; what is missing is empty."""
+    """Concatenate values as text; missing values are empty."""
     texts = ["" if isinstance(value, Missing) else rendering.text_of(value) for value in values]
     rendering.reserve(sum(map(len, texts)))
     return "".join(texts)
@@ -337,7 +355,7 @@ def _key(value: Any) -> str:
 
 
 def _path(node: nodes.Expr) -> str:
-    """What the author wrote for a name or path, as far as it can be told from the tree."""
+    """Reconstruct the source of a name or path from the tree, for messages."""
     if isinstance(node, nodes.Name):
         return node.name
     if isinstance(node, nodes.Getattr):

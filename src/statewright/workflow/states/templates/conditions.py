@@ -1,6 +1,6 @@
-"""The tests of templates: what may stand behind `is`. Each takes the rendering that pays for it, then the value.
+"""The tests of templates, which follow `is`. Each takes the rendering, then the value.
 
-A value that is missing is `undefined`, and nothing else.
+A missing value passes `undefined` only.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+from statewright.workflow.states.expressions.evaluation import checked_operand
 from statewright.workflow.states.expressions.operators import COMPARE
 from statewright.workflow.states.templates.rendering import Rendering
 from statewright.workflow.states.templates.values import Missing
@@ -27,8 +28,21 @@ def _of_type(*types: type) -> Test:
     return _of_value(lambda value: type(value) in types)
 
 
+def _of_text(holds: Callable[[str], bool]) -> Test:
+    """A test of the text of any value."""
+
+    def test(rendering: Rendering, value: Any) -> bool:
+        return not isinstance(value, Missing) and holds(rendering.text_of(value))
+
+    return test
+
+
+def _has_items(value: Any) -> bool:
+    return isinstance(value, str | list | dict)
+
+
 def compare(rendering: Rendering, name: str, left: Any, right: Any) -> bool:
-    """Compare two values. With one that is missing, only `!=` and `not in` hold."""
+    """Compare two values. If one is missing, only `!=` and `not in` are true."""
     if isinstance(left, Missing) or isinstance(right, Missing):
         return name in ("NotEq", "NotIn")
     return bool(COMPARE[name](rendering, left, right))
@@ -41,13 +55,15 @@ def _comparing(name: str) -> Test:
     return test
 
 
-def _divisible_by(rendering: Rendering, value: Any, number: int) -> bool:
-    return _remainder(value, number) == 0
+def _divisible_by(rendering: Rendering, value: Any, num: int) -> bool:
+    return _remainder(value, num) == 0
 
 
 def _remainder(value: Any, number: Any) -> Any:
-    """None for what is not a number: `%` would format a text."""
-    return value % number if isinstance(value, int | float) and isinstance(number, int | float) else None
+    """Return the remainder; None if an operand is not a number, because `%` would format a text."""
+    if not (isinstance(value, int | float) and isinstance(number, int | float)):
+        return None
+    return checked_operand(value) % checked_operand(number)
 
 
 def _defined(rendering: Rendering, value: Any) -> bool:
@@ -71,18 +87,18 @@ TESTS: Final[Mapping[str, Test]] = MappingProxyType(
         "false": _of_value(lambda value: value is False),
         "float": _of_type(float),
         "integer": _of_type(int),
-        "iterable": _of_type(str, list, dict),
-        "lower": _of_value(lambda value: str(value).islower()),
+        "iterable": _of_value(_has_items),
+        "lower": _of_text(str.islower),
         "mapping": _of_type(dict),
         "none": _of_value(lambda value: value is None),
         "number": _of_type(bool, int, float),
         "odd": _of_value(lambda value: _remainder(value, 2) == 1),
-        "sequence": _of_type(str, list, dict),
+        "sequence": _of_value(_has_items),
         "string": _of_type(str),
         "true": _of_value(lambda value: value is True),
         "truthy": _truthy,
         "undefined": _undefined,
-        "upper": _of_value(lambda value: str(value).isupper()),
+        "upper": _of_text(str.isupper),
         "in": _comparing("In"),
         "sameas": _comparing("Is"),
         **dict.fromkeys(("eq", "equalto", "=="), _comparing("Eq")),

@@ -10,35 +10,65 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from statewright.workflow.states.expressions.literal import NoLiteral, read_literal
+from statewright.workflow.states.expressions.operators import get_slice
 from statewright.workflow.states.items import MISSING, follow, read_path
-from statewright.workflow.states.templates.filters import FILTER_NAMES, apply_filter
+from statewright.workflow.states.templates.filters import DEFAULT_NAMES, FILTER_NAMES, apply_filter
 from statewright.workflow.states.templates.rendering import Rendering
 from statewright.workflow.states.templates.values import Missing, UnresolvedName
 
 if TYPE_CHECKING:
     from statewright.workflow.states.templates.compile import Step, TemplateProblem
 
+CONSTANTS: Final = frozenset(("true", "false", "none", "True", "False", "None"))
+"""Names that are values in Jinja, unless the scope has a key of that name."""
+COMPILE_COST: Final = 100
+"""Units of work for each character of an expression that is compiled."""
 LENGTH_LIMIT: Final = 1000
 """Characters between the braces; more of them are not a placeholder."""
+EXPRESSIONS_LIMIT: Final = 100_000
+"""Characters of all expressions of one text that has no blocks."""
+PROBLEMS_LIMIT: Final = 20
+"""Placeholders of one text whose problems are described; looking for a similar name takes a while."""
 _TEXT: Final = r'"[^"]*+"|' + r"'[^']*+'"
 _PATH: Final = re.compile(rf"(?:{_TEXT}|[^|\"'])++")
 _TEXTS: Final = re.compile(_TEXT)
 _BEGINNING: Final = re.compile(r"[^\W\d]")
 _OPERATOR: Final = re.compile(r"[^\w\s.\[\]:@$-]")
-"""What makes an expression of a text that could be read as a path: `read_path` takes any character for a name."""
+"""Characters that make the text an expression; `read_path` would accept them in names."""
 _FILTER: Final = re.compile(rf"\|\s*([a-z]\w*)\s*(\((?:{_TEXT}|[^()\"'])*+\))?\s*")
 
 Filters = tuple[tuple[str, tuple[Any, ...]], ...]
 """Names and arguments."""
 
 
+class Difference:
+    """A path with a dash, such as `total-1`, read as an expression. Compiled when it is needed first."""
+
+    __slots__ = ("_compiled", "_source", "_step")
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._compiled = False
+        self._step: Step | None = None
+
+    def evaluate(self, rendering: Rendering, missing: Missing) -> Any:
+        """Return its value. Compiling is paid for each time, so the work does not depend on earlier renderings."""
+        rendering.spend(COMPILE_COST * len(self._source))
+        if not self._compiled:
+            from statewright.workflow.states.templates.blocks import compile_placeholder
+
+            compiled = compile_placeholder(self._source, describes=False)
+            self._step = None if compiled.changes else compiled.step
+            self._compiled = True
+        return _evaluated(self._step, rendering, missing)
+
+
 @dataclass(frozen=True, slots=True)
 class Placeholder:
-    """A placeholder as the author wrote it, and how its value is found."""
+    """A placeholder, parsed to a path with filters or to a compiled expression."""
 
     source: str
     """With the braces."""
@@ -50,14 +80,14 @@ class Placeholder:
     filters: Filters = ()
     step: Step | None = None
     """Evaluates an expression that is more than a path with filters."""
-    difference: bool = False
-    """Whether the path has a dash, so that it may be a difference if it leads nowhere."""
+    difference: Difference | None = None
+    """Of a path with a dash: its other meaning, if there is no such key."""
     names: frozenset[str] = frozenset()
     """The names that it looks up in the scope."""
     changes: bool = False
-    """Whether a list or map may be changed."""
+    """True if the expression may modify a list or map."""
     problems: tuple[TemplateProblem, ...] = ()
-    """Why it is not a placeholder that can be rendered."""
+    """Reasons why it cannot be rendered."""
 
     def evaluate(self, rendering: Rendering) -> Any:
         """Return its value; Missing if it has none. Raises ExpressionError, and what its filters raise."""
@@ -67,8 +97,8 @@ class Placeholder:
             return value
         if self.path:
             value = self._follow(scope.get(str(self.path[0]), MISSING), rendering)
-            if isinstance(value, Missing) and self.difference:
-                return _evaluated(_difference(self.source), rendering, value)
+            if isinstance(value, Missing) and self.difference is not None:
+                return self.difference.evaluate(rendering, value)
             for name, args in self.filters:
                 value = apply_filter(rendering, name, value, args, {})
             return value
@@ -77,10 +107,10 @@ class Placeholder:
     def _follow(self, value: Any, rendering: Rendering) -> Any:
         for step in self.path[1:]:
             rendering.step()
-            if isinstance(step, slice):  # which copies
-                rendering.spend_pass(value)
-            if isinstance(value, str) and not isinstance(step, str):
-                value = value[step] if isinstance(step, slice) else value[step : step + 1 or None] or MISSING
+            if isinstance(step, slice) and isinstance(value, str | list):
+                value = get_slice(rendering, value, step.start, step.stop)
+            elif isinstance(value, str) and isinstance(step, int):
+                value = value[step : step + 1 or None] or MISSING
             else:
                 value = follow(value, (step,))
         return Missing(self.key) if value is MISSING else value
@@ -90,60 +120,87 @@ def _evaluated(step: Step | None, rendering: Rendering, missing: Missing) -> Any
     try:
         return step(rendering) if step is not None else missing
     except UnresolvedName as error:
-        return error.missing
+        return Missing(error.missing.path)
 
 
-@lru_cache(maxsize=256)
-def _difference(source: str) -> Step | None:
-    """Compile `{{ total-1 }}`, which is a key with a dash if there is one."""
-    from statewright.workflow.states.templates.blocks import compile_placeholder
+class Reading:
+    """What reading the placeholders of one text may still cost, since each expression is compiled by itself."""
 
-    compiled = compile_placeholder(source)
-    return None if compiled.changes else compiled.step
+    __slots__ = ("_characters", "_problems")
+
+    def __init__(self) -> None:
+        self._characters = EXPRESSIONS_LIMIT
+        self._problems = PROBLEMS_LIMIT
+
+    def compile(self, source: str, key: str, line: int) -> Placeholder:
+        """Compile an expression."""
+        if not self.can_compile(source):
+            return Placeholder(source, key, line, problems=(_too_much(),))
+        from statewright.workflow.states.templates.blocks import compile_placeholder
+
+        compiled = compile_placeholder(source, describes=self._problems > 0)
+        self._problems -= bool(compiled.problems)
+        return Placeholder(
+            source,
+            key,
+            line,
+            step=compiled.step,
+            names=compiled.names,
+            changes=compiled.changes,
+            problems=compiled.problems,
+        )
+
+    def can_compile(self, source: str) -> bool:
+        """Count the characters of an expression. Return False if there are too many of them in the text."""
+        self._characters -= len(source)
+        return self._characters >= 0
 
 
-def read_placeholder(source: str, *, line: int = 1, simple: bool = False) -> Placeholder:
+def _too_much() -> TemplateProblem:
+    from statewright.workflow.states.templates.compile import TemplateProblem
+
+    message = f"The expressions of this text have more than {EXPRESSIONS_LIMIT} characters together."
+    return TemplateProblem(1, message, "Split the text.")
+
+
+def read_placeholder(
+    source: str, *, line: int = 1, simple: bool = False, reading: Reading | None = None
+) -> Placeholder:
     """Read a placeholder with its braces. A `simple` one is nothing more than a path with filters."""
+    reading = reading or Reading()
     key = source[2:-2].strip()
     if len(key) > LENGTH_LIMIT or not key:
         return Placeholder(source, key, line)
     path, filters = _read_path(key)
-    if path is not None:
-        difference = not simple and any("-" in step for step in path if isinstance(step, str))
+    if path is not None and (simple or not _is_constant(path, filters)):
+        has_dash = not simple and any("-" in step for step in path if isinstance(step, str))
+        difference = Difference(source) if has_dash and reading.can_compile(source) else None
         return Placeholder(source, key, line, path, filters, difference=difference, names=frozenset((str(path[0]),)))
-    if simple:
-        return Placeholder(source, key, line)
-    from statewright.workflow.states.templates.blocks import compile_placeholder
+    return Placeholder(source, key, line) if simple else reading.compile(source, key, line)
 
-    compiled = compile_placeholder(source)
-    return Placeholder(
-        source,
-        key,
-        line,
-        step=compiled.step,
-        names=compiled.names,
-        changes=compiled.changes,
-        problems=compiled.problems,
-    )
+
+def _is_constant(path: tuple[str | int | slice, ...], filters: Filters) -> bool:
+    """True for `true`, `false` and `none`; a name that is given a default is one that may be missing."""
+    return path[0] in CONSTANTS and not (filters and filters[0][0] in DEFAULT_NAMES)
 
 
 def _read_path(key: str) -> tuple[tuple[str | int | slice, ...] | None, Filters]:
-    found = _PATH.match(key)
-    filters = _read_filters(key, found.end()) if found is not None else None
-    if found is None or filters is None or not _BEGINNING.match(key) or _OPERATOR.search(_TEXTS.sub("", found[0])):
+    path = _PATH.match(key)
+    filters = _read_filters(key, path.end()) if path is not None else None
+    if path is None or filters is None or not _BEGINNING.match(key) or _OPERATOR.search(_TEXTS.sub("", path[0])):
         return None, ()
-    return read_path(found[0].strip()), filters
+    return read_path(path[0].strip()), filters
 
 
 def _read_filters(key: str, start: int) -> Filters | None:
     filters: list[tuple[str, tuple[Any, ...]]] = []
     while start < len(key):
-        found = _FILTER.match(key, start)
-        args = _read_args(found[2]) if found else None
-        if found is None or args is None or found[1] not in FILTER_NAMES:
+        match = _FILTER.match(key, start)
+        args = _read_args(match[2]) if match else None
+        if match is None or args is None or match[1] not in FILTER_NAMES:
             return None
-        filters.append((found[1], args))
-        start = found.end()
+        filters.append((match[1], args))
+        start = match.end()
     return tuple(filters)
 
 

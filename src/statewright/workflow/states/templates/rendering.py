@@ -1,4 +1,4 @@
-"""One rendering of a template: its names, its output, and what it may still do."""
+"""The state of one rendering: variables, output and the remaining work budget."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from statewright.workflow.states.expressions.evaluation import (
     WorkLimitExceeded,
     extent,
 )
-from statewright.workflow.states.templates.values import Missing, to_text
+from statewright.workflow.states.templates.values import NOTHING, SCALARS, Missing, UnresolvedName, plain, to_text
 
 OUTPUT_LIMIT: Final = 10_000_000
 """Characters of a rendered text."""
@@ -23,21 +23,21 @@ VALUE_LIMIT: Final = 1_000_000
 
 
 class Rendering(Evaluation):
-    """The evaluation of a template. Values that its blocks set hide those of the scope."""
+    """The evaluation of a template. Assigned variables shadow names of the scope."""
 
     __slots__ = ("_copies", "_output", "frames", "line", "size", "unresolved")
 
     def __init__(self, scope: Mapping[str, Any], *, work: int = WORK_LIMIT, copies: bool = False) -> None:
-        """`copies` is for templates that change lists and maps: they work on copies of what the scope has."""
+        """With `copies`, lists and maps of the scope are copied when they are read, so that they may be modified."""
         super().__init__(scope, work=work, value_limit=VALUE_LIMIT)
         self.frames: list[dict[str, Any]] = []
-        """What the template has set: by the template itself, then by each block that is being rendered."""
+        """Assigned variables: of the template, then of each enclosing block, innermost last."""
         self.line = 1
         """The line of the template that is being rendered, for messages."""
         self.size = 0
         """Characters of the output so far."""
         self.unresolved: list[str] = []
-        """The placeholders that stay as written, because something in them has no value."""
+        """Placeholders that are left unchanged because they are undefined."""
         self._output: list[str] = []
         self._copies: dict[str, Any] | None = {} if copies else None
 
@@ -67,6 +67,19 @@ class Rendering(Evaluation):
             raise WorkLimitExceeded(f"the text would be longer than {OUTPUT_LIMIT} characters")
         self._output.append(text)
 
+    def write_value(self, value: Any, source: str) -> None:
+        """Write the value of a placeholder, or its source if it has none."""
+        if value is NOTHING:
+            return
+        if not isinstance(value, Missing):
+            try:
+                self.write(self.text_of(value))
+                return
+            except UnresolvedName:
+                pass  # a missing value in a list
+        self.unresolved.append(source)
+        self.write(source)
+
     def capture(self) -> list[str]:
         """Begin an output of its own, and return the one before, for `release`."""
         before, self._output = self._output, []
@@ -74,20 +87,36 @@ class Rendering(Evaluation):
 
     def release(self, before: list[str]) -> str:
         """End an output that `capture` has begun, and return its text. It is not part of the output around it."""
-        text = "".join(self._output)
-        self._output = before
-        self.size -= len(text)
-        self.reserve(len(text))
-        return text
+        parts, self._output = self._output, before
+        size = sum(map(len, parts))
+        self.size -= size
+        self.reserve(size)
+        return "".join(parts)
 
     def text_of(self, value: Any) -> str:
         """Return a value as text, and pay for it. Raises ExpressionError for what cannot be written as text."""
+        if isinstance(value, str):
+            self.spend(len(value))
+            return value
+        if type(value) is int:
+            text = str(value)  # Python refuses to write very long ones
+            self.spend(len(text))
+            return text
         self.spend_deep(value)
-        return to_text(value)
+        text = to_text(value)  # a few times as long as what was paid for, at most
+        self.spend(len(text))
+        return text
+
+    def result_of(self, value: Any) -> Any:
+        """Return the value of an expression as plain JSON, and pay for it."""
+        if isinstance(value, str):
+            return value
+        self.spend_deep(value)
+        return plain(value)
 
     @contextmanager
     def locating_errors(self) -> Generator[None]:
-        """Turn what is raised into an ExpressionError that names the line of the template."""
+        """Convert any exception to an ExpressionError that names the line of the template."""
         try:
             yield
         except WorkLimitExceeded as error:
@@ -107,5 +136,8 @@ class Rendering(Evaluation):
 
 def _copied(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _copied(item) for key, item in cast("dict[str, Any]", value).items()}
-    return [_copied(item) for item in cast("list[Any]", value)] if isinstance(value, list | tuple) else value
+        items = cast("dict[str, Any]", value).items()
+        return {key: item if type(item) in SCALARS else _copied(item) for key, item in items}
+    if isinstance(value, list | tuple):
+        return [item if type(item) in SCALARS else _copied(item) for item in cast("list[Any]", value)]
+    return value

@@ -1,22 +1,29 @@
 """A template as a workflow holds it: parsed once, rendered over the names of a scope.
 
-A text without blocks is split into words and placeholders, and each placeholder stands for itself: one that has no
-value, or that is not understood, stays as it was written, and the others are filled in. A template with blocks is
-compiled as a whole.
+A text without blocks is split into plain text and placeholders. A placeholder that is undefined or not supported is
+left unchanged and does not affect the others. A template with blocks is compiled as a whole.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from statewright.errors import ExpressionError
-from statewright.workflow.states.expressions.evaluation import WORK_LIMIT, WorkLimitExceeded
-from statewright.workflow.states.templates.placeholder import Placeholder, read_placeholder
+from statewright.workflow.states.expressions.evaluation import WORK_LIMIT, Evaluation, WorkLimitExceeded
+from statewright.workflow.states.templates.placeholder import (
+    COMPILE_COST,
+    PROBLEMS_LIMIT,
+    Placeholder,
+    Reading,
+    read_placeholder,
+)
 from statewright.workflow.states.templates.rendering import Rendering
-from statewright.workflow.states.templates.values import Missing
+from statewright.workflow.states.templates.values import NOTHING, Missing, UnresolvedName
 
 if TYPE_CHECKING:
     from statewright.workflow.states.templates.blocks import CompiledBlocks
@@ -24,9 +31,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Report = Callable[[str], object]
-"""Called with each placeholder that stays as written."""
+"""Called with each placeholder that is left unchanged."""
 SIZE_LIMIT: Final = 1_000_000
 """Characters of a template."""
+DEPTH_LIMIT: Final = 200
+"""Maps and lists inside each other in which templates are rendered."""
+READ_COST: Final = 10
+"""Units of work for each character of a text that is read as a template."""
 QUICK_WORK: Final = 200_000
 """Units of work that may be done on an event loop: some milliseconds."""
 _BLOCK: Final = re.compile(r"\{%[-+]?\s*(?:if|for|set|with|filter|raw|macro|include|import|from|extends|block|call)\b")
@@ -40,7 +51,7 @@ class Template:
     text: str
     """As the author wrote it."""
     simple: bool
-    """Whether it has nothing but paths with filters: no blocks, no expressions."""
+    """True if only paths with filters are supported, not blocks or expressions."""
     _parts: tuple[str | Placeholder, ...]
     _blocks: CompiledBlocks | None
 
@@ -65,17 +76,18 @@ class Template:
 
     @property
     def errors(self) -> tuple[TemplateProblem, ...]:
-        """What is wrong with its blocks. With any of these it cannot be rendered."""
+        """Problems of its blocks. A template with errors cannot be rendered."""
         return self._blocks.problems if self._blocks is not None else ()
 
     @property
     def warnings(self) -> tuple[TemplateProblem, ...]:
-        """The placeholders that are not understood, and stay as they are written."""
-        return tuple(
+        """Problems of placeholders, which are left unchanged: the first of them, if there are many."""
+        problems = (
             problem._replace(line=part.line + problem.line - 1)
-            for part in self._placeholders()
+            for part in self._different_placeholders()
             for problem in part.problems[:1]
         )
+        return tuple(islice(problems, PROBLEMS_LIMIT))
 
     def render(self, scope: Mapping[str, Any], *, report: Report | None = None, work: int = WORK_LIMIT) -> str:
         """Return the text with values in place of the placeholders.
@@ -84,8 +96,10 @@ class Template:
         `Evaluation`. Raises ExpressionError, with the line, for what cannot be rendered, and WorkLimitExceeded for what
         would take too much work or memory.
         """
+        return self._render(Rendering(scope, work=work, copies=self.changes), report)
+
+    def _render(self, rendering: Rendering, report: Report | None) -> str:
         blocks = self._blocks
-        rendering = Rendering(scope, work=work, copies=self._changes)
         with rendering.locating_errors():
             if blocks is not None:
                 blocks.render(rendering)
@@ -99,23 +113,42 @@ class Template:
 
     def value(self, scope: Mapping[str, Any], *, report: Report | None = None, work: int = WORK_LIMIT) -> Any:
         """As `render`, but return the value itself, not a copy of it, for a text that is one placeholder."""
+        return self.value_in(Rendering(scope, work=work, copies=self.changes), report)
+
+    def value_in(self, rendering: Rendering, report: Report | None) -> Any:
+        """Return the value, within a rendering of its own that pays for it."""
         if len(self._parts) != 1 or not isinstance(self._parts[0], Placeholder):
-            return self.render(scope, report=report, work=work)
-        rendering = Rendering(scope, work=work, copies=self._changes)
+            return self._render(rendering, report)
+        placeholder = self._parts[0]
         with rendering.locating_errors():
-            value = _value_of(self._parts[0], rendering)
-        if not isinstance(value, Missing):
-            return value
+            value = _value_of(placeholder, rendering)
+            if value is NOTHING:
+                return ""
+            if placeholder.filters or placeholder.step is not None:
+                with suppress(UnresolvedName):
+                    return rendering.result_of(value)
+            elif not isinstance(value, Missing):
+                return value
         if report is not None:
             report(self.text)
         return self.text
 
     @property
-    def _changes(self) -> bool:
-        """Whether it may change a list or map, so that it has to work on copies."""
+    def compiled_length(self) -> int:
+        """The number of characters that Jinja has to parse."""
+        if self._blocks is not None:
+            return len(self.text)
+        return sum(len(part.source) for part in self._different_placeholders() if not part.path)
+
+    @property
+    def changes(self) -> bool:
+        """True if it may modify lists or maps, and so needs copies of them."""
         if self._blocks is not None:
             return self._blocks.changes
         return any(part.changes for part in self._placeholders())
+
+    def _different_placeholders(self) -> Iterable[Placeholder]:
+        return {part.source: part for part in self._placeholders()}.values()
 
     def _placeholders(self) -> list[Placeholder]:
         return [part for part in self._parts if isinstance(part, Placeholder)]
@@ -150,7 +183,7 @@ class Template:
 def parse_template(text: str, *, simple: bool = False) -> Template:
     """Parse a template. Raises ExpressionError only if it is too large: see `errors` and `warnings` of the answer.
 
-    A text that comes from outside has to be `simple`: it may name values, and do nothing else.
+    Pass `simple=True` for untrusted text: it may refer to values, and nothing else.
     """
     return Template(text, simple=simple)
 
@@ -167,17 +200,37 @@ def _restored(text: str, simple: bool) -> Template:
 def render_values(value: Any, scope: Mapping[str, Any], *, report: Report | None = None, work: int = WORK_LIMIT) -> Any:
     """Return a value with each text in it rendered, in maps and lists of any depth. Keys of maps stay as they are.
 
-    For what authors wrote. A text that is one placeholder becomes the value itself. Each text may use so much work.
-    Raises ExpressionError.
+    For what authors wrote. A text that is one placeholder becomes the value itself. All texts share the work, which
+    includes reading them. Raises ExpressionError.
     """
-    if isinstance(value, str):
-        return _parsed(value).value(scope, report=report, work=work) if "{" in value else value
-    if isinstance(value, Mapping):
-        items = cast("Mapping[Any, Any]", value).items()
-        return {key: render_values(item, scope, report=report, work=work) for key, item in items}
-    if isinstance(value, list | tuple):
-        return [render_values(item, scope, report=report, work=work) for item in cast("list[Any]", value)]
-    return value
+    return _ValueRenderer(scope, report, work).render(value, 0)
+
+
+class _ValueRenderer:
+    def __init__(self, scope: Mapping[str, Any], report: Report | None, work: int) -> None:
+        self._budget = Evaluation(scope, work=work)
+        self._report = report
+
+    def render(self, value: Any, depth: int) -> Any:
+        if isinstance(value, str):
+            return self._render_text(value) if "{" in value else value
+        if not isinstance(value, Mapping | list | tuple):
+            return value
+        if depth >= DEPTH_LIMIT:
+            raise ExpressionError(f"The value has more than {DEPTH_LIMIT} maps and lists inside each other.")
+        if isinstance(value, Mapping):
+            return {key: self.render(item, depth + 1) for key, item in cast("Mapping[Any, Any]", value).items()}
+        return [self.render(item, depth + 1) for item in cast("list[Any]", value)]
+
+    def _render_text(self, text: str) -> Any:
+        budget = self._budget
+        budget.spend(READ_COST * len(text))
+        template = _parsed(text)
+        budget.spend(COMPILE_COST * template.compiled_length)
+        rendering = Rendering(budget.scope, work=budget.work_left, copies=template.changes)
+        value = template.value_in(rendering, self._report)
+        budget.work_left = rendering.work_left
+        return value
 
 
 async def rendered_off_loop(render: Callable[[int], T]) -> T:
@@ -203,12 +256,7 @@ def _write(part: str | Placeholder, rendering: Rendering) -> None:
     if isinstance(part, str):
         rendering.write(part)
         return
-    value = _value_of(part, rendering)
-    if isinstance(value, Missing):
-        rendering.unresolved.append(part.source)
-        rendering.write(part.source)
-    else:
-        rendering.write(rendering.text_of(value))
+    rendering.write_value(_value_of(part, rendering), part.source)
 
 
 def _has_blocks(text: str) -> bool:
@@ -228,6 +276,7 @@ def _split(text: str, *, simple: bool) -> list[str | Placeholder]:
     parts: list[str | Placeholder] = []
     # A long text repeats its placeholders: each is read once.
     read: dict[str, Placeholder] = {}
+    reading = Reading()
     done = at = 0
     line = 1
     while (opened := text.find("{{", at)) >= 0 and (closed := text.find("}}", opened + 2)) >= 0:
@@ -236,7 +285,7 @@ def _split(text: str, *, simple: bool) -> list[str | Placeholder]:
         source = text[start : closed + 2]
         line += text.count("\n", done, start)
         if source not in read:
-            read[source] = read_placeholder(source, line=line, simple=simple)
+            read[source] = read_placeholder(source, line=line, simple=simple, reading=reading)
         parts += [text[done:start], read[source]]
         line += source.count("\n")
         done = at = closed + 2

@@ -1,7 +1,7 @@
 """The values inside a rendering: plain JSON values, and a few that exist only there.
 
-Nothing here reads an attribute of a Python object on behalf of an author: a dot reads a key of a map, or one of the
-names that the classes below list.
+Templates never read attributes of Python objects: a dot reads a key of a map, or one of the attributes that the
+classes below define.
 """
 
 from __future__ import annotations
@@ -10,7 +10,10 @@ import json
 from typing import Any, Final, cast
 
 from statewright.errors import ExpressionError
+from statewright.workflow.states.expressions.literal import key_text
 
+SCALARS: Final = frozenset((str, int, float, bool, type(None)))
+"""The types of values that hold no others."""
 _LOOP_NAMES: Final = frozenset(
     ("index", "index0", "revindex", "revindex0", "first", "last", "length", "depth", "depth0", "previtem", "nextitem")
 )
@@ -23,14 +26,18 @@ class Missing:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        """What the author wrote, such as `user.name`, for messages."""
+        """The source, such as `user.name`, for messages."""
 
     def __bool__(self) -> bool:
         return False
 
 
+NOTHING: Final = Missing("an inline if without else")
+"""The value of `'a' if false`. It is missing, and is written as an empty text."""
+
+
 class UnresolvedName(ExpressionError):
-    """A missing value was used where there has to be one."""
+    """A missing value was used where a value is required."""
 
     def __init__(self, missing: Missing) -> None:
         self.missing = missing
@@ -52,11 +59,10 @@ class Namespace:
 class Loop:
     """`loop` in a `{% for %}`: where the loop is."""
 
-    __slots__ = ("_changed", "depth0", "index0", "items")
+    __slots__ = ("_changed", "index0", "items")
 
-    def __init__(self, items: list[Any], depth0: int) -> None:
+    def __init__(self, items: list[Any]) -> None:
         self.items = items
-        self.depth0 = depth0
         self.index0 = 0
         self._changed: tuple[Any, ...] | None = None
 
@@ -64,7 +70,7 @@ class Loop:
         return "loop"
 
     def get(self, name: str, missing: Missing) -> Any:
-        """Return what the loop counts under a name."""
+        """Return an attribute of the loop."""
         if name not in _LOOP_NAMES:
             return missing
         index0, length = self.index0, len(self.items)
@@ -80,8 +86,8 @@ class Loop:
             "first": index0 == 0,
             "last": index0 == length - 1,
             "length": length,
-            "depth": self.depth0 + 1,
-            "depth0": self.depth0,
+            "depth": 1,  # Jinja counts the calls of recursive loops here, not the loops around
+            "depth0": 0,
         }
         return counts[name]
 
@@ -102,7 +108,7 @@ class Group(list[Any]):
 
 
 def get_attribute(value: Any, name: str, missing: Missing) -> Any:
-    """Return what a dot and a name read: a key of a map, an item of a list by its number."""
+    """Evaluate `value.name`: a key of a map, or an item of a list by its index."""
     if type(value) is dict:
         return cast("dict[str, Any]", value).get(name, missing)
     if isinstance(value, Missing):
@@ -113,13 +119,13 @@ def get_attribute(value: Any, name: str, missing: Missing) -> Any:
         return value.get(name, missing)
     if isinstance(value, Group) and name in ("grouper", "list"):
         return value[0] if name == "grouper" else value[1]
-    if isinstance(value, list) and name.isdecimal() and len(name) < 10:
+    if isinstance(value, list) and len(name) < 10 and name.isdecimal():
         return get_subscript(cast("Any", value), int(name), missing)
     return missing
 
 
 def get_subscript(value: Any, key: Any, missing: Missing) -> Any:
-    """Return what brackets read: a key of a map, an item of a list, a character of a text."""
+    """Evaluate `value[key]`: a key of a map, an item of a list, or a character of a text."""
     if isinstance(value, Missing):
         return value
     try:
@@ -130,13 +136,34 @@ def get_subscript(value: Any, key: Any, missing: Missing) -> Any:
     return get_attribute(value, key, missing) if isinstance(key, str) else missing
 
 
-def _refuse_in_json(value: Any) -> Any:
-    if isinstance(value, Namespace | Loop | Missing):
-        raise ExpressionError("a namespace, a loop or a missing value cannot be written as text")
+def plain(value: Any) -> Any:
+    """Return a value as JSON knows it: groups become lists, keys of maps become texts.
+
+    The caller has paid for a pass over all of it. Raises ExpressionError if it holds what exists only in a rendering.
+    """
+    if isinstance(value, dict):
+        items = cast("dict[Any, Any]", value).items()
+        return {key_text(key): item if type(item) in SCALARS else plain(item) for key, item in items}
+    if isinstance(value, list):
+        return [item if type(item) in SCALARS else plain(item) for item in cast("list[Any]", value)]
+    _refuse_internal(value)
+    return value
+
+
+def _refuse_internal(value: object) -> None:
+    if isinstance(value, Missing):
+        raise UnresolvedName(value)
+    if isinstance(value, Namespace | Loop):
+        raise ExpressionError("a namespace or a loop is not a value: use one of its attributes")
+
+
+def for_json(value: object) -> str:
+    """Return what JSON does not know as a text, for its encoders. Raises ExpressionError for values of a rendering."""
+    _refuse_internal(value)
     return str(value)
 
 
-_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, default=_refuse_in_json)
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, default=for_json)
 
 
 def to_text(value: Any) -> str:

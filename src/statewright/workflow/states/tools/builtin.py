@@ -7,7 +7,6 @@ from typing import Final
 
 from statewright.agents import Tool, ToolFunction
 from statewright.workflow.states.tools.files import Files
-from statewright.workflow.states.tools.http_request import HttpRequests
 from statewright.workflow.states.tools.settings import ToolSettings
 from statewright.workflow.states.tools.shell import Shell
 
@@ -37,6 +36,8 @@ def builtin_tools(settings: ToolSettings) -> Iterator[Tool]:
         yield ToolFunction(files.list_files, never_from_context=("path", "pattern"))
         yield ToolFunction(files.search_files, never_from_context=("path", "pattern"))
     if settings.allow_hosts:
+        from statewright.workflow.states.tools.http_request import HttpRequests  # an HTTP client, for those who use it
+
         asked = HttpRequests(settings)
         yield ToolFunction(asked.http_request, never_from_context=("method", "headers", "json", "text"))
     if settings.allow_shell:

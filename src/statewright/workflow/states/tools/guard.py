@@ -19,16 +19,10 @@ from typing import Final
 from urllib.parse import urljoin, urlsplit
 
 from statewright.errors import ToolError
-
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+from statewright.http import is_public, must_be_spelled_out
 
 PORTS: Final = {"http": 80, "https": 443}
 _UNSAFE: Final = re.compile(r"[\x00-\x20\x7f\\]")
-_NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
-_METADATA: Final = frozenset(
-    ipaddress.ip_address(one) for one in ("168.63.129.16", "100.100.100.200", "192.0.0.192", "fd00:ec2::254")
-)
-"""Of providers whose service is not at a link-local address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,15 +125,16 @@ class Guard:
         return found
 
     def _check(self, url: Url, text: str, is_spelled_out: bool) -> None:
-        address = embedded(ipaddress.ip_address(text))
-        if is_metadata(address):
+        address = ipaddress.ip_address(text)
+        if must_be_spelled_out(address):
             is_allowed = _is_address(url.host) and is_spelled_out
         else:
             is_allowed = is_public(address) or is_spelled_out
         if not is_allowed:
             raise ToolError(
                 f"The host {url.host!r} is at {address}, which is no public address. To allow it, spell out the "
-                f"{'address' if is_metadata(address) else 'host'} in allow_hosts under [tools] in statewright.toml."
+                f"{'address' if must_be_spelled_out(address) else 'host'} in allow_hosts under [tools] in "
+                f"statewright.toml."
             )
 
 
@@ -162,28 +157,6 @@ def look_up(url: Url) -> list[str]:
     except (OSError, UnicodeError) as error:
         raise ConnectionError(f"The host {url.host!r} was not found: {error}.") from None
     return list(dict.fromkeys(str(one[4][0]) for one in found))
-
-
-def embedded(address: Address) -> Address:
-    """The address of IPv4 that one of IPv6 stands for, where it is such a one; else itself."""
-    if isinstance(address, ipaddress.IPv4Address):
-        return address
-    if address in _NAT64:
-        return ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
-    teredo = address.teredo
-    return address.ipv4_mapped or address.sixtofour or (teredo[1] if teredo else None) or address
-
-
-def is_public(address: Address) -> bool:
-    """Whether an address is one of the open network."""
-    if isinstance(address, ipaddress.IPv6Address) and address.is_site_local:
-        return False
-    return address.is_global and not address.is_multicast and not address.is_reserved
-
-
-def is_metadata(address: Address) -> bool:
-    """Whether a machine may be told its own credentials there."""
-    return address.is_link_local or address in _METADATA
 
 
 def _is_address(host: str) -> bool:

@@ -14,11 +14,9 @@ from typing import Any, Final, cast
 
 from statewright.agents import NO_CREDENTIALS, Credentials
 from statewright.errors import MissingKey, ToolError, suggestion
+from statewright.redaction import looks_secret
 
 FROM_ENVIRONMENT: Final = "env:"
-_SECRET_NAME: Final = re.compile(
-    r"token|secret|passw|pwd|credential|private|(api|access|auth)[_-]?key|authorization", re.I
-)
 
 
 class Integrations:
@@ -70,7 +68,7 @@ class _Reading:
             return written
         is_elsewhere = written.startswith(FROM_ENVIRONMENT)
         text = self._from_environment(name, written[len(FROM_ENVIRONMENT) :]) if is_elsewhere else written
-        if is_elsewhere or is_secret_name(name):
+        if is_elsewhere or looks_secret(name, text):
             self.secrets.add(text)
         return text
 
@@ -82,11 +80,6 @@ class _Reading:
                 f"set. Set it where Statewright runs."
             )
         return found
-
-
-def is_secret_name(name: str) -> bool:
-    """Whether a value of this name is probably one that nobody should see."""
-    return _SECRET_NAME.search(name) is not None
 
 
 def integration_stanza(alias: str) -> str:

@@ -5,13 +5,13 @@ Three are here; `post_check` registers more, and may replace these.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, TypeVar, cast
 
 from statewright.models import ModelResponse
+from statewright.redaction import find_secret
 from statewright.workflow.steps.llm.answer import json_in
 from statewright.workflow.steps.model import LlmStep
 
@@ -52,32 +52,11 @@ def post_check(name: str) -> Callable[[C], C]:
 
 @post_check("content_safety")
 def content_safety(answer: CheckedAnswer) -> str | None:
-    """Secrets and numbers of people that must not leave, and answers that the model refused to give."""
+    """Refuse secrets and numbers of people, and answers that the model refused to give."""
     if answer.response.finish_reason == "refused":
         return "The model refused to answer."
-    found = next((what for what, pattern in _SECRETS.items() if pattern.search(answer.text)), None)
-    if found is None and any(map(_is_card_number, _CARD.findall(answer.text))):
-        found = "the number of a payment card"
-    return f"The answer holds {found}. Leave it out." if found is not None else None
-
-
-_SECRETS: Final = {
-    "a private key": re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----"),
-    "a secret key of a service": re.compile(
-        r"\b(?:sk-[A-Za-z0-9_-]{20,}|sk_live_[A-Za-z0-9]{16,}|AKIA[0-9A-Z]{16}|gh[pousr]_[A-Za-z0-9]{36,}"
-        r"|xox[abprs]-[A-Za-z0-9-]{10,}|AIza[A-Za-z0-9_-]{35})\b"
-    ),
-    "a signed token": re.compile(r"\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}"),
-    "a social security number": re.compile(r"\b(?!000|666|9\d\d)\d{3}-(?!00)\d{2}-(?!0000)\d{4}\b"),
-}
-_CARD: Final = re.compile(r"(?<![\d.-])(?:\d[ -]?){12,18}\d(?![\d.-]*\d)")
-
-
-def _is_card_number(text: str) -> bool:
-    """Whether the last digit is the one that the others ask for, as on every card (Luhn)."""
-    digits = [int(sign) for sign in reversed(text) if sign.isdigit()]
-    doubled = [2 * digit - 9 * (digit > 4) for digit in digits[1::2]]
-    return len(set(digits)) > 1 and (sum(digits[::2]) + sum(doubled)) % 10 == 0
+    secret = find_secret(answer.text)
+    return f"The answer holds {secret}. Leave it out." if secret is not None else None
 
 
 @post_check("schema_validation")

@@ -74,8 +74,10 @@ class LlmPerformer:
         step = self._step
         said = [(one.role, render(one.content, execution.input, execution.state)) for one in step.messages]
         system = [render(step.system_prompt, execution.input, execution.state)]
+        messages = [Message(text, role=role) for role, text in said if role != "system"]
         return ModelRequest(
-            messages=[Message(text, role=role) for role, text in said if role != "system"],
+            messages=messages,
+            continue_last=bool(messages) and messages[-1].role == "assistant",  # the author has begun the answer
             system="\n\n".join(text for text in (*system, *(one for role, one in said if role == "system")) if text),
             output=self._output,
             temperature=step.temperature,

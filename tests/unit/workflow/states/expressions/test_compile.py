@@ -167,6 +167,7 @@ def test_4_2_the_language_means_what_python_means(text: str, value: Any):
         "1j",
         "...",
         "1e999",
+        "0x" + "f" * 300,
         "items[::2]",
         "eval('1')",
         "exec('1')",
@@ -248,6 +249,13 @@ def test_what_is_supported_has_nothing_to_note():
         "text - text",
         "-text",
         "+none",
+        "long + 1",
+        "-long",
+        "long % 2",
+        "abs(long)",
+        "round(long)",
+        "sum([long])",
+        "f'{long:d}'",
         "'%s' % a",
         "'%999999999d' % a",
         "a in b",
@@ -308,7 +316,11 @@ def test_4_2_what_cannot_be_worked_out_is_an_error_of_expressions(text: str):
 
     assert expression.unsupported == ()
     with pytest.raises(ExpressionError):
-        expression.evaluate(SCOPE)
+        expression.evaluate(SCOPE | {"long": 2**5000})
+
+
+def test_a_long_number_can_be_compared_and_written():
+    assert evaluate("long == other and str(long) == digits", long=10**40, other=10**40, digits="1" + "0" * 40)
 
 
 @pytest.mark.parametrize(

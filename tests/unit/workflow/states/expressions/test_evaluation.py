@@ -6,22 +6,30 @@ import pytest
 
 from statewright.errors import ExpressionError
 from statewright.workflow.states.expressions.evaluation import (
+    ENTRY_COST,
     EXPRESSION_VALUE_LIMIT,
+    FLOAT_SIZE,
     INTEGER_LIMIT,
+    STEP_COST,
     WORK_LIMIT,
     Evaluation,
     WorkLimitExceeded,
     checked_number,
+    checked_operand,
     extent,
 )
 
 
 def test_the_extent_counts_what_is_inside() -> None:
     assert extent("abc") == 4
-    assert extent(["a", {"b": [1, None]}]) == 9
+    assert extent([]) == 1 + STEP_COST
+    assert extent({"k": None}) == 1 + STEP_COST + ENTRY_COST + 3
+    assert extent(["a", {"b": [1, None]}]) == 9 + 3 * STEP_COST + ENTRY_COST
+    assert extent([1.5, "ab"]) == 1 + STEP_COST + 2 + FLOAT_SIZE + 2
+    assert extent(1.5) == 1 + FLOAT_SIZE
     assert extent(["a" * 100] * 10**6) > EXPRESSION_VALUE_LIMIT
     assert extent(10**1000) > 1000
-    assert extent(["abc"] * 100, limit=10) < 60
+    assert extent(["abc"] * 100, limit=10) < 150
 
 
 def test_a_value_that_contains_itself_has_an_extent() -> None:
@@ -52,10 +60,19 @@ def test_a_pass_costs_the_length_and_a_deep_pass_the_extent() -> None:
     evaluation.spend_pass({"a": 1})
     assert evaluation.work_left == WORK_LIMIT - 4
     evaluation.spend_deep(["ab", "c"], times=2)
-    assert evaluation.work_left == WORK_LIMIT - 4 - 12
+    paid = 2 * extent(["ab", "c"])
+    assert evaluation.work_left == WORK_LIMIT - 4 - paid
     evaluation.spend_deep("abc")
     evaluation.spend_deep(7)
-    assert evaluation.work_left == WORK_LIMIT - 4 - 12 - 3
+    evaluation.spend_steps(2)
+    assert evaluation.work_left == WORK_LIMIT - 4 - paid - 4 - 2 * STEP_COST
+
+
+def test_a_long_integer_is_not_computed_with() -> None:
+    assert checked_operand(2**1023) == 2**1023
+    assert checked_operand("text") == "text"
+    with pytest.raises(ExpressionError, match="1024 bits"):
+        checked_operand(-(2**1024))
 
 
 def test_work_that_cannot_be_paid_for_is_refused() -> None:

@@ -1,12 +1,15 @@
 """The methods of expressions, by type."""
 
+import ast
 from typing import Any
 
 import pytest
 
 from statewright.errors import ExpressionError
 from statewright.workflow.states.expressions import parse_expression
-from statewright.workflow.states.expressions.methods import METHODS
+from statewright.workflow.states.expressions.compile import compile_tree
+from statewright.workflow.states.expressions.evaluation import WORK_LIMIT, Evaluation
+from statewright.workflow.states.expressions.methods import METHODS, call_method
 
 LEFT_OUT = {"encode", "format", "format_map", "maketrans", "translate"}
 """They lead to attributes, or to values that are not JSON's."""
@@ -60,6 +63,44 @@ def test_4_2_methods_answer_as_in_python(text: str, value: Any):
 
     assert found == value
     assert type(found) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "units"),
+    [
+        ("text.split()", 10 * 2_000),
+        ("wide.split()", 10 * 2_000),
+        ("text.split(' ')", 10 * 2_000),
+        ("text.split(' ', 5)", 4_000),
+        ("text.splitlines()", 4_000),
+        ("text.startswith(affixes)", 100 * 1_000),
+        ("text.endswith(affixes)", 100 * 1_000),
+        ("map.items()", 10 * 100),
+        ("map.copy()", 10 * 100),
+        ("list(text)", 10 * 4_000),
+        ("text == other", 4_000),
+        ("affixes == affixes", 100 * 1_000),
+    ],
+)
+def test_4_1_what_is_read_and_made_is_paid_for_before(text: str, units: int) -> None:
+    scope = {
+        "text": "a " * 2_000,
+        "wide": "я\u2003" * 2_000,
+        "other": "a " * 1_999 + "b ",
+        "affixes": ["b" * 1_000] * 100,
+        "map": {str(number): number for number in range(100)},
+    }
+    tree = ast.parse(text, mode="eval").body
+    evaluation = Evaluation(scope)
+    compile_tree(tree).step(evaluation)
+
+    assert units <= WORK_LIMIT - evaluation.work_left <= 2 * units + 1_000
+
+
+def test_a_map_is_asked_for_a_key_without_a_look_at_the_others() -> None:
+    evaluation = Evaluation({})
+    assert call_method(evaluation, {str(number): number for number in range(1_000)}, "get", ["7"]) == 7
+    assert evaluation.work_left == WORK_LIMIT
 
 
 LARGE = "a" * 60_000

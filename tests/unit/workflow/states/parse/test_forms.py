@@ -97,7 +97,7 @@ def test_1_2_tools_of_an_assistant_need_a_name() -> None:
 
 def test_1_3_a_tool_needs_id_and_tool() -> None:
     parsed = parse(more="tools: [{trace: true}]")
-    assert [found.message for found in parsed.problems] == ["Tool has no 'id'.", "Tool has no 'tool'."]
+    assert [found.message for found in parsed.problems] == ["This tool has no 'id'.", "This tool has no 'tool'."]
 
 
 def test_1_3_toolset_is_ignored_with_a_warning() -> None:
@@ -115,7 +115,7 @@ def test_1_5_a_state_has_exactly_one_worker() -> None:
 def test_1_5_next_is_required_and_a_map() -> None:
     assert "no 'next'" in one_problem(parse_workflow(ASSISTANTS + "states: [{id: s, assistant_id: a}]"))
     found = one_problem(parse_workflow(ASSISTANTS + "states: [{id: s, assistant_id: a, next: end}]"))
-    assert "Write next: {state_id: the_state}." in found
+    assert "Write next: {state_id: end}." in found
 
 
 def test_1_5_wait_for_user_confirmation_is_an_alias_and_both_are_an_error_even_false() -> None:
@@ -177,9 +177,12 @@ def test_1_5_1_forbidden_combinations(way: str) -> None:
 
 
 def test_1_5_1_one_of_the_four_ways_is_required() -> None:
-    for way in ("{}", "{store_in_context: true}", "{state_id: ~}"):
-        parsed = parse_workflow(ASSISTANTS + f"states: [{{id: s, assistant_id: a, next: {way}}}]")
-        assert "none of the keys 'state_id', 'state_ids', 'condition', 'switch'" in one_problem(parsed)
+    def said(way: str) -> str:
+        return one_problem(parse_workflow(ASSISTANTS + f"states: [{{id: s, assistant_id: a, next: {way}}}]"))
+
+    for way in ("{}", "{store_in_context: true}"):
+        assert "none of the keys 'state_id', 'state_ids', 'condition', 'switch'" in said(way)
+    assert "'next' has 'state_id' without a value" in said("{state_id: ~}")
 
 
 @pytest.mark.parametrize(

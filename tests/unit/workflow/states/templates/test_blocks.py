@@ -9,6 +9,7 @@ from tests.work import spend_at_most
 from statewright.errors import ExpressionError
 from statewright.workflow.states.templates import parse_template
 from statewright.workflow.states.templates.blocks import BLOCKS_LIMIT
+from statewright.workflow.states.templates.placeholder import PROBLEMS_LIMIT
 
 SCOPE: dict[str, Any] = {
     "u": 1,
@@ -131,6 +132,25 @@ def test_2_3_keys_with_dashes_are_read():
         ("{% if nope > 2 or nope == 1 or nope in labels %}a{% else %}b{% endif %}", "b"),
         ("{% if not nope and nope != 1 and nope is undefined %}a{% endif %}", "a"),
         ("{% raw %}{{ u }}{% endraw %}{{ u }}", "{{ u }}1"),
+        ("{% filter upper %}{% set u = 'x' %}{{ u }}{% endfilter %}{{ u }}", "X1"),
+        ("{% set y %}{% set u = 'x' %}{{ u }}{% endset %}{{ y }}{{ u }}", "x1"),
+        ("{% filter upper %}{% set z = 'x' %}{% endfilter %}{{ z }}", "{{ z }}"),
+        (
+            "{% for a in [1] %}{{ loop.depth }}{{ loop.depth0 }}"
+            "{% for b in [1] %}{{ loop.depth }}{{ loop.depth0 }}{% endfor %}{% endfor %}",
+            "1010",
+        ),
+        ("{% set x = 'a' if n %}{{ x }}|{{ x|default('d') }}|{{ x is defined }}|{{ 'b' if n }}", "|d|false|"),
+        ("{{ people|map(attribute='nope')|select('defined')|list }}{% if u %}{% endif %}", "[]"),
+        ("{% if u is divisibleby(num=1) and u is sameas(other=1) %}yes{% endif %}", "yes"),
+        (
+            "{% if u %}{{ str(true) }}{{ str([none]) }}{{ '%s'|format(none) }}{{ true ~ none }}{% endif %}",
+            "true[null]nulltruenull",
+        ),
+        (
+            "{% if u %}{{ 'a,b,c'.split(sep=',', maxsplit=1) }}{{ 'a\n'.splitlines(keepends=true) }}{% endif %}",
+            '["a", "b,c"]["a\\n"]',
+        ),
         ("{% for x in labels %}{{ x }}{% if not loop.last %},{% endif %}\n{% endfor -%}\n ", "bug,\nhelp\n"),
         (
             "{% set _ = labels.sort(reverse=true) %}{{ labels }}{% set _ = labels.remove('bug') %}{{ labels }}",
@@ -163,6 +183,12 @@ def test_2_3_what_else_jinja_has(text: str, rendered: str):
         "{% for x in labels %}{{ loop }}{% endfor %}",
         "{% if u %}{{ namespace() }}{% endif %}",
         "{% for x in u %}{{x}}{% endfor %}",
+        "{% if u %}{{ str(namespace()) }}{% endif %}",
+        "{% for x in labels %}{{ str([loop]) }}{% endfor %}",
+        "{% for x in labels %}{{ loop|string }}{% endfor %}",
+        "{% if u %}{{ {'a': namespace()}|tojson }}{% endif %}",
+        "{% if u %}{{ 0x" + "f" * 300 + " }}{% endif %}",
+        "{% if u %}{{ 1e999 }}{% endif %}",
         "{% if u %}{{ u() }}{% endif %}",
         "{% if u %}{{ text.format(u) }}{% endif %}",
         "{% if u %}{{ '%s' % u }}{% endif %}",
@@ -234,6 +260,19 @@ def test_4_1_loops_and_outputs_are_bounded(text: str):
 
     with spend_at_most(), pytest.raises(ExpressionError, match=r"too much work|longer than|larger than"):
         parse_template(text).render(scope, work=1_000_000)
+
+
+def test_4_1_changes_of_long_lists_cost_what_they_do() -> None:
+    text = "{% set l = [] %}{% for i in range(20000) %}{% set _ = l.append(i) %}{% endfor %}{{ l|length }}"
+
+    assert parse_template(text).render({}, work=4_000_000) == "20000"
+
+
+def test_2_3_only_the_first_problems_are_described() -> None:
+    problems = parse_template("{% if u %}" + "".join(f"{{{{ u|nope{n} }}}}" for n in range(500)) + "{% endif %}").errors
+
+    assert len(problems) == PROBLEMS_LIMIT
+    assert problems[0].suggestion
 
 
 def test_4_1_no_template_changes_the_context():

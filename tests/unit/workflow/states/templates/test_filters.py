@@ -1,4 +1,4 @@
-"""The filters: what they answer, which values they refuse, and that none of them works without paying for it."""
+"""The filters: their results, the values that they refuse, and that all their work is charged."""
 
 from contextlib import suppress
 from typing import Any
@@ -100,7 +100,31 @@ def call(name: str, *args: Any, **named: Any) -> Any:
         ("format", ("%s is %d%% of %.1f", "x", 5, 2.25), {}, "x is 5% of 2.2"),
         ("escape", ("<a>",), {}, "&lt;a&gt;"),
         ("e", ("&",), {}, "&amp;"),
+        ("e", ("'\"",), {}, "&#39;&#34;"),
         ("urlencode", ("a b/c",), {}, "a%20b/c"),
+        ("urlencode", ({"a b": 1, "c": "d/e&"},), {}, "a+b=1&c=d%2Fe%26"),
+        ("urlencode", ([["a", True], ["b", None]],), {}, "a=true&b=null"),
+        ("unique", ([1, 1.0, True, "1", 0, False, None, 2.5],), {}, [1, "1", 0, None, 2.5]),
+        ("unique", ([[1, {"a": True}], [1.0, {"a": 1}], [1]],), {}, [[1, {"a": True}], [1]]),
+        ("sort", ({"b": 1, "a": 2},), {}, ["a", "b"]),
+        ("join", ({"b": 1, "a": 2}, "-"), {}, "b-a"),
+        ("batch", ({"b": 1, "a": 2}, 1), {}, [["b"], ["a"]]),
+        ("max", ({"b": 1, "a": 2},), {}, "b"),
+        ("select", ({"b": 1, "a": 2}, "eq", "a"), {}, ["a"]),
+        ("map", ({"b": 1}, "upper"), {}, ["B"]),
+        ("map", (["", "x"], "default", "d", True), {}, ["d", "x"]),
+        ("map", (["", "x"], "default"), {"default_value": "d", "boolean": True}, ["d", "x"]),
+        ("map", ([[1, 2], [3]],), {"attribute": -1}, [2, 3]),
+        ("indent", ("a\r\nb\x0bc", 1), {}, "a\n b\n c"),
+        ("wordwrap", ("a\tb  c",), {}, "a\tb  c"),
+        (
+            "wordwrap",
+            ("aa-bb cc", 3),
+            {"wrapstring": "|", "break_on_hyphens": False, "break_long_words": False},
+            "aa-bb|cc",
+        ),
+        ("format", ("%s %s %d", True, None, True), {}, "true null 1"),
+        ("replace", ("a1b", 1, 2), {}, "a2b"),
     ],
 )
 def test_2_3_the_filters(name: str, args: tuple[Any, ...], named: dict[str, Any], result: Any) -> None:
@@ -117,7 +141,18 @@ def test_2_3_the_filters(name: str, args: tuple[Any, ...], named: dict[str, Any]
         ("join", ([{}], "", "n"), {}),
         ("length", (5,), {}),
         ("tojson", (1, 100), {}),
-        ("sort", ({"a": 1},), {}),
+        ("sort", ("text",), {}),
+        ("unique", ("text",), {}),
+        ("batch", ("text", 2), {}),
+        ("urlencode", ([1],), {}),
+        ("truncate", ("text", 2), {}),
+        ("sort", ([{}],), {"attribute": "a"}),
+        ("sort", ([{}],), {"attribute": ["a"]}),
+        ("sort", ([{}],), {"attribute": ".".join("a" * 101)}),
+        ("sort", ([{}],), {"attribute": ",".join(["a.b"] * 60)}),
+        ("sum", ([{}],), {"attribute": "a" * 1001}),
+        ("format", ("%d", 2**2000), {}),
+        ("round", (2**2000, 0, "ceil"), {}),
         ("sort", ([1, "a"],), {}),
         ("sum", (["a"],), {}),
         ("map", ([1],), {}),

@@ -13,6 +13,7 @@ from tests.work import check_linear, count_work, spend_at_most
 
 from statewright.errors import ExpressionError
 from statewright.workflow.states.templates import Template, parse_template, render_values, rendered_off_loop
+from statewright.workflow.states.templates.placeholder import PROBLEMS_LIMIT
 from statewright.workflow.states.templates.rendering import OUTPUT_LIMIT
 from statewright.workflow.states.templates.template import SIZE_LIMIT
 
@@ -72,6 +73,10 @@ def render(text: str, scope: dict[str, Any] | None = None) -> str:
         ("{{ lst|map('string')|join('-') }} {{ lst|select('gt', 1)|list }}", "3-1-2 [3, 2]"),
         ("{{ name ~ '!' }} {{ name is string and u < 2 }}", "Ann! true"),
         ("{{ 'a/b/c'.rsplit('/', 1)[0] }}", "a/b"),
+        ("{{ true }} {{ False }} {{ none }} {{ None|default('x', true) }}", "true false null x"),
+        ("{{ ('a' if nothing) is defined }}", "false"),
+        ("{{ 'a'.rsplit(sep='a', maxsplit=1) }}", '["", ""]'),
+        ("{{ str(flag) }} {{ '%s' | format(flag) }} {{ flag ~ '' }} {{ [flag] | join }}", "true true true true"),
     ],
 )
 def test_2_3_placeholders_become_values(text: str, rendered: str):
@@ -99,6 +104,9 @@ def test_2_3_placeholders_become_values(text: str, rendered: str):
         "{{|u}}",
         "{{}}",
         "{{ }}",
+        "{{ ('a' if nothing) + 'b' }}",
+        "{{ [[]]|map('first')|list }}",
+        "{{ [d]|map(attribute='nope')|list }}",
         "{{u",
         "u}}",
         "{u}",
@@ -261,6 +269,70 @@ def test_2_3_templates_inside_maps_and_lists_are_rendered():
         "pair": [1, 2],
     }
     assert args["headers"]["X-{{u}}"] == "Bearer {{name}}"
+
+
+def test_2_3_what_one_placeholder_becomes_is_plain_json():
+    scope = {"people": [{"age": 3}], "l": [1], "big": [[1]]}
+
+    groups = parse_template("{{ people|groupby('age') }}").value(scope)
+    assert groups == [[3, [{"age": 3}]]]
+    assert type(groups[0]) is list
+    assert parse_template("{{ {1: true, none: 2} }}").value(scope) == {"1": True, "null": 2}
+    assert parse_template("{{ 'a' if false }}").value(scope) == ""
+    for text in ("{{ people|map(attribute='x')|list }}", "{{ ('a' if false) + 'b' }}"):
+        reported: list[str] = []
+        assert parse_template(text).value(scope, report=reported.append) == text
+        assert reported == [text]
+    for text in ("{{ namespace() }}", "{{ [namespace()] }}"):
+        with pytest.raises(ExpressionError, match="namespace"):
+            parse_template(text).value(scope)
+    with pytest.raises(ExpressionError, match="too much work"):
+        parse_template("{{ l.append(l) or l }}").value(scope)
+
+
+def test_4_1_values_that_are_rendered_have_a_depth_and_share_the_work():
+    value: Any = "{{u}}"
+    for _ in range(3_000):
+        value = [value]
+    with pytest.raises(ExpressionError, match="inside each other"):
+        render_values(value, SCOPE)
+    texts = ["{{ lst | sort }}"] * 200
+    assert render_values(texts, SCOPE)[-1] == [1, 2, 3]
+    with pytest.raises(ExpressionError, match="too much work"):
+        render_values(texts, SCOPE, work=20_000)
+
+
+def test_4_1_expressions_of_a_text_are_compiled_up_to_a_limit():
+    text = "".join("{{ '" + "x" * 900 + "' ~ " + str(number) + " }}" for number in range(150)) + "{{u}}"
+    template = parse_template(text)
+
+    assert template.warnings[0].message.startswith("The expressions of this text have more than 100000")
+    assert template.render(SCOPE).startswith("x" * 900 + "0x")
+    assert template.render(SCOPE).endswith(" ~ 149 }}1")
+
+
+def test_2_3_only_the_first_warnings_are_described():
+    warnings = parse_template("".join(f"{{{{ u|nope{n} }}}}" for n in range(500))).warnings
+
+    assert len(warnings) == PROBLEMS_LIMIT
+    assert warnings[0].suggestion
+
+
+def test_4_1_a_difference_is_compiled_once_and_paid_for_each_time():
+    template = parse_template("{{ n-1 }}")
+    first, second = (count_work(lambda: template.render({"n": 3})) for _ in range(2))
+
+    assert template.render({"n": 3}) == "2"
+    assert second < first / 2
+    with pytest.raises(ExpressionError, match="too much work"):
+        template.render({"n": 3}, work=500)
+
+
+def test_4_1_a_text_from_outside_pays_for_the_paths_that_filters_follow():
+    path = ".".join("a" * 100)
+    text = ("{{ x | groupby('" + path + "') | length }}{{ x | map('default') | length }}") * 100
+    with spend_at_most(), pytest.raises(ExpressionError, match="too much work"):
+        parse_template(text, simple=True).render({"x": [{}] * 100_000})
 
 
 def test_it_says_which_names_it_reads():

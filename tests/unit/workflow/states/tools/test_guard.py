@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ipaddress
-
 import pytest
 
 from statewright.errors import ToolError
-from statewright.workflow.states.tools.guard import Guard, check_host, embedded, is_metadata, is_public, read_url
+from statewright.workflow.states.tools.guard import Guard, check_host, read_url
 
 
 @pytest.mark.parametrize(
@@ -132,14 +130,6 @@ def test_a_host_that_is_not_found_is_a_broken_connection() -> None:
 def test_entries_that_allow_no_host_are_refused(entry: str) -> None:
     with pytest.raises(ToolError, match="allows no host"):
         check_host(entry)
-
-
-def test_kinds_of_addresses() -> None:
-    assert is_public(ipaddress.ip_address("8.8.8.8"))
-    assert is_public(ipaddress.ip_address("2606:4700::1"))
-    assert is_metadata(ipaddress.ip_address("169.254.169.254"))
-    assert embedded(ipaddress.ip_address("64:ff9b::808:808")) == ipaddress.ip_address("8.8.8.8")
-    assert embedded(ipaddress.ip_address("2001:0:4136:e378:8000:63bf:3fff:fdd2")) == ipaddress.ip_address("192.0.2.45")
 
 
 def test_a_list_is_asked_without_looking_a_name_up() -> None:

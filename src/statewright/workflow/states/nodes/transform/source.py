@@ -34,7 +34,7 @@ def _of_state(call: Call) -> Any:
 SOURCES: Final[Mapping[str, Callable[[Call], Any]]] = {
     "context_store": lambda call: dict(call.context),
     "messages": _of_messages,
-    "user_input": lambda call: result_of(call.lineage.given),
+    "user_input": lambda call: call.lineage.input.result,
     "state_schema": _of_state,
 }
 """What each `input_source` gives."""

@@ -1,0 +1,38 @@
+"""Text that can be encoded as UTF-8.
+
+A Python string may hold half of a surrogate pair: JSON can write one (`"\\ud83d"`), and models, tools and browsers do
+when an emoji is cut in two. Such a text cannot be sent, saved or printed, and one in a conversation fails every later
+turn of it. So text is made encodable where it comes in.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+
+def encodable_text(text: str) -> str:
+    """Return the text with its surrogate pairs joined, and each half of one replaced by U+FFFD."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+def encodable_json(value: Any) -> Any:
+    """Return a JSON value whose texts and keys are encodable: the value itself if they are already."""
+    if isinstance(value, str):
+        return encodable_text(value)
+    if isinstance(value, dict):
+        changed = {
+            encodable_text(key): encodable_json(item)  # keys of parsed JSON are always text
+            for key, item in cast("dict[str, Any]", value).items()
+        }
+        return changed if changed != value else cast("Any", value)
+    if isinstance(value, list | tuple):
+        items = cast("list[Any]", value)
+        replaced = [encodable_json(item) for item in items]
+        return replaced if any(new is not old for new, old in zip(replaced, items, strict=True)) else items
+    return value

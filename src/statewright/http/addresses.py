@@ -1,0 +1,140 @@
+"""The classification of IP addresses: public, or what else they are for. Webhooks and tools both decide by it.
+
+An address that is not known to be public is not: of IPv6 only the part that is assigned for global use, without the
+addresses that stand for one of IPv4 in a tunnel. Two forms that contain an address of IPv4 are judged by it, because
+hosts do use them: mapped addresses, which the system connects to over IPv4, and those of NAT64. A tunnel to a metadata
+service counts as that service, so that no form of its address is treated as less dangerous than another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from typing import Final, Literal
+
+Address = IPv4Address | IPv6Address
+Kind = Literal["public", "private", "loopback", "link-local", "multicast", "reserved", "unspecified", "metadata"]
+"""`private` are networks of organisations, those behind a provider's address translation among them; `metadata` are the
+services from which machines in a cloud fetch their credentials."""
+
+_METADATA: Final = frozenset(
+    ip_address(text)
+    for text in (
+        "169.254.169.254",  # AWS, Azure, Google, and most others
+        "169.254.170.2",  # AWS, tasks of ECS
+        "169.254.170.23",  # AWS, pods of EKS
+        "169.254.0.23",  # Tencent
+        "169.254.42.42",  # Scaleway
+        "100.100.100.200",  # Alibaba
+        "168.63.129.16",  # Azure, the host agent
+        "192.0.0.192",  # Oracle
+        "fd00:ec2::254",  # AWS
+        "fd00:ec2::23",  # AWS, pods of EKS
+        "fd20:ce::254",  # Google
+        "fd00:42::42",  # Scaleway
+        "fd00:c1::a9fe:a9fe",  # Oracle
+    )
+)
+_IPV4: Final[Mapping[str, Kind]] = {
+    "0.0.0.0/32": "unspecified",
+    "0.0.0.0/8": "reserved",
+    "10.0.0.0/8": "private",
+    "100.64.0.0/10": "private",
+    "127.0.0.0/8": "loopback",
+    "169.254.0.0/16": "link-local",
+    "172.16.0.0/12": "private",
+    "192.0.0.0/24": "reserved",
+    "192.0.2.0/24": "reserved",
+    "192.31.196.0/24": "reserved",
+    "192.52.193.0/24": "reserved",
+    "192.88.99.0/24": "reserved",
+    "192.168.0.0/16": "private",
+    "192.175.48.0/24": "reserved",
+    "198.18.0.0/15": "reserved",
+    "198.51.100.0/24": "reserved",
+    "203.0.113.0/24": "reserved",
+    "224.0.0.0/4": "multicast",
+    "240.0.0.0/4": "reserved",
+}
+_IPV6: Final[Mapping[str, Kind]] = {
+    "::/128": "unspecified",
+    "::1/128": "loopback",
+    "fc00::/7": "private",
+    "fe80::/10": "link-local",
+    "fec0::/10": "private",
+    "ff00::/8": "multicast",
+    "2001::/23": "reserved",  # for protocols: Teredo, ORCHID, benchmarks
+    "2001:db8::/32": "reserved",
+    "2002::/16": "reserved",  # 6to4
+    "2620:4f:8000::/48": "reserved",
+    "3fff::/20": "reserved",
+    "2000::/3": "public",
+}
+_NETWORKS_4: Final[Sequence[tuple[IPv4Network, Kind]]] = [(IPv4Network(text), kind) for text, kind in _IPV4.items()]
+_NETWORKS_6: Final[Sequence[tuple[IPv6Network, Kind]]] = [(IPv6Network(text), kind) for text, kind in _IPV6.items()]
+_NAT64: Final = IPv6Network("64:ff9b::/96")
+_LOCAL_NAT64: Final = IPv6Network("64:ff9b:1::/48")
+_COMPATIBLE: Final = (IPv6Network("::/96"), IPv6Network("::ffff:0:0:0/96"))
+"""Two obsolete forms with an address of IPv4 in their last four bytes: compatible and translated addresses."""
+_ISATAP: Final = (0x00005EFE, 0x02005EFE)
+"""The middle of an address with one of IPv4 in its last four bytes, to which a tunnel leads."""
+
+
+def kind_of(address: Address) -> Kind:
+    """Return what an address is for."""
+    if isinstance(address, IPv6Address) and address.scope_id is not None:
+        # An interface is given for addresses that are not unique without one: none of these is public.
+        kind = kind_of(IPv6Address(int(address)))
+        return kind if kind in ("metadata", "link-local") else "reserved"
+    if address in _METADATA:
+        return "metadata"
+    if isinstance(address, IPv4Address):
+        return _first([kind for network, kind in _NETWORKS_4 if address in network], "public")
+    if (mapped := _mapped_address(address)) is not None:
+        return kind_of(mapped)
+    if any(kind_of(end) == "metadata" for end in _tunnel_ends(address)):
+        return "metadata"
+    if _is_isatap(address):
+        return "reserved"
+    return _first([kind for network, kind in _NETWORKS_6 if address in network], "reserved")
+
+
+def is_public(address: Address) -> bool:
+    """Return True for an address of the public internet."""
+    return kind_of(address) == "public"
+
+
+def must_be_spelled_out(address: Address) -> bool:
+    """Return True for an address that no name may lead to: a link, where any neighbour answers, or a metadata service.
+
+    Whoever allows a host by its name rarely knows that it leads there.
+    """
+    return kind_of(address) in ("metadata", "link-local")
+
+
+def _first(kinds: Sequence[Kind], otherwise: Kind) -> Kind:
+    """Return the first kind: narrow networks are listed before the wide ones that contain them."""
+    return kinds[0] if kinds else otherwise
+
+
+def _mapped_address(address: IPv6Address) -> IPv4Address | None:
+    """Return the address of IPv4 that is connected to in place of this one, if there is one."""
+    return _last_four_bytes(address) if address in _NAT64 else address.ipv4_mapped
+
+
+def _tunnel_ends(address: IPv6Address) -> Iterator[IPv4Address]:
+    """Yield the addresses of IPv4 that an address stands for in one of the tunnels: 6to4, Teredo, ISATAP and older."""
+    if address.sixtofour is not None:
+        yield address.sixtofour
+    if address.teredo is not None:
+        yield from address.teredo
+    if _is_isatap(address) or address in _LOCAL_NAT64 or any(address in network for network in _COMPATIBLE):
+        yield _last_four_bytes(address)
+
+
+def _is_isatap(address: IPv6Address) -> bool:
+    return int(address) >> 32 & 0xFFFFFFFF in _ISATAP
+
+
+def _last_four_bytes(address: IPv6Address) -> IPv4Address:
+    return IPv4Address(int(address) & 0xFFFFFFFF)

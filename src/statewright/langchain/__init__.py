@@ -1,0 +1,45 @@
+"""States with messages of LangChain, and conversion from and to them. Needs the extra `langchain`.
+
+Nothing of LangChain is loaded until a name is asked for that needs it.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+from statewright.extras import optional
+from statewright.langchain.channel import LangChainMessages, add_messages
+from statewright.langchain_messages import from_langchain, is_langchain_message, to_langchain
+from statewright.messages import REMOVE_ALL_MESSAGES
+
+if TYPE_CHECKING:
+    from statewright.langchain.injected import InjectedState, InjectedStore, InjectedToolCallId, ToolRuntime
+    from statewright.langchain.state import MessagesState
+
+__all__ = [
+    "REMOVE_ALL_MESSAGES",
+    "InjectedState",
+    "InjectedStore",
+    "InjectedToolCallId",
+    "LangChainMessages",
+    "MessagesState",
+    "ToolRuntime",
+    "add_messages",
+    "from_langchain",
+    "is_langchain_message",
+    "to_langchain",
+]
+
+
+_HOME_OF: Final = {
+    "MessagesState": "state",
+    **dict.fromkeys(("InjectedState", "InjectedStore", "InjectedToolCallId", "ToolRuntime"), "injected"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'statewright.langchain' has no attribute {name!r}")
+    with optional("States and tools with LangChain's classes need", extra="langchain"):
+        return getattr(import_module(f"statewright.langchain.{_HOME_OF[name]}"), name)

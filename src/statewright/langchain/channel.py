@@ -1,0 +1,153 @@
+"""The channel of conversations whose messages are LangChain's: merged as LangGraph's `add_messages` merges them.
+
+Messages keep their class. Other forms become messages of LangChain: ours, dicts, `(role, text)` pairs, text; chunks
+become whole messages. Ids that are given derive from the task, as in `channels.messages`, so a replayed task gives the
+same, and a message of the caller is copied rather than changed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, ClassVar, Literal, cast
+
+from statewright.channels import MISSING, Added, Channel, Merged, MessageBatch, Overwrite, listed, overwritten
+from statewright.errors import InvalidUpdateError, suggestion
+from statewright.langchain_messages import is_langchain_message, to_langchain
+from statewright.messages import REMOVE_ALL_MESSAGES, Message, RemoveMessage, ToolResult
+
+Format = Literal["langchain-openai"]
+
+
+class LangChainMessages(Channel):
+    """A conversation of messages of LangChain, which are appended, replaced in place by id, or removed.
+
+    With `format="langchain-openai"` the content of all messages is written as OpenAI writes it.
+    """
+
+    prepares: ClassVar[bool] = True
+    keeps_update: ClassVar[bool] = False
+
+    def __init__(self, *, format: Format | None = None) -> None:  # noqa: A002  # LangGraph's word
+        if format not in (None, "langchain-openai"):
+            raise InvalidUpdateError(f"Unknown format {format!r}. Formats: 'langchain-openai'.")
+        self.format = format
+
+    def start(self) -> list[Any]:
+        return []
+
+    def prepare(self, update: Any, task_id: str) -> Any:
+        if type(update) is MessageBatch:
+            return update
+        replaced = overwritten((update,))
+        if replaced is not MISSING:
+            return Overwrite(self.apply(MISSING, [self.prepare(replaced, task_id)]))
+        all_new = True
+        batch: list[Any] = []
+        for position, item in enumerate(listed(update)):
+            message = coerced(item)
+            if message.id is None:
+                message = message.model_copy(update={"id": f"{task_id}-{position}"})
+            else:
+                all_new = False
+            batch.append(message)
+        return MessageBatch(batch, all_new=all_new)
+
+    def apply(self, current: Any, updates: Sequence[Any]) -> list[Any]:
+        replaced = overwritten(updates)
+        if replaced is not MISSING:
+            return [coerced(item) for item in replaced]
+        merged: list[Any] = [] if current is MISSING or current is None else current.copy()
+        for update in updates:
+            batch = update if type(update) is MessageBatch else self.prepare(update, os.urandom(8).hex())
+            if batch.all_new:
+                merged.extend(batch.items)
+            else:
+                merged = _merge(merged, batch.items)
+        return merged if self.format is None else _as_openai(merged)
+
+    def delta(self, updates: Sequence[Any], new: Any) -> Any:
+        """The messages that came or changed; the whole list where some were removed or written anew."""
+        if self.format is not None or overwritten(updates) is not MISSING:
+            return new
+        items = [item for batch in updates for item in batch.items]
+        if any(item.type == "remove" for item in items):
+            return new  # what a removal did cannot be told from the messages alone
+        return (Added if all(batch.all_new for batch in updates) else Merged)(items)
+
+
+def add_messages(left: Any = None, right: Any = None, *, format: Format | None = None) -> Any:  # noqa: A002
+    """Return `left` with the messages of `right` appended, replaced by id, or removed. As an annotation, a channel.
+
+    Called with `format` alone, it returns such a function. Messages without an id get a random one. Raises ValueError
+    if one of the two is missing, InvalidUpdateError for anything that is not a message, and for the removal of a
+    message that is not there.
+    """
+    channel = LangChainMessages(format=format)
+    if left is None and right is None:
+        return _with_channel(partial(add_messages, format=format), channel)
+    if left is None or right is None:
+        raise ValueError(f"add_messages takes two lists of messages; {'left' if left is None else 'right'} is None.")
+    before = channel.prepare(left, os.urandom(8).hex()).items
+    return channel.apply(before, [channel.prepare(right, os.urandom(8).hex())])
+
+
+def _with_channel(function: Any, channel: LangChainMessages) -> Callable[[Any, Any], list[Any]]:
+    """Return a reducer for which a state has the channel instead, which stores less."""
+    function.channel = channel
+    return function
+
+
+_with_channel(add_messages, LangChainMessages())
+
+
+def coerced(item: Any) -> Any:
+    """Return the message of LangChain that a value means. Raises InvalidUpdateError for anything else."""
+    from langchain_core.messages import BaseMessageChunk, convert_to_messages, message_chunk_to_message
+
+    if is_langchain_message(item):
+        return message_chunk_to_message(item) if isinstance(item, BaseMessageChunk) else item
+    if isinstance(item, Message | RemoveMessage | ToolResult):
+        return to_langchain(item)
+    try:
+        return convert_to_messages([item])[0]
+    except (NotImplementedError, ValueError, TypeError, KeyError) as error:
+        raise InvalidUpdateError(
+            f"A message was expected, found {item!r} of type {type(item).__name__}: {error}. Write a message of "
+            f"LangChain, a Message, a dict with 'role' and 'content', a (role, text) pair, or text."
+        ) from error
+
+
+def _merge(messages: list[Any], items: Sequence[Any]) -> list[Any]:
+    """Return the messages with some that may replace or remove others."""
+    last_clear = max((place for place, item in enumerate(items) if _clears(item)), default=None)
+    if last_clear is not None:
+        messages, items = [], items[last_clear + 1 :]
+    merged = messages.copy()
+    index = {message.id: place for place, message in enumerate(merged)}
+    removed: set[str] = set()
+    for item in items:
+        place = index.get(item.id)
+        if item.type == "remove":
+            if place is None:
+                hint = suggestion(str(item.id), cast("dict[str, int]", index), noun="Messages")
+                raise InvalidUpdateError(f"There is no message {item.id!r} to remove. {hint}")
+            removed.add(item.id)
+        elif place is not None:
+            removed.discard(item.id)  # removed and written again: it keeps its place
+            merged[place] = item
+        else:
+            index[item.id] = len(merged)
+            merged.append(item)
+    return [message for message in merged if message.id not in removed] if removed else merged
+
+
+def _clears(item: Any) -> bool:
+    return item.type == "remove" and item.id == REMOVE_ALL_MESSAGES
+
+
+def _as_openai(messages: list[Any]) -> list[Any]:
+    from langchain_core.messages import convert_to_messages, convert_to_openai_messages
+
+    return convert_to_messages(cast("Any", convert_to_openai_messages(messages, include_id=True)))

@@ -1,0 +1,215 @@
+"""The conversations that providers accept.
+
+Providers refuse requests that a thread can easily hold, and Anthropic's and Google's refuse most:
+
+- a tool call without its result right behind it, a result without its call, a second result, an id used twice;
+- an end with a message of the assistant. Older models of Anthropic continued that message; Claude 4.6 and later refuse
+  the request;
+- an empty message, or no message at all;
+- text that cannot be encoded as UTF-8.
+
+Threads come to hold them in many ways: a run is left between a call and its result, a user writes while an approval is
+open, a message is removed or trimmed, a second agent of a network follows the first, an answer is asked for in a form.
+What a thread holds stays as it is; `prepare_request` mends what is sent. `check_request` refuses what is not mended, in
+models that stand for a provider: what passes there passes everywhere.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import Any, Final, cast
+
+from statewright.encodable import encodable_text
+from statewright.errors import ModelError
+from statewright.messages import Message, ToolCall, copied, encodable_message
+from statewright.models.model import ModelRequest
+
+YOUR_TURN: Final = "It is your turn now. Act on the conversation so far as your instructions say."
+"""Closes a request whose conversation ends with the assistant, with another agent's words or with the model's own."""
+OPENING: Final = "(The conversation begins with the assistant.)"
+_NOT_MADE: Final = "Error: this call was not made."
+_logger: Final = logging.getLogger("statewright.agents")
+
+
+def prepare_request(request: ModelRequest) -> ModelRequest:
+    """Return the request with a conversation that every provider accepts: itself if nothing has to be changed.
+
+    Dropped results of tools are logged as a warning.
+    """
+    messages = _without_blanks(repair_tool_rounds(request.messages))
+    if not messages or (messages[-1].role == "assistant" and not request.continue_last):
+        messages = [*messages, Message(YOUR_TURN)]
+    messages = _encodable(messages)
+    system = encodable_text(request.system)
+    if messages is request.messages and system is request.system:
+        return request
+    return replace(request, messages=messages, system=system)
+
+
+def check_request(request: ModelRequest) -> None:
+    """Raise ModelError for a request that a provider would refuse, naming the first message that is wrong."""
+    problem = next(_problems(request), None)
+    if problem is not None:
+        raise ModelError(
+            f"A provider would refuse this request: {problem}. Agents and `statewright.models.prepare_request` mend "
+            f"conversations before they send them."
+        )
+
+
+def repair_tool_rounds(messages: Sequence[Message]) -> Sequence[Message]:
+    """Return the messages with the results of each answer's tool calls right behind it, in the order of the calls.
+
+    A result moves to the call that it answers, the nearest before it of that id; one without a call, or a second one,
+    is dropped. A call without a result gets one that says so. The messages themselves if they are in order.
+    """
+    if _is_in_order(messages):
+        return messages
+    results = _results_by_call(messages)
+    complete: list[Message] = []
+    for position, message in enumerate(messages):
+        if message.role != "tool":
+            complete.append(message)
+            complete.extend(results.get((position, call.id)) or _not_made(call) for call in message.tool_calls)
+    return complete
+
+
+def _is_in_order(messages: Sequence[Message]) -> bool:
+    waiting: list[str] = []
+    """Ids of calls without a result so far, the next one last."""
+    for message in messages:
+        if message.role == "tool":
+            if not waiting or waiting.pop() != message.tool_call_id:
+                return False
+        elif waiting:
+            return False
+        elif message.tool_calls:
+            waiting = [call.id for call in reversed(message.tool_calls)]
+    return not waiting
+
+
+def _results_by_call(messages: Sequence[Message]) -> Mapping[tuple[int, str], Message]:
+    """The result of each call, by the position of the message with the call, and the id of the call."""
+    latest: dict[str, int] = {}
+    results: dict[tuple[int, str], Message] = {}
+    for position, message in enumerate(messages):
+        latest.update((call.id, position) for call in message.tool_calls)
+        if message.role != "tool":
+            continue
+        call_id = message.tool_call_id or ""
+        if call_id not in latest:
+            _log_dropped(message, f"no call before it has the id {call_id!r}")
+        elif results.setdefault((latest[call_id], call_id), message) is not message:
+            _log_dropped(message, f"the call {call_id!r} has a result already")
+    return results
+
+
+def _log_dropped(result: Message, reason: str) -> None:
+    _logger.warning("A result of tool %r is not sent: %s.", result.name or "unknown", reason)
+
+
+def _not_made(call: ToolCall) -> Message:
+    return Message(_NOT_MADE, role="tool", name=call.name, tool_call_id=call.id, metadata={"status": "error"})
+
+
+def _without_blanks(messages: Sequence[Message]) -> Sequence[Message]:
+    """The messages without empty ones, and without the blank text that some models write before a tool call."""
+    if not any(map(_has_blank_text, messages)):
+        return messages
+    kept = [_without_text(message) if message.tool_calls else message for message in messages]
+    return [message for message in kept if message.tool_calls or not _has_blank_text(message)]
+
+
+def _has_blank_text(message: Message) -> bool:
+    """True for a message of blanks alone. Results of tools may be empty, and so may an answer that is a tool call."""
+    content = message.content
+    if message.role == "tool" or (not content and message.tool_calls):
+        return False
+    if isinstance(content, str):
+        return not content or content.isspace()
+    return all(part.get("type") == "text" and not str(part.get("text", "")).strip() for part in content)
+
+
+def _without_text(message: Message) -> Message:
+    if not _has_blank_text(message):
+        return message
+    bare = copied(message)
+    bare.content = ""
+    return bare
+
+
+def opened_by_user(messages: Sequence[Message]) -> Sequence[Message]:
+    """Return the messages with one of the user before a first one of the assistant, for providers that need it."""
+    first = next((message.role for message in messages if message.role != "system"), None)
+    return [Message(OPENING), *messages] if first == "assistant" else messages
+
+
+# -- text and ids
+
+
+def _encodable(messages: Sequence[Message]) -> Sequence[Message]:
+    clean = [message if _is_ascii(message) else encodable_message(message) for message in messages]
+    return clean if any(new is not old for new, old in zip(clean, messages, strict=True)) else messages
+
+
+def _is_ascii(message: Message) -> bool:
+    """True if the message is of ASCII text alone, which nearly all are and which is known without reading it."""
+    return isinstance(message.content, str) and message.content.isascii() and not message.tool_calls
+
+
+def with_own_call_ids(message: Message, conversation: Sequence[Message]) -> Message:
+    """Return an answer whose tool calls have ids that no other call has: itself if they do already.
+
+    Some servers give every call the same id, or none.
+    """
+    if not message.tool_calls:
+        return message
+    taken = {call.id for call in chain.from_iterable(earlier.tool_calls for earlier in conversation)}
+    calls: list[ToolCall] = []
+    for call in message.tool_calls:
+        own = call.id
+        number = 1
+        while not own or own in taken:
+            number += 1
+            own = f"{call.id or 'call'}-{number}"
+        taken.add(own)
+        calls.append(call if own == call.id else ToolCall(own, call.name, call.arguments, call.invalid))
+    if all(new is old for new, old in zip(calls, message.tool_calls, strict=True)):
+        return message
+    renamed = copied(message)
+    renamed.tool_calls = tuple(calls)
+    return renamed
+
+
+# -- what a provider refuses
+
+
+def _problems(request: ModelRequest) -> Any:
+    messages = request.messages
+    if not messages:
+        yield "its conversation is empty"
+        return
+    waiting: dict[str, None] = {}
+    """Ids of calls without a result so far."""
+    for number, message in enumerate(messages):
+        where = f"message {number} ({message.role})"
+        if message.role == "tool":
+            if message.tool_call_id not in waiting:
+                yield f"{where} answers the call {message.tool_call_id!r}, which is not open"
+            waiting.pop(cast("str", message.tool_call_id), None)
+        elif waiting:
+            yield f"{where} follows calls without a result: {', '.join(waiting)}"
+        if _has_blank_text(message):
+            yield f"{where} has no text"
+        ids = [call.id for call in message.tool_calls]
+        if len({*ids}) < len(ids) or "" in ids:
+            yield f"{where} has calls with empty or equal ids: {ids}"
+        if encodable_message(message) is not message:
+            yield f"{where} has text that cannot be encoded as UTF-8"
+        waiting = waiting if message.role == "tool" else dict.fromkeys(ids)
+    if waiting:
+        yield f"it ends with calls without a result: {', '.join(waiting)}"
+    elif messages[-1].role == "assistant" and not request.continue_last:
+        yield "its conversation ends with the assistant, and continue_last is not set"

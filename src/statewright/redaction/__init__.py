@@ -1,0 +1,46 @@
+"""Secrets: their names, their shapes and their known values, and how each is masked. All of Statewright reads this.
+
+- `is_secret_name` and `SecretNames` recognise the names of fields, headers and variables that hold a secret.
+- `find_secret` and `Redactor` recognise the shapes of secrets in text; `looks_secret` a name or a shape.
+- `KnownSecrets` finds given values in all their spellings.
+- `without_secrets` returns an exception that can be shown.
+
+`HIDDEN` takes the place of a known value, `MARK` that of what has the name or the shape of a secret.
+"""
+
+from statewright.redaction.exceptions import RedactedError, chain_of, text_of, without_secrets
+from statewright.redaction.names import SECRET_NAMES, SecretNames, is_secret_name
+from statewright.redaction.patterns import MARK, find_secret
+from statewright.redaction.redactor import Redactor, looks_secret
+from statewright.redaction.values import (
+    HIDDEN,
+    KnownSecrets,
+    Mask,
+    mask_of,
+    secrets_in_environment,
+    secrets_in_header,
+    secrets_in_settings,
+    secrets_in_url,
+)
+
+__all__ = [
+    "HIDDEN",
+    "MARK",
+    "SECRET_NAMES",
+    "KnownSecrets",
+    "Mask",
+    "RedactedError",
+    "Redactor",
+    "SecretNames",
+    "chain_of",
+    "find_secret",
+    "is_secret_name",
+    "looks_secret",
+    "mask_of",
+    "secrets_in_environment",
+    "secrets_in_header",
+    "secrets_in_settings",
+    "secrets_in_url",
+    "text_of",
+    "without_secrets",
+]

@@ -1,0 +1,131 @@
+"""Names under which secrets are kept: of fields, headers, settings and variables, in any spelling.
+
+A name is compared by its words, so `api_key`, `api-key`, `apiKey` and `X-API-Key` are one name, and `tokenizer` is
+none of them. This is the only list: masking by key, the search for `name=value` in text, and the warnings about project
+files all read it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final, Literal
+
+SECRET_NAMES: Final = (
+    "password",
+    "passwd",
+    "pwd",
+    "passphrase",
+    "passcode",
+    "secret",
+    "token",
+    "access tokens",
+    "api tokens",
+    "auth tokens",
+    "bearer tokens",
+    "refresh tokens",
+    "session tokens",
+    "api key",
+    "access key",
+    "account key",
+    "auth key",
+    "encryption key",
+    "master key",
+    "private key",
+    "secret key",
+    "shared key",
+    "signing key",
+    "ssh key",
+    "storage key",
+    "subscription key",
+    "authorization",
+    "auth header",
+    "bearer",
+    "jwt",
+    "cookie",
+    "credential",
+    "connection string",
+    "session id",
+    "sess id",
+    "otp",
+    "totp",
+    "otp code",
+    "cvv",
+    "cvc",
+    "card number",
+    "ssn",
+    "social security number",
+)
+"""Names of secrets, in words. Each has a plural, apart from `token`: `max_tokens` and `input_tokens` are counts."""
+WITHOUT_PLURAL: Final = frozenset({"token"})
+MAX_LENGTH: Final = 200
+"""Characters of a name that are compared, from its end: a longer name was made to slow this down."""
+_WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_A-Za-z]+")
+_MIN_SUFFIX: Final = 5
+"""Characters. `pgpassword` and `authtoken` are two words written as one, while `otp` ends words by chance."""
+
+_Position = Literal["end", "within"]
+
+
+def words_of(name: str) -> tuple[str, ...]:
+    """Return the words of a name in lower case."""
+    return tuple(word.lower() for word in _WORD.findall(name[-MAX_LENGTH:]))
+
+
+class SecretNames:
+    """A set of names that secrets are kept under."""
+
+    def __init__(self, names: Iterable[str] = SECRET_NAMES) -> None:
+        self._phrases = frozenset(phrase for name in names for phrase in _phrases(name))
+        self._longest = max(map(len, self._phrases), default=0)
+        self._suffixes = tuple(phrase[0] for phrase in self._phrases if len(phrase) == 1 and _is_suffix(phrase[0]))
+
+    def is_secret(self, name: str, value: object = "") -> bool:
+        """Return True if the value under this name is a secret.
+
+        A name that only contains the name of a secret often describes it, so that a number under it is harmless:
+        `token_count`. A flag is never a secret, nor is None.
+        """
+        position = self._position(words_of(name))
+        if position is None or value is None or isinstance(value, bool):
+            return False
+        return position == "end" or not isinstance(value, int | float)
+
+    def _position(self, words: tuple[str, ...]) -> _Position | None:
+        """Return where in a name the name of a secret stands. Numbers behind it do not count: `password2`."""
+        ends = {len(words), len(words) - sum(word.isdigit() for word in words[-1:])}
+        position: _Position | None = None
+        for length in range(1, self._longest + 1):
+            for begin in range(len(words) - length + 1):
+                if self._has(words[begin : begin + length]):
+                    if begin + length in ends:
+                        return "end"
+                    position = "within"
+        return position
+
+    def _has(self, words: tuple[str, ...]) -> bool:
+        return words in self._phrases or (len(words) == 1 and words[0].endswith(self._suffixes))
+
+
+def is_secret_name(name: str) -> bool:
+    """Return True if a text under this name is probably a secret."""
+    return _DEFAULT.is_secret(name)
+
+
+def _phrases(name: str) -> Iterable[tuple[str, ...]]:
+    """Yield a name as its words, the same written as one word, and both in the plural."""
+    words = words_of(name)
+    if not words:
+        return
+    last = words[-1]
+    forms = (last,) if last in WITHOUT_PLURAL or last.endswith("s") else (last, f"{last}s")
+    for form in forms:
+        yield (*words[:-1], form)
+        yield ("".join((*words[:-1], form)),)
+
+
+def _is_suffix(word: str) -> bool:
+    return len(word) >= _MIN_SUFFIX and word.isascii()
+
+
+_DEFAULT: Final = SecretNames()

@@ -1,0 +1,180 @@
+"""Secrets whose values are known: masked wherever they turn up, in each spelling in which software repeats them.
+
+A service that echoes a key may print it as it is, inside of JSON or HTML, in a URL, in hexadecimal digits, or in
+base 64 together with what stood around it. All these spellings are computed once and replaced in one pass, the longest
+first, so that no part of a longer secret is left over.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, cast
+from urllib.parse import parse_qsl, quote, quote_plus, urlsplit
+
+from statewright.redaction.redactor import Redactor, looks_secret
+
+Mask = Callable[[str], str]
+"""Returns a text without secrets."""
+HIDDEN: Final = "***"
+"""Takes the place of a known value."""
+MIN_LENGTH: Final = 6
+"""Characters of a value that is masked: shorter ones are parts of ordinary words."""
+_REDACTOR: Final = Redactor()
+_UNESCAPED_BY_JAVASCRIPT: Final = "!'()*"
+
+
+class KnownSecrets:
+    """A set of secret values, to be found and masked in text and in JSON."""
+
+    __slots__ = ("_min_length", "_regex", "_spellings")
+
+    def __init__(self, values: Iterable[str] = (), *, min_length: int = MIN_LENGTH) -> None:
+        self._min_length = min_length
+        self._spellings: frozenset[str] = frozenset()
+        self._regex: re.Pattern[str] | None = None
+        for value in values:
+            self.add(value)
+
+    def __bool__(self) -> bool:
+        return bool(self._spellings)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self._spellings)} spellings)"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("Known secrets are not stored or sent anywhere.")
+
+    def add(self, value: str) -> None:
+        """Mask one more value, and each of its lines. A value that is too short is ignored."""
+        parts = {part for part in (value, value.strip(), *value.splitlines()) if len(part.strip()) >= self._min_length}
+        # A new set: another thread may be reading the old one.
+        self._spellings = self._spellings | {spelling for part in parts for spelling in _spellings(part)}
+        self._regex = None
+
+    def appear_in(self, text: str) -> bool:
+        """Return True if the text contains one of the values."""
+        return any(spelling in text for spelling in self._spellings)
+
+    def mask(self, text: str) -> str:
+        """Return the text with a mark in place of each value."""
+        if not self.appear_in(text):
+            return text
+        regex = self._regex
+        if regex is None:
+            longest_first = sorted(self._spellings, key=lambda spelling: (-len(spelling), spelling))
+            self._regex = regex = re.compile("|".join(map(re.escape, longest_first)))
+        return regex.sub(HIDDEN, text)
+
+    def mask_json(self, value: Any) -> Any:
+        """Return a value of JSON with a mark in place of each value, also in the keys of objects."""
+        if not self._spellings:
+            return value
+        if isinstance(value, str):
+            return self.mask(value)
+        if isinstance(value, dict):
+            items = cast("dict[str, Any]", value).items()
+            return {self.mask_json(key): self.mask_json(item) for key, item in items}
+        if isinstance(value, list):
+            return [self.mask_json(item) for item in cast("list[Any]", value)]
+        return value
+
+
+def mask_of(values: Iterable[str]) -> Mask:
+    """Return a function that masks these values in a text, and whatever else has the shape of a secret."""
+    secrets = KnownSecrets(values)
+    return lambda text: _REDACTOR.text(secrets.mask(text))
+
+
+def secrets_in_header(value: str) -> Iterator[str]:
+    """Yield the secrets in the value of a header: all of it, and the credentials behind a scheme such as `Bearer`."""
+    yield value
+    scheme, _, credentials = value.strip().partition(" ")
+    if not credentials:
+        return
+    yield credentials.strip()
+    if scheme.lower() == "basic":
+        yield from _basic_credentials(credentials.strip())
+
+
+def secrets_in_url(url: str) -> Iterator[str]:
+    """Yield the secrets that a URL may contain: user name, password and the values of its query."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return
+    yield from (text for text in (parts.username, parts.password) if text)
+    yield from (value for _, value in parse_qsl(parts.query))
+
+
+def secrets_in_settings(settings: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the texts in settings, at any depth, that have the name or the shape of a secret: those of headers too."""
+    for name, value in settings.items():
+        if isinstance(value, str):
+            if looks_secret(name, value):
+                yield from secrets_in_header(value)
+        elif isinstance(value, Mapping):
+            yield from secrets_in_settings(cast("Mapping[str, Any]", value))
+
+
+def secrets_in_environment(names: Iterable[str], environ: Mapping[str, str]) -> Iterator[str]:
+    """Yield the values of those variables that are set."""
+    yield from (environ[name] for name in names if environ.get(name))
+
+
+def _basic_credentials(encoded: str) -> Iterator[str]:
+    try:
+        decoded = base64.b64decode(encoded).decode()
+    except ValueError:
+        return
+    yield from (decoded, decoded.partition(":")[2])
+
+
+def _spellings(value: str) -> Iterator[str]:
+    yield from (value, repr(value)[1:-1])
+    yield from _in_json(value)
+    yield from _in_html(value)
+    yield from _in_url(value)
+    octets = value.encode(errors="replace")
+    yield from (octets.hex(), octets.hex().upper())
+    for spelling in _in_base64(octets):
+        yield spelling
+        yield spelling.replace("+", "-").replace("/", "_")
+
+
+def _in_json(value: str) -> Iterator[str]:
+    for text in (json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]):
+        yield text
+        yield text.replace("/", r"\/")  # PHP escapes slashes
+        yield json.dumps(text)[1:-1]  # JSON inside of JSON
+
+
+def _in_html(value: str) -> Iterator[str]:
+    escaped = html.escape(value)
+    yield from (escaped, html.escape(value, quote=False))
+    yield escaped.replace("&#x27;", "&#39;").replace("&quot;", "&#34;")
+    yield escaped.replace("&#x27;", "&apos;")
+
+
+def _in_url(value: str) -> Iterator[str]:
+    for safe in ("", "/", _UNESCAPED_BY_JAVASCRIPT):
+        for text in (quote(value, safe=safe, errors="replace"), quote_plus(value, safe=safe, errors="replace")):
+            yield text
+            yield re.sub("%[0-9A-F]{2}", lambda match: match[0].lower(), text)
+
+
+def _in_base64(octets: bytes) -> Iterator[str]:
+    """Yield the part of the encoding that is the same whatever stands before and behind, for each alignment.
+
+    Three bytes are four characters, so a value begins at one of three places in a group. The characters that also
+    depend on neighbouring bytes are left out.
+    """
+    yield base64.b64encode(octets).decode()  # with its padding, if it was encoded alone
+    for offset in range(3):
+        encoded = base64.b64encode(bytes(offset) + octets).decode()
+        start = -(-offset * 8 // 6)
+        end = (offset + len(octets)) * 8 // 6
+        yield encoded[start:end]

@@ -1,0 +1,12 @@
+"""The check for the libraries of the extra `server`, made before anything else that needs them."""
+
+from __future__ import annotations
+
+from statewright.extras import optional
+
+
+def require_libraries() -> None:
+    """Raise MissingLibrary without the libraries of the extra `server`."""
+    with optional("The HTTP server needs", extra="server"):
+        import fastapi  # pyright: ignore[reportUnusedImport]  # noqa: F401
+        import uvicorn  # pyright: ignore[reportUnusedImport]  # noqa: F401

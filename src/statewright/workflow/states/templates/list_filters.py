@@ -1,0 +1,207 @@
+"""The filters of lists and maps.
+
+Each takes the rendering, then the filtered value and the arguments, which have the names that Jinja gives them. A map
+stands for its keys, as in Jinja. A text is refused: where a list is expected it is nearly always an answer that was
+not parsed, and the list of its characters would only hide that. `text | list` makes one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, Final, cast
+
+from statewright.errors import ExpressionError
+from statewright.workflow.states.expressions.evaluation import checked_number
+from statewright.workflow.states.expressions.functions import sorting_order
+from statewright.workflow.states.expressions.literal import key_text
+from statewright.workflow.states.expressions.methods import METHODS, items_of_map
+from statewright.workflow.states.expressions.operators import describe_kind
+from statewright.workflow.states.templates.paths import Attribute, existing_part_reader, key_reader, part_reader
+from statewright.workflow.states.templates.rendering import Rendering
+from statewright.workflow.states.templates.values import Group, Missing, for_json
+
+Filter = Callable[..., Any]
+_CANONICAL: Final = json.JSONEncoder(ensure_ascii=False, sort_keys=True, default=for_json)
+
+
+def items_in(rendering: Rendering, value: Any) -> list[Any]:
+    """Return the items of a list, or the keys of a map, and pay for a step with each of them. It is not a copy."""
+    if not isinstance(value, list | dict):
+        advice = ": `| list` makes a list of its characters" if isinstance(value, str) else ""
+        raise ExpressionError(f"it needs a list or a map, not {describe_kind(value)}{advice}")
+    rendering.spend_steps(len(cast("list[Any]", value)))
+    return cast("list[Any]", value) if isinstance(value, list) else list(cast("dict[str, Any]", value))
+
+
+def join(rendering: Rendering, value: Any, d: Any = "", attribute: Attribute = None) -> str:
+    read = existing_part_reader(rendering, attribute)
+    texts = [rendering.text_of(read(item)) for item in items_in(rendering, value)]
+    return cast("str", METHODS[str]["join"](rendering, rendering.text_of(d), texts))
+
+
+def first(rendering: Rendering, value: Any) -> Any:
+    return _end(rendering, value, 0)
+
+
+def last(rendering: Rendering, value: Any) -> Any:
+    return _end(rendering, value, -1)
+
+
+def _end(rendering: Rendering, value: Any, index: int) -> Any:
+    if not isinstance(value, str | list | dict):
+        raise ExpressionError(f"{describe_kind(value)} has no items")
+    items = cast("list[Any]", value)
+    if isinstance(value, dict):
+        rendering.spend_pass(cast("object", value))
+        items = list(cast("dict[str, Any]", value))
+    return items[index] if items else Missing("the first or last item of an empty value")
+
+
+def reverse(rendering: Rendering, value: Any) -> Any:
+    if isinstance(value, str):
+        rendering.spend(len(value))
+        return value[::-1]
+    return items_in(rendering, value)[::-1]
+
+
+def sort(
+    rendering: Rendering,
+    value: Any,
+    reverse: bool = False,
+    case_sensitive: bool = False,
+    attribute: Attribute = None,
+) -> list[Any]:
+    items = items_in(rendering, value)
+    keys = _keys(rendering, items, attribute, case_sensitive)
+    return [items[position] for position in sorting_order(rendering, keys, reverse=bool(reverse))]
+
+
+def _keys(rendering: Rendering, items: list[Any], attribute: Attribute, case_sensitive: bool) -> list[Any]:
+    read = key_reader(rendering, attribute, case_sensitive=case_sensitive)
+    return [read(item) for item in items]
+
+
+def unique(rendering: Rendering, value: Any, case_sensitive: bool = False, attribute: Attribute = None) -> list[Any]:
+    """Keep the first of equal items. Numbers and booleans are compared as `==` compares them: 1, 1.0 and true."""
+    items = items_in(rendering, value)
+    keys = _keys(rendering, items, attribute, case_sensitive)
+    rendering.spend_deep(keys, times=2)
+    seen: set[str] = set()
+    kept: list[Any] = []
+    for key, item in zip(keys, items, strict=True):
+        name = _name_of(key)
+        if name not in seen:
+            seen.add(name)
+            kept.append(item)
+    return kept
+
+
+def _name_of(value: Any) -> str:
+    """Return a text that equal values share. Texts are compared in sets, where numbers can be made to collide."""
+    if isinstance(value, str):
+        return f'"{value}'
+    if isinstance(value, int | float) or value is None:
+        return str(_with_one_zero(value))
+    return _CANONICAL.encode(_canonical(value))
+
+
+def _canonical(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_canonical(item) for item in cast("list[Any]", value)]
+    if isinstance(value, dict):
+        return {key_text(key): _canonical(item) for key, item in cast("dict[Any, Any]", value).items()}
+    return _with_one_zero(value)
+
+
+def _with_one_zero(value: Any) -> Any:
+    """Return a whole number as an integer, whatever its type."""
+    is_whole = isinstance(value, bool) or (isinstance(value, float) and value.is_integer())
+    return int(value) if is_whole else value
+
+
+def extreme(name: str) -> Filter:
+    """Return the filter `min` or `max`."""
+
+    def call(rendering: Rendering, value: Any, case_sensitive: bool = False, attribute: Attribute = None) -> Any:
+        items = items_in(rendering, value)
+        if not items:
+            return Missing(f"the {name} of an empty list")
+        keys = _keys(rendering, items, attribute, case_sensitive)
+        rendering.spend_deep(keys)
+        choose: Callable[..., Any] = min if name == "min" else max
+        return items[choose(range(len(keys)), key=keys.__getitem__)]
+
+    return call
+
+
+def add_up(rendering: Rendering, value: Any, attribute: Attribute = None, start: Any = 0) -> Any:
+    read = existing_part_reader(rendering, attribute)
+    numbers = [start, *(read(item) for item in items_in(rendering, value))]
+    if not all(isinstance(number, int | float) for number in numbers):
+        raise ExpressionError("sum needs a list of numbers")
+    rendering.spend_deep(numbers)
+    return checked_number(sum(numbers))
+
+
+def group_by(
+    rendering: Rendering, value: Any, attribute: Attribute, default: Any = None, case_sensitive: bool = False
+) -> list[Group]:
+    read = part_reader(rendering, attribute)
+    items = items_in(rendering, value)
+    parts = [default if isinstance(part := read(item), Missing) else part for item in items]
+    keys = _keys(rendering, parts, None, case_sensitive)
+    order = sorting_order(rendering, keys)
+    rendering.spend_deep(keys)
+    groups: list[Group] = []
+    last: Any = object()
+    for position in order:
+        if keys[position] != last:
+            rendering.spend_steps(2)
+            groups.append(Group([parts[position], []]))
+            last = keys[position]
+        groups[-1][1].append(items[position])
+    return groups
+
+
+def batch(rendering: Rendering, value: Any, linecount: int, fill_with: Any = None) -> list[list[Any]]:
+    items = items_in(rendering, value)
+    if linecount < 1:
+        raise ExpressionError("batch needs a linecount of at least 1")
+    rendering.spend_steps(len(items) // linecount + 1)
+    rows = [items[start : start + linecount] for start in range(0, len(items), linecount)]
+    if fill_with is not None and rows:
+        rendering.reserve(linecount)
+        rows[-1] += [fill_with] * (linecount - len(rows[-1]))
+    return rows
+
+
+def slice_items(rendering: Rendering, value: Any, slices: int, fill_with: Any = None) -> list[list[Any]]:
+    items = items_in(rendering, value)
+    if slices < 1:
+        raise ExpressionError("slice needs at least 1 slice")
+    rendering.reserve(slices)
+    rendering.spend_steps(2 * slices)
+    size, longer = divmod(len(items), slices)
+    parts: list[list[Any]] = []
+    start = 0
+    for number in range(slices):
+        stop = start + size + (number < longer)
+        filled = [fill_with] if fill_with is not None and number >= longer else []
+        parts.append(items[start:stop] + filled)
+        start = stop
+    return parts
+
+
+def map_items(rendering: Rendering, value: Any) -> list[list[Any]]:
+    if not isinstance(value, dict):
+        raise ExpressionError(f"it needs a map, not {describe_kind(value)}")
+    return items_of_map(rendering, cast("dict[str, Any]", value))
+
+
+def sort_map(
+    rendering: Rendering, value: Any, case_sensitive: bool = False, by: str = "key", reverse: bool = False
+) -> list[list[Any]]:
+    if by not in ("key", "value"):
+        raise ExpressionError("dictsort sorts by 'key' or by 'value'")
+    return sort(rendering, map_items(rendering, value), reverse, case_sensitive, attribute=int(by == "value"))

@@ -1,0 +1,186 @@
+"""The filters of texts. They take any value, as the text that a template writes for it.
+
+Each takes the rendering, then the filtered value and the arguments, which have the names that Jinja gives them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Final, cast
+from urllib.parse import quote, quote_plus
+
+from statewright.errors import ExpressionError
+from statewright.workflow.states.expressions.evaluation import checked_operand
+from statewright.workflow.states.expressions.methods import METHODS, count_line_ends, count_spaces, items_of_map
+from statewright.workflow.states.expressions.operators import describe_kind
+from statewright.workflow.states.templates.rendering import Rendering
+
+Filter = Callable[..., Any]
+_FORMAT: Final = re.compile(r"%(?:%|[-+ 0#]?\d{0,2}(?:\.\d{1,2})?[sdifeEgGxXo])")
+"""The conversions of `format`: widths and precisions of two digits at most."""
+_NUMBER_SIZE: Final = 450
+"""Characters of a number that `format` writes, at most."""
+_WORD: Final = re.compile(r"\w+")
+_TITLE_WORD: Final = re.compile(r"[^-\s({\[<]+")
+_WRAP_STEPS: Final = 20
+"""Steps for each line that `wordwrap` reads; a word takes `_WORD_STEPS`."""
+_WORD_STEPS: Final = 5
+_ESCAPES: Final = (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&#34;"), ("'", "&#39;"))
+_ESCAPE_SIZE: Final = 5
+
+
+def text_filter(function: Callable[[str], str]) -> Filter:
+    """Return a filter on the text of a value, in proportion to its length."""
+
+    def call(rendering: Rendering, value: Any) -> str:
+        return function(rendering.text_of(value))
+
+    return call
+
+
+def replace(rendering: Rendering, value: Any, old: Any, new: Any, count: int | None = None) -> str:
+    text, old, new = (rendering.text_of(part) for part in (value, old, new))
+    return cast("str", METHODS[str]["replace"](rendering, text, old, new, -1 if count is None else count))
+
+
+def trim(rendering: Rendering, value: Any, chars: str | None = None) -> str:
+    return cast("str", METHODS[str]["strip"](rendering, rendering.text_of(value), chars))
+
+
+def center(rendering: Rendering, value: Any, width: int = 80) -> str:
+    return cast("str", METHODS[str]["center"](rendering, rendering.text_of(value), width))
+
+
+def indent(rendering: Rendering, value: Any, width: int | str = 4, first: bool = False, blank: bool = False) -> str:
+    """Indent all lines but the first. Every kind of line end becomes a newline, as in Jinja."""
+    text = rendering.text_of(value)
+    size = len(width) if isinstance(width, str) else max(width, 0)
+    rendering.reserve(len(text) + (count_line_ends(text) + 1) * size)
+    margin = width if isinstance(width, str) else " " * size
+    head, *tail = METHODS[str]["splitlines"](rendering, text + "\n")
+    indented = [margin + line if line or blank else line for line in tail]
+    return "\n".join([margin + head if first else head, *indented])
+
+
+def title(rendering: Rendering, value: Any) -> str:
+    """Capitalise words as Jinja does: what follows a blank, a dash or an opening bracket begins one."""
+
+    def capitalize(match: re.Match[str]) -> str:
+        rendering.step()
+        word = match[0]
+        return word[0].upper() + word[1:].lower()
+
+    return _TITLE_WORD.sub(capitalize, rendering.text_of(value))
+
+
+def truncate(
+    rendering: Rendering,
+    value: Any,
+    length: int = 255,
+    killwords: bool = False,
+    end: str = "...",
+    leeway: int | None = None,
+) -> str:
+    text = rendering.text_of(value)
+    if length < len(end):
+        raise ExpressionError(f"truncate needs a length of at least {len(end)}, the length of its end")
+    if len(text) <= length + (5 if leeway is None else leeway):
+        return text
+    cut = text[: length - len(end)]
+    rendering.reserve(len(cut) + len(end))
+    return (cut if killwords else cut.rsplit(" ", 1)[0]) + end
+
+
+def word_wrap(
+    rendering: Rendering,
+    value: Any,
+    width: int = 79,
+    break_long_words: bool = True,
+    wrapstring: str = "\n",
+    break_on_hyphens: bool = True,
+) -> str:
+    import textwrap
+
+    text = rendering.text_of(value)
+    if width < 1:
+        raise ExpressionError("wordwrap needs a width of at least 1")
+    lines = METHODS[str]["splitlines"](rendering, text)
+    breaks = count_spaces(text) + text.count("-")
+    longest = max(map(len, text.split()), default=0)
+    # The rest of a long word is copied for each line that it is broken to.
+    rendering.spend(2 * len(text) + longest * longest // width)
+    rendering.spend_steps(_WRAP_STEPS * len(lines) + _WORD_STEPS * (breaks + len(text) // width))
+    rendering.reserve(len(text) + len(wrapstring) * (len(lines) + breaks + len(text) // width))
+    wrapper = textwrap.TextWrapper(
+        width=width,
+        expand_tabs=False,
+        replace_whitespace=False,
+        break_long_words=break_long_words,
+        break_on_hyphens=break_on_hyphens,
+    )
+    return wrapstring.join(wrapstring.join(wrapper.wrap(line)) for line in lines)
+
+
+def word_count(rendering: Rendering, value: Any) -> int:
+    count = 0
+    for _ in _WORD.finditer(rendering.text_of(value)):
+        rendering.step()
+        count += 1
+    return count
+
+
+def format_text(rendering: Rendering, value: Any, *args: Any) -> str:
+    """Fill in conversions. What `%s` writes is the text that a template writes; other conversions take numbers."""
+    if not isinstance(value, str):
+        raise ExpressionError(f"format needs a text, not {describe_kind(value)}")
+    rendering.spend(len(value))
+    rendering.spend_steps(value.count("%"))
+    if "%" in _FORMAT.sub("", value):
+        raise ExpressionError("format needs a text with conversions such as %s, %d and %.2f, and no others")
+    conversions = [conversion[-1] for conversion in _FORMAT.findall(value) if conversion != "%%"]
+    if len(conversions) != len(args):
+        raise ExpressionError(f"format has {len(conversions)} conversions, and {len(args)} arguments")
+    values = [
+        rendering.text_of(arg) if kind == "s" else checked_operand(arg)
+        for kind, arg in zip(conversions, args, strict=True)
+    ]
+    sizes = (max(len(arg), 99) if isinstance(arg, str) else _NUMBER_SIZE for arg in values)
+    rendering.reserve(len(value) + sum(sizes))
+    return value % tuple(values)
+
+
+def escape(rendering: Rendering, value: Any) -> str:
+    text = rendering.text_of(value)
+    rendering.reserve(len(text) + _ESCAPE_SIZE * sum(text.count(character) for character, _ in _ESCAPES))
+    for character, replacement in _ESCAPES:
+        text = text.replace(character, replacement)
+    return text
+
+
+def url_encode(rendering: Rendering, value: Any) -> str:
+    """Encode a text for a URL; a map or a list of pairs becomes a query."""
+    if isinstance(value, dict):
+        return _query(rendering, items_of_map(rendering, cast("dict[str, Any]", value)))
+    if isinstance(value, list):
+        return _query(rendering, cast("list[Any]", value))
+    return _quoted(rendering, value, quote)
+
+
+def _query(rendering: Rendering, pairs: list[Any]) -> str:
+    parts: list[str] = []
+    for pair in pairs:
+        rendering.step()
+        if not isinstance(pair, list) or len(cast("list[Any]", pair)) != 2:
+            raise ExpressionError("urlencode needs a text, a map or a list of pairs")
+        key, value = cast("list[Any]", pair)
+        parts.append(f"{_quoted(rendering, key, quote_plus)}={_quoted(rendering, value, quote_plus)}")
+    text = "&".join(parts)
+    rendering.reserve(len(text))
+    return text
+
+
+def _quoted(rendering: Rendering, value: Any, function: Callable[[bytes], str]) -> str:
+    data = rendering.text_of(value).encode()
+    rendering.reserve(3 * len(data))
+    return function(data)

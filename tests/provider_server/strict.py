@@ -1,0 +1,157 @@
+"""What providers refuse: the reason for which each endpoint answers 400, as its documentation and its errors have it.
+
+Seen in November 2026: Anthropic's Claude 4.6 and later refuse a conversation that ends with the assistant, empty text
+and calls without results right behind them; Google wants results right behind their calls, as many as these, and a turn
+of the user before a call; OpenAI wants an answer for each call, and an item for each id.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
+
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+
+
+def refusal(path: str, body: Any) -> str | None:
+    """Return the reason why a provider refuses a request; None if it takes it."""
+    if any(_has_surrogate(text) for text in _texts(body)):
+        return "request body is not valid UTF-8"
+    for part, rule in _RULES.items():
+        if part in path:
+            return next(rule(body), None)
+    return None
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for key, item in cast("Mapping[str, Any]", value).items():
+            yield key
+            yield from _texts(item)
+    elif isinstance(value, list):
+        for item in cast("list[Any]", value):
+            yield from _texts(item)
+
+
+def _has_surrogate(text: str) -> bool:
+    return any("\ud800" <= character <= "\udfff" for character in text)
+
+
+# -- Anthropic
+
+
+def _messages(body: Any) -> Iterator[str]:
+    messages: list[Any] = body["messages"]
+    if not messages:
+        yield "messages: at least one message is required"
+        return
+    if messages[0]["role"] != "user":
+        yield "messages: first message must use the user role"
+    if messages[-1]["role"] == "assistant":
+        yield "This model does not support assistant message prefill. The conversation must end with a user message."
+    before: Sequence[str] = ()
+    for number, message in enumerate(messages):
+        blocks = _blocks(message["content"])
+        if not blocks:
+            yield f"messages.{number}: all messages must have non-empty content"
+        if any(block["type"] == "text" and not block["text"].strip() for block in blocks):
+            yield f"messages.{number}: text content blocks must contain non-whitespace text"
+        results = [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"]
+        if set(before) - set(results):
+            yield f"messages.{number}: `tool_use` ids without `tool_result` blocks immediately after: {before}"
+        if set(results) - set(before) or len(set(results)) < len(results):
+            yield f"messages.{number}: unexpected `tool_use_id` found in `tool_result` blocks: {results}"
+        before = [block["id"] for block in blocks if block["type"] == "tool_use"]
+        if len(set(before)) < len(before):
+            yield f"messages.{number}: `tool_use` ids must be unique"
+    if before:
+        yield f"`tool_use` ids were found without `tool_result` blocks: {before}"
+    uses = [block["id"] for message in messages for block in _blocks(message["content"]) if block["type"] == "tool_use"]
+    if len(set(uses)) < len(uses):
+        yield "messages: `tool_use` ids must be unique"
+
+
+def _blocks(content: Any) -> list[Any]:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
+# -- OpenAI
+
+
+def _chat_completions(body: Any) -> Iterator[str]:
+    messages: list[Any] = body["messages"]
+    if not messages:
+        yield "[] is too short - 'messages'"
+    waiting: set[str] = set()
+    for number, message in enumerate(messages):
+        role = message["role"]
+        if role == "tool":
+            if message["tool_call_id"] not in waiting:
+                yield f"messages.[{number}]: 'tool' must be a response to a preceding message with 'tool_calls'"
+            waiting.discard(message["tool_call_id"])
+            if not isinstance(message["content"], str) and any(part["type"] != "text" for part in message["content"]):
+                yield f"messages.[{number}]: tool messages take text alone"
+        elif waiting:
+            yield f"An assistant message with 'tool_calls' must be followed by tool messages responding to {waiting}"
+        if role == "assistant":
+            if not message.get("content") and not message.get("tool_calls"):
+                yield f"messages.[{number}]: content or tool_calls is needed"
+            ids = [call["id"] for call in message.get("tool_calls") or ()]
+            waiting = set(ids)
+            if len(waiting) < len(ids):
+                yield f"messages.[{number}]: duplicate tool_call ids"
+    if waiting:
+        yield f"An assistant message with 'tool_calls' must be followed by tool messages responding to {waiting}"
+
+
+def _responses(body: Any) -> Iterator[str]:
+    items: Any = body["input"]
+    if not items:
+        yield "input is empty"
+    if isinstance(items, str):
+        return
+    calls = [item["call_id"] for item in items if item.get("type") == "function_call"]
+    outputs = [item["call_id"] for item in items if item.get("type") == "function_call_output"]
+    if missing := set(calls) - set(outputs):
+        yield f"No tool output found for function call {missing}"
+    if strange := set(outputs) - set(calls):
+        yield f"No tool call found for function call output with call_id {strange}"
+    if len(set(calls)) < len(calls) or len(set(outputs)) < len(outputs):
+        yield "Duplicate item found with one call_id"
+
+
+# -- Google
+
+
+def _generate_content(body: Any) -> Iterator[str]:
+    contents: list[Any] = body["contents"]
+    if not contents:
+        yield "contents is not specified"
+        return
+    if contents[0]["role"] != "user":
+        yield "Please ensure that the conversation begins with a user turn."
+    if contents[-1]["role"] == "model":
+        yield "Please ensure that single turn requests end with a user role."
+    open_calls = 0
+    for number, content in enumerate(contents):
+        parts = content.get("parts")
+        if not parts or any(part.get("text") == "" for part in parts):
+            yield f"contents[{number}].parts must not be empty"
+            return
+        responses = sum("functionResponse" in part for part in parts)
+        if responses != open_calls:
+            yield "The number of function response parts must be equal to the number of function call parts."
+        open_calls = sum("functionCall" in part for part in parts)
+        if open_calls and (number == 0 or contents[number - 1]["role"] != "user"):
+            yield "Please ensure that function call turn comes immediately after a user turn."
+
+
+_RULES = {
+    "/chat/completions": _chat_completions,
+    "/responses": _responses,
+    "/messages": _messages,
+    "enerateContent": _generate_content,
+}

@@ -1,0 +1,550 @@
+"""Tools of LangChain, and functions with LangChain's annotations, given to our agents: filled as in LangGraph."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any, Optional, cast
+
+import pytest
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.messages import HumanMessage, ToolMessage
+from langchain_core.runnables import RunnableConfig  # read from annotations
+from langchain_core.tools import BaseTool, InjectedToolArg, InjectedToolCallId, StructuredTool, ToolException
+from langchain_core.tools import tool as langchain_tool
+from pydantic import BaseModel, Field
+from pydantic.v1 import BaseModel as BaseModelV1
+
+from statewright import START, Command, InMemorySaver, InMemoryStore, MessagesState, StateGraph, interrupt
+from statewright.agents import (
+    Agent,
+    Network,
+    State,
+    ToolContext,
+    ToolNode,
+    create_agent,
+)
+from statewright.agents import InjectedState as OurState
+from statewright.agents import InjectedToolCallId as OurCallId
+from statewright.errors import InvalidConfig
+from statewright.langchain import InjectedState, InjectedStore, ToolRuntime
+from statewright.langchain import MessagesState as LangChainState
+from statewright.messages import Message, ToolCall, as_message
+from statewright.models import ScriptedModel
+
+CONFIG = {"configurable": {"thread_id": "t1", "user_id": "u1"}, "tags": ["a"], "metadata": {"team": "x"}}
+
+
+class Shop(MessagesState):
+    basket: list[str]
+
+
+class LangChainShop(LangChainState):
+    basket: list[str]
+
+
+def app(tool: Any, *, state: Any = Shop, **options: Any) -> Any:
+    graph = StateGraph(state)
+    graph.add_node("tools", ToolNode([tool]))
+    graph.add_edge(START, "tools")
+    return graph.compile(InMemorySaver(), **options)
+
+
+def answer(tool: Any, arguments: dict[str, Any] | None = None, **options: Any) -> Message:
+    """The message with the result of one call, which both drivers must agree about."""
+    name = getattr(tool, "name", None) or tool.__name__
+    call = ToolCall("c1", name, arguments if arguments is not None else {"city": "Rome"})
+    given = {"messages": [Message("", "assistant", tool_calls=(call,))], "basket": ["tea"]}
+    results = [
+        app(tool, **options).invoke(given, CONFIG),
+        asyncio.run(app(tool, **options).ainvoke(given, CONFIG)),
+    ]
+    first, second = (cast("Message", as_message(result["messages"][-1])) for result in results)
+    assert (first.content, first.metadata) == (second.content, second.metadata)
+    return first
+
+
+def shown(tool: Any) -> list[str]:
+    """The arguments that a model is shown."""
+    (made,) = ToolNode([tool]).tools_by_name.values()
+    assert set(made.parameters.get("required", ())) <= set(made.parameters["properties"])
+    return list(made.parameters["properties"])
+
+
+def every_form(function: Any, coroutine: Any = None) -> list[Any]:
+    """A function as a plain one, by the decorator, and as a StructuredTool."""
+    forms = [function, langchain_tool(function), StructuredTool.from_function(function)]
+    return [*forms, StructuredTool.from_function(coroutine=coroutine)] if coroutine else forms
+
+
+def with_all(
+    city: str,
+    state: Annotated[dict[str, Any], InjectedState],
+    basket: Annotated[list[str], InjectedState("basket")],
+    call_id: Annotated[str, InjectedToolCallId],
+    store: Annotated[Any, InjectedStore()],
+    config: RunnableConfig,
+    runtime: ToolRuntime,
+) -> str:
+    """Say what is there."""
+    return " ".join(
+        [
+            city,
+            ",".join(sorted(state)),
+            ",".join(basket),
+            call_id,
+            type(store).__name__,
+            config["configurable"]["user_id"],
+            f"{runtime.tool_call_id}/{runtime.state['basket'][0]}/{runtime.config['configurable']['thread_id']}",
+        ]
+    )
+
+
+async def with_all_later(
+    city: str,
+    state: Annotated[dict[str, Any], InjectedState],
+    basket: Annotated[list[str], InjectedState("basket")],
+    call_id: Annotated[str, InjectedToolCallId],
+    store: Annotated[Any, InjectedStore()],
+    config: RunnableConfig,
+    runtime: ToolRuntime,
+) -> str:
+    """Say what is there."""
+    return with_all(city, state, basket, call_id, store, config, runtime)
+
+
+class Place(BaseModel):
+    city: str
+    state: Annotated[dict[str, Any], InjectedState]
+    basket: Annotated[list[str], InjectedState("basket")]
+    call_id: Annotated[str, InjectedToolCallId]
+    store: Annotated[Any, InjectedStore()]
+
+
+class WithAll(BaseTool):
+    name: str = "with_all"
+    description: str = "Say what is there."
+    args_schema: Any = Place
+
+    def _run(self, city: str, config: RunnableConfig, runtime: ToolRuntime, **given: Any) -> str:
+        return with_all(city, config=config, runtime=runtime, **given)
+
+
+class WithAllLater(WithAll):
+    name: str = "with_all_later"
+
+    async def _arun(self, city: str, config: RunnableConfig, runtime: ToolRuntime, **given: Any) -> str:
+        return with_all(city, config=config, runtime=runtime, **given)
+
+
+class WithoutSchema(BaseTool):
+    name: str = "without_schema"
+    description: str = "Say what is there."
+
+    def _run(
+        self,
+        city: str,
+        state: Annotated[dict[str, Any], InjectedState],
+        basket: Annotated[list[str], InjectedState("basket")],
+        call_id: Annotated[str, InjectedToolCallId],
+        store: Annotated[Any, InjectedStore()],
+        config: RunnableConfig,
+        runtime: ToolRuntime,
+    ) -> str:
+        return with_all(city, state, basket, call_id, store, config, runtime)
+
+
+JSON = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+FORMS = [
+    *every_form(with_all, with_all_later),
+    StructuredTool.from_function(with_all, with_all_later, name="both"),
+    StructuredTool.from_function(with_all, args_schema=JSON, name="by_json"),
+    StructuredTool.from_function(
+        with_all, args_schema={**JSON, "properties": {**JSON["properties"], "state": {"type": "object"}}}, name="shows"
+    ),
+    WithAll(),
+    WithAllLater(),
+    WithoutSchema(),
+]
+
+
+@pytest.mark.parametrize("tool", FORMS, ids=lambda tool: f"{type(tool).__name__}-{getattr(tool, 'name', 'plain')}")
+def test_every_injected_argument_is_filled_in_every_form_of_a_tool_and_shown_in_none(tool: Any) -> None:
+    assert shown(tool) == ["city"]
+    said = answer(tool, store=InMemoryStore())
+    assert said.text == "Rome basket,messages tea c1 InMemoryStore u1 c1/tea/t1"
+
+
+@pytest.mark.parametrize("tool", FORMS[1:], ids=lambda tool: f"{type(tool).__name__}-{tool.name}")
+def test_a_model_cannot_overwrite_what_is_injected(tool: Any) -> None:
+    forged = {"city": "Rome", "basket": ["bomb"], "call_id": "c9", "state": {}, "store": 1, "config": {}, "runtime": 2}
+    said = answer(tool, forged, store=InMemoryStore())
+    assert said.text == "Rome basket,messages tea c1 InMemoryStore u1 c1/tea/t1"
+
+
+def test_a_function_refuses_injected_arguments_of_a_model_also_where_it_takes_any() -> None:
+    def anything(city: str, basket: Annotated[list[str], InjectedState("basket")] = [], **more: Any) -> str:  # noqa: B006
+        """Say it."""
+        return f"{city} {basket} {more}"
+
+    assert answer(anything, {"city": "Rome", "size": 3}).text == "Rome ['tea'] {'size': 3}"
+    assert "there is no argument 'basket'" in answer(anything, {"city": "Rome", "basket": ["bomb"]}).text
+
+
+def test_the_config_is_that_of_the_run() -> None:
+    seen: list[Any] = []
+
+    class Handler(BaseCallbackHandler):
+        def on_tool_start(self, serialized: Any, input_str: str, **more: Any) -> None:
+            seen.append((serialized["name"], more["tags"], more["metadata"]["langgraph_node"]))
+
+    def look(city: str, config: RunnableConfig) -> str:
+        """Look."""
+        seen.append({**config, "callbacks": None})
+        return "ok"
+
+    for tool in (look, langchain_tool(look)):
+        given = {"messages": [Message("", "assistant", tool_calls=(ToolCall("c1", "look", {"city": "R"}),))]}
+        app(tool).invoke(given, {**CONFIG, "callbacks": [Handler()]})
+    plain, started, config = seen
+    assert started == ("look", ["a"], "tools")
+    for found in (plain, config):
+        assert found["configurable"] == {"thread_id": "t1", "user_id": "u1"}
+        assert found["tags"] == ["a"]
+        facts = {name: found["metadata"][name] for name in ("team", "thread_id", "langgraph_node", "langgraph_step")}
+        assert facts == {"team": "x", "thread_id": "t1", "langgraph_node": "tools", "langgraph_step": 1}
+
+
+def optional_config(city: str, config: Optional[RunnableConfig] = None) -> str:  # noqa: UP045
+    """Look."""
+    return str(config and config["configurable"]["user_id"])
+
+
+def optional_marker(city: str, call_id: Annotated[str | None, InjectedToolCallId] = None) -> str:
+    """Look."""
+    return str(call_id)
+
+
+def named_runtime(city: str, runtime) -> str:  # type: ignore[no-untyped-def]
+    """Look."""
+    return str(runtime.tool_call_id)
+
+
+def our_markers(
+    city: str,
+    state: Annotated[Any, OurState],
+    call_id: Annotated[str, OurCallId()],
+    context: ToolContext,
+) -> str:
+    """Look."""
+    return f"{sorted(state)} {call_id} {context.tool_call_id}"
+
+
+@pytest.mark.parametrize(
+    ("function", "text"),
+    [
+        (optional_config, "u1"),
+        (optional_marker, "c1"),
+        (our_markers, "['basket', 'messages'] c1 c1"),
+    ],
+)
+def test_the_same_annotations_mean_the_same_in_functions_and_tools(function: Any, text: str) -> None:
+    for tool in every_form(function):
+        assert shown(tool) == ["city"]
+        assert answer(tool).text == text
+
+
+def test_a_parameter_named_runtime_is_filled_in_a_tool_of_langchain() -> None:
+    tool = langchain_tool(named_runtime)
+    assert shown(tool) == ["city"]
+    assert answer(tool).text == "c1"
+
+
+class Old(BaseModelV1):
+    city: str
+    call_id: Annotated[str, InjectedToolCallId]
+
+
+class Aliased(BaseModel):
+    city: str
+    basket: Annotated[list[str], InjectedState("basket")] = Field(alias="things")
+
+
+def old_style(city: str, call_id: str) -> str:
+    return f"{city} {call_id}"
+
+
+def aliased(city: str, basket: list[str]) -> str:
+    return f"{city} {basket}"
+
+
+def test_schemas_of_pydantic_1_and_with_aliases() -> None:
+    old = StructuredTool.from_function(old_style, args_schema=Old, description="Old.")
+    assert shown(old) == ["city"]
+    assert answer(old).text == "Rome c1"
+    renamed = StructuredTool.from_function(aliased, args_schema=Aliased, description="Aliased.")
+    assert shown(renamed) == ["city"]
+    assert answer(renamed, {"city": "Rome", "things": ["bomb"]}).text == "Rome ['tea']"
+
+
+# -- what cannot be filled
+
+
+def needs_store(city: str, memory: Annotated[Any, InjectedStore()]) -> str:
+    """Look."""
+    return "never"
+
+
+def needs_field(city: str, owner: Annotated[str, InjectedState("owner")]) -> str:
+    """Look."""
+    return "never"
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (needs_store, "'needs_store' cannot be called: its injected argument 'memory' gets the store.*with store="),
+        (needs_field, "'needs_field' cannot be called: its injected argument 'owner' gets the field 'owner'"),
+    ],
+)
+def test_what_cannot_be_filled_fails_the_run_and_says_what_to_do(function: Any, said: str) -> None:
+    for tool in every_form(function):
+        with pytest.raises(InvalidConfig, match=said):
+            answer(tool)
+
+
+def test_a_field_that_is_missing_keeps_its_default() -> None:
+    def owned(city: str, owner: Annotated[str, InjectedState("owner")] = "nobody") -> str:
+        """Look."""
+        return owner
+
+    for tool in every_form(owned):
+        assert answer(tool).text == "nobody"
+
+
+def test_a_marker_that_says_nothing_needs_a_default() -> None:
+    def secret(city: str, key: Annotated[str, InjectedToolArg]) -> str:
+        """Look."""
+        return key
+
+    def with_default(city: str, key: Annotated[str, InjectedToolArg] = "k") -> str:
+        """Look."""
+        return key
+
+    for tool in every_form(secret):
+        with pytest.raises(InvalidConfig, match="Tool 'secret': The parameter 'key' is marked with InjectedToolArg"):
+            ToolNode([tool])
+    for tool in every_form(with_default):
+        assert shown(tool) == ["city"]
+        assert answer(tool).text == "k"
+    assert answer(every_form(with_default)[1], {"city": "Rome", "key": "forged"}).text == "k"
+
+
+def test_an_annotation_that_cannot_be_resolved_is_not_passed_over() -> None:
+    class Hidden(BaseTool):
+        name: str = "hidden"
+        description: str = "Look."
+        args_schema: Any = JSON
+
+        def _run(self, city: str, state: Annotated[Nowhere, InjectedState]) -> str:  # noqa: F821  # type: ignore
+            return city
+
+    with pytest.raises(InvalidConfig, match="of parameter 'state' of tool 'hidden' cannot be resolved: name 'Nowhere'"):
+        ToolNode([Hidden()])
+
+
+def test_a_state_that_does_not_fit_its_annotation_is_not_the_models_fault() -> None:
+    @langchain_tool
+    def counts(city: str, basket: Annotated[dict[str, int], InjectedState("basket")]) -> str:
+        """Look."""
+        return "never"
+
+    with pytest.raises(InvalidConfig, match="injected argument 'basket' does not fit the annotation"):
+        answer(counts)
+    with pytest.raises(InvalidConfig, match="injected argument 'basket' does not fit the annotation"):
+        answer(counts, {"cities": 1, "city": "Rome"})
+
+
+# -- the state
+
+
+def test_tools_of_langchain_see_messages_of_langchain_and_functions_those_of_the_state() -> None:
+    def look(city: str, state: Annotated[dict[str, Any], InjectedState]) -> str:
+        """Look."""
+        return type(state["messages"][-1]).__name__
+
+    assert [answer(tool).text for tool in every_form(look)] == ["Message", "AIMessage", "AIMessage"]
+    assert [answer(tool, state=LangChainShop).text for tool in every_form(look)] == ["AIMessage"] * 3
+
+
+def test_the_state_is_an_instance_of_the_class_that_is_asked_for() -> None:
+    class Cart(BaseModel):
+        basket: list[str]
+
+    def look(city: str, state: Annotated[Any, InjectedState]) -> str:
+        """Look."""
+        return f"{type(state).__name__} {state.basket}"
+
+    look.__annotations__["state"] = Annotated[Cart, InjectedState]
+    assert [answer(tool).text for tool in every_form(look)] == ["Cart ['tea']"] * 3
+
+
+def test_an_agent_of_a_network_gives_its_data_as_the_state() -> None:
+    @langchain_tool
+    def look(city: str, state: Annotated[dict[str, Any], InjectedState]) -> str:
+        """Look."""
+        return f"{state['user']} {type(state['messages'][-1]).__name__}"
+
+    model = ScriptedModel([ToolCall("c1", "look", {"city": "Rome"}), "end"])
+    agent = Agent("a", model=model, tools=[look], max_iter=3)
+    network = Network("n", agents=[agent], router=lambda call_count: None if call_count else agent)
+    run = network.run("go", state=State({"user": "eve"}))
+    results = [message for result in run.results for message in result.messages if message.role == "tool"]
+    assert [message.text for message in results] == ["eve HumanMessage"]
+
+
+# -- answers
+
+
+def test_content_and_artifact_are_both_kept() -> None:
+    @langchain_tool(response_format="content_and_artifact")
+    def look(city: str) -> tuple[str, dict[str, int]]:
+        """Look."""
+        return f"{city} is big", {"people": 3}
+
+    said = answer(look)
+    assert (said.text, said.metadata) == ("Rome is big", {"artifact": {"people": 3}})
+    result = app(look, state=LangChainState).invoke(
+        {"messages": [Message("", "assistant", tool_calls=(ToolCall("c1", "look", {"city": "Rome"}),))]}, CONFIG
+    )
+    last = result["messages"][-1]
+    assert isinstance(last, ToolMessage)
+    assert (last.content, last.artifact, last.status, last.name) == ("Rome is big", {"people": 3}, "success", "look")
+
+
+def test_a_message_is_the_answer_with_its_status() -> None:
+    @langchain_tool
+    def theirs(city: str, call_id: Annotated[str, InjectedToolCallId]) -> ToolMessage:
+        """Look."""
+        return ToolMessage([{"type": "text", "text": city}], tool_call_id=call_id, status="error")
+
+    @langchain_tool
+    def ours(city: str) -> Message:
+        """Look."""
+        return Message(city, "tool", metadata={"status": "error"})
+
+    for tool in (theirs, ours):
+        said = answer(tool)
+        assert (said.text, said.name, said.tool_call_id) == ("Rome", tool.name, "c1")
+        assert (said.metadata or {})["status"] == "error"
+
+
+def test_a_command_changes_the_state() -> None:
+    @langchain_tool
+    def buy(city: str, call_id: Annotated[str, InjectedToolCallId]) -> Command[Any]:
+        """Buy."""
+        done = ToolMessage("bought", tool_call_id=call_id)
+        return Command(update={"basket": ["milk"], "messages": [done]})
+
+    call = ToolCall("c1", "buy", {"city": "Rome"})
+    result = app(buy).invoke({"messages": [Message("", "assistant", tool_calls=(call,))]}, CONFIG)
+    assert result["basket"] == ["milk"]
+    assert [message.text for message in result["messages"]] == ["", "bought"]
+
+
+def test_a_tool_keeps_its_memory_in_one_place() -> None:
+    class Counter(BaseTool):
+        name: str = "counter"
+        description: str = "Count."
+        count: int = 0
+
+        def _run(self, city: str) -> str:
+            self.count += 1
+            return str(self.count)
+
+    counter = Counter()
+    call = ToolCall("c1", "counter", {"city": "Rome"})
+    given = {"messages": [Message("", "assistant", tool_calls=(call,))]}
+    made = app(counter)
+    assert [made.invoke(given, CONFIG)["messages"][-1].text for _ in range(2)] == ["1", "2"]
+    assert counter.count == 2
+
+
+@pytest.mark.parametrize(
+    ("handling", "text"),
+    [(True, "closed"), ("Try later.", "Try later."), (lambda error: f"no: {error}", "no: closed")],
+)
+def test_a_tool_exception_is_handled_as_the_tool_says(handling: Any, text: str) -> None:
+    def look(city: str) -> str:
+        """Look."""
+        raise ToolException("closed")
+
+    said = answer(StructuredTool.from_function(look, handle_tool_error=handling))
+    assert (said.text, said.metadata) == (text, {"status": "error"})
+    unhandled = answer(langchain_tool(look))
+    assert (unhandled.text, unhandled.metadata) == ("Error: ToolException: closed", {"status": "error"})
+
+
+def test_wrong_arguments_go_back_to_the_model_without_what_is_injected() -> None:
+    @langchain_tool
+    def count(number: int, state: Annotated[dict[str, Any], InjectedState]) -> str:
+        """Count."""
+        return str(number)
+
+    said = answer(count, {"number": "x"})
+    assert "'count' was called with other arguments than it takes: number: " in said.text
+    assert "state" not in said.text
+
+
+def test_an_error_of_validation_inside_a_tool_is_its_own() -> None:
+    class Inner(BaseModel):
+        size: int
+
+    @langchain_tool
+    def look(city: str) -> str:
+        """Look."""
+        return str(Inner.model_validate({"size": city}))
+
+    assert "ValidationError" in answer(look).text
+
+
+def test_a_tool_of_langchain_can_ask() -> None:
+    @langchain_tool
+    def sell(city: str) -> str:
+        """Sell."""
+        return f"{city}: {interrupt('Really?')}"
+
+    given = {"messages": [Message("", "assistant", tool_calls=(ToolCall("c1", "sell", {"city": "Rome"}),))]}
+    made = app(sell)
+    assert [one.value for one in made.invoke(given, CONFIG)["__interrupt__"]] == ["Really?"]
+    assert made.invoke(Command(resume="yes"), CONFIG)["messages"][-1].text == "Rome: yes"
+
+
+def test_an_agent_runs_on_a_state_with_messages_of_langchain() -> None:
+    model = ScriptedModel([ToolCall("c1", "with_all", {"city": "Rome"}), "end"])
+
+    made = create_agent(model, [langchain_tool(with_all)], state_schema=LangChainShop, store=InMemoryStore())
+    result = made.invoke({"messages": [HumanMessage("go")], "basket": ["tea"]}, CONFIG)
+    assert [message.type for message in result["messages"]] == ["human", "ai", "tool", "ai"]
+    assert result["messages"][2].content == "Rome basket,messages tea c1 InMemoryStore u1 c1/tea/t1"
+    assert [message.role for message in model.requests[1].messages] == ["user", "assistant", "tool"]
+
+
+def test_markers_and_runtime_of_langgraph_mean_the_same() -> None:
+    theirs = pytest.importorskip("langgraph.prebuilt", reason="langgraph is not installed")
+    types = pytest.importorskip("langgraph.types")
+
+    def look(city: str, state: Any, basket: Any, runtime: Any, store: Any) -> Any:
+        """Look."""
+        text = f"{sorted(state)} {basket} {runtime.tool_call_id} {type(store).__name__}"
+        message = ToolMessage(text, tool_call_id=runtime.tool_call_id)
+        return types.Command(update={"messages": [message], "basket": ["milk"]})
+
+    look.__annotations__ |= {
+        "state": Annotated[dict[str, Any], theirs.InjectedState],
+        "basket": Annotated[list[str], theirs.InjectedState("basket")],
+        "runtime": theirs.ToolRuntime,
+        "store": Annotated[Any, theirs.InjectedStore()],
+    }
+    tool = langchain_tool(look)
+    assert shown(tool) == ["city"]
+    assert answer(tool, store=InMemoryStore()).text == "['basket', 'messages'] ['tea'] c1 InMemoryStore"

@@ -1,0 +1,28 @@
+"""Mistakes in workflow files: each is reported once, at its own line, with words that help."""
+
+import pytest
+from tests.semantics.mistakes import BASE, MISTAKES, Mistake
+
+from statewright.workflow.states.parse import parse_workflow
+
+DOUBLED = {"states in a tool": 3}
+"""Mistakes that are more than one problem: an item of the wrong list lacks the keys of that list."""
+
+
+def test_the_file_without_mistakes_is_right() -> None:
+    parsed = parse_workflow(BASE)
+    assert (parsed.problems, parsed.warnings) == ((), ())
+
+
+@pytest.mark.parametrize("mistake", MISTAKES.values(), ids=list(MISTAKES))
+def test_1_8_a_mistake_is_reported_at_its_line_with_what_to_do(mistake: Mistake) -> None:
+    parsed = parse_workflow(mistake.text)
+    found = parsed.warnings if mistake.is_warning else parsed.problems
+    assert (parsed.definition is None) is not mistake.is_warning
+    assert mistake.words in f"{found[0].message} {found[0].suggestion}"
+    assert found[0].line == mistake.line
+
+
+@pytest.mark.parametrize("name", [name for name, mistake in MISTAKES.items() if not mistake.is_warning])
+def test_1_8_a_mistake_is_reported_once(name: str) -> None:
+    assert len(parse_workflow(MISTAKES[name].text).problems) == DOUBLED.get(name, 1)

@@ -1,0 +1,93 @@
+"""User programs under the type checkers, strict: correct ones are clean, and what is wrong is reported at its line.
+
+A line of a wrong program that a checker must report says so: `# pyright=<rule> mypy=<code>`, or one of them where the
+other sees nothing. No other line may be reported.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+CORRECT = sorted((HERE / "correct").glob("*.py"))
+WRONG = sorted((HERE / "wrong").glob("*.py"))
+MARK = re.compile(r"# (?:pyright=(?P<pyright>\w+))? ?(?:mypy=(?P<mypy>[\w-]+))?$")
+Reports = dict[Path, dict[int, set[str]]]
+"""By file and line, the rules that a checker names."""
+
+
+def collect(reports: Iterable[tuple[str, int, str]]) -> Reports:
+    by_file: Reports = defaultdict(lambda: defaultdict(set))
+    for file, line, rule in reports:
+        by_file[HERE.joinpath(file).resolve()][line].add(rule)
+    return by_file
+
+
+@pytest.fixture(scope="module")
+def pyright_reports() -> Reports:
+    command = [sys.executable, "-m", "pyright", "--project", str(HERE), "--outputjson"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    report = json.loads(done.stdout)
+    assert report["summary"]["filesAnalyzed"] == len(CORRECT) + len(WRONG), done.stderr
+    return collect(
+        (entry["file"], entry["range"]["start"]["line"] + 1, entry.get("rule", "syntax"))
+        for entry in report["generalDiagnostics"]
+    )
+
+
+@pytest.fixture(scope="module")
+def mypy_reports() -> Reports:
+    command = [sys.executable, "-m", "mypy", "--config-file", "mypy.ini", "--output", "json", "correct", "wrong"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=HERE)
+    assert done.returncode in (0, 1), done.stdout + done.stderr
+    entries = map(json.loads, filter(None, done.stdout.splitlines()))
+    return collect((entry["file"], entry["line"], entry["code"]) for entry in entries if entry["severity"] == "error")
+
+
+def expected(path: Path, checker: str) -> dict[int, str]:
+    """Return the rule that a checker must name, by line."""
+    lines = enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+    marks = ((number, MARK.search(line)) for number, line in lines)
+    return {number: mark[checker] for number, mark in marks if mark is not None and mark[checker] is not None}
+
+
+@pytest.mark.parametrize("checker", ["pyright", "mypy"])
+@pytest.mark.parametrize("path", [*CORRECT, *WRONG], ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_a_checker_reports_what_is_wrong_and_nothing_else(
+    path: Path, checker: str, request: pytest.FixtureRequest
+) -> None:
+    reports: Reports = request.getfixturevalue(f"{checker}_reports")
+    by_line, rules = reports[path.resolve()], expected(path, checker)
+    assert by_line.keys() == rules.keys(), by_line
+    assert all(rule in by_line[line] for line, rule in rules.items()), by_line
+
+
+@pytest.mark.parametrize("path", CORRECT, ids=lambda path: path.stem)
+def test_a_correct_program_runs(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = f"typed_program_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, name, module)  # the annotations of a state are looked up there
+    spec.loader.exec_module(module)
+    module.main()
+
+
+@pytest.mark.parametrize("path", WRONG, ids=lambda path: path.stem)
+def test_a_wrong_program_says_what_is_wrong(path: Path) -> None:
+    assert expected(path, "pyright") or expected(path, "mypy")
+
+
+def test_there_are_enough_programs() -> None:
+    assert len(CORRECT) >= 20
+    assert len(WRONG) >= 20

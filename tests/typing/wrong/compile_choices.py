@@ -1,0 +1,10 @@
+"""Choices of compile() that do not exist, and a saver that is none."""
+
+from __future__ import annotations
+
+from statewright import InMemoryStore, StateGraph
+
+graph = StateGraph({"n": int})
+graph.compile(validate="always")  # pyright=reportArgumentType mypy=arg-type
+graph.compile(unknown_keys="ignore")  # pyright=reportArgumentType mypy=arg-type
+graph.compile(InMemoryStore())  # pyright=reportArgumentType mypy=arg-type

@@ -1,0 +1,15 @@
+"""An instance of the state, where its class is meant."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from statewright import StateGraph
+
+
+@dataclass
+class State:
+    n: int = 0
+
+
+StateGraph(State())  # pyright=reportArgumentType mypy=call-overload

@@ -1,0 +1,122 @@
+"""What secrets look like in text, and that hostile text takes no longer than other text."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.work import spend_at_most
+
+from statewright.redaction import MARK, Redactor
+from statewright.redaction.cards import is_card, replace_cards
+from statewright.redaction.patterns import PATTERNS
+
+SECRET = [
+    ("password=hunter2 x", "password=[redacted] x"),
+    ('{"password": "a b\'c", "x": 1}', '{"password": "[redacted]", "x": 1}'),
+    (r"password='it\'s' x", "password='[redacted]' x"),
+    (r"{\"api_key\": \"abc\", \"x\": \"y\"}", r"{\"api_key\": \"[redacted]\", \"x\": \"y\"}"),
+    ("{'client_secret': 'x'}", "{'client_secret': '[redacted]'}"),
+    ("Authorization: Basic abc==\nnext", "Authorization: [redacted]\nnext"),
+    ("curl -H 'Authorization: Bearer abc'", "curl -H 'Authorization: [redacted]'"),
+    ("set-cookie: a=b; c=d", "set-cookie: [redacted]"),
+    ("a bearer abcdefgh123 here", "a bearer [redacted] here"),
+    ("postgres://u:p@host/db", "postgres://[redacted]@host/db"),
+    ("redis://:p@host", "redis://[redacted]@host"),
+    ("eyJhbGciOi.eyJzdWIi.sig x", "[redacted] x"),
+    ("sk-ant-api03-abcdef_ghijkl", MARK),
+    ("sk_live_abcdefgh12", MARK),
+    ("whsec_abcdef12", MARK),
+    ("stw_abcdef123456.", "[redacted]."),
+    ("ghp_abcdefghijklmnopqrstuvwxyz0123456789", MARK),
+    ("AKIAIOSFODNN7EXAMPLE", MARK),
+    ("-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY----- after", "[redacted] after"),
+    ("-----BEGIN PRIVATE KEY-----\ncut off", MARK),
+    ("card 4111 1111 1111 1111 ok", "card [redacted] ok"),
+    ("4111-1111-1111-1111", MARK),
+    ("1 4111111111111111", "1 [redacted]"),
+    ("2024 4111111111111111", "2024 [redacted]"),
+]
+HARMLESS = [
+    "max_tokens=5",
+    "the password is secret",
+    "task-1234 skipped",
+    "risk-averse-and-very-careful people",
+    "https://example.com:8080/a@b",
+    "4111 1111 1111 1112",
+    "1700000000000000000",
+    "0.4111111111111111",
+    "550e8400-e29b-41d4-a716-446655440000",
+    "an eyJ",
+    "",
+]
+N = 30_000
+HOSTILE = {
+    "letters": "a" * N,
+    "digits": "4" * N,
+    "digits apart": "4 " * N + "a",
+    "tokens": "eyJ" * N,
+    "half tokens": "eyJa." * N,
+    "no third part": "eyJa." + "b" * N,
+    "names": "password=" * N,
+    "open quotes": "password='password=\"" * N,
+    "backslashes": "password" + "\\" * N,
+    "names and backslashes": "password\\" * N,
+    "escapes": 'password="' + "\\" * N,
+    "escaped quotes": 'password="\\' * N,
+    "keys that never end": "-----BEGIN PRIVATE KEY-----" * N,
+    "addresses": "://a:" * N,
+    "addresses without an end": "://a:b" * N,
+    "headers": "authorization: \n" * N,
+    "bearers": "bearer " * N,
+    "beginnings": "sk-" * N,
+    "emails": "a.a@a." * N,
+    "spaces": "token" + " " * N,
+}
+
+
+@pytest.mark.parametrize(("text", "shown"), SECRET)
+def test_secrets_are_hidden(text: str, shown: str) -> None:
+    assert Redactor().text(text) == shown
+
+
+@pytest.mark.parametrize("text", HARMLESS)
+def test_other_text_stays(text: str) -> None:
+    assert Redactor().text(text) == text
+
+
+@pytest.mark.parametrize("text", [text for text, _ in SECRET])
+def test_what_is_looked_for_first_is_in_every_match(text: str) -> None:
+    """A pattern that is not even tried, because its needles are missing, would not have matched."""
+    for pattern in PATTERNS:
+        assert pattern.regex.search(text) is None or pattern.may_match(text.casefold())
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+def test_time_grows_with_the_text_and_no_faster(text: str) -> None:
+    """A quadratic pattern would take an hour here."""
+    redactor = Redactor(emails=True)
+    with spend_at_most():
+        redactor.text(text)
+
+
+@given(
+    st.lists(st.sampled_from(["password", "=", '"', "'", "\\", "x", " ", "sk-", "abcdefghijkl", ":", "bearer ", MARK]))
+)
+def test_what_was_hidden_once_stays_as_it_is(parts: list[str]) -> None:
+    redactor = Redactor(emails=True)
+    once = redactor.text("".join(parts))
+    assert redactor.text(once) == once
+
+
+@given(st.text(), st.text())
+def test_a_key_is_hidden_wherever_it_stands(before: str, after: str) -> None:
+    key = "whsec_0123456789abcdef"
+    assert key not in Redactor().text(f"{before} {key} {after}")
+
+
+@given(st.integers(min_value=10**14, max_value=10**15 - 1).map(lambda number: f"4{number}"))
+def test_one_last_digit_of_ten_makes_a_card(most: str) -> None:
+    cards = [f"{most}{digit}" for digit in range(10) if is_card(f"{most}{digit}")]
+    assert len(cards) == 1
+    assert replace_cards(f"a {cards[0]} b", MARK) == "a [redacted] b"

@@ -1,0 +1,54 @@
+"""What a browser gets where there is no page yet."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from base64 import b64encode
+from hashlib import sha256
+
+import pytest
+from tests.unit.server.serving import serving
+
+BROWSER = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+
+
+@pytest.mark.parametrize("path", ["/", "/docs"])
+@pytest.mark.parametrize("auth", ["keys", "none"])
+def test_a_browser_gets_a_page_whose_links_lead_somewhere(path: str, auth: str) -> None:
+    async def run() -> None:
+        async with serving(auth=auth) as api:
+            told = await api.client.get(path, headers=BROWSER)
+            assert told.status_code == 200
+            assert told.headers["content-type"] == "text/html; charset=utf-8"
+            links = re.findall(r'href="([^"]*)"', told.text)
+            assert links == ["/openapi.json", "/health", "/ready"]
+            for link in links:
+                assert (await api.client.get(link)).status_code == 200
+            assert "statewright runs start GRAPH" in told.text
+
+    asyncio.run(run())
+
+
+def test_the_page_loads_nothing_and_runs_nothing() -> None:
+    async def run() -> None:
+        async with serving() as api:
+            told = await api.client.get("/", headers=BROWSER)
+            (style,) = re.findall("<style>(.*)</style>", told.text)
+            policy = told.headers["content-security-policy"]
+            assert policy.startswith("default-src 'none'; style-src 'sha256-")
+            assert b64encode(sha256(style.encode()).digest()).decode() in policy
+            assert not re.search("<script|src=|style=", told.text)
+
+    asyncio.run(run())
+
+
+def test_programs_get_json() -> None:
+    async def run() -> None:
+        async with serving() as api:
+            for headers in ({"accept": "application/json"}, {"accept": "*/*"}):
+                told = (await api.client.get("/", headers=headers)).json()
+                assert told["links"]["openapi"] == "/openapi.json"
+                assert told["version"]
+
+    asyncio.run(run())

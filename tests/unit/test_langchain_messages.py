@@ -1,0 +1,176 @@
+"""Messages of LangChain as ours and back: nothing is lost, and a change of a message wins over what was recorded."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    ChatMessage,
+    FunctionMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+)
+from langchain_core.messages import RemoveMessage as LangChainRemoveMessage
+from tests.work import examples
+
+from statewright.channels import add_messages
+from statewright.langchain_messages import from_langchain, to_langchain
+from statewright.messages import Message, RemoveMessage, ToolCall, as_message
+
+TEXT = st.text(max_size=8)
+NAMES = st.none() | st.from_regex(r"[a-z]{1,5}", fullmatch=True)
+VALUES = st.none() | st.integers(-5, 5) | TEXT | st.lists(st.integers(0, 3), max_size=2)
+RECORDS = st.dictionaries(st.sampled_from(["model_name", "finish_reason", "refusal", "x"]), VALUES, max_size=2)
+PARTS = st.one_of(
+    TEXT.map(lambda text: {"type": "text", "text": text}),
+    st.just({"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA", "detail": "low"}}),
+    st.just({"type": "image", "base64": "AAAA", "mime_type": "image/png"}),
+    st.just({"type": "file", "file_id": "f1"}),
+)
+CONTENTS = TEXT | st.lists(PARTS | TEXT, max_size=3)
+THOUGHTS = st.one_of(
+    TEXT.map(lambda text: {"type": "reasoning", "reasoning": text}),
+    TEXT.map(lambda text: {"type": "thinking", "thinking": text, "signature": "s"}),
+)
+CALLS = st.builds(
+    lambda name, args, call_id: {"name": name, "args": args, "id": call_id, "type": "tool_call"},
+    st.sampled_from(["add", "look"]),
+    st.dictionaries(st.sampled_from("ab"), VALUES, max_size=2),
+    st.none() | TEXT,
+)
+INVALID = st.builds(
+    lambda name, args, call_id, error: {
+        "name": name, "args": args, "id": call_id, "error": error, "type": "invalid_tool_call"
+    },
+    NAMES, st.none() | TEXT, st.none() | TEXT, st.none() | TEXT,
+)  # fmt: skip
+USAGE = st.none() | st.builds(
+    lambda given, written: {
+        "input_tokens": given,
+        "output_tokens": written,
+        "total_tokens": given + written,
+        "input_token_details": {"cache_read": 1},
+    },
+    st.integers(0, 9),
+    st.integers(0, 9),
+)
+COMMON = {"id": NAMES, "name": NAMES, "additional_kwargs": RECORDS, "response_metadata": RECORDS}
+THEIRS = st.one_of(
+    st.builds(HumanMessage, content=CONTENTS, **COMMON),
+    st.builds(SystemMessage, content=CONTENTS, **COMMON),
+    st.builds(ChatMessage, content=CONTENTS, role=st.sampled_from(["critic", "user", "assistant"]), **COMMON),
+    st.builds(FunctionMessage, content=TEXT, **{**COMMON, "name": st.just("look")}),
+    st.builds(
+        ToolMessage,
+        content=CONTENTS,
+        tool_call_id=TEXT,
+        artifact=VALUES,
+        status=st.sampled_from(["success", "error"]),
+        **COMMON,
+    ),
+    st.builds(
+        AIMessage,
+        content=TEXT | st.lists(PARTS | TEXT | THOUGHTS, max_size=3),
+        tool_calls=st.lists(CALLS, max_size=2),
+        invalid_tool_calls=st.lists(INVALID, max_size=2),
+        usage_metadata=USAGE,
+        **{**COMMON, "additional_kwargs": RECORDS | st.just({"reasoning_content": "hm", "refusal": None})},
+    ),
+)
+OUR_CALLS = st.builds(ToolCall, TEXT, TEXT, st.dictionaries(st.sampled_from("ab"), VALUES, max_size=2)) | st.builds(
+    ToolCall, TEXT, TEXT, st.just({}), TEXT
+)
+OURS = st.builds(
+    Message,
+    TEXT | st.lists(PARTS | THOUGHTS, max_size=3),
+    st.sampled_from(["user", "assistant", "system", "tool", "critic"]),
+    NAMES,
+    NAMES,
+    st.lists(OUR_CALLS, max_size=3).map(tuple),
+    st.none() | TEXT,
+    st.none()
+    | st.dictionaries(
+        st.sampled_from(["status", "artifact", "reasoning", "x", "provider"]),
+        st.sampled_from(["error", "success", "some thoughts", {"anthropic": {"signature": "s"}}, None, 7]),
+        max_size=3,
+    ),
+)
+
+
+@settings(max_examples=examples(300), deadline=None)
+@given(THEIRS)
+def test_a_message_of_langchain_is_the_same_after_the_way_there_and_back(message: Any) -> None:
+    before = message.model_copy(deep=True)
+    ours = from_langchain(message)
+    assert isinstance(ours, Message)
+    back = to_langchain(ours)
+    assert (type(back), back) == (type(message), message)
+    assert message == before
+
+
+@settings(max_examples=examples(300), deadline=None)
+@given(OURS)
+def test_a_message_of_ours_is_the_same_after_the_way_there_and_back(message: Message) -> None:
+    before = replace(message)
+    theirs = to_langchain(message)
+    assert from_langchain(theirs) == message == before
+
+
+def test_the_fields_that_both_sides_have_are_in_their_places() -> None:
+    theirs = AIMessage(
+        [{"type": "thinking", "thinking": "hm", "signature": "s"}, {"type": "text", "text": "Yes."}],
+        id="1",
+        name="bot",
+        tool_calls=[{"name": "add", "args": {"a": 1}, "id": "c1"}],
+        invalid_tool_calls=[{"name": "add", "args": "{", "id": "c2", "error": "cut"}],
+    )
+    ours = from_langchain(theirs)
+    assert (ours.role, ours.text, ours.id, ours.name) == ("assistant", "Yes.", "1", "bot")
+    assert ours.tool_calls == (ToolCall("c1", "add", {"a": 1}), ToolCall("c2", "add", invalid="{"))
+    result = from_langchain(ToolMessage("3", tool_call_id="c1", artifact={"n": 3}, status="error"))
+    assert result == Message("3", "tool", tool_call_id="c1", metadata={"status": "error", "artifact": {"n": 3}})
+    assert (
+        to_langchain(Message("hm", "assistant", metadata={"reasoning": "why"})).content_blocks[0]["reasoning"] == "why"
+    )
+
+
+def test_what_is_changed_after_the_conversion_counts() -> None:
+    theirs = AIMessage(
+        [{"type": "text", "text": "No."}, {"type": "tool_use", "id": "c1", "name": "add", "input": {}}],
+        tool_calls=[{"name": "add", "args": {}, "id": "c1"}],
+        additional_kwargs={"tool_calls": [{"id": "c1"}], "refusal": "r"},
+        usage_metadata={"input_tokens": 1, "output_tokens": 1, "total_tokens": 2},
+    )
+    changed = replace(from_langchain(theirs), content="Yes.", tool_calls=())
+    back = to_langchain(changed)
+    assert (back.content, back.tool_calls) == ("Yes.", [])
+    assert back.additional_kwargs == {"refusal": "r"}
+    assert back.usage_metadata == theirs.usage_metadata
+    ours = Message([{"type": "text", "text": "a"}], "assistant", tool_calls=(ToolCall("1", "a", invalid="{"),))
+    edited = to_langchain(ours).model_copy(update={"content": "b", "invalid_tool_calls": []})
+    assert (from_langchain(edited).content, from_langchain(edited).tool_calls) == ("b", ())
+
+
+def test_lists_removals_and_chunks() -> None:
+    assert from_langchain([HumanMessage("a"), LangChainRemoveMessage(id="1"), "b"]) == [
+        Message("a"), RemoveMessage("1"), Message("b")
+    ]  # fmt: skip
+    assert to_langchain([Message("a"), RemoveMessage("1"), ("ai", "b")]) == [
+        HumanMessage("a"), LangChainRemoveMessage(id="1"), AIMessage("b")
+    ]  # fmt: skip
+    assert from_langchain(AIMessageChunk("b", id="2")) == Message("b", "assistant", id="2")
+    own = HumanMessage("mine")
+    assert to_langchain(own) is own
+
+
+def test_what_a_state_of_ours_is_given_loses_nothing() -> None:
+    theirs = AIMessage("x", id="1", usage_metadata={"input_tokens": 1, "output_tokens": 1, "total_tokens": 2})
+    (kept,) = add_messages([], [theirs])
+    assert as_message(theirs) == kept
+    assert kept.to_langchain() == theirs

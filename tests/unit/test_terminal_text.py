@@ -1,0 +1,72 @@
+"""Text as it was meant for a terminal, made fit to be kept."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.work import spend_at_most
+
+from statewright.terminal_text import cut, last_written, plain, printable
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\x1b[1;31mred\x1b[0m", "red"),
+        ("\x1b]0;title\x07text", "text"),
+        ("\x1b]8;;http://a\x1b\\link\x1b]8;;\x1b\\", "link"),
+        ("\x1b[2K\x1b[1A\x1b(Bup", "up"),
+        ("10%\r50%\r100%\ndone\r\n", "100%\ndone\n"),
+        ("a\x00b\x07\tc\x9b", "ab\tc"),
+        ("\x1b[12", "12"),
+        ("grün \ud800", "grün ?"),
+    ],
+)
+def test_signs_for_terminals_go(text: str, shown: str) -> None:
+    assert plain(text) == shown
+
+
+@given(st.text())
+def test_no_control_signs_are_left_and_it_can_be_written(text: str) -> None:
+    shown = plain(text)
+    assert all(sign in "\n\t" or sign >= " " for sign in shown)
+    assert shown.encode().decode() == shown
+
+
+@pytest.mark.parametrize("text", ["\x1b[" * 100_000, "\x1b]" * 100_000, "\x1b[" + "1" * 200_000, "\x1bP" * 100_000])
+def test_hostile_text_takes_no_longer_than_other_text(text: str) -> None:
+    with spend_at_most():
+        plain(text)
+
+
+@pytest.mark.parametrize(("line", "shown"), [("a\rb", "b"), ("a\r", "a"), ("", ""), ("\r\r", "")])
+def test_of_a_line_written_over_the_last_counts(line: str, shown: str) -> None:
+    assert last_written(line) == shown
+
+
+def test_a_long_line_loses_its_middle() -> None:
+    assert cut("short", 5) == "short"
+    line = cut("a" * 50 + "b" * 50, 8)
+    assert line == "aaaaaa ...(92 signs left out)... bb"
+
+
+@pytest.mark.parametrize(
+    ("text", "printed"),
+    [
+        ("a\tb\nc\r\x00\x7f\x85é", "a\tb\ncé"),
+        ("ring\x07", "ring"),
+        ("\x1b[31mred\x1b[0m \x1b[2Jclear", "red clear"),
+        ("\x1b]8;;http://example.org\x1b\\link\x1b]8;;\x1b\\", "link"),
+        ("\x1b]0;title\x07text", "text"),
+        ("\x9b31mred\x9d0;title\x9ctext", "redtext"),
+        ("user\u202egnp.exe\u2066\u2069", "usergnp.exe"),
+        ("left\rright", "leftright"),
+        ("half \ud83d", "half ?"),
+        ("\x1b", ""),
+        ("unfinished \x1b[", "unfinished "),
+        ("שלום, 世界 🙂", "שלום, 世界 🙂"),
+    ],
+)
+def test_what_is_printed_commands_no_terminal(text: str, printed: str) -> None:
+    assert printable(text) == printed
