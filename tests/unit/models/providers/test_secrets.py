@@ -27,7 +27,8 @@ def test_variables_are_read_when_it_is_made_and_at_each_error(monkeypatch: pytes
     secrets = ProviderSecrets("openai")
     monkeypatch.setenv("OPENAI_API_KEY", "the-second-key")
     monkeypatch.setenv("GROQ_API_KEY", "that-of-another")
-    assert secrets.mask_for({}, "")("the-first-key the-second-key that-of-another") == f"{HIDDEN} {HIDDEN} that-of-another"
+    masked = secrets.mask_for({}, "")("the-first-key the-second-key that-of-another")
+    assert masked == f"{HIDDEN} {HIDDEN} that-of-another"
 
 
 def test_of_a_provider_whose_variables_are_not_known_all_secret_ones_are_masked(
