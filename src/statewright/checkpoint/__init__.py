@@ -1,7 +1,7 @@
 """The port of the memory of threads, its model, and its in-memory implementation."""
 
 from statewright.checkpoint.annotations import schema_form
-from statewright.checkpoint.checkpointer import Checkpointer
+from statewright.checkpoint.checkpointer import Checkpointer, check_value
 from statewright.checkpoint.codecs import stored_as
 from statewright.checkpoint.holders import (
     add_holder,
@@ -74,6 +74,7 @@ __all__ = [
     "Values",
     "WorkspaceCheckpointer",
     "add_holder",
+    "check_value",
     "check_workspace",
     "checked_lease",
     "discard_holder",

@@ -16,6 +16,13 @@ from statewright.ids import CheckpointId
 from statewright.promise import Answered
 
 
+def check_value(saver: object, value: Any) -> None:
+    """Raise SerdeError if a saver says that it cannot store a value. One without a method `check_value` takes any."""
+    check = getattr(saver, "check_value", None)
+    if check is not None:
+        check(value)
+
+
 @runtime_checkable
 class Checkpointer(Protocol):
     """Keeps the checkpoints of threads."""

@@ -1,28 +1,35 @@
 """A saver in memory: for tests, and for programs whose threads may end with the process.
 
 It keeps the very objects that runs work with, which is safe because nobody changes a value in place; the cost of a
-commit does not depend on the size of the state.
+commit does not depend on the size of the state. It therefore takes values that a database cannot store. With
+`checks_values=True` it refuses them as a database does: it encodes each commit, and keeps the objects all the same.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import fields, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from itertools import chain, islice
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from statewright.checkpoint.holders import checked_lease
 from statewright.checkpoint.model import Commit, Hold, Lease, Line, Pending, SavedCheckpoint, Source
 from statewright.checkpoint.retention import Pruned, PrunePolicy, ThreadEntry
 from statewright.checkpoint.workspaces import check_workspace
 from statewright.clock import Duration
-from statewright.errors import CheckpointConflict, CheckpointNotFound, Fenced, JournalConflict, ThreadBusy
+from statewright.errors import CheckpointConflict, CheckpointNotFound, Fenced, JournalConflict, SerdeError, ThreadBusy
 from statewright.events import Event, Log
 from statewright.ids import DEFAULT_WORKSPACE, CheckpointId
 from statewright.page import cut_page
+
+if TYPE_CHECKING:  # packages that write bytes are loaded when values are checked
+    from statewright.checkpoint.encoding import Encoder
+    from statewright.checkpoint.serde import Serde
 
 
 class _Thread:
@@ -93,15 +100,59 @@ class _Thread:
         return copied
 
 
+class _Encoding:
+    """What all views of a saver use to check values; made when it is first needed."""
+
+    def __init__(self) -> None:
+        self._types: dict[type, None] = {}
+        self._lock = threading.Lock()
+
+    def note(self, types: Iterable[type]) -> None:
+        """Remember types of which values may have to be checked later. One that cannot be stored is no error yet."""
+        with self._lock:
+            self._types |= dict.fromkeys(types)
+            if (encoder := self.__dict__.get("encoder")) is not None:
+                _allow_storable(encoder.serde, types)
+
+    @cached_property
+    def encoder(self) -> Encoder:
+        from statewright.checkpoint.encoding import Encoder
+        from statewright.checkpoint.serde import Serde
+
+        with self._lock:
+            encoder = Encoder(Serde())
+            _allow_storable(encoder.serde, self._types)
+            self.__dict__["encoder"] = encoder  # before the lock is free: `note` has to see it
+        return encoder
+
+
+def _allow_storable(serde: Serde, types: Iterable[type]) -> None:
+    for kind in types:
+        with suppress(SerdeError):
+            serde.allow((kind,))
+
+
 class InMemorySaver:
     """Keeps the checkpoints of threads in a dict; safe to use from several threads.
 
-    `for_workspace` gives a saver of the same data with the threads of another workspace.
+    `for_workspace` gives a saver of the same data with the threads of another workspace, `checked` one of the same data
+    that refuses values which a database cannot store.
     """
 
-    def __init__(self, *, workspace: str = DEFAULT_WORKSPACE, lease: Duration | None = None) -> None:
-        """`lease` is how long runs hold their threads after each write; 60 seconds if not given."""
+    def __init__(
+        self,
+        *,
+        workspace: str = DEFAULT_WORKSPACE,
+        lease: Duration | None = None,
+        checks_values: bool = False,
+    ) -> None:
+        """`lease` is how long runs hold their threads after each write; 60 seconds if not given.
+
+        With `checks_values` saving raises SerdeError for what `SqliteSaver` refuses too.
+        """
         self.lease_duration = checked_lease(lease)
+        self._checks_values = checks_values
+        self._encoding = _Encoding()
         self._lock = threading.Lock()
         self._page_end: tuple[int, CheckpointId | None, CheckpointId | None] | None = None
         """Where the page of history that was read last has ended: the next one goes on from there."""
@@ -124,6 +175,22 @@ class InMemorySaver:
         view = copy(self)
         view._bind(workspace)
         return view
+
+    def checked(self) -> Self:
+        """Return a saver of the same data that raises SerdeError for values which a database cannot store."""
+        view = copy(self)
+        view._checks_values = True
+        return view
+
+    @property
+    def serde(self) -> Serde:
+        """Which types can be stored: only asked when values are checked."""
+        return self._encoding.encoder.serde
+
+    def check_value(self, value: Any) -> None:
+        """Raise SerdeError for a value that a database cannot store, if values are checked."""
+        if self._checks_values:
+            self.serde.encode(value)
 
     def workspaces(self) -> list[str]:
         """List the workspaces that have threads, sorted."""
@@ -161,10 +228,16 @@ class InMemorySaver:
             return _saved(found, thread) if found is not None else None
 
     def allow(self, types: Iterable[type]) -> None:
-        """Nothing has to be known: values are kept as they are."""
+        """Let values of these classes be saved. If values are checked, raise SerdeError for a class that cannot be."""
+        if self._checks_values:
+            self.serde.allow(types)
+        else:
+            self._encoding.note(types)
 
     def commit(self, commit: Commit, *, also: Sequence[Callable[[], object]] = ()) -> CheckpointId:
         """Save a superstep; `also` are functions that do something whole or, when they raise, not at all."""
+        if self._checks_values:
+            self._encoding.encoder.check(commit)
         with self._lock:
             for one in (commit, *commit.beside):
                 self._check(one)
@@ -212,6 +285,8 @@ class InMemorySaver:
         log: Log | None = None,
         also: Sequence[Callable[[], object]] = (),
     ) -> None:
+        if self._checks_values:
+            self._encoding.encoder.check_results(pending, log, line.namespace)
         with self._lock:
             thread = self._threads.get(line.thread_id) or _Thread()
             thread.check(line.thread_id, hold)

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import Any
 
-from statewright.checkpoint import Interrupt
+from statewright.checkpoint import Interrupt, check_value
 from statewright.errors import QuestionChanged, QuestionMismatch
 from statewright.fingerprint import fingerprint
 from statewright.ids import interrupt_id
@@ -165,10 +165,8 @@ def _note_changed(scope: Scope, before: Interrupt, now: Interrupt) -> None:
 
 def _loggable(run: Run, value: Any) -> Any:
     """Return the value, or text for it if it cannot be stored: the log must not fail the run."""
-    serde = getattr(run.saver, "serde", None)  # a saver in memory has none, and keeps anything
     try:
-        if serde is not None:
-            serde.encode(value)
+        check_value(run.saver, value)
     except Exception:
         return shorten(value)
     return value

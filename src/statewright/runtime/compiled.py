@@ -18,6 +18,7 @@ from statewright.cache import Cache
 from statewright.checkpoint import (
     Checkpointer,
     Hold,
+    InMemorySaver,
     Line,
     Pruned,
     PrunePolicy,
@@ -147,6 +148,8 @@ class CompiledGraph(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT])
         self._waits_only_to_save = sibling_grace is SIBLING_GRACE  # nobody has asked for it
         self._keep_calls = keep_calls
         self._refuses_changed = changed_questions == "error"
+        if debug and isinstance(checkpointer, InMemorySaver):
+            checkpointer = checkpointer.checked()
         self.checkpointer = checkpointer
         self.cache = cache
         self.store = store

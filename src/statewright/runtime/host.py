@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from statewright.channels import copy_container
-from statewright.checkpoint import Interrupt
+from statewright.checkpoint import Interrupt, check_value
 from statewright.clock import Clock
 from statewright.events import DurableKind
 from statewright.graph import ExecutionInfo, StreamWriter
@@ -136,9 +136,7 @@ class RuntimeHost:
         return self._scope.run.stop - (checkpoint.step if checkpoint is not None else 0)
 
     def check_saveable(self, value: Any) -> None:
-        serde = getattr(self._scope.run.saver, "serde", None)  # a saver in memory has none, and keeps anything
-        if serde is not None:
-            serde.encode(value)
+        check_value(self._scope.run.saver, value)
 
     @property
     def shows_messages(self) -> bool:

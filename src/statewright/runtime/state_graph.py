@@ -142,7 +142,8 @@ class StateGraph(GraphBuilder[StateT, ContextT, InputT, OutputT, ResultT]):
         threads. `budget` is what each call may spend. `keep_calls` keeps the checkpoints of subgraph calls when their
         task is over. `changed_questions` says what it is when a node that has its answer asks in other words: `warn`
         or `error`. `sibling_grace` is for how long plain functions are waited for when a task beside them fails:
-        seconds or a timedelta, 0 for not at all, None for ever. `debug` finds nodes that change state in place.
+        seconds or a timedelta, 0 for not at all, None for ever. `debug` finds nodes that change state in place, and
+        values that an `InMemorySaver` keeps although no database could store them.
         `unknown_keys` says what becomes of update keys that no schema knows: `warn`, `error` or `drop`. `validate` says
         what is checked against the types: `input`, `all`, or nothing (`off`). `lease` is how long a run holds its
         thread after each write (60 seconds, or what the checkpointer says): then other runs may take the thread of a

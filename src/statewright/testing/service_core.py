@@ -69,7 +69,7 @@ class Core:
 
     def _places(self, path: str | os.PathLike[str] | None) -> tuple[Ledger, WorkspaceCheckpointer]:
         if path is None:
-            return InMemoryLedger(), InMemorySaver()
+            return InMemoryLedger(), InMemorySaver(checks_values=True)
         from statewright.storage.sqlite import SqliteDatabase, SqliteLedger, SqliteSaver
 
         database = self._closing.enter_context(SqliteDatabase(path))

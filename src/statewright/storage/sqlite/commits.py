@@ -1,32 +1,18 @@
 """Supersteps written: each commit, and each addition to what is known of a frontier, is one job of a transaction.
 
-Everything is encoded where the job is made, in the thread of the run and before the run goes on. The job checks first
-and writes then.
+Everything is encoded (`checkpoint/encoding.py`) where the job is made, in the thread of the run and before the run goes
+on. The job checks first and writes then.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from statewright.channels import MISSING
 from statewright.checkpoint import Commit, Hold, JournalKey, Line, Pending
-from statewright.checkpoint.forms import (
-    ATTEMPTS,
-    INTERRUPTS,
-    JOURNAL,
-    LANDED,
-    REPORTED,
-    SETTLED,
-    journal_text,
-    key_of,
-    microseconds,
-    plain_control,
-    plain_entries,
-    plain_log,
-    plain_pending,
-)
+from statewright.checkpoint.encoding import Encoder, Entries
+from statewright.checkpoint.forms import JOURNAL, journal_text, key_of, microseconds
 from statewright.checkpoint.serde import Serde
 from statewright.errors import CheckpointConflict, CheckpointNotFound, Fenced, JournalConflict, ThreadBusy
 from statewright.events import Log
@@ -41,69 +27,15 @@ from statewright.storage.sqlite.places import LAST_NUMBER, find_place, place_of
 from statewright.storage.sqlite.statements import statements
 
 Job = Callable[[sqlite3.Connection], Any]
-Entries = Sequence[tuple[int, str, bytes]]
-"""What is known of a frontier, ready to be stored."""
-
-
-class Encoder:
-    """Makes what runs save into what is stored."""
-
-    def __init__(self, serde: Serde, seal: Seal) -> None:
-        self.serde = serde
-        self.seal = seal
-
-    def control(self, commit: Commit) -> bytes:
-        return self._stored(plain_control(commit), "checkpoint")
-
-    def changes(self, commit: Commit, deltas: Mapping[str, Any] | None) -> bytes | None:
-        """What the checkpoint of a commit changed; None if that is nothing."""
-        reported = commit.reported
-        changes = commit.checkpoint.values if deltas is None else deltas
-        if reported is not None:
-            changes = {**changes, REPORTED: reported}
-        return self._stored(changes, "values") if changes else None
-
-    def whole(self, commit: Commit, before: Iterable[str]) -> bytes | None:
-        """The values of a commit as changes that leave nothing of its parent's, which are the fields `before`."""
-        checkpoint = commit.checkpoint
-        told = {REPORTED: [[name, update] for name, update in checkpoint.reported]} if checkpoint.reported else {}
-        changes = {**dict.fromkeys(before, MISSING), **checkpoint.values, **told}
-        return self._stored(changes, "values") if changes else None
-
-    def entries(self, pending: Pending | None) -> Entries:
-        if not pending:
-            return ()
-        plain = plain_pending(pending, self.serde)
-        return [(kind, key, self._stored(one, f"{_WHAT.get(kind, 'answer to')} {key}")) for kind, key, one in plain]
-
-    def log_beside(self, log: Log, commit: Commit) -> bytes | None:
-        """What a commit adds to a log as part of its record; None if it is not the log of its run and its time."""
-        if log.run_id != commit.run_id or log.at != commit.created_at:
-            return None
-        return self._stored(plain_entries(log, commit.checkpoint.step), "event")
-
-    def log(self, log: Log, namespace: str) -> bytes:
-        """What is added to a log, as a row of its own."""
-        return self._stored([plain_log(log, namespace)], "event")
-
-    def _stored(self, value: Any, where: str) -> bytes:
-        return self.seal.close(self.serde.encode(value, where))
-
-
-_WHAT: Final = {
-    LANDED: "result of task",
-    INTERRUPTS: "question of task",
-    JOURNAL: "step",
-    ATTEMPTS: "attempts",
-    SETTLED: "question",
-}
 
 
 class Writer:
     """Writes to the threads of a workspace within transactions, with what is known of them."""
 
-    def __init__(self, encoder: Encoder, known: Known, workspace: str) -> None:
-        self._encoder = encoder
+    def __init__(self, serde: Serde, seal: Seal, known: Known, workspace: str) -> None:
+        self._serde = serde
+        self._seal = seal
+        self._encoder = Encoder(serde, seal.close)
         self._known = known
         self._workspace = workspace
 
@@ -131,7 +63,7 @@ class Writer:
             parent = self._parent(connection, thread, commit, head)
             stored = changes
             if deltas is None and parent is not None:  # rare: runs say what they changed
-                stored = encoder.whole(commit, HistoryReader(connection, encoder.serde, encoder.seal).state_at(parent))
+                stored = encoder.whole(commit, HistoryReader(connection, self._serde, self._seal).state_at(parent))
             thread = self._taken(connection, thread, commit)
             run, number = self._run(connection, thread, commit.run_id)
             place = head.place + 1 if head is not None else self._new_line(connection, thread, commit.line)
@@ -148,7 +80,7 @@ class Writer:
             if log is not None and other is not None:
                 self._store_log(connection, thread, log, other)
             if commit.drops:
-                drop_calls(connection, encoder.serde, encoder.seal, thread.id, commit.line.branch, commit.drops)
+                drop_calls(connection, self._serde, self._seal, thread.id, commit.line.branch, commit.drops)
                 self._known.forget_lines()
             return head, place
 
@@ -180,7 +112,7 @@ class Writer:
         head.size += commit.size or 0
         if head.count >= RECENT or (head.size >= LARGEST and head.count > 1):
             with reading(f"thread {commit.line.thread_id!r}"):
-                Folder(connection, self._encoder.serde, self._encoder.seal).fold(place >> 32)
+                Folder(connection, self._serde, self._seal).fold(place >> 32)
                 head.count, head.size = _counted(connection, place >> 32)
 
     def results_job(
@@ -308,7 +240,7 @@ class Writer:
     def _conflict(
         self, connection: sqlite3.Connection, thread_id: str, expected: str | None, head: Head | None
     ) -> CheckpointConflict:
-        reader = HistoryReader(connection, self._encoder.serde, self._encoder.seal)
+        reader = HistoryReader(connection, self._serde, self._seal)
         current = reader.id_at(head.place) if head is not None else None
         return CheckpointConflict(thread_id, expected, current)
 
@@ -337,7 +269,7 @@ class Writer:
             if row is None:
                 found = (connection.execute(_INSERT_RUN, (thread.id, run_id)).lastrowid or 0, 1)
             else:
-                reader = HistoryReader(connection, self._encoder.serde, self._encoder.seal)
+                reader = HistoryReader(connection, self._serde, self._seal)
                 found = (row[0], reader.next_number(thread.id, row[0]))
             self._known.runs[thread.id, run_id] = found
         return found

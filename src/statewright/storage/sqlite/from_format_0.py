@@ -68,7 +68,7 @@ from statewright.checkpoint.serde import Serde
 from statewright.errors import DamagedDatabase, StatewrightError
 from statewright.ids import CheckpointId, InterruptId, TaskId
 from statewright.storage.seal import Seal
-from statewright.storage.sqlite.commits import Encoder, Writer
+from statewright.storage.sqlite.commits import Writer
 from statewright.storage.sqlite.known import Known
 
 SOURCES: Final[Mapping[str, Source]] = {"start": "input", "step": "loop", "edit": "update", "fork": "fork"}
@@ -184,7 +184,7 @@ class _Carried:
         self._name = name
         self._where = where
         self._serde = Carrier()
-        self._writer = Writer(Encoder(self._serde, seal), Known(), DEFAULT_WORKSPACE)
+        self._writer = Writer(self._serde, seal, Known(), DEFAULT_WORKSPACE)
         self._heads: dict[Line, CheckpointId] = {}
         self._last: _State | None = None
         self._changed_at: datetime | None = None

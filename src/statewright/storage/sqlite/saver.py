@@ -35,7 +35,7 @@ from statewright.ids import CheckpointId
 from statewright.page import cut_page
 from statewright.promise import Answered
 from statewright.runtime.worker_threads import call_beside
-from statewright.storage.sqlite.commits import Encoder, Job, Writer, check_hold, has_moved
+from statewright.storage.sqlite.commits import Job, Writer, check_hold, has_moved
 from statewright.storage.sqlite.faults import with_damage_report
 from statewright.storage.sqlite.history import HistoryReader, State
 from statewright.storage.sqlite.known import Thread
@@ -81,7 +81,7 @@ class SqliteSaver(View):
 
     def _bind(self, workspace: str) -> None:
         self.workspace = check_workspace(workspace)
-        self._writer = Writer(Encoder(self.database.serde, self.database.seal), self.database.known, workspace)
+        self._writer = Writer(self.database.serde, self.database.seal, self.database.known, workspace)
 
     @property
     def scope(self) -> Hashable:
@@ -94,6 +94,10 @@ class SqliteSaver(View):
         view._owns = False
         view._bind(workspace)
         return view
+
+    def check_value(self, value: Any) -> None:
+        """Raise SerdeError for a value that cannot be stored."""
+        self.database.serde.encode(value)
 
     def workspaces(self) -> Answered[Sequence[str]]:
         """List the workspaces that have threads, sorted."""

@@ -21,7 +21,7 @@ from statewright.checkpoint.forms import made_log
 from statewright.events import Event, Log
 from statewright.ids import CheckpointId
 from statewright.storage.sqlite import commits, fold
-from statewright.storage.sqlite.commits import Encoder, Writer
+from statewright.storage.sqlite.commits import Writer
 from statewright.storage.sqlite.database import SqliteDatabase
 from statewright.storage.sqlite.fold import Folder
 from statewright.storage.sqlite.history import HistoryReader
@@ -39,7 +39,7 @@ class Scribe:
 
     def __init__(self, database: SqliteDatabase) -> None:
         self.database = database
-        self.writer = Writer(Encoder(database.serde, database.seal), database.known, "default")
+        self.writer = Writer(database.serde, database.seal, database.known, "default")
         self.written: dict[CheckpointId, SavedCheckpoint] = {}
         self.heads: dict[Line, CheckpointId] = {}
         self._numbers = itertools.count(1)

@@ -162,7 +162,7 @@ def test_what_cannot_be_stored_is_refused_before_there_is_a_job(scribe: Any) -> 
         scribe.writer.commit_job(scribe.commit({"x": object()}), ())
     task = scribe.commit({}).checkpoint.frontier[0]
     landed = Pending(landed={task.id: TaskResult(task, {"x": object()}, ())})
-    with pytest.raises(SerdeError, match=r"^result of task"):
+    with pytest.raises(SerdeError, match=r"^the update of "):
         scribe.writer.results_job(LINE, "0" * 32, landed, None, None)
 
 
