@@ -487,6 +487,7 @@ def test_an_error_in_a_conditional_edge_fails_its_node(driver: Any, paint: Any) 
 @pytest.mark.parametrize("limit", [1, 2, 3])
 def test_max_concurrency_is_respected(driver: Any, paint: Any, within: Any, limit: int) -> None:
     lock = threading.Lock()
+    reached = threading.Event()
     in_flight: list[int] = [0]
     peak: list[int] = [0]
 
@@ -494,6 +495,8 @@ def test_max_concurrency_is_respected(driver: Any, paint: Any, within: Any, limi
         with lock:
             in_flight[0] += 1
             peak[0] = max(peak[0], in_flight[0])
+            if peak[0] >= limit:
+                reached.set()
 
     def leave() -> None:
         with lock:
@@ -501,12 +504,15 @@ def test_max_concurrency_is_respected(driver: Any, paint: Any, within: Any, limi
 
     def plain(state: Any) -> Any:
         enter()
-        threading.Event().wait(0.001)
+        reached.wait()  # as many as may are at work together
+        threading.Event().wait(0.001)  # so that one too many would be seen
         leave()
         return {"log": [1]}
 
     async def coroutine(state: Any) -> Any:
         enter()
+        while not reached.is_set():
+            await asyncio.sleep(0.001)
         await asyncio.sleep(0.001)
         leave()
         return {"log": [1]}
