@@ -824,5 +824,9 @@ class UnfinishedJoinWarning(UserWarning):
     """A run ended while a join edge was half reached, so the edge led nowhere."""
 
 
+class HiddenMessagesWarning(UserWarning):
+    """A reader of the stream mode `messages` saw nothing, as all messages were those of subgraphs."""
+
+
 class NoCheckpointerWarning(UserWarning):
     """A run waits for an answer and nothing is saved, so it cannot be resumed."""

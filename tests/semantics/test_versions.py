@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypedDict
 import pytest
 
 from statewright import END, START, Command, Send, StateGraph, append, interrupt
-from statewright.errors import GraphVersionMismatch
+from statewright.errors import GraphVersionMismatch, UnknownKeyWarning
 
 
 class Old(TypedDict, total=False):
@@ -102,3 +102,35 @@ def test_an_update_from_outside_fits_too(saver: Any) -> None:
     app = migrated(new(aliases=["ask"])).compile(saver)
     app.update_state({"thread_id": "t"}, {"total": 10}, as_node="reckon")
     assert app.get_state(thread_id="t").values == {"names": ["count"], "total": 10}
+
+
+class Notes(TypedDict, total=False):
+    notes: Annotated[list[str], append]
+
+
+class Remarks(TypedDict, total=False):
+    remarks: Annotated[list[str], append]
+
+
+def _writing(schema: Any, name: str) -> StateGraph[Any]:
+    return StateGraph(schema, name="Book").add_node("write", lambda state: {name: ["new"]}).add_edge(START, "write")
+
+
+def test_7_5_a_field_that_was_renamed_without_a_version_is_reported_once(driver: Any, saver: Any) -> None:
+    driver.invoke(_writing(Notes, "notes").compile(saver), {}, thread_id="t")
+    app = _writing(Remarks, "remarks").compile(saver)
+    with pytest.warns(UnknownKeyWarning, match=r"'Book': The state holds 'notes', which is no field.*migration"):
+        assert driver.invoke(app, {}, thread_id="t") == {"remarks": ["new"]}
+    assert driver.invoke(app, {}, thread_id="t") == {"remarks": ["new", "new"]}
+    # Nothing of the old field is lost.
+    assert driver.invoke(_writing(Notes, "notes").compile(saver, unknown_keys="drop"), {}, thread_id="t") == {
+        "notes": ["new", "new"]
+    }
+
+
+def test_7_5_it_is_refused_or_ignored_where_unknown_keys_are(driver: Any, saver: Any) -> None:
+    driver.invoke(_writing(Notes, "notes").compile(saver), {}, thread_id="t")
+    graph = _writing(Remarks, "remarks")
+    with pytest.raises(GraphVersionMismatch, match="'notes', which is no field"):
+        driver.invoke(graph.compile(saver, unknown_keys="error"), {}, thread_id="t")
+    assert driver.invoke(graph.compile(saver, unknown_keys="drop"), {}, thread_id="t") == {"remarks": ["new"]}

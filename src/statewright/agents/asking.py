@@ -40,12 +40,14 @@ async def ask(
     *,
     name: str | None = None,
     position: int = 0,
+    show: bool = True,
 ) -> ModelResponse:
     """Return the answer of a model to a request, and count its cost against the budget of the run.
 
     The conversation is mended first, see `prepare_request`. `name` is that of the agent, which its messages carry.
-    `position` tells apart the calls of one task. An answer that was cut off or refused says so in its message, see
-    `Message.finish_reason`.
+    `position` tells apart the calls of one task. With `show=False` readers of the stream mode `messages` see nothing of
+    the answer while the model speaks: for calls that decide or check something. An answer that was cut off or refused
+    says so in its message, see `Message.finish_reason`.
 
     Raises ModelAnswerInvalid for an answer that is not valid, ModelUnavailable after the request's timeout, and what
     the model raises.
@@ -53,7 +55,7 @@ async def ask(
     request = prepare_request(request)
     began = runtime.clock.monotonic() if runtime.is_recorded else 0.0
     message_id = None
-    if runtime.shows_messages:
+    if show and runtime.shows_messages:
         response, message_id = await _stream(model, request, runtime, position, name)
     else:
         response = await in_time(_whole(model, request), model, request)

@@ -444,9 +444,10 @@ class CompiledGraph(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT])
         """
         if input is None and config is not None:
             config = self._from_inside(config)
-        run, _ = self._streamed(input, config, options, stream_mode, subgraphs, version)
+        run, view = self._streamed(input, config, options, stream_mode, subgraphs, version)
         yield from parts_of(run, input)
         self._result(run, version)
+        view.warn_of_hidden()
 
     @overload
     def astream(
@@ -580,6 +581,7 @@ class CompiledGraph(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT])
         finally:
             await reader.close()
         self._result(run, version)
+        view.warn_of_hidden()
 
     def iter(
         self,

@@ -19,6 +19,7 @@ from statewright.errors import GraphVersionMismatch, suggestion
 from statewright.graph import END, START, STOP, Graph, JoinEdge, NodeError, Send
 from statewright.runtime.fold import pairs_of
 from statewright.runtime.program import Program
+from statewright.runtime.run_warnings import warn_unknown_field
 
 PLACES = frozenset((START, END, STOP))
 """Where targets may lead besides nodes."""
@@ -29,6 +30,8 @@ def fitted(program: Program, saved: SavedCheckpoint) -> SavedCheckpoint:
     graph = program.graph
     checkpoint = saved.checkpoint
     same_version = saved.graph_version == graph.version
+    if same_version and not checkpoint.values.keys() <= program.channels.keys():
+        _refuse_or_warn(program, saved)
     if same_version and _names_known_nodes(program, saved):
         return saved
     renaming = _Renaming(program)
@@ -50,6 +53,28 @@ def fitted(program: Program, saved: SavedCheckpoint) -> SavedCheckpoint:
         )
     metadata = {**saved.metadata, "nodes": [renaming.node(name) for name in saved.metadata.get("nodes", ())]}
     return replace(saved, checkpoint=fitting, pending=pending, metadata=metadata)
+
+
+def _refuse_or_warn(program: Program, saved: SavedCheckpoint) -> None:
+    """Warn of saved fields that the state does not have any more; raise GraphVersionMismatch where keys are strict.
+
+    They stay in the checkpoints, but no node sees them: most often a field was renamed.
+    """
+    graph, unknown_keys = program.graph, program.unknown_keys
+    if not graph.schema.closed or unknown_keys == "drop":
+        return
+    unknown = sorted(saved.checkpoint.values.keys() - program.channels.keys())
+    if unknown_keys == "error":
+        problems = [_unknown_field(program, name) for name in unknown]
+        raise GraphVersionMismatch(
+            saved.line.thread_id, graph.name, problems, found=saved.graph_version, version=graph.version
+        )
+    for name in unknown:
+        warn_unknown_field(program, name, _unknown_field(program, name))
+
+
+def _unknown_field(program: Program, name: str) -> str:
+    return f"The state holds {name!r}, which is no field. {suggestion(name, program.channels, noun='Fields')}"
 
 
 def _names_known_nodes(program: Program, saved: SavedCheckpoint) -> bool:
@@ -112,7 +137,7 @@ def _problems(program: Program, checkpoint: Checkpoint, pending: Pending) -> Ite
     if not program.graph.schema.closed:
         return
     for name in sorted(set(checkpoint.values) - channels.keys()):
-        yield f"The state holds {name!r}, which is no field. {suggestion(name, channels, noun='Fields')}"
+        yield _unknown_field(program, name)
     if checkpoint.at_rest:
         return
     updates = (*checkpoint.reported, *(pair for result in landed for pair in pairs_of(result)))

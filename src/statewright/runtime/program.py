@@ -225,7 +225,7 @@ class Program:
         """Whether the next frontier follows from targets alone."""
         self.validate: Validate = validate
         self._checks = SchemaChecks(graph.fields, constrained_annotations(graph.schema))
-        self._unknown_keys: UnknownKeys = unknown_keys
+        self.unknown_keys: UnknownKeys = unknown_keys
         self.updates = self._update_reader(self.channels, closed=graph.schema.closed, check=validate == "all")
         self._readers: dict[int, Reader] = {}
         self._anywhere = {name: name for name in self.targets}
@@ -311,7 +311,7 @@ class Program:
         return UpdateReader(
             channels,
             closed=closed,
-            unknown_keys=self._unknown_keys,
+            unknown_keys=self.unknown_keys,
             bare_messages=self.graph.bare_messages,
             check=self._checks.check if check else None,
         )

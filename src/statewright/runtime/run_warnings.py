@@ -9,14 +9,16 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable
 from typing import Final
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet
 
-from statewright.errors import NoCheckpointerWarning, UnfinishedJoinWarning
+from statewright.errors import HiddenMessagesWarning, NoCheckpointerWarning, UnfinishedJoinWarning, UnknownKeyWarning
 from statewright.graph import JoinEdge
 from statewright.runtime.program import Program
 
 _unresumable: Final[WeakSet[Program]] = WeakSet()
 """The graphs of which a warning has said that their questions cannot be answered."""
+_unknown_fields: Final[WeakKeyDictionary[Program, set[str]]] = WeakKeyDictionary()
+"""Fields of saved states of which a warning has said that a graph does not have them."""
 
 
 def describe_unfinished(join: JoinEdge, arrived: Iterable[str]) -> str:
@@ -51,6 +53,32 @@ def warn_unresumable(program: Program) -> None:
         f"Compile it with one, e.g. compile(checkpointer=InMemorySaver()), and call it with a thread_id.",
         NoCheckpointerWarning,
         stacklevel=2,
+    )
+
+
+def warn_unknown_field(program: Program, name: str, problem: str) -> None:
+    """Warn, once for each graph and field, that what a thread has saved is not read any more."""
+    warned = _unknown_fields.setdefault(program, set())
+    if name in warned:
+        return
+    warned.add(name)
+    warnings.warn(
+        f"A saved thread does not fit graph {program.graph.name!r}: {problem} Its value stays saved, and no node "
+        f"sees it. If the field was renamed, give the graph a version and a migration; if it was removed, pass "
+        f"unknown_keys='drop' to compile().",
+        UnknownKeyWarning,
+        stacklevel=2,
+    )
+
+
+def warn_hidden_messages(program: Program, node: str) -> None:
+    """Warn a reader of the stream mode `messages` that a model in a subgraph spoke, and that nothing was shown."""
+    warnings.warn(
+        f"The stream of graph {program.graph.name!r} showed no message, though a model in the subgraph {node!r} spoke. "
+        f"Stream with subgraphs=True to see messages of subgraphs, or give the node "
+        f"metadata={{'transparent': True}}, which shows them as its own.",
+        HiddenMessagesWarning,
+        stacklevel=4,
     )
 
 

@@ -16,14 +16,15 @@ With several modes a part is `(mode, part)`; with `subgraphs=True` the namespace
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal, cast
+from typing import Any, Final, Literal, cast
 
 from statewright.channels import MessageBatch, copy_container, copy_fields
 from statewright.checkpoint import Checkpoint, Interrupt, Task, TaskResult
 from statewright.errors import InvalidConfig, suggestion
 from statewright.events import Event, EventKind
+from statewright.graph import Node
 from statewright.ids import task_id
 from statewright.langchain_messages import is_langchain_message
 from statewright.messages import Message
@@ -32,6 +33,7 @@ from statewright.runtime.fold import pairs_of
 from statewright.runtime.log import text_of
 from statewright.runtime.program import Program, is_handed_over, readable, shown_name
 from statewright.runtime.run import Run
+from statewright.runtime.run_warnings import warn_hidden_messages
 from statewright.runtime.watch import Listener, StreamBuffer
 
 StreamMode = Literal["values", "updates", "messages", "custom", "tasks", "checkpoints", "debug"]
@@ -39,6 +41,8 @@ StreamVersion = Literal["v1", "v2"]
 MODES: tuple[StreamMode, ...] = ("values", "updates", "messages", "custom", "tasks", "checkpoints", "debug")
 INTERRUPT = "__interrupt__"
 """The key under which results and parts carry the open questions."""
+NO_STREAM: Final = "nostream"
+"""A tag of nodes whose messages the mode `messages` does not show, as in LangGraph."""
 
 OutputKeys = str | Sequence[str] | None
 View = Callable[[Program, Event], Any]
@@ -83,6 +87,11 @@ class StreamView:
         self.buffer = buffer or StreamBuffer(live=within, prompt=beside)
         self.run: Run | None = None
         """The run that is read; in its namespace a part counts as that of the graph itself."""
+        self._muted: dict[tuple[str, str | None], bool] = {}
+        self._shows_messages = "messages" not in modes
+        """Whether the reader had a message, or wants none."""
+        self._hidden_node: str | None = None
+        """A node whose subgraph said something that was not shown."""
 
     def listeners(self) -> Iterable[tuple[EventKind, Listener]]:
         """What the reader wants to be told, in the order of the modes."""
@@ -106,13 +115,19 @@ class StreamView:
     def _listener(self, mode: StreamMode, view: View) -> Listener:
         def listen(event: Event) -> None:
             namespace = namespace_within(self.run, event.namespace)
+            if mode == "messages" and self._is_muted(namespace, event):
+                return
             if namespace and not (self._subgraphs or self._is_shown(mode, namespace)):
+                if event.kind == "message":
+                    self._hidden_node = _node_of(namespace)
                 return
             if namespace and event.kind == "call_continued":
                 return  # who reads from outside has seen it get there
             part = view(event.program or self._program, event)
             if part is SKIP:
                 return
+            if mode == "messages":
+                self._shows_messages = True
             is_live = event.kind in ("custom", "message")
             for one in part if type(part) is Several else (part,):
                 self.buffer.add(self._shaped(mode, namespace, one), may_drop=is_live)
@@ -121,8 +136,35 @@ class StreamView:
 
     def _is_shown(self, mode: StreamMode, namespace: str) -> bool:
         """Whether what a subgraph says counts as said by its node: `metadata={"transparent": True}`."""
-        node = self._program.graph.nodes.get(namespace.partition("|")[0].partition(":")[0])
+        node = self._program.graph.nodes.get(_node_of(namespace))
         return mode == "messages" and node is not None and bool(node.metadata.get("transparent"))
+
+    def _is_muted(self, namespace: str, event: Event) -> bool:
+        """Return whether the node that says something, or one that it works for, has the tag `nostream`."""
+        key = (namespace, event.node)
+        muted = self._muted.get(key)
+        if muted is None:
+            nodes = (event.program or self._program).graph.nodes
+            muted = _has_tag(nodes.get(event.node or "")) or any(map(_has_tag, self._callers(namespace)))
+            self._muted[key] = muted
+        return muted
+
+    def _callers(self, namespace: str) -> Iterator[Node]:
+        """Yield the nodes of a namespace, from the outermost on, as far as they are known before they run."""
+        graph: Any = self._program.graph
+        for segment in namespace.split("|") if namespace else ():
+            node: Node | None = graph.nodes.get(_node_of(segment))
+            if node is None:
+                return
+            yield node
+            if not node.is_subgraph:
+                return
+            graph = cast(Any, node.action).graph
+
+    def warn_of_hidden(self) -> None:
+        """Warn a reader of messages who had none though a model in a subgraph spoke."""
+        if self._hidden_node is not None and not self._shows_messages:
+            warn_hidden_messages(self._program, self._hidden_node)
 
     def _shaped(self, mode: StreamMode, namespace: str, part: Any) -> Any:
         path = tuple(namespace.split("|")) if namespace else ()
@@ -133,6 +175,15 @@ class StreamView:
         if self._subgraphs:
             return (path, mode, part) if self._several else (path, part)
         return (mode, part) if self._several else part
+
+
+def _node_of(namespace: str) -> str:
+    """Return the name of the first node of a namespace."""
+    return namespace.partition("|")[0].partition(":")[0]
+
+
+def _has_tag(node: Node | None) -> bool:
+    return node is not None and NO_STREAM in node.tags
 
 
 def namespace_within(run: Run | None, namespace: str) -> str:

@@ -39,7 +39,7 @@ class StructuredAnswer:
         request = replace(request, messages=messages, output=self.output, tools=(), tool_choice="auto")
         wrong = ""
         for position in range(ATTEMPTS):
-            response = await ask(model, request, runtime, position=position)
+            response = await ask(model, request, runtime, position=position, show=False)
             if response.finish_reason == "refused":
                 raise ModelAnswerInvalid(f"The model refused to answer as {self.output.name!r}: {response.text[:200]}")
             try:

@@ -61,7 +61,7 @@ class Memory:
         assert self._model is not None
         said = "\n\n".join(f"{message.role}: {message.text}" for message in batch)
         request = ModelRequest((Message(said),), system=_ASKED, metadata={"state": SUMMARY, "call": call})
-        return (await ask(self._model, request, runtime, name=SUMMARY, position=position)).text
+        return (await ask(self._model, request, runtime, name=SUMMARY, position=position, show=False)).text
 
 
 def tokens_of(history: Sequence[Message]) -> int:

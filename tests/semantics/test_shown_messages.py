@@ -1,0 +1,106 @@
+"""Which messages readers of the stream mode `messages` see: those of the graph, and not those that are muted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from statewright import START, Message, MessagesState, Runtime, StateGraph
+from statewright.agents import ask, create_agent
+from statewright.errors import HiddenMessagesWarning
+from statewright.models import ModelRequest, ScriptedModel
+
+GIVEN: dict[str, Any] = {"messages": [Message("hi", id="1")]}
+
+
+def _agent(text: str = "one two") -> Any:
+    return create_agent(model=ScriptedModel([text], repeat_last=True), tools=[], name="inner")
+
+
+def _nested(**of_the_node: Any) -> Any:
+    graph = StateGraph(MessagesState).add_node("inner", _agent(), **of_the_node)
+    return graph.add_edge(START, "inner").compile(name="Outer")
+
+
+def _texts(parts: list[Any]) -> str:
+    return "".join(message.text for message, _ in parts)
+
+
+def test_a_reader_who_sees_nothing_is_told_that_a_subgraph_spoke(driver: Any) -> None:
+    app = _nested()
+    with pytest.warns(HiddenMessagesWarning, match=r"'Outer'.*the subgraph 'inner' spoke\. Stream with subgraphs=True"):
+        assert driver.stream(app, GIVEN, stream_mode="messages") == []
+    with pytest.warns(HiddenMessagesWarning):
+        driver.stream(app, GIVEN, stream_mode=["messages", "values"])
+
+
+def test_it_is_said_at_the_line_of_the_reader() -> None:
+    with pytest.warns(HiddenMessagesWarning) as caught:
+        list(_nested().stream(GIVEN, stream_mode="messages"))
+    assert caught[0].filename == __file__
+
+
+def test_nothing_is_said_to_readers_who_see_messages_or_want_none(driver: Any) -> None:
+    assert driver.stream(_nested(), GIVEN, stream_mode="values")
+    assert driver.stream(_nested(), GIVEN, stream_mode="messages", subgraphs=True)
+    shown = driver.stream(_nested(metadata={"transparent": True}), GIVEN, stream_mode="messages")
+    assert _texts(shown) == "one two"
+    graph = StateGraph(MessagesState).add_node("inner", _agent())
+    graph.add_node("own", lambda state: {"messages": [Message("bye", "assistant")]})
+    app = graph.add_edge(START, "inner").add_edge("inner", "own").compile()
+    assert _texts(driver.stream(app, GIVEN, stream_mode="messages")) == "bye"
+
+
+async def _speak(state: MessagesState, runtime: Runtime[None]) -> dict[str, Any]:
+    model = ScriptedModel(["aloud"])
+    response = await ask(model, ModelRequest(messages=state["messages"]), runtime)
+    return {"messages": [response.message]}
+
+
+async def _think(state: MessagesState, runtime: Runtime[None]) -> dict[str, Any]:
+    model = ScriptedModel(["in silence"])
+    await ask(model, ModelRequest(messages=state["messages"]), runtime, show=False)
+    return {}
+
+
+def test_a_call_that_is_not_to_be_shown_is_not(driver: Any) -> None:
+    graph = StateGraph(MessagesState).add_node("think", _think).add_node("speak", _speak)
+    app = graph.add_edge(START, "think").add_edge("think", "speak").compile()
+    assert _texts(driver.stream(app, GIVEN, stream_mode="messages")) == "aloud"
+
+
+def test_nodes_with_the_tag_nostream_are_not_shown(driver: Any) -> None:
+    graph = StateGraph(MessagesState).add_node("quiet", _speak, tags=["nostream"]).add_node("speak", _speak)
+    app = graph.add_edge(START, "quiet").add_edge("quiet", "speak").compile()
+    parts = driver.stream(app, GIVEN, stream_mode="messages")
+    assert _texts(parts) == "aloud"
+    assert {metadata["node"] for _, metadata in parts} == {"speak"}
+    # Its update is one all the same.
+    assert [list(part) for part in driver.stream(app, GIVEN)] == [["quiet"], ["speak"]]
+
+
+@pytest.mark.parametrize("of_the_node", [{}, {"metadata": {"transparent": True}}])
+def test_a_subgraph_with_the_tag_is_quiet_at_any_depth(driver: Any, of_the_node: dict[str, Any]) -> None:
+    middle = StateGraph(MessagesState).add_node("agent", _agent(), **of_the_node).add_edge(START, "agent").compile()
+    graph = StateGraph(MessagesState).add_node("middle", middle, tags=["nostream"], **of_the_node)
+    app = graph.add_edge(START, "middle").compile()
+    assert driver.stream(app, GIVEN, stream_mode="messages", subgraphs=True) == []
+    assert driver.stream(app, GIVEN, stream_mode="messages") == []
+
+
+def test_a_quiet_node_within_a_subgraph(driver: Any) -> None:
+    inner = StateGraph(MessagesState).add_node("quiet", _speak, tags=["nostream"]).add_node("speak", _speak)
+    middle = inner.add_edge(START, "quiet").add_edge("quiet", "speak").compile()
+    app = StateGraph(MessagesState).add_node("middle", middle).add_edge(START, "middle").compile()
+    parts = driver.stream(app, GIVEN, stream_mode="messages", subgraphs=True)
+    assert {metadata["node"] for _, (_, metadata) in parts} == {"speak"}
+
+
+def test_an_agent_that_is_called_in_a_quiet_node_is_not_shown(driver: Any) -> None:
+    async def call(state: MessagesState) -> dict[str, Any]:
+        return {"messages": (await _agent().ainvoke({"messages": state["messages"]}))["messages"][-1:]}
+
+    graph = StateGraph(MessagesState).add_node("call", call, tags=["nostream"]).add_edge(START, "call")
+    if driver.name == "async":
+        assert driver.stream(graph.compile(), GIVEN, stream_mode="messages", subgraphs=True) == []
