@@ -14,6 +14,7 @@ from typing import Any, Final
 from statewright.errors import InvalidConfig, ModelAnswerInvalid, ModelError, ModelUnavailable, StatewrightError
 from statewright.langchain_messages import calls_of
 from statewright.models.closing import closing
+from statewright.models.conversation import check_request
 from statewright.models.event import ModelEvent, ResponseFinished, UsageUpdate
 from statewright.models.guard import check_calls_allowed
 from statewright.models.langchain_errors import model_error
@@ -56,6 +57,7 @@ class LangChainModel:
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
         self._check_allowed()
+        check_request(request)
         try:
             async with asyncio.timeout(request.timeout):
                 return await self._answered(request)
@@ -71,6 +73,7 @@ class LangChainModel:
                 yield event
             return
         self._check_allowed()
+        check_request(request)
         merger = ChunkMerger()
         async with closing(self._chunks(request)) as chunks:
             async for chunk in chunks:

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractContextManager
-from typing import Any, cast
+from functools import partial
+from typing import Any, Final, cast
 
+from statewright.errors import ModelError
 from statewright.messages import Message, ToolCall
 from statewright.models import (
     ChatModel,
@@ -41,6 +43,17 @@ LOOK_UP = ToolSpec(
     {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]},
 )
 ASKED = ModelRequest((Message("Hi."),), system="Be brief.", tools=(LOOK_UP,))
+
+_FOUND = Message("found", role="tool", name="look_up", tool_call_id="call_1")
+REFUSED: Final[Mapping[str, tuple[Message, ...]]] = {
+    "no messages": (),
+    "an answer at its end": (Message("Hi."), HELLO),
+    "calls that have no results": (Message("Hi."), CALLS, Message("And?")),
+    "one of two results": (Message("Hi."), CALLS, _FOUND, Message("And?")),
+    "a result of no call": (Message("Hi."), _FOUND),
+    "text that cannot be encoded": (Message("\ud800"),),
+}
+"""Conversations that a provider refuses, by what is wrong with them."""
 
 
 class ChatModelConformance:
@@ -79,6 +92,18 @@ class ChatModelConformance:
         request = ModelRequest((Message("Hi."), CALLS, *results), tools=(LOOK_UP,))
         with self.chat_model(HELLO) as model:
             assert asyncio.run(model.complete(request)).text == HELLO.text
+
+    def test_what_providers_refuse_is_refused_before_it_is_sent(self) -> None:
+        """Call `check_request` first: then a program hears of its mistake whichever model it is tried with."""
+        with self.chat_model(HELLO) as model:
+            for name, messages in REFUSED.items():
+                for ask in (model.complete, partial(_events, model)):
+                    try:
+                        answer = asyncio.run(cast(Any, ask(ModelRequest(messages, tools=(LOOK_UP,)))))
+                    except ModelError:
+                        continue
+                    raise AssertionError(f"A conversation with {name} was answered: {answer!r}")
+            assert asyncio.run(model.complete(ASKED)).text == HELLO.text
 
     def test_what_was_used_up_is_counted(self) -> None:
         with self.chat_model(HELLO) as model:

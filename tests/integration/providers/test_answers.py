@@ -194,7 +194,7 @@ def test_a_refusal_is_an_answer(ask: Asking) -> None:
 
 def test_the_beginning_of_an_answer_is_sent_last(ask: Asking) -> None:
     ask.server.script(["upon a time"])
-    ask(Message("tell"), Message("Once", role="assistant"))
+    ask(Message("tell"), Message("Once", role="assistant"), continue_last=True)
     last = (ask.sent.get("messages") or ask.sent.get("input") or ask.sent.get("contents"))[-1]
     assert last["role"] in ("assistant", "model")
     assert "Once" in everything(last)

@@ -132,12 +132,13 @@ def test_messages_are_handed_on_as_langchain_has_them() -> None:
             Message("hi", id="ours", name="ann", metadata={"m": 1}),
             Message("look", role="assistant", tool_calls=(call, odd)),
             Message("seen", role="tool", tool_call_id="1", name="look"),
+            Message("not made", role="tool", tool_call_id="2", name="look"),
             Message("more", role="system"),
             system="be kind",
         ),
     )
     (messages, settings) = speaker.asked[0]
-    system, human, ai, tool, more = messages
+    system, human, ai, tool, _, more = messages
     assert system == SystemMessage("be kind")
     assert human == HumanMessage("hi", name="ann")
     assert isinstance(ai, AIMessage)
@@ -249,7 +250,7 @@ def test_what_was_changed_since_is_sent_as_it_is_now() -> None:
     speaker = Speaker(answers=[answer, AIMessage("x")])
     first = asked(speaker).message
     changed = Message(first.text, role="assistant", metadata=first.metadata)
-    asked(speaker, request(Message("hi"), changed))
+    asked(speaker, request(Message("hi"), changed, Message("and?")))
     assert speaker.asked[1][0][1].content == "there"
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from statewright.models.conversation import check_request
 from statewright.models.event import ModelEvent, ResponseFinished
 from statewright.models.guard import check_calls_allowed
 from statewright.models.model import ModelRequest, ModelResponse
@@ -111,10 +112,14 @@ class PydanticAIModel:
         await self._clients.aclose()
 
     async def _asked(self, request: ModelRequest) -> tuple[Model, str]:
-        """The model that the request is for, and its whole name. Raises ModelError where calls are forbidden."""
+        """Return the model that the request is for, and its whole name.
+
+        Raises ModelError where calls are forbidden, and for a request that a provider would refuse.
+        """
         wanted = read_other(request.model, self._name) if request.model else self._name.model
         model, name = await self._clients.model(wanted), str(self._name._replace(model=wanted))
         check_calls_allowed(name, base_url=model.base_url)
+        check_request(request)
         return model, name
 
     def _failure(self, error: Exception, name: str, request: ModelRequest, model: Model) -> Exception:
