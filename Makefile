@@ -50,7 +50,7 @@ chaos: ## kill runs and a server with SIGKILL, and see that nothing is lost: mak
 fuzz: ## mutate workflow files, and compare templates with Jinja: make fuzz EXAMPLES=10000 TEMPLATES=100000
 	@sh scripts/setup dev
 	@STATEWRIGHT_FUZZ_EXAMPLES=$(or $(EXAMPLES),10000) $(PYTHON) -m pytest tests/semantics/test_states_bad_input.py
-	@STATEWRIGHT_FUZZ_TEMPLATES=$(or $(TEMPLATES),100000) $(PYTHON) -m pytest tests/semantics/test_states_template_oracle.py
+	@STATEWRIGHT_FUZZ_TEMPLATES=$(or $(TEMPLATES),100000) $(PYTHON) -m pytest tests/semantics/test_states_template_oracle.py tests/semantics/test_states_template_work.py
 
 lock: ## pin today's versions in constraints.txt
 	@sh scripts/setup dev

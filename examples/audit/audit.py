@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Literal, TypedDict
+from typing import Annotated, Any, Literal, TypedDict
 
 from measure import FileMeasure, FunctionMeasure, measure_file
 from progress import show_progress
@@ -30,11 +30,16 @@ Finding = tuple[str, FunctionMeasure]
 """A file, and a function of it that stands out."""
 
 
-class Audit(TypedDict, total=False):
-    """The state: what is given, what the tasks found, what the judge made of it."""
+class Order(TypedDict):
+    """The input: what to measure, and where to write the report."""
 
     root: str
     report: str
+
+
+class Audit(Order):
+    """The state: the order, what the tasks found, what the judge made of it."""
+
     files: list[str]
     measures: Annotated[list[FileMeasure], operator.add]
     findings: list[Finding]
@@ -48,7 +53,7 @@ class OneFile(TypedDict):
     path: str
 
 
-def plan(state: Audit) -> Audit:
+def plan(state: Audit) -> dict[str, Any]:
     """Find the Python files, in an order that is the same everywhere."""
     return {"files": sorted(str(path) for path in python_files(Path(state["root"])))}
 
@@ -58,12 +63,12 @@ def fan_out(state: Audit) -> list[Send] | Literal["judge"]:
     return [Send("measure", OneFile(root=state["root"], path=path)) for path in state["files"]] or "judge"
 
 
-def measure(task: OneFile) -> Audit:
+def measure(task: OneFile) -> dict[str, Any]:
     """Measure one file. The results of all tasks are joined in the order of the files."""
     return {"measures": [measure_file(Path(task["root"]), Path(task["path"]))]}
 
 
-def judge(state: Audit) -> Audit:
+def judge(state: Audit) -> dict[str, Any]:
     """Pick what stands out."""
     found = [(file.path, one) for file in state["measures"] for one in file.functions if stands_out(one)]
     return {"findings": found}
@@ -73,7 +78,7 @@ def after_judge(state: Audit) -> Literal["rank", "report"]:
     return "rank" if state["findings"] else "report"
 
 
-def rank(state: Audit) -> Audit:
+def rank(state: Audit) -> dict[str, Any]:
     """Put the hardest first, and say what to do about each."""
     ranked = sorted(state["findings"], key=lambda finding: hardness(finding[1]), reverse=True)
     return {"findings": ranked, "advice": [advice_for(function) for _, function in ranked]}
@@ -86,7 +91,7 @@ def report(state: Audit) -> None:
 
 def build() -> CompiledGraph:
     """The graph."""
-    graph = StateGraph(Audit, name="audit")
+    graph = StateGraph(Audit, input_schema=Order, name="audit")
     graph.add_node("plan", plan)
     graph.add_node("measure", measure)
     graph.add_node("judge", judge)
@@ -137,7 +142,7 @@ def main() -> int:
         print(f"There is no file or folder {str(root)!r}. Name one: make demo path=FOLDER", file=sys.stderr)
         return 2
     started = time.perf_counter()
-    state = show_progress(build(), Audit(root=str(root), report=str(report_path), measures=[]))
+    state = show_progress(build(), Order(root=str(root), report=str(report_path)))
     functions = [(file.path, one) for file in state["measures"] for one in file.functions]
     path, longest = max(functions, key=lambda entry: entry[1].length, default=("", None))
     print(f"Measured in {time.perf_counter() - started:.1f} s; the report is {report_path}.")

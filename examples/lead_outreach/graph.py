@@ -21,7 +21,7 @@ class Lead(TypedDict):
     lead_email: str
 
 
-class Outreach(TypedDict, total=False):
+class Outreach(TypedDict):
     """What comes out."""
 
     lead_name: str
@@ -40,12 +40,12 @@ class Rejected(Exception):
     code = "APPROVAL_REJECTED"
 
 
-def enrich_lead(state: State) -> Outreach:
+def enrich_lead(state: State) -> dict[str, Any]:
     lead = look_up(state["lead_email"])
     return {"lead_name": lead.name, "company": lead.company}
 
 
-def review_draft(state: State) -> Outreach:
+def review_draft(state: State) -> dict[str, Any]:
     decision = request_approval(
         state["email_draft"], prompt=f"Send this to {state['lead_name']}?", content_key="email_draft"
     )
@@ -54,7 +54,7 @@ def review_draft(state: State) -> Outreach:
     return {"email_draft": decision.content}
 
 
-def send_email(state: State, runtime: Runtime[Any]) -> Outreach:
+def send_email(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
     letter = mailbox().send(runtime.idempotency_key, state["lead_email"], state["email_draft"])
     return {"sent_at": letter.sent_at, "message_id": letter.id}
 
@@ -62,7 +62,7 @@ def send_email(state: State, runtime: Runtime[Any]) -> Outreach:
 def make_graph(model: ChatModel) -> StateGraph:
     """The graph whose emails are drafted by a model."""
 
-    async def draft_email(state: State, runtime: Runtime[Any]) -> Outreach:
+    async def draft_email(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
         asked = prompt(state["lead_name"], state["company"], state["lead_email"])
         response = await ask(model, ModelRequest([Message(asked)], system=SYSTEM), runtime)
         return {"email_draft": response.text}

@@ -20,6 +20,7 @@ import pytest
 HERE = Path(__file__).parent
 CORRECT = sorted((HERE / "correct").glob("*.py"))
 WRONG = sorted((HERE / "wrong").glob("*.py"))
+EXAMPLES = sorted(path for path in (HERE.parents[1] / "examples").iterdir() if any(path.glob("*.py")))
 MARK = re.compile(r"# (?:pyright=(?P<pyright>\w+))? ?(?:mypy=(?P<mypy>[\w-]+))?$")
 Reports = dict[Path, dict[int, set[str]]]
 """By file and line, the rules that a checker names."""
@@ -86,6 +87,19 @@ def test_a_correct_program_runs(path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize("path", WRONG, ids=lambda path: path.stem)
 def test_a_wrong_program_says_what_is_wrong(path: Path) -> None:
     assert expected(path, "pyright") or expected(path, "mypy")
+
+
+@pytest.mark.parametrize("folder", EXAMPLES, ids=lambda path: path.name)
+def test_the_examples_are_clean(folder: Path, tmp_path: Path) -> None:
+    modules = [path.name for path in sorted(folder.glob("*.py"))]
+    settings = {"include": [str(folder)], "typeCheckingMode": "strict", "extraPaths": [str(folder)]}
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings), encoding="utf-8")
+    for command in (
+        [sys.executable, "-m", "pyright", "--project", str(tmp_path), "--pythonpath", sys.executable],
+        [sys.executable, "-m", "mypy", "--config-file", str(HERE / "mypy.ini"), *modules],
+    ):
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_there_are_enough_programs() -> None:
