@@ -2,7 +2,8 @@
 
 Seen in November 2026: Anthropic's Claude 4.6 and later refuse a conversation that ends with the assistant, empty text
 and calls without results right behind them; Google wants results right behind their calls, as many as these, and a turn
-of the user before a call; OpenAI wants an answer for each call, and an item for each id.
+of the user before a call; OpenAI wants an answer for each call, and an item for each id. All want short names of
+tools and short ids of calls, of plain characters.
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_ANTHROPIC_ID = re.compile(r"[a-zA-Z0-9_-]+")
+_GOOGLE_NAME = re.compile(r"[a-zA-Z0-9_.:-]{1,64}")
+_LONGEST_CHAT_ID, _LONGEST_RESPONSES_ID = 40, 64
 
 
 def refusal(path: str, body: Any) -> str | None:
@@ -59,6 +63,14 @@ def _messages(body: Any) -> Iterator[str]:
             yield f"messages.{number}: all messages must have non-empty content"
         if any(block["type"] == "text" and not block["text"].strip() for block in blocks):
             yield f"messages.{number}: text content blocks must contain non-whitespace text"
+        for block in blocks:
+            if block["type"] == "tool_use" and not _ANTHROPIC_ID.fullmatch(block["id"]):
+                yield f"messages.{number}.tool_use.id: string should match pattern '^[a-zA-Z0-9_-]+$'"
+            if block["type"] == "tool_use" and not _NAME.fullmatch(block["name"]):
+                yield f"messages.{number}.tool_use.name: string should match pattern '^[a-zA-Z0-9_-]{{1,64}}$'"
+            inner = _blocks(block.get("content") or []) if block["type"] == "tool_result" else []
+            if any(part["type"] == "text" and not part["text"].strip() for part in inner):
+                yield f"messages.{number}: text content blocks must be non-empty"
         results = [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"]
         if set(before) - set(results):
             yield f"messages.{number}: `tool_use` ids without `tool_result` blocks immediately after: {before}"
@@ -100,6 +112,11 @@ def _chat_completions(body: Any) -> Iterator[str]:
             if not message.get("content") and not message.get("tool_calls"):
                 yield f"messages.[{number}]: content or tool_calls is needed"
             ids = [call["id"] for call in message.get("tool_calls") or ()]
+            if any(not 0 < len(one) <= _LONGEST_CHAT_ID for one in ids):
+                yield f"messages.[{number}].tool_calls: string too long, or empty: {ids}"
+            names = [call["function"]["name"] for call in message.get("tool_calls") or ()]
+            if not all(map(_NAME.fullmatch, names)):
+                yield f"messages.[{number}].tool_calls.function.name does not match '^[a-zA-Z0-9_-]+$': {names}"
             waiting = set(ids)
             if len(waiting) < len(ids):
                 yield f"messages.[{number}]: duplicate tool_call ids"
@@ -113,7 +130,10 @@ def _responses(body: Any) -> Iterator[str]:
         yield "input is empty"
     if isinstance(items, str):
         return
-    calls = [item["call_id"] for item in items if item.get("type") == "function_call"]
+    called = [item for item in items if item.get("type") == "function_call"]
+    if not all(0 < len(item["call_id"]) <= _LONGEST_RESPONSES_ID and _NAME.fullmatch(item["name"]) for item in called):
+        yield f"Invalid 'input': a call_id or a name does not match: {called}"
+    calls = [item["call_id"] for item in called]
     outputs = [item["call_id"] for item in items if item.get("type") == "function_call_output"]
     if missing := set(calls) - set(outputs):
         yield f"No tool output found for function call {missing}"
@@ -141,6 +161,9 @@ def _generate_content(body: Any) -> Iterator[str]:
         if not parts or any(part.get("text") == "" for part in parts):
             yield f"contents[{number}].parts must not be empty"
             return
+        used = [part.get("functionCall") or part.get("functionResponse") for part in parts]
+        if not all(_GOOGLE_NAME.fullmatch(one["name"]) for one in used if one):
+            yield f"Invalid function name in contents[{number}]: {used}"
         responses = sum("functionResponse" in part for part in parts)
         if responses != open_calls:
             yield "The number of function response parts must be equal to the number of function call parts."

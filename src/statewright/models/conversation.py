@@ -5,7 +5,8 @@ Providers refuse requests that a thread can easily hold, and Anthropic's and Goo
 - a tool call without its result right behind it, a result without its call, a second result, an id used twice;
 - an end with a message of the assistant. Older models of Anthropic continued that message; Claude 4.6 and later refuse
   the request;
-- an empty message, or no message at all;
+- an empty message, an empty part of one, an empty result at Anthropic, or no message but those of the system;
+- a call of a tool with a name or an id that is too long, or has characters other than letters, digits, `_` and `-`;
 - text that cannot be encoded as UTF-8.
 
 Threads come to hold them in many ways: a run is left between a call and its result, a user writes while an approval is
@@ -17,6 +18,7 @@ models that stand for a provider: what passes there passes everywhere.
 from __future__ import annotations
 
 import logging
+from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -26,11 +28,14 @@ from statewright.encodable import encodable_text
 from statewright.errors import ModelError
 from statewright.messages import Message, ToolCall, copied, encodable_message
 from statewright.models.model import ModelRequest
+from statewright.models.tool_call_names import problem_of_calls, with_valid_calls
 
 YOUR_TURN: Final = "It is your turn now. Act on the conversation so far as your instructions say."
 """Closes a request whose conversation ends with the assistant, with another agent's words or with the model's own."""
 OPENING: Final = "(The conversation begins with the assistant.)"
 _NOT_MADE: Final = "Error: this call was not made."
+_NO_OUTPUT: Final = "(no output)"
+"""Sent as the result of a tool that answered nothing."""
 _logger: Final = logging.getLogger("statewright.agents")
 
 
@@ -39,10 +44,9 @@ def prepare_request(request: ModelRequest) -> ModelRequest:
 
     Dropped results of tools are logged as a warning.
     """
-    messages = _without_blanks(repair_tool_rounds(request.messages))
-    if not messages or (messages[-1].role == "assistant" and not request.continue_last):
+    messages = _encodable(with_valid_calls(_without_blanks(repair_tool_rounds(request.messages))))
+    if not _says_something(messages) or (messages[-1].role == "assistant" and not request.continue_last):
         messages = [*messages, Message(YOUR_TURN)]
-    messages = _encodable(messages)
     system = encodable_text(request.system)
     if messages is request.messages and system is request.system:
         return request
@@ -72,8 +76,12 @@ def repair_tool_rounds(messages: Sequence[Message]) -> Sequence[Message]:
     for position, message in enumerate(messages):
         if message.role != "tool":
             complete.append(message)
-            complete.extend(results.get((position, call.id)) or _not_made(call) for call in message.tool_calls)
+            complete.extend(_next_result(results[position, call.id]) or _not_made(call) for call in message.tool_calls)
     return complete
+
+
+def _next_result(results: deque[Message]) -> Message | None:
+    return results.popleft() if results else None
 
 
 def _is_in_order(messages: Sequence[Message]) -> bool:
@@ -90,10 +98,10 @@ def _is_in_order(messages: Sequence[Message]) -> bool:
     return not waiting
 
 
-def _results_by_call(messages: Sequence[Message]) -> Mapping[tuple[int, str], Message]:
-    """The result of each call, by the position of the message with the call, and the id of the call."""
+def _results_by_call(messages: Sequence[Message]) -> Mapping[tuple[int, str], deque[Message]]:
+    """The results of calls, by the position of the message with the calls, and their id: as many as calls have it."""
     latest: dict[str, int] = {}
-    results: dict[tuple[int, str], Message] = {}
+    results: dict[tuple[int, str], deque[Message]] = defaultdict(deque)
     for position, message in enumerate(messages):
         latest.update((call.id, position) for call in message.tool_calls)
         if message.role != "tool":
@@ -101,7 +109,12 @@ def _results_by_call(messages: Sequence[Message]) -> Mapping[tuple[int, str], Me
         call_id = message.tool_call_id or ""
         if call_id not in latest:
             _log_dropped(message, f"no call before it has the id {call_id!r}")
-        elif results.setdefault((latest[call_id], call_id), message) is not message:
+            continue
+        place = latest[call_id]
+        calls = sum(call.id == call_id for call in messages[place].tool_calls)
+        if len(results[place, call_id]) < calls:
+            results[place, call_id].append(message)
+        else:
             _log_dropped(message, f"the call {call_id!r} has a result already")
     return results
 
@@ -115,29 +128,47 @@ def _not_made(call: ToolCall) -> Message:
 
 
 def _without_blanks(messages: Sequence[Message]) -> Sequence[Message]:
-    """The messages without empty ones, and without the blank text that some models write before a tool call."""
-    if not any(map(_has_blank_text, messages)):
+    """The messages without empty ones, without empty parts, and without the blanks that models write before a call."""
+    if not any(_has_blank_text(message) or _has_blank_part(message) for message in messages):
         return messages
-    kept = [_without_text(message) if message.tool_calls else message for message in messages]
+    kept = (_with_text(message) for message in messages)
     return [message for message in kept if message.tool_calls or not _has_blank_text(message)]
 
 
 def _has_blank_text(message: Message) -> bool:
-    """True for a message of blanks alone. Results of tools may be empty, and so may an answer that is a tool call."""
+    """True for a message of blanks alone. An answer that is a tool call may be empty."""
     content = message.content
-    if message.role == "tool" or (not content and message.tool_calls):
+    if not content and message.tool_calls:
         return False
     if isinstance(content, str):
         return not content or content.isspace()
-    return all(part.get("type") == "text" and not str(part.get("text", "")).strip() for part in content)
+    return all(map(_is_blank, content))
 
 
-def _without_text(message: Message) -> Message:
-    if not _has_blank_text(message):
+def _has_blank_part(message: Message) -> bool:
+    return not isinstance(message.content, str) and any(map(_is_blank, message.content))
+
+
+def _is_blank(part: Mapping[str, Any]) -> bool:
+    return part.get("type") == "text" and not str(part.get("text", "")).strip()
+
+
+def _with_text(message: Message) -> Message:
+    """Return a message without blanks in the place of text; a result that is blank says that it is."""
+    blank = _has_blank_text(message)
+    if not blank and not _has_blank_part(message):
         return message
-    bare = copied(message)
-    bare.content = ""
-    return bare
+    changed = copied(message)
+    if blank:
+        changed.content = _NO_OUTPUT if message.role == "tool" else ""
+    else:
+        changed.content = [part for part in cast("list[dict[str, Any]]", message.content) if not _is_blank(part)]
+    return changed
+
+
+def _says_something(messages: Sequence[Message]) -> bool:
+    """True if anything but the system has said something: providers take its words apart from the conversation."""
+    return any(message.role != "system" for message in messages)
 
 
 def opened_by_user(messages: Sequence[Message]) -> Sequence[Message]:
@@ -188,9 +219,10 @@ def with_own_call_ids(message: Message, conversation: Sequence[Message]) -> Mess
 
 def _problems(request: ModelRequest) -> Any:
     messages = request.messages
-    if not messages:
+    if not _says_something(messages):
         yield "its conversation is empty"
         return
+    taken: set[str] = set()
     waiting: dict[str, None] = {}
     """Ids of calls without a result so far."""
     for number, message in enumerate(messages):
@@ -201,11 +233,11 @@ def _problems(request: ModelRequest) -> Any:
             waiting.pop(cast("str", message.tool_call_id), None)
         elif waiting:
             yield f"{where} follows calls without a result: {', '.join(waiting)}"
-        if _has_blank_text(message):
-            yield f"{where} has no text"
+        if _has_blank_text(message) or _has_blank_part(message):
+            yield f"{where} has no text, or a part without"
         ids = [call.id for call in message.tool_calls]
-        if len({*ids}) < len(ids) or "" in ids:
-            yield f"{where} has calls with empty or equal ids: {ids}"
+        if problem := problem_of_calls(message.tool_calls, taken):
+            yield f"{where} {problem}"
         if encodable_message(message) is not message:
             yield f"{where} has text that cannot be encoded as UTF-8"
         waiting = waiting if message.role == "tool" else dict.fromkeys(ids)

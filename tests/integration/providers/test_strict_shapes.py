@@ -6,7 +6,10 @@ Models are told apart by their names, so that each has a script of its own.
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
+import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -14,6 +17,7 @@ from typing import Any
 
 import pytest
 from pydantic import BaseModel
+from tests.conversations import random_conversation
 from tests.integration.providers.conftest import NAMES
 from tests.provider_server import Answer, Asked, Call, ProviderServer
 
@@ -35,9 +39,11 @@ from statewright.agents import (
 )
 from statewright.agents.memory import Buffer, KeepAll, SlidingWindow, Summarizing
 from statewright.messages import Message, ToolCall
-from statewright.models import ChatModel
+from statewright.models import ChatModel, ModelRequest, prepare_request
 from statewright.models.providers import connect_model
 
+COUNT = 190 if os.environ.get("STATEWRIGHT_FULL") else 50
+"""How many random conversations are sent."""
 Say = str | Answer | Callable[[Asked], "str | Answer"]
 
 
@@ -386,3 +392,12 @@ def test_an_answer_that_was_cut_off_or_refused_says_so(crew: Crew, finish: str, 
     assert (run.last_result.finish_reason, run.last_result.stop_reason, run.stop_reason) == (reason, reason, reason)
     message = create_agent(crew.model("a", answer)).invoke({"messages": ["x"]})["messages"][-1]
     assert message.finish_reason == reason
+
+
+def test_any_conversation_is_taken_once_it_is_prepared(crew: Crew) -> None:
+    draw = random.Random(f"conversations {crew.provider}")
+    model = crew.model("any", "ok")
+    for _ in range(COUNT):
+        messages = random_conversation(draw)
+        answer = asyncio.run(model.complete(prepare_request(ModelRequest(messages, system="Be kind."))))
+        assert answer.text == "ok", messages

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from tests.conversations import random_conversation
 
 from statewright.errors import ModelError
 from statewright.messages import Message, ToolCall
@@ -171,9 +172,18 @@ def test_text_that_cannot_be_encoded_is_replaced() -> None:
         ([USER, asks("a"), USER], "message 2 (user) follows calls without a result: a"),
         ([USER, result("a")], "message 1 (tool) answers the call 'a', which is not open"),
         ([USER, asks("a"), result("a"), result("a")], "message 3 (tool) answers the call 'a'"),
-        ([USER, asks("a", "a"), result("a")], "calls with empty or equal ids"),
-        ([USER, asks(""), result("")], "calls with empty or equal ids"),
+        ([USER, asks("a", "a"), result("a")], "a call with the id 'a', which another one has"),
+        ([USER, asks("a"), result("a"), asks("a"), result("a")], "a call with the id 'a', which another one has"),
+        ([USER, asks(""), result("")], "a call with the id '': ids have 1 to 40"),
+        ([USER, asks("a" * 41), result("a" * 41)], "ids have 1 to 40"),
+        ([USER, asks("a:0"), result("a:0")], "ids have 1 to 40"),
+        (
+            [USER, Message("", role="assistant", tool_calls=(ToolCall("a", "look it up!"),)), result("a")],
+            "calls a tool",
+        ),
+        ([Message("be kind", role="system")], "its conversation is empty"),
         ([Message(" ")], "message 0 (user) has no text"),
+        ([Message([{"type": "text", "text": "a"}, {"type": "text", "text": ""}])], "or a part without"),
         ([Message("\ud83d")], "message 0 (user) has text that cannot be encoded"),
     ],
 )
@@ -181,19 +191,6 @@ def test_what_a_provider_refuses_is_refused(messages: list[Message], problem: st
     with pytest.raises(ModelError) as caught:
         check_request(ModelRequest(messages))
     assert problem in str(caught.value)
-
-
-def random_conversation(draw: random.Random) -> list[Message]:
-    ids = ["a", "b", "c", ""]
-    texts = ["", " ", "text", "\ud83d"]
-    kinds = [
-        lambda: Message(draw.choice(texts)),
-        lambda: Message(draw.choice(texts), role="system"),
-        lambda: says(draw.choice(texts)),
-        lambda: asks(*draw.sample(ids[:3], draw.randint(1, 3)), text=draw.choice(texts)),
-        lambda: result(draw.choice(ids), draw.choice(texts)),
-    ]
-    return [draw.choice(kinds)() for _ in range(draw.randint(0, 9))]
 
 
 def test_every_conversation_can_be_sent_once_it_is_prepared(caplog: pytest.LogCaptureFixture) -> None:
