@@ -11,14 +11,17 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from statewright import Budget, InMemorySaver, RetryPolicy
+from statewright import START, Budget, InMemorySaver, MessagesState, RetryPolicy, StateGraph
 from statewright.agents import (
     Agent,
     Lifecycle,
+    MemoryNotes,
     Network,
     RoutingAgent,
     UsageLimits,
     create_agent,
+    create_supervisor,
+    create_swarm,
     tool,
 )
 from statewright.agents.memory import Buffer, Summarizing
@@ -70,10 +73,38 @@ def talks(summaries: ScriptedModel) -> list[Callable[..., Any]]:
         app = create_agent(always(says("a")), memory=memory(), checkpointer=saver)
         return app.invoke({"messages": [text]}, thread_id="t")
 
-    return [network, prebuilt]
+    def supervisor(text: str, saver: Any) -> Any:
+        app = create_supervisor(
+            [create_agent(always(says("a")), name="B")],
+            model=always(says("a")),
+            supervisor_options={"memory": memory()},
+            checkpointer=saver,
+        )
+        return app.invoke({"messages": [text]}, thread_id="t")
+
+    def swarm(text: str, saver: Any) -> Any:
+        agent = create_agent(always(says("a")), memory=memory(), name="A")
+        app = create_swarm([agent], default_active_agent="A", checkpointer=saver)
+        return app.invoke({"messages": [text]}, thread_id="t")
+
+    def node(text: str, saver: Any) -> Any:
+        agent = create_agent(always(says("a")), memory=memory(), name="A")
+        app = StateGraph(Conversation).add_node("A", agent).add_edge(START, "A").compile(saver)
+        return app.invoke({"messages": [text]}, thread_id="t")
+
+    return [network, prebuilt, supervisor, swarm, node]
 
 
-@pytest.mark.parametrize("form", [0, 1], ids=["network", "prebuilt"])
+class Conversation(MessagesState):
+    """A state of one's own that keeps the notes of its agents."""
+
+    memory_notes: MemoryNotes
+
+
+FORMS = ["network", "prebuilt", "supervisor", "swarm", "node"]
+
+
+@pytest.mark.parametrize("form", range(5), ids=FORMS)
 def test_a_summary_is_made_once_whichever_process_goes_on(form: int, tmp_path: Path) -> None:
     """Strategies that are made anew for each turn know nothing of each other, as in processes of their own."""
     summaries = always(says("S"))

@@ -2,6 +2,7 @@
 
 from statewright.agents.agent import Agent
 from statewright.agents.asking import ask
+from statewright.agents.context_window import MemoryNotes
 from statewright.agents.lifecycle import Lifecycle, Prompt
 from statewright.agents.limits import StopReason, UsageLimits
 from statewright.agents.network import Network
@@ -62,6 +63,7 @@ __all__ = [
     "InjectedStore",
     "InjectedToolCallId",
     "Lifecycle",
+    "MemoryNotes",
     "ModelRetry",
     "Network",
     "NetworkRun",

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any, Final
 
 from statewright.agents.asking import describe_call
 from statewright.agents.memory import MemoryContext, MemoryStrategy
 from statewright.graph import Runtime
 from statewright.messages import Message
 from statewright.models import ModelResponse, Usage
+
+MEMORY_NOTES: Final = "memory_notes"
+"""The field of a state that keeps what the memory strategies of its agents have noted."""
+
+
+def merge_notes(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the notes of all agents, with the new ones in the place of older ones of the same agents."""
+    return {**old, **new}
+
+
+MemoryNotes = Annotated[dict[str, Any], merge_notes]
+"""Notes by the names of the agents: agents that share a conversation may have a strategy each."""
 
 
 @dataclass(slots=True)

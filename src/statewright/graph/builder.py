@@ -89,6 +89,7 @@ class GraphBuilder(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         self.branches: dict[str, list[Branch]] = {}
         self.defaults: dict[str, Any] = {}
         self.tag_limits: dict[str, TagLimits] = {}
+        self.saved_types: dict[Any, None] = {}
         self.problems: list[str] = []
         """What was already wrong when it was written, and can't be seen in the parts."""
 
@@ -109,6 +110,11 @@ class GraphBuilder(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
             return change
 
         return register
+
+    def allow_types(self, *types: Any) -> Self:
+        """Let values of these types be saved although no schema names them: those behind a field of type Any."""
+        self.saved_types.update(dict.fromkeys(types))
+        return self
 
     def set_schema(self, schema: Any) -> Self:
         """Use `schema`, a class or a dict of reducers, as the state."""
@@ -424,6 +430,7 @@ class GraphBuilder(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
             bare_messages=self.bare_messages,
             version=self.version,
             migrations=dict(self.migrations),
+            saved_types=tuple(self.saved_types),
         )
 
 

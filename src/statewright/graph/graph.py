@@ -49,6 +49,8 @@ class Graph:
     """The field that takes an answer at a breakpoint."""
     bare_messages: str | None = None
     """The channel that takes messages answered without a mapping."""
+    saved_types: tuple[Any, ...] = ()
+    """Types whose values may be saved, beside those that the schemas name."""
 
     @property
     def channels(self) -> dict[str, Channel]:

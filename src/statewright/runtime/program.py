@@ -246,11 +246,11 @@ class Program:
 
     @cached_property
     def stored_types(self) -> frozenset[type]:
-        """The classes whose values may stand in the state, those of subgraphs that are nodes included."""
+        """The classes whose values may be saved: those of the state, of subgraphs that are nodes, and those allowed."""
         schemas = (self.graph.schema, self.graph.input_schema, *self.graph.node_schemas.values())
         inner = [cast(Any, node.action).program for node in self.graph.nodes.values() if node.is_subgraph]
         nested = (one.stored_types for one in inner if isinstance(one, Program))
-        return stored_types(schemas).union(*nested)
+        return stored_types(schemas, self.graph.saved_types).union(*nested)
 
     def current_name(self, name: str) -> str:
         """Return the present name of a node that older checkpoints may know by a former one."""

@@ -14,8 +14,8 @@ from statewright.channels import Untracked
 from statewright.state.schema import StateSchema
 
 
-def stored_types(schemas: Iterable[StateSchema]) -> frozenset[type]:
-    """Every class of a user that the fields of schemas name, at any depth.
+def stored_types(schemas: Iterable[StateSchema], hints: Iterable[Any] = ()) -> frozenset[type]:
+    """Every class of a user that the fields of schemas name, or one of the hints, at any depth.
 
     Beside dataclasses, pydantic models, Enums and NamedTuples also those that can be stored only if they were
     registered: a saver that stores says so. Not those of which there are no values: protocols, abstract classes, and
@@ -26,6 +26,8 @@ def stored_types(schemas: Iterable[StateSchema]) -> frozenset[type]:
         for field in schema.fields.values():
             if type(field.channel) is not Untracked:  # never saved
                 _collect(field.hint, found, set())
+    for hint in hints:
+        _collect(hint, found, set())
     return frozenset(found)
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, cast
 
+from statewright.agents.context_window import MEMORY_NOTES, MemoryNotes
 from statewright.agents.prebuilt.tool_node import ToolNode
 from statewright.agents.tools import Tool
 from statewright.channels import MessageBatch
@@ -77,6 +78,17 @@ class Member:
             else:
                 written.append((name, update))
         return Said(messages, kept, written)
+
+
+def share_notes(schema: StateSchema, agents: Iterable[CompiledGraph]) -> None:
+    """Add to the state of a group the field for notes of memory strategies, if one of its agents has some."""
+    if MEMORY_NOTES not in schema.keys and any(MEMORY_NOTES in agent.program.channels for agent in agents):
+        schema.add(MEMORY_NOTES, MemoryNotes)
+
+
+def types_of(agents: Iterable[CompiledGraph]) -> set[type]:
+    """Return the types whose values agents save: a group saves them too, as its nodes call them."""
+    return {kind for agent in agents for kind in agent.program.stored_types}
 
 
 def checked_agents(agents: Any, *, where: str) -> dict[str, CompiledGraph]:

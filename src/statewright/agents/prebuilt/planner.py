@@ -13,7 +13,7 @@ from typing_extensions import TypedDict  # pydantic refuses that of typing below
 
 from statewright.agents.agent import as_tool
 from statewright.agents.asking import ask
-from statewright.agents.prebuilt.member import MESSAGES, Member, checked_agent, tools_of
+from statewright.agents.prebuilt.member import MESSAGES, Member, checked_agent, tools_of, types_of
 from statewright.agents.prebuilt.plan import Plan, PlanStep, Replan, plan_form, steps_left, steps_ready
 from statewright.agents.prebuilt.react import AgentState, create_agent
 from statewright.agents.prebuilt.structured import StructuredAnswer
@@ -93,7 +93,7 @@ def create_planner(
     steps = _Steps(model, f"{planner_prompt}{_tools_told(executor)}", member, max_steps, settings or {}, name)
     policy = retry_policy(retries)
     after = "replan" if replan else "advance"
-    graph = StateGraph(PlannerState)
+    graph = StateGraph(PlannerState).allow_types(*types_of([executor]))
     graph.add_node("plan", steps.plan, retry_policy=policy, destinations=["execute"])
     graph.add_node("execute", steps.execute, metadata=member.metadata("execute"))
     graph.add_node(

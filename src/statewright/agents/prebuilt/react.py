@@ -16,7 +16,7 @@ from typing import (
 from typing_extensions import TypedDict
 
 from statewright.agents.asking import ask
-from statewright.agents.context_window import select_messages
+from statewright.agents.context_window import MEMORY_NOTES, MemoryNotes, select_messages
 from statewright.agents.given import await_with
 from statewright.agents.inference import specs_of
 from statewright.agents.memory import MemoryStrategy
@@ -40,8 +40,6 @@ from statewright.store import Store
 NO_STEPS_LEFT: Final = "Sorry, I need more steps to process this request."
 _STEPS_OF_A_TURN: Final = 3
 """The model asks for tools, they are called, and the model answers."""
-MEMORY_NOTES: Final = "memory_notes"
-"""The field of the state for the notes of a memory strategy, its summary of the conversation say."""
 Hook = Callable[..., Any]
 
 
@@ -92,6 +90,8 @@ def create_agent(
     steps = _Steps(model, node, prompt, memory, settings or {}, name, shape.after_model)
     state = _state(state_schema, has_input=pre_model_hook is not None, has_memory=memory is not None)
     graph = StateGraph(state, context_schema=context_schema)
+    if response_format is not None and not isinstance(response_format, Mapping):
+        graph.allow_types(response_format)
     _wire(graph, steps, node, shape, retry_policy(retries))
     return graph.compile(
         checkpointer,
@@ -206,8 +206,9 @@ class _Steps:
     async def _request(self, state: Any, runtime: Runtime[Any]) -> tuple[ModelRequest, dict[str, Any]]:
         """The next request, and the update that the agent's memory strategy wants to be saved."""
         messages = _as_ours(state.get("llm_input_messages") or state.get("messages") or ())
-        notes = state.get(MEMORY_NOTES)
-        window = await select_messages(self._memory, messages, runtime, notes=notes, agent=self._name)
+        all_notes: Mapping[str, Any] = state.get(MEMORY_NOTES) or {}
+        own_notes = all_notes.get(self._name)
+        window = await select_messages(self._memory, messages, runtime, notes=own_notes, agent=self._name)
         system, messages = await self._prompted(state, window.messages, runtime)
         request = ModelRequest(
             messages=messages,
@@ -216,7 +217,7 @@ class _Steps:
             metadata={"agent": self._name, "state": state},
             **self._settings,
         )
-        return request, {MEMORY_NOTES: dict(window.notes)} if window.notes else {}
+        return request, {MEMORY_NOTES: {self._name: dict(window.notes)}} if window.notes else {}
 
     async def _prompted(self, state: Any, messages: Sequence[Message], runtime: Runtime[Any]) -> tuple[str, Any]:
         """What the model is told, and the conversation; system messages at its beginning become part of the first."""
@@ -301,7 +302,7 @@ def _state(state_schema: Any, *, has_input: bool, has_memory: bool) -> Any:
     if has_input:
         needed["llm_input_messages"] = list[Message]
     if has_memory:
-        needed[MEMORY_NOTES] = dict[str, Any]
+        needed[MEMORY_NOTES] = MemoryNotes
     for name, annotation in needed.items():
         if name not in schema.keys:
             schema.add(name, annotation)

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 
 from statewright.agents.agent import as_tool
 from statewright.agents.prebuilt.handoff import PREFIX, Handoff, HandoffTool, handoffs_in, tool_name
-from statewright.agents.prebuilt.member import MESSAGES, Member, Said, checked_agents
+from statewright.agents.prebuilt.member import MESSAGES, Member, Said, checked_agents, share_notes, types_of
 from statewright.agents.prebuilt.react import AgentState, create_agent
 from statewright.checkpoint import Checkpointer
 from statewright.errors import InvalidConfig, suggestion
@@ -71,8 +71,9 @@ def create_supervisor(
         **(supervisor_options or {}),
     )
     schema = read_schema(state_schema if state_schema is not None else AgentState)
+    share_notes(schema, [supervisor, *found.values()])
     head = _Head(Member(supervisor, schema), tells=add_handoff_messages)
-    graph = StateGraph(schema, context_schema=context_schema)
+    graph = StateGraph(schema, context_schema=context_schema).allow_types(*types_of([supervisor, *found.values()]))
     graph.add_node(supervisor_name, head, destinations=[*found, END], metadata=head.member.metadata())
     graph.add_edge(START, supervisor_name)
     for agent in found.values():

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from statewright.agents.prebuilt.handoff import Handoff, handoff_tools, handoffs_in
-from statewright.agents.prebuilt.member import Member, checked_agents
+from statewright.agents.prebuilt.member import Member, checked_agents, share_notes, types_of
 from statewright.agents.prebuilt.react import AgentState
 from statewright.checkpoint import Checkpointer
 from statewright.errors import InvalidConfig, UnknownTarget, suggestion
@@ -52,7 +52,8 @@ def create_swarm(
     for agent in found.values():
         _check_handoffs(agent, [*found])
     schema = _state(state_schema)
-    graph = StateGraph(schema, context_schema=context_schema)
+    share_notes(schema, found.values())
+    graph = StateGraph(schema, context_schema=context_schema).allow_types(*types_of(found.values()))
     names = {one: one for one in found}
     for agent in found.values():
         member = Member(agent, schema)

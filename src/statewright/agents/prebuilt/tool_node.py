@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar, cast
 from statewright.agents.agent import as_tool
 from statewright.agents.tool_call import RESULTS, answered_call, call_asked, failed_call, options_of
 from statewright.agents.tools import Tool, ToolContext, WrongCall
-from statewright.errors import InternalError, InvalidConfig, InvalidUpdateError
+from statewright.errors import InternalError, InvalidConfig, InvalidUpdateError, SerdeError, ToolError
 from statewright.graph import END, Command, Runtime, Send
 from statewright.messages import Message, ToolCall, as_message
 from statewright.runtime.private_loop import run_here
@@ -80,6 +80,8 @@ class ToolNode:
         )
         try:
             answer = await call_asked(asked, self.tools_by_name, context, kept=_KEPT)
+            for command in _commands_in(answer):
+                _check_saveable(asked, command, runtime)
         except Exception as error:
             return self._update([self._failed(asked, context, error)])
         return self._understood(asked, context, answer)
@@ -100,7 +102,7 @@ class ToolNode:
         """The update, or the Commands, that an answer means."""
         listed = cast("list[Any]", answer) if isinstance(answer, list) else []
         parts: list[Any] = listed if any(isinstance(one, _KEPT[:3]) for one in listed) else [answer]
-        commands: list[Command[Any]] = [one for one in parts if isinstance(one, Command)]
+        commands = _commands_in(answer)
         messages = [answered_call(asked, context, one) for one in parts if not isinstance(one, Command)]
         if not messages and not any(self._answers(asked, one) for one in commands):
             messages = [answered_call(asked, context, None)]
@@ -117,6 +119,19 @@ class ToolNode:
 
     def _update(self, messages: Sequence[Message]) -> dict[str, Any]:
         return {self.messages_key: list(messages)}
+
+
+def _commands_in(answer: Any) -> list[Command[Any]]:
+    parts = cast("list[Any]", answer) if isinstance(answer, list) else [answer]
+    return [one for one in parts if isinstance(one, Command)]
+
+
+def _check_saveable(asked: ToolCall, command: Command[Any], runtime: Runtime[Any]) -> None:
+    """Raise ToolError for an update that cannot be saved: the model hears of it, instead of the run that fails."""
+    try:
+        runtime.check_saveable(command.update)
+    except SerdeError as error:
+        raise ToolError(f"Tool {asked.name!r} wrote to the state what cannot be saved: {error}") from error
 
 
 def _by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
