@@ -89,7 +89,7 @@ def test_a_waiting_run_exits_with_3_and_prints_its_questions(flow: Path) -> None
 def test_a_failed_node_exits_with_1_and_is_named(flow: Path) -> None:
     done = statewright("run", f"{flow}:failing", "--input", "n=1")
     assert done.returncode == 1
-    assert done.stderr == "Error: ValueError: no luck (in node 'fail', step 1, attempt 1)\n"
+    assert done.stderr == "Error: ValueError: no luck (in node 'fail', step 1, attempt 1)\n  at flow.py:13 in fail\n"
 
 
 def test_a_traceback_is_shown_only_when_asked_for(flow: Path) -> None:

@@ -14,7 +14,7 @@ from statewright.cli.chat_display import Display
 from statewright.cli.chat_questions import Asker
 from statewright.cli.chat_subject import Subject
 from statewright.cli.describe import due_nodes, status_of
-from statewright.cli.failure import said
+from statewright.cli.failure import place_lines, said
 from statewright.cli.following import told_question
 from statewright.cli.table import moment
 from statewright.errors import InvalidResume, StatewrightError, ThreadBusy
@@ -140,7 +140,7 @@ class Turns:
         except InvalidResume as error:  # the question is still open, and is asked again
             self._display.error(str(error))
         except Exception as error:
-            self._display.error(said(error))
+            self._display.error(said(error), *place_lines(error))
             return "failed"
         return "done"
 

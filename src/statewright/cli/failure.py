@@ -69,6 +69,14 @@ def said(error: Exception) -> str:
     return f"{type(error).__name__}: {sentence}{f' ({places[0]})' if places else ''}"
 
 
+def place_lines(error: Exception) -> list[str]:
+    """The line that says where in the user's code it failed; no line if it was nowhere in it."""
+    from statewright.cli.user_code import place_of
+
+    place = place_of(error)
+    return [f"  {place}"] if place is not None else []
+
+
 def exit_code_of(error: StatewrightError) -> int:
     """How a command ends that meets the error."""
     return WRONG_USE if isinstance(error, _ASKED_WRONGLY) else FAILED

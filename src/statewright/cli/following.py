@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from statewright.checkpoint import Interrupt
-from statewright.cli.failure import CANCELLED, FAILED, WAITING, WRONG_USE, end, exit_code_of, said, told
+from statewright.cli.failure import CANCELLED, FAILED, WAITING, WRONG_USE, end, exit_code_of, place_lines, said, told
 from statewright.cli.printing import say, warn
 from statewright.cli.show import print_state
 from statewright.errors import SerdeError, StatewrightError
@@ -155,4 +155,4 @@ def _fail(error: Exception, saved: Saved | None, *, show_traceback: bool) -> NoR
         warn("".join(traceback.format_exception(error)).rstrip())
     unsaved = " To run it without saving, give --database memory:." if isinstance(error, SerdeError) else ""
     line = f"Error: {said(error)}{unsaved}"
-    end("\n".join([line, *_hints(saved, "Go on with it, once that is mended:")]), FAILED)
+    end("\n".join([line, *place_lines(error), *_hints(saved, "Go on with it, once that is mended:")]), FAILED)

@@ -27,7 +27,7 @@ TasksOption = Annotated[int | None, typer.Option("--max-concurrency", help="How 
 ItemsOption = Annotated[
     int | None, typer.Option("--max-items", min=1, help="Into how many branches a workflow may split one result.")
 ]
-TracebackOption = Annotated[bool, typer.Option("--traceback", help="Show where a node failed.")]
+TracebackOption = Annotated[bool, typer.Option("--traceback", help="Print the Python traceback of a failure.")]
 
 
 def run(

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
-from statewright.cli.failure import CANCELLED, DONE, FAILED, WAITING, WrongUse, end, exit_code_of, said
+from statewright.cli.failure import CANCELLED, DONE, FAILED, WAITING, WrongUse, end, exit_code_of, place_lines, said
 from statewright.cli.following import Saved, is_watched
 from statewright.cli.models import Models
 from statewright.cli.printing import say, warn
@@ -115,7 +115,7 @@ class Told:
         if error is not None:
             ways = self._ways_on() if is_watched() else []
             told_of = ["Go on with it, once that is mended:", *ways] if ways else []
-            end("\n".join([f"Error: {said(error)}", *told_of]), _code_of(error))
+            end("\n".join([f"Error: {said(error)}", *place_lines(error), *told_of]), _code_of(error))
         if self._saved is not None and is_watched():
             warn(f"Look at it with: {self._saved.look}")
         raise SystemExit(WAITING if status == "waiting" else DONE)

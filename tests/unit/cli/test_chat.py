@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -141,7 +142,9 @@ def test_new_begins_another_thread_also_at_a_question(talk: Talk) -> None:
 
 def test_an_error_of_the_model_is_one_line_and_the_conversation_goes_on(talk: Talk) -> None:
     done = talk("crew.py:graph", "fail", "hello")
-    assert done.err == "Error: ValueError: the model fell over (in node 'model', step 1, attempt 1)\n"
+    line, place = done.err.splitlines()
+    assert line == "Error: ValueError: the model fell over (in node 'model', step 1, attempt 1)"
+    assert re.fullmatch(r"  at crew\.py:\d+ in \w+", place)
     assert (done.code, done.out) == (0, "You said 'hello', message 2.\n")
 
 

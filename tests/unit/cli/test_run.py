@@ -38,14 +38,14 @@ def test_a_waiting_run_prints_its_state_and_its_questions_and_ends_with_3(statew
 def test_a_failed_run_names_node_and_error_and_ends_with_1(statewright: Any, flow: Path) -> None:
     ended = statewright("run", "flow.py:failing", "-i", "n=1")
     assert (ended.code, ended.out) == (1, "")
-    assert ended.err == "Error: ValueError: no luck (in node 'fail', step 1, attempt 1)\n"
+    assert ended.err == "Error: ValueError: no luck (in node 'fail', step 1, attempt 1)\n  at flow.py:14 in fail\n"
 
 
 def test_a_traceback_is_shown_to_those_who_ask_for_it(statewright: Any, flow: Path) -> None:
     ended = statewright("run", "flow.py:failing", "-i", "n=1", "--traceback")
     assert (ended.code, ended.out) == (1, "")
     assert "Traceback (most recent call last)" in ended.err
-    assert ended.err.endswith("Error: ValueError: no luck (in node 'fail', step 1, attempt 1)\n")
+    assert ended.err.endswith("(in node 'fail', step 1, attempt 1)\n  at flow.py:14 in fail\n")
 
 
 def test_too_many_supersteps_are_a_failure_that_names_the_limit(statewright: Any, flow: Path) -> None:
