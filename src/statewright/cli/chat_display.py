@@ -98,6 +98,8 @@ class Display:
                 self.note(f"← {shown.name}: {shown.text}")
             case "failure":
                 self.note(f"✗ {shown.name}: {shown.text}")
+            case "again":
+                self.note("(the answer broke off; asking again)")
             case "end":
                 self._is_speaking = False
                 self._end_line()
