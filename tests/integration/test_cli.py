@@ -185,10 +185,31 @@ def test_init_writes_a_project_that_runs(tmp_path: Path) -> None:
     assert statewright("init", tmp_path / "new").returncode == 0
     done = statewright("run", "graph.py", "--input", "name=Ada", cwd=tmp_path / "new")
     assert json.loads(done.stdout)["lines"][0] == "Hello, Ada!"
-    tested = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q"], cwd=tmp_path / "new", capture_output=True, check=False
-    )
-    assert tested.returncode == 0
+
+
+def test_every_command_that_the_readme_of_a_new_project_names_works(tmp_path: Path) -> None:
+    assert statewright("init", tmp_path / "new").returncode == 0
+    readme = (tmp_path / "new" / "README.md").read_text(encoding="utf-8")
+    lines = [line.split() for line in readme.splitlines() if line.startswith("    ")]
+    assert [words[:2] for words in lines] == [
+        ["statewright", "run"],
+        ["statewright", "draw"],
+        ["statewright", "check"],
+        ["python", "-m"],
+    ]
+    for words in lines:
+        program = [sys.executable] if words[0] == "python" else [sys.executable, "-m", "statewright"]
+        done = subprocess.run([*program, *words[1:]], cwd=tmp_path / "new", capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, ""), words
+
+
+@pytest.mark.parametrize("where", ["new", "."])
+def test_the_tests_of_a_new_project_pass_with_plain_pytest(tmp_path: Path, where: str) -> None:
+    """From the project as from the folder around it; -P, for the script `pytest` does not put the folder on the path."""
+    assert statewright("init", tmp_path / "new").returncode == 0
+    command = [sys.executable, "-P", "-m", "pytest", "-q"]
+    done = subprocess.run(command, cwd=tmp_path / where, capture_output=True, text=True, check=False)
+    assert (done.returncode, "1 passed" in done.stdout) == (0, True), done.stdout
 
 
 def test_init_replaces_nothing_unless_told_to(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -50,10 +51,13 @@ def test_it_greets_twice() -> None:
     assert result["lines"] == ["Hello, Ada!", "Hello, Ada!", "That makes 2 greetings."]
 """
 
-_README = """# A workflow
+_README = """# A graph
+
+`graph.py` holds a graph that greets somebody, `test_graph.py` its test.
 
     statewright run graph.py --input name=Ada
     statewright draw graph.py
+    statewright check graph.py
     python -m pytest
 """
 
@@ -76,4 +80,5 @@ def init(
             (folder / name).write_text(content, encoding="utf-8")
     except OSError as error:
         raise WrongUse(f"The project cannot be written to {str(folder)!r}: {error.strerror}.") from error
-    say(f"Wrote {', '.join(FILES)}. Now run: statewright run {folder / 'graph.py'} --input name=Ada")
+    line = shlex.join(["statewright", "run", str(folder / "graph.py"), "--input", "name=Ada"])
+    say(f"Wrote {', '.join(FILES)}. Now run:\n  {line}")
