@@ -170,7 +170,7 @@ def read_content(text: str) -> Any:
 
 
 def _list_open(client: Client, *, json_wanted: bool) -> None:
-    from statewright.cli.run_text import short
+    from statewright.cli.run_text import on_one_line
     from statewright.cli.show import as_json
     from statewright.cli.table import Column, moment, print_table
 
@@ -180,7 +180,7 @@ def _list_open(client: Client, *, json_wanted: bool) -> None:
     elif found:
         columns = [Column(title, whole=True) for title in ("APPROVAL", "RUN", "STEP", "ASKED")]
         rows = [
-            (one.id, one.workflow_run_id, one.step_name, moment(one.created_at), one.prompt, short(one.content, 60))
+            (one.id, one.workflow_run_id, one.step_name, moment(one.created_at), one.prompt, on_one_line(one.content))
             for one in found
         ]
         print_table([*columns, Column("PROMPT"), Column("CONTENT")], rows)

@@ -23,8 +23,9 @@ def show(
 ) -> None:
     """Show a run: where it stands, its steps, what it waits for, and what has happened."""
     from statewright.cli.asking import asking
-    from statewright.cli.run_text import event_line, wait_line, waits_of
+    from statewright.cli.run_text import event_cells, wait_line, waits_of
     from statewright.cli.show import as_json
+    from statewright.cli.table import Column, print_table
 
     with asking(url) as client:
         found = client.runs.get(run)
@@ -36,10 +37,13 @@ def show(
         return
     _print_run(found, waits)
     _print_steps(found.step_runs)
-    for title, lines in (("WAITS", map(wait_line, waits)), ("EVENTS", map(event_line, events))):
-        told = list(lines)
-        if told:
-            say("\n".join(["", title, *told]))
+    if waits:
+        say()
+        print_table([Column("WAITS")], [(wait_line(one),) for one in waits])
+    if events:
+        say()
+        columns = (Column("AT", whole=True), Column("EVENT", whole=True), Column("STEP"), Column("DETAILS"))
+        print_table(columns, [event_cells(one) for one in events])
 
 
 def _last_events(client: Client, run_id: str, limit: int) -> Sequence[Event]:

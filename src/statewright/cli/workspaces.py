@@ -65,8 +65,8 @@ def ls(json: JsonOption = False, database: DatabaseOption = None, key_file: KeyO
     if json:
         say(as_json([asdict(one) for one in found]))
         return
-    limits = ("max_running", "starts_per_minute", "retention_days")
-    columns = [Column("SLUG", whole=True), Column("NAME"), *(Column(one.upper(), right=True) for one in limits)]
+    limits = {"max_running": "RUNNING", "starts_per_minute": "STARTS/MIN", "retention_days": "DAYS KEPT"}
+    columns = [Column("SLUG", whole=True), Column("NAME"), *(Column(one, right=True) for one in limits.values())]
     rows = [
         (one.slug, one.name, *(getattr(one, limit) or "" for limit in limits), moment(one.created_at)) for one in found
     ]
