@@ -33,9 +33,7 @@ def check(
 
     if against is not None and len(targets) > 1:
         raise WrongUse("--against is about one graph. Give one file with it.")
-    if against is None:
-        targets = [one for target in targets for one in _graphs_of(target)]
-    apps = [_checked(target) for target in targets]
+    apps = [app for target in targets for app in _checked_all(target, is_single=against is not None)]
     if None in apps:
         raise SystemExit(WRONG_USE)
     if against is not None:
@@ -45,16 +43,18 @@ def check(
             _check_threads(cast("CompiledGraph", apps[0]), saver)
 
 
-def _graphs_of(target: str) -> list[str]:
-    """Return a target for each graph of a file. What cannot be imported is reported when it is checked."""
+def _checked_all(target: str, *, is_single: bool) -> list[CompiledGraph | None]:
+    """Check what a target names, or, unless one is meant, every graph of its file."""
     from statewright.cli.failure import WrongUse
     from statewright.cli.load import graphs_in
     from statewright.cli.workflow import is_workflow
 
     try:
-        return [target] if is_workflow(target) else graphs_in(target)
-    except WrongUse:
-        return [target]
+        targets = [target] if is_workflow(target) or is_single else graphs_in(target)
+    except WrongUse as error:  # it cannot be imported
+        warn(f"Error: {error}")
+        return [None]
+    return [_checked(one) for one in targets]
 
 
 def _checked(target: str) -> CompiledGraph | None:

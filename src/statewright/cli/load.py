@@ -65,9 +65,9 @@ def graphs_in(target: str) -> list[str]:
 
     Raises WrongUse for a file that cannot be imported.
     """
+    module = module_of(target.partition(":")[0])
     if ":" in target:
         return [target]
-    module = module_of(target)
     names = _each_once(module, _is_graph) or _each_once(module, _is_agent)
     return [f"{target}:{name}" for name in names] or [target]
 

@@ -46,6 +46,42 @@ def test_all_graphs_of_a_file_are_checked(statewright: Any, flow: Path) -> None:
     ]
 
 
+SIDE_EFFECT = "with open('imports.txt', 'a') as log: log.write(f'{__name__} ')\n"
+
+
+@pytest.mark.parametrize(
+    ("targets", "code"),
+    [
+        (["graphs.py"], 0),
+        (["graphs.py:graph"], 0),
+        (["graphs.py:graph", "graphs.py:other"], 0),
+        (["./graphs.py", "graphs.py"], 0),
+        (["graphs.py:nobody"], 2),
+    ],
+)
+def test_a_file_is_imported_once(statewright: Any, folder: Path, targets: list[str], code: int) -> None:
+    text = HEAD + "graph.add_node('a', print).add_edge(START, 'a')\nother = graph.compile()\n"
+    (folder / "graphs.py").write_text(SIDE_EFFECT + text, encoding="utf-8")
+    assert statewright("check", *targets).code == code
+    assert (folder / "imports.txt").read_text(encoding="utf-8") == "graphs "
+
+
+def test_a_file_that_another_one_imports_is_imported_once(statewright: Any, folder: Path) -> None:
+    text = HEAD + "graph.add_node('a', print).add_edge(START, 'a')\n"
+    (folder / "graphs.py").write_text(SIDE_EFFECT + text, encoding="utf-8")
+    (folder / "more.py").write_text("from graphs import graph\n", encoding="utf-8")
+    assert statewright("check", "more.py", "graphs.py").code == 0
+    assert (folder / "imports.txt").read_text(encoding="utf-8") == "graphs "
+
+
+def test_a_file_that_cannot_be_imported_is_tried_and_told_of_once(statewright: Any, folder: Path) -> None:
+    (folder / "graphs.py").write_text(SIDE_EFFECT + "1 / 0\n", encoding="utf-8")
+    ended = statewright("check", "graphs.py")
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err == "Error: graphs.py cannot be imported: ZeroDivisionError: division by zero (line 2)\n"
+    assert (folder / "imports.txt").read_text(encoding="utf-8") == "graphs "
+
+
 def test_nothing_is_run(statewright: Any, folder: Path) -> None:
     text = HEAD + "graph.add_node('a', lambda s: print('it ran')).add_edge(START, 'a')\n"
     (folder / "graphs.py").write_text(text, encoding="utf-8")
