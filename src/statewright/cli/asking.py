@@ -27,7 +27,7 @@ _PATIENT: Final = 10
 UrlOption = Annotated[
     str | None,
     typer.Option(
-        "--url", metavar="URL", help=f"The server: else that of {URL_VARIABLE}, else the one on this machine."
+        "--url", metavar="URL", help=f"The URL of the server. Default: ${URL_VARIABLE}, or port 8123 of this machine."
     ),
 ]
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="The id of the run.")]

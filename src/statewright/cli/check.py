@@ -18,16 +18,18 @@ if TYPE_CHECKING:
 
 def check(
     targets: Annotated[
-        list[str], typer.Argument(metavar="FILE...", help="Workflows in YAML, or FILE.py[:GRAPH] with a graph.")
+        list[str], typer.Argument(metavar="FILE", help="Workflows in YAML, or FILE.py[:GRAPH] with a graph.")
     ],
     against: Annotated[
-        str | None, typer.Option("--against", metavar="PATH", help="A database: would its open threads go on?")
+        str | None,
+        typer.Option("--against", metavar="PATH", help="A database whose unfinished threads must fit the graph."),
     ] = None,
     key_file: KeyOption = None,
 ) -> None:
     """Check workflows and graphs strictly, and list every problem. Exits with 2 if there is one.
 
-    With --against also whether every thread that is not finished fits the graph; exits with 1 if one does not.
+    With --against, also check whether every unfinished thread of a database could continue with the graph; exits with
+    1 if one could not.
     """
     from statewright.cli.failure import WRONG_USE, WrongUse
 

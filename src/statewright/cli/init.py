@@ -65,10 +65,10 @@ FILES = {"graph.py": _GRAPH, "test_graph.py": _TEST, "README.md": _README}
 
 
 def init(
-    folder: Annotated[Path, typer.Argument(help="Where to write it.")] = Path("."),
-    force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder to write it to.")] = Path("."),
+    force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False,
 ) -> None:
-    """Write a small project that runs."""
+    """Write a small project to start from: a graph and its test."""
     from statewright.cli.failure import WrongUse
 
     present = [name for name in FILES if (folder / name).exists()]

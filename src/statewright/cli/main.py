@@ -39,7 +39,7 @@ GROUPS = {
     "keys": keys,
     "workspaces": workspaces,
 }
-HELP = "Run, talk with, draw, check, test and serve workflows and state graphs, and look at what runs have saved."
+HELP = "Run, chat with, draw, check, test and serve workflows and state graphs, and inspect what runs have saved."
 
 
 def _version(wanted: bool) -> None:
@@ -49,7 +49,9 @@ def _version(wanted: bool) -> None:
 
 
 def _options(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
 ) -> None: ...
 
 
@@ -66,7 +68,15 @@ def build(name: str | None = None) -> Any:
     for group_name, group in GROUPS.items():
         if name in (None, group_name):
             app.add_typer(group)
-    return typer.main.get_command(app)
+    return _in_paragraphs(typer.main.get_command(app))
+
+
+def _in_paragraphs(command: Any) -> Any:
+    """The command with each paragraph of its help on one line, to be wrapped at the width of the terminal."""
+    command.help = "\n\n".join(" ".join(one.split()) for one in (command.help or "").split("\n\n"))
+    for part in getattr(command, "commands", {}).values():
+        _in_paragraphs(part)
+    return command
 
 
 def _end_in_order_on_sigterm() -> None:

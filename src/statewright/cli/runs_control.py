@@ -17,10 +17,12 @@ if TYPE_CHECKING:
 
 def cancel(
     run: RunArgument,
-    reason: Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why; kept with the run.")] = None,
+    reason: Annotated[
+        str | None, typer.Option("--reason", metavar="TEXT", help="The reason, which is kept with the run.")
+    ] = None,
     url: UrlOption = None,
 ) -> None:
-    """Cancel a run, and the runs that it has started. One that has ended stays as it is."""
+    """Cancel a run and the runs that it has started. A run that has ended stays as it is."""
     from statewright.cli.asking import asking
 
     with asking(url) as client:
@@ -28,7 +30,7 @@ def cancel(
 
 
 def pause(run: RunArgument, url: UrlOption = None) -> None:
-    """Pause a run after the step that it is in."""
+    """Pause a run after its current step."""
     from statewright.cli.asking import asking
 
     with asking(url) as client:
@@ -37,7 +39,7 @@ def pause(run: RunArgument, url: UrlOption = None) -> None:
 
 
 def retry(run: RunArgument, url: UrlOption = None) -> None:
-    """Try a failed run again, from the step that failed."""
+    """Retry a failed run from the step that failed."""
     from statewright.cli.asking import asking
 
     with asking(url) as client:
@@ -48,11 +50,11 @@ def resume(
     run: RunArgument,
     answer: Annotated[
         list[str] | None,
-        typer.Option("--answer", "-a", metavar="[ID=]VALUE", help="The answer to its question: JSON, or text."),
+        typer.Option("--answer", "-a", metavar="[ID=]VALUE", help="The answer to its question, JSON or text."),
     ] = None,
     url: UrlOption = None,
 ) -> None:
-    """Let a paused run go on, or give a waiting one the answers to its questions."""
+    """Continue a paused run, or answer the questions of a waiting one."""
     from statewright.cli.asking import asking
 
     with asking(url) as client:
@@ -91,9 +93,13 @@ def signal(
     type: Annotated[str, typer.Argument(metavar="TYPE", help="The type that a step waits for.")],  # noqa: A002
     payload: Annotated[
         list[str] | None,
-        typer.Option("--payload", "-p", metavar="JSON|@FILE|KEY=VALUE", help="What becomes part of the state."),
+        typer.Option(
+            "--payload", "-p", metavar="JSON|@FILE|KEY=VALUE", help="The payload, which becomes part of the state."
+        ),
     ] = None,
-    key: Annotated[str | None, typer.Option("--key", metavar="KEY", help="The same key again counts once.")] = None,
+    key: Annotated[
+        str | None, typer.Option("--key", metavar="KEY", help="Sending with the same key again sends nothing new.")
+    ] = None,
     url: UrlOption = None,
 ) -> None:
     """Send a signal to a run. It is kept until a step waits for it."""
@@ -106,17 +112,20 @@ def signal(
 
 def approve(
     which: Annotated[
-        str | None, typer.Argument(metavar="[APPROVAL|RUN]", help="What to decide on; without it, list what is open.")
+        str | None,
+        typer.Argument(
+            metavar="APPROVAL|RUN", help="The approval, or the run that asks for it. Without it, list what is open."
+        ),
     ] = None,
-    reject: Annotated[bool, typer.Option("--reject", help="Say no.")] = False,
+    reject: Annotated[bool, typer.Option("--reject", help="Reject it.")] = False,
     edit: Annotated[
-        str | None, typer.Option("--edit", metavar="JSON|@FILE", help="Say yes to this in its place.")
+        str | None, typer.Option("--edit", metavar="JSON|@FILE", help="Approve this content instead.")
     ] = None,
-    by: Annotated[str | None, typer.Option("--by", metavar="NAME", help="Who has decided.")] = None,
+    by: Annotated[str | None, typer.Option("--by", metavar="NAME", help="Who decided.")] = None,
     json: JsonOption = False,
     url: UrlOption = None,
 ) -> None:
-    """Approve what a run asks for, reject it, or approve another content in its place."""
+    """Approve or reject what a run asks for, or approve other content in its place."""
     from statewright.cli.asking import asking
     from statewright.cli.failure import WrongUse
     from statewright.cli.show import as_json

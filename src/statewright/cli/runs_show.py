@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 def show(
     run: RunArgument,
-    limit: Annotated[int, typer.Option("--events", metavar="N", min=0, help="How many of the last events.")] = 30,
+    limit: Annotated[int, typer.Option("--events", metavar="N", min=0, help="Show the last N events.")] = 30,
     json: JsonOption = False,
     url: UrlOption = None,
 ) -> None:
-    """Show a run: where it stands, its steps, what it waits for, and what has happened."""
+    """Show a run: its status, its steps, what it waits for, and its last events."""
     from statewright.cli.asking import asking
     from statewright.cli.run_text import event_cells, wait_line, waits_of
     from statewright.cli.show import as_json
@@ -110,8 +110,8 @@ def _seconds(step: Step) -> str:
 
 def logs(
     run: RunArgument,
-    step: Annotated[str | None, typer.Option("--step", metavar="NAME", help="Of that step only.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON document a line.")] = False,
+    step: Annotated[str | None, typer.Option("--step", metavar="NAME", help="Only the logs of this step.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document per line.")] = False,
     url: UrlOption = None,
 ) -> None:
     """Print what the steps of a run have logged and printed, by step and attempt."""

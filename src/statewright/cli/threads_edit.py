@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from statewright.checkpoint import Checkpointer
     from statewright.runtime import CompiledGraph
 
-ForceOption = Annotated[bool, typer.Option("--force", help="Though a run holds the thread.")]
+ForceOption = Annotated[bool, typer.Option("--force", help="Delete it even if a run holds it.")]
 
 
 def fork(
@@ -32,7 +32,7 @@ def fork(
     database: DatabaseOption = None,
     key_file: KeyOption = None,
 ) -> None:
-    """Begin a new branch at a checkpoint, the head if none is named. What was due there is due again."""
+    """Start a new branch at a checkpoint, by default the head. What was due there is due again."""
     from statewright.cli.database import found_checkpoint, opened_in, place_of
     from statewright.cli.following import Saved
     from statewright.cli.known_types import allow_types, with_stand_ins
@@ -67,20 +67,24 @@ def bare_graph(saver: Checkpointer, version: str | None) -> CompiledGraph:
 
 
 def prune(
-    thread: Annotated[str | None, typer.Argument(metavar="[THREAD]", help="One thread; else all.")] = None,
+    thread: Annotated[
+        str | None, typer.Argument(metavar="THREAD", help="Only this thread. Default: all threads.")
+    ] = None,
     keep: Annotated[
         int | None, typer.Option("--keep", metavar="N", min=1, help="Keep the newest N checkpoints of each branch.")
     ] = None,
     since: Annotated[
         str | None,
-        typer.Option("--since", metavar="DURATION", help="Keep what is younger, e.g. 90s, 15m, 12h, 7d, 4w."),
+        typer.Option(
+            "--since", metavar="DURATION", help="Keep checkpoints younger than this, e.g. 90s, 15m, 12h, 7d, 4w."
+        ),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be deleted.")] = False,
     workspace: WorkspaceOption = DEFAULT_WORKSPACE,
     database: DatabaseOption = None,
     key_file: KeyOption = None,
 ) -> None:
-    """Forget old checkpoints. Heads stay, with all that is needed to go on from them, and so do logs."""
+    """Delete old checkpoints. Heads stay, with everything that is needed to continue from them, and so do logs."""
     from statewright.checkpoint import PrunePolicy
     from statewright.cli.database import check_thread, opened_in
     from statewright.cli.known_types import with_stand_ins
@@ -105,7 +109,7 @@ def copy(
     database: DatabaseOption = None,
     key_file: KeyOption = None,
 ) -> None:
-    """Give a new thread all that a thread has: its history, its branches, its questions."""
+    """Copy a thread with its history, its branches and its open questions."""
     from statewright.cli.database import check_thread, opened_in
     from statewright.promise import resolved
 
@@ -125,7 +129,7 @@ def rm(
     database: DatabaseOption = None,
     key_file: KeyOption = None,
 ) -> None:
-    """Forget a thread for good."""
+    """Delete a thread for good."""
     from statewright.cli.database import check_thread, opened_in
     from statewright.promise import resolved
 
@@ -143,7 +147,7 @@ def release(
     database: DatabaseOption = None,
     key_file: KeyOption = None,
 ) -> None:
-    """Take a thread from the run that holds it, e.g. of a machine that is gone; if it still runs, it is stopped."""
+    """Release a thread from the run that holds it, e.g. on a machine that is gone. If it still runs, it is stopped."""
     from statewright.checkpoint import short_owner
     from statewright.cli.database import check_thread, opened_in
     from statewright.promise import resolved
