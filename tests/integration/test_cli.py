@@ -102,11 +102,11 @@ def test_a_traceback_is_shown_only_when_asked_for(flow: Path) -> None:
     ("args", "said"),
     [
         (("run", "missing.py"), "There is no file 'missing.py'"),
-        pytest.param(("run", "notes.txt"), "is no Python file", marks=pytest.mark.full),
+        pytest.param(("run", "notes.txt"), "is not a Python file", marks=pytest.mark.full),
         (("run", "broken.py"), "cannot be imported: SyntaxError"),
         pytest.param(("run", "empty.py"), "holds no graph", marks=pytest.mark.full),
         (("run", "flow.py:grap"), "Did you mean 'graph'?"),
-        pytest.param(("run", "flow.py", "--input", "{n"), "--input is no JSON", marks=pytest.mark.full),
+        pytest.param(("run", "flow.py", "--input", "{n"), "--input '{n' is not JSON", marks=pytest.mark.full),
         pytest.param(("run", "flow.py", "--input", "@none.json"), "cannot be read", marks=pytest.mark.full),
         pytest.param(("run", "flow.py", "--input", "5"), "The input is 5 of type int", marks=pytest.mark.full),
         pytest.param(("run", "flow.py", "--input", "n=many"), "Field 'n'", marks=pytest.mark.full),
@@ -205,7 +205,7 @@ def test_every_command_that_the_readme_of_a_new_project_names_works(tmp_path: Pa
 
 @pytest.mark.parametrize("where", ["new", "."])
 def test_the_tests_of_a_new_project_pass_with_plain_pytest(tmp_path: Path, where: str) -> None:
-    """From the project as from the folder around it; -P, for the script `pytest` does not put the folder on the path."""
+    """From the project as from the folder around it, which, as for the script `pytest`, is not on the path: -P."""
     assert statewright("init", tmp_path / "new").returncode == 0
     command = [sys.executable, "-P", "-m", "pytest", "-q"]
     done = subprocess.run(command, cwd=tmp_path / where, capture_output=True, text=True, check=False)

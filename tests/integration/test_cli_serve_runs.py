@@ -251,7 +251,7 @@ def test_runs_are_listed_and_filtered(statewright: Command) -> None:
 def test_a_wrong_filter_is_told_with_what_there_is(statewright: Command) -> None:
     ended = statewright("runs", "ls", "--status", "compleeted")
     assert (ended.code, "'completed'" in ended.err) == (2, True)
-    assert statewright("runs", "ls", "--metadata", "x").err == "Error: --metadata 'x' is no NAME=VALUE.\n"
+    assert statewright("runs", "ls", "--metadata", "x").err == "Error: --metadata 'x' is not NAME=VALUE.\n"
 
 
 def test_a_run_is_shown_with_steps_and_events(statewright: Command, mail: str) -> None:

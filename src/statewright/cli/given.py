@@ -5,10 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from statewright.cli.failure import WrongUse
 from statewright.messages import Message
+
+if TYPE_CHECKING:
+    from statewright.runtime import CompiledGraph
+
+
+_LONGEST_SHOWN: Final = 40
+"""Characters of an input that an error repeats: longer ones are easily found without."""
 
 
 def read_input(inputs: Sequence[str]) -> Any:
@@ -22,6 +29,12 @@ def read_input(inputs: Sequence[str]) -> Any:
             raise WrongUse(f"Only mappings can be merged, and one --input is {json.dumps(part)}. Give one JSON object.")
         merged.update(cast(dict[str, Any], part))
     return merged
+
+
+def check_fields(app: CompiledGraph, given: Any) -> None:
+    """Raise WrongUse for an input with a field that the graph does not have: a run would warn, and drop it."""
+    if problem := app.program.start.updates.unknown_in(given):
+        raise WrongUse(problem)
 
 
 def read_message(inputs: Sequence[str]) -> Message:
@@ -38,7 +51,7 @@ def _read_one(text: str) -> Any:
     key, equals, value = text.partition("=")
     if equals and key.isidentifier():
         return {key: _value(value)}
-    return _parsed(text, "--input")
+    return _parsed(text, f"--input {text!r}" if len(text) <= _LONGEST_SHOWN else "--input")
 
 
 def _content(path: Path) -> str:
@@ -54,8 +67,8 @@ def _parsed(text: str, what: str) -> Any:
         return json.loads(text)
     except json.JSONDecodeError as error:
         raise WrongUse(
-            f"{what} is no JSON: {error.msg} at line {error.lineno}, column {error.colno}. "
-            f"Give a JSON object, @file, or key=value."
+            f"{what} is not JSON: {error.msg} at line {error.lineno}, column {error.colno}. "
+            f"Give a JSON object, @FILE or KEY=VALUE."
         ) from error
     except (ValueError, RecursionError) as error:  # a number of thousands of digits, or thousands of brackets
         raise WrongUse(f"{what} is JSON that cannot be read: {error}. Give something smaller.") from error

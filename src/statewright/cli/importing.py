@@ -27,7 +27,7 @@ def module_of(named: str) -> ModuleType:
     if not path.is_file():
         raise WrongUse(f"There is no file {str(path)!r}. Give the path of a Python file that holds a graph.")
     if path.suffix != ".py":
-        raise WrongUse(f"{str(path)!r} is no Python file. Give a file that ends in .py.")
+        raise WrongUse(f"{str(path)!r} is not a Python file. Give a file that ends in .py.")
     sys.path.insert(0, str(path.resolve().parent))
     return _imported(lambda: _from_file(path), path)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+import warnings
 from functools import cache
 from typing import Annotated, Any
 
@@ -20,7 +21,7 @@ from statewright.cli.draw import draw
 from statewright.cli.failure import TERMINATED, WRONG_USE, WrongUse, end
 from statewright.cli.init import init
 from statewright.cli.keys import keys
-from statewright.cli.printing import say
+from statewright.cli.printing import say, warn
 from statewright.cli.resume import resume
 from statewright.cli.run import run
 from statewright.cli.runs import runs
@@ -90,11 +91,27 @@ def _terminate(number: int, frame: object) -> None:
     sys.exit(TERMINATED)
 
 
+def _warn_on_one_line() -> None:
+    """Print warnings of this library as the sentences that they are: a place in its source helps nobody here."""
+    print_any = warnings.showwarning
+
+    def show(
+        message: Any, category: type[Warning], filename: str, lineno: int, file: Any = None, line: Any = None
+    ) -> None:
+        if category.__module__.partition(".")[0] == "statewright":
+            warn(f"warning: {message}")
+        else:
+            print_any(message, category, filename, lineno, file, line)
+
+    warnings.showwarning = show
+
+
 def main() -> None:
     """Run the command that was asked for; what cannot be done is one sentence and an exit code."""
     from statewright.errors import GraphError, StatewrightError
 
     _end_in_order_on_sigterm()
+    _warn_on_one_line()
     name = sys.argv[1] if len(sys.argv) > 1 else None
     try:
         build(name if name in COMMANDS or name in GROUPS else None)()

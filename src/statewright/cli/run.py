@@ -77,7 +77,7 @@ def run(
     that the run can be inspected, answered and continued; `--database memory:` saves nothing.
     """
     from statewright.cli.following import Saved, conclude, follow
-    from statewright.cli.given import read_input, read_message
+    from statewright.cli.given import check_fields, read_input, read_message
     from statewright.cli.load import keeps_threads, load, saved_in
     from statewright.cli.models import read_models
     from statewright.cli.workflow import is_workflow, run_workflow
@@ -100,7 +100,11 @@ def run(
             json_wanted=json,
         )
     app, network = load(target, models)
-    start = read_input(given or ["{}"]) if network is None else {"input": read_message(given or ())}
+    if network is None:
+        start = read_input(given or ["{}"])
+        check_fields(app, start)
+    else:
+        start = {"input": read_message(given or ())}
     lasting = keeps_threads(app)
     saver, options = saver_for(app, database, key_file)
     with saver or nullcontext():

@@ -79,7 +79,7 @@ def read_metadata(given: Sequence[str]) -> dict[str, str]:
     for one in given:
         name, equals, value = one.partition("=")
         if not name or not equals:
-            raise WrongUse(f"--metadata {one!r} is no NAME=VALUE.")
+            raise WrongUse(f"--metadata {one!r} is not NAME=VALUE.")
         found[name] = value
     return found
 

@@ -196,7 +196,7 @@ _DURATION: Final = re.compile(r"(?:\d+(?:\.\d+)?[smhdw])+")
 def read_duration(text: str) -> timedelta:
     """The duration that a text such as `90s`, `12h` or `1d12h` means. Raises WrongUse for what is none."""
     if not _DURATION.fullmatch(text):
-        raise WrongUse(f"{text!r} is no duration. Give a number and a unit, e.g. 90s, 15m, 12h, 7d or 4w.")
+        raise WrongUse(f"{text!r} is not a duration. Give a number and a unit, e.g. 90s, 15m, 12h, 7d or 4w.")
     try:
         parts = re.findall(r"([\d.]+)(\w)", text)
         return sum((timedelta(**{_UNITS[unit]: float(number)}) for number, unit in parts), timedelta())

@@ -72,7 +72,7 @@ def read_script(path: Path | None) -> dict[str, Any] | None:
     except (OSError, UnicodeDecodeError, ValueError, RecursionError) as error:
         raise WrongUse(f"The script {str(path)!r} cannot be read: {error}. Give a JSON map of states.") from error
     if not isinstance(script, dict):
-        raise WrongUse(f"The script {str(path)!r} is no map. Give {{STATE: OUTPUT}}.")
+        raise WrongUse(f"The script {str(path)!r} is not a map. Give {{STATE: OUTPUT}}.")
     return script  # pyright: ignore[reportUnknownVariableType]
 
 

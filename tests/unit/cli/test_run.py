@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -61,8 +63,12 @@ def test_too_many_supersteps_are_a_failure_that_names_the_limit(statewright: Any
     [
         (("flow.py", "-i", "5"), "The input is 5 of type int"),
         (("flow.py", "-i", "n=many"), "Field 'n'"),
+        (
+            ("flow.py", "-i", "seeen=1"),
+            "The input holds the unknown key 'seeen'. Did you mean 'seen'? Fields: n, seen.",
+        ),
         (("flow.py", "-i", "null"), "input"),
-        (("flow.py", "-i", "{n"), "--input is no JSON"),
+        (("flow.py", "-i", "{n"), "--input '{n' is not JSON"),
         (("flow.py", "-i", "n=1", "--recursion-limit", "0"), "recursion_limit is 0"),
         (("flow.py", "-i", "n=1", "--max-concurrency", "-1"), "max_concurrency is -1"),
         (("flow.py:grap",), "Did you mean 'graph'"),
@@ -161,3 +167,29 @@ def test_a_wrong_graph_or_input_leaves_no_database(statewright: Any, flow: Path)
     for args in (("flow.py:wrong",), ("none.py",), ("flow.py", "-i", "{n")):
         assert statewright("run", *args).code == 2
     assert not (flow.parent / ".statewright").exists()
+
+
+def test_inputs_of_any_form_go_where_any_are_taken(statewright: Any, folder: Path) -> None:
+    text = (
+        "from statewright import START, StateGraph, entrypoint\n"
+        "@entrypoint()\ndef echo(given):\n    return given\n"
+        "dropping = StateGraph({'n': int}).add_node('a', lambda state: {}).add_edge(START, 'a')\n"
+        "dropping = dropping.compile(unknown_keys='drop')\n"
+    )
+    (folder / "any.py").write_text(text, encoding="utf-8")
+    assert json.loads(statewright("run", "any.py:echo", "-i", "whatever=1").out) == {"whatever": 1}
+    assert statewright("run", "any.py:dropping", "-i", "whatever=1").code == 0
+
+
+def test_a_warning_is_one_line_without_places_in_the_library(statewright: Any, folder: Path) -> None:
+    text = (
+        "from typing import TypedDict\nfrom statewright import START, StateGraph\n"
+        "class State(TypedDict):\n    n: int\n"
+        "graph = StateGraph(State).add_node('a', lambda state: {'m': 1}).add_edge(START, 'a')\n"
+    )
+    (folder / "warning.py").write_text(text, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "statewright", "run", "warning.py"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0
+    assert done.stderr == ("warning: The update from node 'a' holds the unknown key 'm'. Fields: n. It was dropped.\n")

@@ -325,7 +325,7 @@ def test_a_missing_database_is_named(statewright: Any, folder: Path, command: st
         ("fork t --branch b --step 9", "no step 9"),
         ("prune t", "--keep N, or --since"),
         ("prune x --keep 1", "There is no thread 'x'"),
-        ("prune --since soon", "no duration"),
+        ("prune --since soon", "not a duration"),
         ("copy x y", "There is no thread 'x'"),
         ("export x f", "There is no thread 'x'"),
         ("export t no/f", "no folder"),

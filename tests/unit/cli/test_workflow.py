@@ -109,7 +109,7 @@ def test_a_state_without_a_model_is_named(statewright: Any, flow: Path) -> None:
 
 @pytest.mark.parametrize(
     ("script", "said"),
-    [('{"plann": "x"}', "Did you mean 'plan'?"), ('{"plan": 7}', "Give a text"), ("[]", "is no map"), ("{", "read")],
+    [('{"plann": "x"}', "Did you mean 'plan'?"), ('{"plan": 7}', "Give a text"), ("[]", "is not a map"), ("{", "read")],
 )
 def test_a_script_that_is_none_is_wrong_use(statewright: Any, flow: Path, script: str, said: str) -> None:
     Path("script.json").write_text(script, encoding="utf-8")
@@ -162,3 +162,11 @@ def test_the_drawing_shows_what_the_author_wrote(statewright: Any, flow: Path) -
 def test_the_schema_of_the_language_is_for_editors(statewright: Any, flow: Path) -> None:
     schema = json.loads(statewright("schema", "states").out)
     assert schema["$schema"].startswith("https://json-schema.org/")
+
+
+def test_cases_are_for_workflows_alone(statewright: Any, folder: Path) -> None:
+    (folder / "graph.py").write_text("", encoding="utf-8")
+    (folder / "cases.json").write_text("[]", encoding="utf-8")
+    ended = statewright("test", "graph.py", "cases.json")
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith("Error: 'graph.py' is not a workflow in YAML.")
