@@ -178,7 +178,7 @@ def test_draw_knows_every_format(flow: Path, form: str) -> None:
 
 
 def test_check_counts_what_is_right(flow: Path) -> None:
-    assert statewright("check", flow).stdout.startswith("ok: double, 1 nodes")
+    assert statewright("check", flow).stdout.startswith("ok: double, 1 node,")
 
 
 def test_init_writes_a_project_that_runs(tmp_path: Path) -> None:

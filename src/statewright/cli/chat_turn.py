@@ -105,7 +105,7 @@ class Turns:
         answers: dict[str, Any] = {}
         for question in standing.questions:
             if question.kind != "question":
-                self._display.note(f"The run waits: {told_question(question)}. `statewright resume` goes on with it.")
+                self._display.note(f"The run waits: {told_question(question)}. Continue it with `statewright resume`.")
                 continue
             answer = self._asker.ask(question)
             if isinstance(answer, Command):
@@ -134,7 +134,7 @@ class Turns:
     def _run(self, given: Any) -> Ending:
         try:
             if not self._loop.run(self._follow(given)):
-                self._display.line("Stopped. /retry goes on with it.")
+                self._display.line("Stopped. /retry continues.")
                 return "stopped"
             self._tell_answer()
         except InvalidResume as error:  # the question is still open, and is asked again

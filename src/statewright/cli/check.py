@@ -73,8 +73,10 @@ def _checked(target: str) -> CompiledGraph | None:
         return None
     for problem in missing:
         warn(f"warning: {target}: {problem}")
+    from statewright.cli.threads_edit import counted
+
     edges = sum(len(ways) for ways in app.graph.ways.values())
-    say(f"ok: {app.graph.name}, {len(app.graph.nodes)} nodes, {edges} ways between them")
+    say(f"ok: {app.graph.name}, {counted(len(app.graph.nodes), 'node')}, {counted(edges, 'edge')}")
     return app
 
 
@@ -92,7 +94,7 @@ def _check_threads(app: CompiledGraph, saver: SqliteSaver) -> None:
             say(f"{thread_id} ({branch}{where}): {problem}")
         elif problem is not None:
             fitting += 1
-    say(f"{fitting} open branches of threads fit, {refused} do not")
+    say(f"{fitting} unfinished branches of threads fit, {refused} do not")
     if refused:
         raise SystemExit(FAILED)
 

@@ -53,6 +53,8 @@ def restore(
     from statewright.cli.copying import copy_database, draft_beside, remove_database
     from statewright.cli.database import check_is_ours
 
+    if not source.exists():
+        raise WrongUse(f"There is no backup {str(source)!r}. Give the path of one that `statewright db backup` wrote.")
     check_is_ours(source)
     path = _path_to_restore(database, source)
     draft = draft_beside(path)
@@ -113,7 +115,7 @@ def check_replaceable(path: Path, draft: Path) -> None:
         return
     try:
         if is_in_use(path):
-            raise WrongUse(f"The database {str(path)!r} is in use. End what uses it, or pass --force.")
+            raise WrongUse(f"The database {str(path)!r} is in use. Stop what uses it, or pass --force.")
         newer = find_newer_work(path, draft)
     except (sqlite3.Error, *UNREADABLE) as error:
         raise WrongUse(

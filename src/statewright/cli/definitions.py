@@ -20,8 +20,10 @@ FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A workflow o
 @definitions.command()
 def check(file: FileArgument) -> None:
     """Check a workflow of steps, and list every problem. Only a server knows whether its handlers exist."""
+    from statewright.cli.threads_edit import counted
+
     found = read_checked(file)
-    say(f"ok: {found['name']} {found['version']}, {len(found['steps'])} steps")
+    say(f"ok: {found['name']} {found['version']}, {counted(len(found['steps']), 'step')}")
 
 
 @definitions.command()
@@ -56,7 +58,7 @@ def ls(
         rows = [(one.id, one.name, one.version, moment(one.created_at), one.description) for one in found]
         print_table([*columns, Column("DESCRIPTION")], rows)
     else:
-        say("No definitions are stored. Add one: statewright definitions add FILE.json")
+        say("No definitions are stored. Add one with: statewright definitions add FILE.json")
 
 
 @definitions.command()

@@ -125,5 +125,5 @@ def auth_of(place: Place) -> Auth:
             return "keys"
     raise WrongUse(
         f"Everybody who reaches {place.host} could run this, and there is no key yet. "
-        f"Make one: statewright keys create NAME --database {place.database}. Or listen on 127.0.0.1."
+        f"Create one with: statewright keys create NAME --database {place.database}. Or listen on 127.0.0.1."
     )

@@ -73,7 +73,7 @@ def init(
 
     present = [name for name in FILES if (folder / name).exists()]
     if present and not force:
-        raise WrongUse(f"{', '.join(present)} would be replaced in {str(folder)!r}. Pass --force to do so.")
+        raise WrongUse(f"{', '.join(present)} would be replaced in {str(folder)!r}. Pass --force to replace them.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in FILES.items():

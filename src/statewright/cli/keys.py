@@ -59,7 +59,7 @@ def create(
         return
     say(key)
     say(
-        f"The key {record.id} is shown this once. It allows {', '.join(record.scopes)}. "
+        f"The key {record.id} is shown only this once. It allows {', '.join(record.scopes)}. "
         f"Clients take it from the variable STATEWRIGHT_API_KEY.",
         file=sys.stderr,
     )
@@ -93,7 +93,7 @@ def ls(
         ]
         print_table(columns, rows)
     else:
-        say(f"Workspace {workspace!r} has no keys. Make one: statewright keys create NAME")
+        say(f"Workspace {workspace!r} has no keys. Create one with: statewright keys create NAME")
 
 
 @keys.command()

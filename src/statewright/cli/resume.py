@@ -68,7 +68,7 @@ def resume(
     from statewright.cli.workflow import is_workflow, resume_workflow
 
     if sum((bool(answer), event is not None, due)) > 1:
-        raise WrongUse("A run goes on with one thing: give --answer, --event or --due.")
+        raise WrongUse("A run is continued with one thing: give --answer, --event or --due.")
     answers, models = read_answers(answer or ()), read_models(model, base_url)
     if is_workflow(target):
         with opened(database, key_file) as saver:
@@ -168,4 +168,4 @@ def read_value(text: str) -> Any:
     except json_format.JSONDecodeError:
         return text
     except (ValueError, RecursionError) as error:
-        raise WrongUse(f"The value cannot be read: {error}. Give something smaller.") from error
+        raise WrongUse(f"The value cannot be read: {error}. Give a smaller one.") from error

@@ -65,9 +65,11 @@ def _answers(client: Client, run_id: str, given: Sequence[str]) -> dict[str, Any
     """The answers by the ids of questions. Raises WrongUse where it is not plain which one is meant."""
     from statewright.cli.failure import WrongUse
     from statewright.cli.resume import read_value
-    from statewright.cli.run_text import waits_of
+    from statewright.cli.run_text import is_approval, waits_of
 
     waits = {one.id: one for one in waits_of(client, client.runs.get(run_id)) if one.kind == "question"}
+    if waits and all(is_approval(one) for one in waits.values()):
+        raise WrongUse(f"Run {run_id} waits for an approval. Decide on it with: statewright runs approve {run_id}")
     named = [one.partition("=") for one in given]
     if all(name in waits and equals for name, equals, _ in named):
         return {name: read_value(value) for name, _, value in named}
@@ -107,7 +109,7 @@ def signal(
     from statewright.cli.given import read_input
 
     with asking(url) as client:
-        _tell(client.runs.signal(run, type, read_input(payload) if payload else None, signal_id=key))
+        _tell(client.runs.signal(run, type, read_input(payload, "--payload") if payload else None, signal_id=key))
 
 
 def approve(

@@ -9,7 +9,7 @@ import typer
 
 from statewright.cli.asking import RunArgument, UrlOption
 from statewright.cli.options import JsonOption
-from statewright.cli.printing import say
+from statewright.cli.printing import say, warn
 
 if TYPE_CHECKING:
     from statewright.client import Client, Event, RunWithSteps, Step, Wait
@@ -120,8 +120,10 @@ def logs(
     from statewright.cli.asking import asking
 
     with asking(url) as client:
-        found = client.runs.logs(run, step=step)
-    for line in _lines(found):
+        found = list(_lines(client.runs.logs(run, step=step)))
+    if not found:
+        warn(f"Step {step!r} has no logs." if step is not None else "The run has no logs.")
+    for line in found:
         say(json_format.dumps(line, ensure_ascii=False) if json else _log_line(line))
 
 

@@ -53,7 +53,7 @@ def start(
     from statewright.cli.watching import conclude, followed
 
     if (graph is None) == (definition is None):
-        raise WrongUse("Say what is to be run: the name of a graph, or --definition ID.")
+        raise WrongUse("Say what to run: the name of a graph, or --definition ID.")
     options: dict[str, Any] = {
         "definition_id": definition,
         "idempotency_key": idempotency_key,
@@ -68,7 +68,7 @@ def start(
             conclude(client, followed(client, run.id, lambda _: None), url, json_wanted=json)
     say(as_json(run.raw) if json else run.id)
     if not run.created:
-        warn("That key has started it before; nothing new was started.")
+        warn("This key has started this run before; nothing new was started.")
 
 
 def read_metadata(given: Sequence[str]) -> dict[str, str]:
@@ -111,7 +111,7 @@ def watch(
         try:
             found = followed(client, run, tell, after=after, to_the_end=to_the_end)
         except KeyboardInterrupt:
-            end(f"You watch no more; the run goes on. Watch it again: statewright runs watch {run}", CANCELLED)
+            end(f"Stopped watching; the run goes on. Watch it again with: statewright runs watch {run}", CANCELLED)
         if json:
             raise SystemExit(EXIT_CODES.get(found.status, FAILED))
         conclude(client, found, url, json_wanted=False)

@@ -85,7 +85,7 @@ def check_auth(place: Place, auth: Literal["keys", "none"]) -> None:
 
     if auth == "none" and not place.is_loopback:
         raise WrongUse(
-            f"With --auth none everybody who reaches {place.host} could run this. Give --auth keys, and make a key: "
+            f"With --auth none everybody who reaches {place.host} could run this. Give --auth keys, and create a key: "
             f"statewright keys create NAME --database {place.database}. Or listen on 127.0.0.1."
         )
 

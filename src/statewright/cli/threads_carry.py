@@ -73,6 +73,8 @@ def import_(
     from statewright.cli.known_types import allow_types, pointing_to_graph
     from statewright.cli.transfer import carry
 
+    if not file.exists():
+        raise WrongUse(f"There is no file {str(file)!r}. Give one that `statewright threads export` wrote.")
     check_is_ours(file)
     place = place_of(database).path
     if place is None:

@@ -50,7 +50,7 @@ def fork(
     say(f"Branch {branch!r} of thread {thread!r} begins at step {told}.")
     options = (*place_of(database, key_file).options, "--branch", branch)
     if workspace == DEFAULT_WORKSPACE:  # the command line runs no graph in another one
-        say(f"Go on with it: {Saved(thread=thread, target=graph or 'FILE.py', options=options).resume()}")
+        say(f"Continue it with: {Saved(thread=thread, target=graph or 'FILE.py', options=options).resume()}")
 
 
 def bare_graph(saver: Checkpointer, version: str | None) -> CompiledGraph:
@@ -91,14 +91,14 @@ def prune(
     from statewright.promise import resolved
 
     if keep is None and since is None:
-        raise WrongUse("Say what is to be kept: --keep N, or --since DURATION.")
+        raise WrongUse("Say what to keep: --keep N, or --since DURATION.")
     keep_since = datetime.now(UTC) - read_duration(since) if since is not None else None
     policy = PrunePolicy(keep_last=keep, keep_since=keep_since)
     with opened_in(workspace, database, key_file) as saver:
         if thread is not None:
             check_thread(saver, thread)
         pruned = with_stand_ins(saver.serde, lambda: resolved(saver.prune(policy, thread_id=thread, dry_run=dry_run)))
-    what = "Would forget" if dry_run else "Forgot"
+    what = "Would delete" if dry_run else "Deleted"
     say(f"{what} {counted(pruned.checkpoints, 'checkpoint')} of {counted(pruned.threads, 'thread')}.")
 
 
@@ -138,7 +138,7 @@ def rm(
         if not force:
             check_at_rest(saver, thread)
         resolved(saver.delete_thread(thread))
-    say(f"Thread {thread!r} is gone.")
+    say(f"Deleted thread {thread!r}.")
 
 
 def release(
@@ -201,4 +201,4 @@ def read_duration(text: str) -> timedelta:
         parts = re.findall(r"([\d.]+)(\w)", text)
         return sum((timedelta(**{_UNITS[unit]: float(number)}) for number, unit in parts), timedelta())
     except OverflowError as error:
-        raise WrongUse(f"{text!r} is longer than there are dates. Give a shorter duration.") from error
+        raise WrongUse(f"{text!r} is longer than any date allows. Give a shorter duration.") from error

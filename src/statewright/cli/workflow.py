@@ -70,7 +70,8 @@ def read_script(path: Path | None) -> dict[str, Any] | None:
     try:
         script = json_format.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, ValueError, RecursionError) as error:
-        raise WrongUse(f"The script {str(path)!r} cannot be read: {error}. Give a JSON map of states.") from error
+        reason = getattr(error, "strerror", None) or error
+        raise WrongUse(f"The script {str(path)!r} cannot be read: {reason}. Give a JSON map of states.") from error
     if not isinstance(script, dict):
         raise WrongUse(f"The script {str(path)!r} is not a map. Give {{STATE: OUTPUT}}.")
     return script  # pyright: ignore[reportUnknownVariableType]
@@ -85,7 +86,8 @@ def read_text(given: Sequence[str]) -> str | None:
     try:
         return Path(given[0][1:]).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise WrongUse(f"The input file {given[0][1:]!r} cannot be read: {error}.") from error
+        reason = getattr(error, "strerror", None) or error
+        raise WrongUse(f"The input file {given[0][1:]!r} cannot be read: {reason}.") from error
 
 
 class Told:
@@ -114,10 +116,10 @@ class Told:
             self._tell(status, snapshot.values, snapshot.next)
         if error is not None:
             ways = self._ways_on() if is_watched() else []
-            told_of = ["Go on with it, once that is mended:", *ways] if ways else []
+            told_of = ["Once that is fixed, continue with:", *ways] if ways else []
             end("\n".join([f"Error: {said(error)}", *place_lines(error), *told_of]), _code_of(error))
         if self._saved is not None and is_watched():
-            warn(f"Look at it with: {self._saved.look}")
+            warn(f"Inspect it with: {self._saved.look}")
         raise SystemExit(WAITING if status == "waiting" else DONE)
 
     def _ways_on(self) -> list[str]:
@@ -141,7 +143,7 @@ class Told:
         result = values.get("result")
         say(result if isinstance(result, str) else json_format.dumps(result, ensure_ascii=False, indent=2))
         if status == "waiting":
-            lines = [f"The run waits before {', '.join(sorted(set(ahead)))}. Go on with:", *self._ways_on()]
+            lines = [f"The run waits before {', '.join(sorted(set(ahead)))}. Continue with:", *self._ways_on()]
             warn("\n".join(lines))
 
 

@@ -50,7 +50,9 @@ def create(
         return await create_workspace(ledger, new, SystemClock().now())
 
     made = in_records(work, database, key_file, make=True)
-    say(f"Made {made.slug}. A key to it: statewright keys create NAME --workspace {made.slug}")
+    say(
+        f"Created workspace {made.slug}. Create a key for it with: statewright keys create NAME --workspace {made.slug}"
+    )
 
 
 @workspaces.command()

@@ -13,12 +13,12 @@ HEAD = "from statewright import START, END, StateGraph\ngraph = StateGraph({'n':
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
-        ("graph.add_node('a', print).add_edge(START, 'a')", "ok: checked, 1 nodes, 1 ways between them\n"),
-        ("graph.add_sequence([('a', print), ('b', print)]).add_edge(START, 'a')", "ok: checked, 2 nodes, 2 ways"),
+        ("graph.add_node('a', print).add_edge(START, 'a')", "ok: checked, 1 node, 1 edge\n"),
+        ("graph.add_sequence([('a', print), ('b', print)]).add_edge(START, 'a')", "ok: checked, 2 nodes, 2 edges"),
         (
             "graph.add_node('a', print).add_node('b', print).add_edge(START, 'a')\n"
             "graph.add_conditional_edges('a', lambda s: 'b', ['a', 'b', END])",
-            "ok: checked, 2 nodes, 3 ways",
+            "ok: checked, 2 nodes, 3 edges",
         ),
     ],
 )
@@ -120,7 +120,7 @@ def test_open_threads_are_checked_against_the_graph(statewright: Any, folder: Pa
     assert statewright("run", "changing.py:old", "--database", "x.db", "--thread", "t-1").code == 3
     for graph in ("old", "alias"):
         ended = statewright("check", f"changing.py:{graph}", "--against", "x.db")
-        assert (ended.code, ended.out.splitlines()[-1]) == (0, "1 open branches of threads fit, 0 do not")
+        assert (ended.code, ended.out.splitlines()[-1]) == (0, "1 unfinished branches of threads fit, 0 do not")
     ended = statewright("check", "changing.py:new", "--against", "x.db")
     assert ended.code == 1
     assert "t-1 (main): Thread 't-1' was saved by version none" in ended.out

@@ -205,7 +205,7 @@ def test_files_of_others_are_neither_restored_nor_written_over(statewright: Any,
         assert (refused.code, "not a database of Statewright" in refused.err) == (2, True)
     assert (folder / "theirs.db").read_bytes() == before
     for command, said in (
-        (("restore", "none.db"), "There is no database 'none.db'"),
+        (("restore", "none.db"), "There is no backup 'none.db'"),
         (("restore", str(DEFAULT)), "the database itself"),
         (("restore", "copy.db", "--database", "memory:"), "no database to restore"),
         (("backup", "b.db", "--database", "none.db"), "There is no database 'none.db'"),

@@ -54,13 +54,13 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("terminal")
 def test_people_are_told_how_to_look_at_a_run(statewright: Any, flow: Path) -> None:
     done = statewright("run", "flow.py", "--thread", "t", "-i", "n=1")
-    assert (done.code, done.err) == (0, "Look at it with: statewright threads show t\n")
+    assert (done.code, done.err) == (0, "Inspect it with: statewright threads show t\n")
     failed = statewright("run", "flow.py:failing", "--thread", "u", "--database", "x.db")
     assert failed.err.splitlines()[1:] == [
         "  at flow.py:14 in fail",
-        "Go on with it, once that is mended:",
+        "Once that is fixed, continue with:",
         "  statewright resume u flow.py:failing --database x.db",
-        "Look at it:",
+        "Inspect it with:",
         "  statewright threads show u --database x.db",
     ]
     assert statewright("run", "flow.py", "--database", "memory:", "-i", "n=1").err == ""

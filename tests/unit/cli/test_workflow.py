@@ -92,10 +92,10 @@ def test_people_are_told_how_to_look_at_a_run_and_how_to_go_on(
 ) -> None:
     monkeypatch.setattr("statewright.cli.workflow.is_watched", lambda: True)
     waiting = statewright("run", "flow.yaml", "--script", "script.json", "--thread", "t", "--database", "other.db")
-    assert "Look at it with: statewright threads show t --database other.db" in waiting.err
+    assert "Inspect it with: statewright threads show t --database other.db" in waiting.err
     assert "statewright resume t flow.yaml --script script.json --database other.db" in waiting.err
     failed = statewright("run", "flow.yaml", "--thread", "u")
-    assert (failed.code, "Go on with it, once that is mended:" in failed.err) == (1, True)
+    assert (failed.code, "Once that is fixed, continue with:" in failed.err) == (1, True)
     assert "Look at it" not in statewright("run", "flow.yaml", "--script", "script.json", "--database", "memory:").err
 
 
