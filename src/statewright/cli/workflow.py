@@ -57,10 +57,26 @@ def _loaded(target: str) -> tuple[Workflow, Project]:
     from statewright.project import load_project
     from statewright.workflow.states import load_workflow
 
+    if _holds_steps(Path(target)):
+        raise WrongUse(
+            f"{target!r} is a workflow of steps, which a server runs. Check it with `statewright definitions check`, "
+            f"serve it with `statewright dev {target}`."
+        )
     workflow, project = load_workflow(Path(target)), load_project(Path(target))
     for warning in (*workflow.problems, *project.warnings):
         warn(f"warning: {target}: {warning}")
     return workflow, project
+
+
+def _holds_steps(path: Path) -> bool:
+    """Whether a file of JSON is a workflow of steps; what cannot be read is left to those who say what is wrong."""
+    if path.suffix.lower() != ".json":
+        return False
+    try:
+        found: object = json_format.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(found, dict) and "steps" in found and "states" not in found
 
 
 def read_script(path: Path | None) -> dict[str, Any] | None:

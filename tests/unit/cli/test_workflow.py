@@ -170,3 +170,12 @@ def test_cases_are_for_workflows_alone(statewright: Any, folder: Path) -> None:
     ended = statewright("test", "graph.py", "cases.json")
     assert (ended.code, ended.out) == (2, "")
     assert ended.err.startswith("Error: 'graph.py' is not a workflow in YAML.")
+
+
+@pytest.mark.parametrize("command", ["check", "run", "draw"])
+def test_a_workflow_of_steps_is_told_from_one_of_states(statewright: Any, folder: Path, command: str) -> None:
+    (folder / "steps.json").write_text('{"name": "x", "version": "1", "steps": []}', encoding="utf-8")
+    ended = statewright(command, "steps.json")
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith("Error: 'steps.json' is a workflow of steps, which a server runs.")
+    assert "statewright definitions check" in ended.err
