@@ -58,6 +58,11 @@ def end(message: str, code: int) -> NoReturn:
 
 def told(error: StatewrightError) -> str:
     """What an error says, and its code for those who look it up."""
+    if isinstance(error, UnansweredInterrupts):  # whose own advice is for callers in Python
+        return (
+            f"Thread {error.thread_id!r} waits for answers ({', '.join(error.open_ids)}), so new input would throw its "
+            f"work away. Answer with `statewright resume`, or give another --thread. [{error.code}]"
+        )
     hint = " The option for it is --key-file PATH." if isinstance(error, WrongKey) else ""
     return f"{error}{hint} [{error.code}]"
 
