@@ -785,12 +785,19 @@ class InvalidTransition(RequestConflict):
 
     api_code: ClassVar[str] = "INVALID_TRANSITION"
 
-    def __init__(self, what: str, before: str, after: str, allowed: Sequence[str]) -> None:
+    def __init__(
+        self, what: str, before: str, after: str, allowed: Sequence[str], *, is_asked_for: bool = False
+    ) -> None:
+        """`allowed` are the statuses that may follow; of what somebody asks for, those in which it can be done."""
         self.before = before
         self.after = after
-        may = f"It may become {', '.join(allowed)}." if allowed else "That is its end."
+        if is_asked_for:
+            told = f"cannot be {after}." + (f" Only one that is {' or '.join(allowed)} can." if allowed else "")
+        else:
+            may = f"It may become {', '.join(allowed)}." if allowed else "That is its end."
+            told = f"cannot become {after}. {may}"
         details = {"status": str(before), "wanted": str(after), "allowed": [str(one) for one in allowed]}
-        super().__init__(f"{what} is {before}, and cannot become {after}. {may}", details=details)
+        super().__init__(f"{what} is {before}, and {told}", details=details)
 
 
 # -- ours

@@ -18,7 +18,7 @@ _UNPRINTABLE: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200
 
 
 def plain(text: str) -> str:
-    """The text without sequences for terminals and control signs, in lines; of a line written over, what was last."""
+    """The text in lines, without control characters and sequences; of a line written over, what was last."""
     if "\x1b" in text:
         text = _SEQUENCE.sub("", text)
     if "\r" in text:
@@ -47,6 +47,6 @@ def cut(line: str, most: int) -> str:
     """The line, without its middle if it is too long: a beginning says what it is, an end what came of it."""
     if len(line) <= most:
         return line
-    told = f" ...({len(line) - most} signs left out)... "
+    told = f" ...({len(line) - most} characters left out)... "
     tail = most // 4
     return f"{line[: most - tail]}{told}{line[len(line) - tail :]}"

@@ -89,7 +89,7 @@ def test_a_waiting_run_exits_with_3_and_prints_its_questions(flow: Path) -> None
 def test_a_failed_node_exits_with_1_and_is_named(flow: Path) -> None:
     done = statewright("run", f"{flow}:failing", "--input", "n=1")
     assert done.returncode == 1
-    assert done.stderr == "Error: ValueError: no luck (in node 'fail', step 1, attempt 1)\n"
+    assert done.stderr == "Error: ValueError: no luck (in node 'fail', step 1, attempt 1)\n  at flow.py:13 in fail\n"
 
 
 def test_a_traceback_is_shown_only_when_asked_for(flow: Path) -> None:
@@ -102,11 +102,11 @@ def test_a_traceback_is_shown_only_when_asked_for(flow: Path) -> None:
     ("args", "said"),
     [
         (("run", "missing.py"), "There is no file 'missing.py'"),
-        pytest.param(("run", "notes.txt"), "is no Python file", marks=pytest.mark.full),
+        pytest.param(("run", "notes.txt"), "is not a Python file", marks=pytest.mark.full),
         (("run", "broken.py"), "cannot be imported: SyntaxError"),
         pytest.param(("run", "empty.py"), "holds no graph", marks=pytest.mark.full),
         (("run", "flow.py:grap"), "Did you mean 'graph'?"),
-        pytest.param(("run", "flow.py", "--input", "{n"), "--input is no JSON", marks=pytest.mark.full),
+        pytest.param(("run", "flow.py", "--input", "{n"), "--input '{n' is not JSON", marks=pytest.mark.full),
         pytest.param(("run", "flow.py", "--input", "@none.json"), "cannot be read", marks=pytest.mark.full),
         pytest.param(("run", "flow.py", "--input", "5"), "The input is 5 of type int", marks=pytest.mark.full),
         pytest.param(("run", "flow.py", "--input", "n=many"), "Field 'n'", marks=pytest.mark.full),
@@ -178,17 +178,38 @@ def test_draw_knows_every_format(flow: Path, form: str) -> None:
 
 
 def test_check_counts_what_is_right(flow: Path) -> None:
-    assert statewright("check", flow).stdout.startswith("ok: double, 1 nodes")
+    assert statewright("check", flow).stdout.startswith("ok: double, 1 node,")
 
 
 def test_init_writes_a_project_that_runs(tmp_path: Path) -> None:
     assert statewright("init", tmp_path / "new").returncode == 0
     done = statewright("run", "graph.py", "--input", "name=Ada", cwd=tmp_path / "new")
     assert json.loads(done.stdout)["lines"][0] == "Hello, Ada!"
-    tested = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q"], cwd=tmp_path / "new", capture_output=True, check=False
-    )
-    assert tested.returncode == 0
+
+
+def test_every_command_that_the_readme_of_a_new_project_names_works(tmp_path: Path) -> None:
+    assert statewright("init", tmp_path / "new").returncode == 0
+    readme = (tmp_path / "new" / "README.md").read_text(encoding="utf-8")
+    lines = [line.split() for line in readme.splitlines() if line.startswith("    ")]
+    assert [words[:2] for words in lines] == [
+        ["statewright", "run"],
+        ["statewright", "draw"],
+        ["statewright", "check"],
+        ["python", "-m"],
+    ]
+    for words in lines:
+        program = [sys.executable] if words[0] == "python" else [sys.executable, "-m", "statewright"]
+        done = subprocess.run([*program, *words[1:]], cwd=tmp_path / "new", capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, ""), words
+
+
+@pytest.mark.parametrize("where", ["new", "."])
+def test_the_tests_of_a_new_project_pass_with_plain_pytest(tmp_path: Path, where: str) -> None:
+    """From the project as from the folder around it, which, as for the script `pytest`, is not on the path: -P."""
+    assert statewright("init", tmp_path / "new").returncode == 0
+    command = [sys.executable, "-P", "-m", "pytest", "-q"]
+    done = subprocess.run(command, cwd=tmp_path / where, capture_output=True, text=True, check=False)
+    assert (done.returncode, "1 passed" in done.stdout) == (0, True), done.stdout
 
 
 def test_init_replaces_nothing_unless_told_to(tmp_path: Path) -> None:

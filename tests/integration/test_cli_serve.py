@@ -134,7 +134,7 @@ def test_a_file_that_is_wrong_for_a_moment_stops_nobody(folder: Path) -> None:
     with serving(folder, "dev", "flow.py", "--port", "0") as server, Client(server.url) as client:
         assert client.health().status == "ok"
         (folder / "flow.py").write_text("graph = \n", encoding="utf-8")
-        server.wait_for("goes on with what it has loaded before")
+        server.wait_for("goes on with what it had loaded before")
         assert "SyntaxError" in server.said
         assert client.runs.start_and_wait("flow", {"n": 4}).output == {"n": 8}
         (folder / "flow.py").write_text(GRAPH.replace("* 2", "* 5"), encoding="utf-8")

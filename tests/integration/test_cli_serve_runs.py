@@ -146,7 +146,7 @@ def test_a_run_is_told_whole_in_json(statewright: Command) -> None:
 def test_the_same_key_starts_nothing_new(statewright: Command) -> None:
     first = started(statewright, "doubling", "-i", "n=4", "--idempotency-key", "k-1")
     again = statewright("runs", "start", "doubling", "-i", "n=4", "--idempotency-key", "k-1")
-    assert (again.out.strip(), again.err) == (first, "That key has started it before; nothing new was started.\n")
+    assert (again.out.strip(), again.err) == (first, "This key has started this run before; nothing new was started.\n")
 
 
 def test_watching_a_failed_run_ends_with_1(statewright: Command) -> None:
@@ -212,6 +212,28 @@ def test_an_approval_is_edited(statewright: Command, mail: str) -> None:
     assert (watched.code, '"text": "Good day"' in watched.out) == (0, True)
 
 
+def test_an_approval_is_no_question_that_is_answered(statewright: Command, mail: str) -> None:
+    ended = statewright("runs", "resume", mail, "--answer", "yes")
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err == f"Error: Run {mail} waits for an approval. Decide on it with: statewright runs approve {mail}\n"
+
+
+def test_a_payload_that_cannot_be_read_is_named_by_its_option(statewright: Command, mail: str) -> None:
+    ended = statewright("runs", "signal", mail, "called", "--payload", "{x")
+    assert (ended.code, ended.err.partition(" is not JSON")[0]) == (2, "Error: --payload '{x'")
+
+
+def test_a_run_without_logs_says_so(statewright: Command, mail: str) -> None:
+    ended = statewright("runs", "logs", mail, "--step", "nobody")
+    assert (ended.code, ended.out, ended.err) == (0, "", "Step 'nobody' has no logs.\n")
+
+
+def test_what_is_no_url_is_told_in_the_words_of_the_command_line(statewright: Command) -> None:
+    ended = statewright("runs", "ls", "--url", "foo")
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err == "Error: 'foo' is not the URL of a server. Give one such as http://127.0.0.1:8123.\n"
+
+
 def test_an_approval_is_rejected_and_the_run_fails(statewright: Command, mail: str) -> None:
     found = json.loads(statewright("runs", "approve", "--json").out)
     (approval,) = [one["id"] for one in found if one["workflowRunId"] == mail]
@@ -251,7 +273,7 @@ def test_runs_are_listed_and_filtered(statewright: Command) -> None:
 def test_a_wrong_filter_is_told_with_what_there_is(statewright: Command) -> None:
     ended = statewright("runs", "ls", "--status", "compleeted")
     assert (ended.code, "'completed'" in ended.err) == (2, True)
-    assert statewright("runs", "ls", "--metadata", "x").err == "Error: --metadata 'x' is no NAME=VALUE.\n"
+    assert statewright("runs", "ls", "--metadata", "x").err == "Error: --metadata 'x' is not NAME=VALUE.\n"
 
 
 def test_a_run_is_shown_with_steps_and_events(statewright: Command, mail: str) -> None:
@@ -284,8 +306,8 @@ def test_what_steps_say_is_shown(statewright: Command) -> None:
     [
         (("show", "run_x"), "There is no run 'run_x'."),
         (("start", "dubling"), "Did you mean 'doubling'?"),
-        (("start",), "Say what is to be run"),
-        (("start", "doubling", "--definition", "def_1"), "Say what is to be run"),
+        (("start",), "Say what to run"),
+        (("start", "doubling", "--definition", "def_1"), "Say what to run"),
         (("approve", "x", "--reject", "--edit", "1"), "An approval has one decision"),
         (("approve", "run_x", "--edit", "@none"), "There is no run"),
         (("resume", "run_x"), "There is no run"),
@@ -313,7 +335,7 @@ def test_definitions_are_checked_before_anybody_is_asked(statewright: Command, t
 def test_a_handler_that_there_is_not_is_told_by_the_server(statewright: Command, tmp_path: Path) -> None:
     body = {"name": "x", "version": "1", "steps": [{"name": "a", "type": "task", "handler": "gret"}]}
     (tmp_path / "bad.json").write_text(json.dumps(body), encoding="utf-8")
-    assert statewright("definitions", "check", "bad.json").out == "ok: x 1, 1 steps\n"
+    assert statewright("definitions", "check", "bad.json").out == "ok: x 1, 1 step\n"
     ended = statewright("definitions", "add", "bad.json")
     assert (ended.code, "Did you mean 'greet'?" in ended.err) == (2, True)
 

@@ -94,7 +94,7 @@ def test_a_run_is_looked_at_answered_forked_and_carried_away(folder: Path) -> No
     assert statewright(elsewhere, "threads", "import", "../run.thread", "--as", "guest").returncode == 0
     carried = statewright(elsewhere, "threads", "history", "guest")
     assert carried.stdout == statewright(folder, "threads", "history", thread).stdout
-    assert statewright(folder, "threads", "prune", thread, "--keep", 1).stdout.startswith("Forgot 3 checkpoints")
+    assert statewright(folder, "threads", "prune", thread, "--keep", 1).stdout.startswith("Deleted 3 checkpoints")
     assert statewright(folder, "threads", "copy", thread, "copy").returncode == 0
     assert statewright(folder, "threads", "rm", thread).returncode == 0
     listed = json.loads(statewright(folder, "threads", "ls", "--json").stdout)

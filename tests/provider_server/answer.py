@@ -48,6 +48,8 @@ class Answer:
     """The first event of a stream that contains the text is sent once the event is set."""
     cut_after: int | None = None
     """The connection breaks after so many events of a stream."""
+    cut_before: str | None = None
+    """The connection breaks before the first event of a stream that contains the text."""
     stop_after: int | None = None
     """The stream ends after so many events as if that were all."""
 

@@ -102,13 +102,13 @@ class Connection:
         headers = {"content-type": "text/event-stream", "transfer-encoding": "chunked"}
         self._writer.write(_head(200, headers))
         for number, event in enumerate(events):
-            if answer.cut_after == number:
+            written = _written(event)
+            if answer.cut_after == number or (answer.cut_before and answer.cut_before.encode() in written):
                 await self._writer.drain()
                 return False
             if answer.stop_after == number:
                 break
             await asyncio.sleep(answer.pause)
-            written = _written(event)
             if answer.hold_before is not None and answer.hold_before[0].encode() in written:
                 await asyncio.to_thread(answer.hold_before[1].wait)
             self._writer.write(_chunk(written))

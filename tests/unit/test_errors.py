@@ -229,6 +229,18 @@ EXAMPLES: list[tuple[StatewrightError, list[str]]] = [
         ["run 1 is paused", "cannot become failed", "It may become cancelled, running."],
     ),
     (
+        InvalidTransition("Run 1", "completed", "retried", ["failed"], is_asked_for=True),
+        ["Run 1 is completed, and cannot be retried. Only one that is failed can."],
+    ),
+    (
+        InvalidTransition("Run 1", "completed", "resumed", ["waiting", "paused"], is_asked_for=True),
+        ["cannot be resumed. Only one that is waiting or paused can."],
+    ),
+    (
+        InvalidTransition("Approval 1", "approved", "rejected", [], is_asked_for=True),
+        ["Approval 1 is approved, and cannot be rejected."],
+    ),
+    (
         ChildRunFailed("run_1", "research", "failed", {"message": "no luck", "code": "X"}),
         ["Run run_1 of 'research' is failed: no luck", "try it again"],
     ),

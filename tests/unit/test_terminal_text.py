@@ -48,7 +48,7 @@ def test_of_a_line_written_over_the_last_counts(line: str, shown: str) -> None:
 def test_a_long_line_loses_its_middle() -> None:
     assert cut("short", 5) == "short"
     line = cut("a" * 50 + "b" * 50, 8)
-    assert line == "aaaaaa ...(92 signs left out)... bb"
+    assert line == "aaaaaa ...(92 characters left out)... bb"
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from statewright.cli.printing import console, say
 from statewright.cli.serving import HOST, PORT, Auth
-from statewright.cli.table import print_whole
+from statewright.cli.table import Column, print_table
 from statewright.service import Catalog, Served
 
 _KINDS: Final = {"graph": "Python", "states": "states in YAML", "steps": "steps in JSON"}
@@ -26,7 +25,7 @@ def announce(url: str, catalog: Catalog, database: object, auth: Auth) -> None:
     terminal.print(Text("Statewright listens at ").append(url, style="bold cyan"))
     if catalog.served:
         terminal.print("It serves:")
-        print_whole(_list(catalog))
+        print_table([Column(whole=True), Column(), Column()], [_line_of(one) for one in catalog.served])
         _print_ways(terminal, url, catalog.served[0], auth)
     else:
         terminal.print("It serves no graph yet. Add a workflow of steps: statewright definitions add FILE.json")
@@ -39,14 +38,9 @@ def announce_again(catalog: Catalog) -> None:
     say(f"It serves: {', '.join(one.name for one in catalog.served) or 'no graph'}", flush=True)
 
 
-def _list(catalog: Catalog) -> Table:
-    table = Table.grid(padding=(0, 2, 0, 0))
-    for _ in range(3):
-        table.add_column(no_wrap=True)
-    for served in catalog.served:
-        description = served.description.strip().split("\n", 1)[0]
-        table.add_row(Text(f"  {served.name}", style="bold"), _KINDS[served.kind], Text(description, style="dim"))
-    return table
+def _line_of(served: Served) -> tuple[Text, str, Text]:
+    description = served.description.strip().split("\n", 1)[0]
+    return Text(f"  {served.name}", style="bold"), _KINDS[served.kind], Text(description, style="dim")
 
 
 def _print_ways(terminal: Console, url: str, served: Served, auth: Auth) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from statewright.cli.failure import FAILED, WrongUse, end, told
-from statewright.errors import ServiceError, ServiceUnreachable, Unauthorized
+from statewright.errors import InvalidConfig, ServiceError, ServiceUnreachable, Unauthorized
 
 if TYPE_CHECKING:
     from statewright.client import Client
@@ -27,7 +27,7 @@ _PATIENT: Final = 10
 UrlOption = Annotated[
     str | None,
     typer.Option(
-        "--url", metavar="URL", help=f"The server: else that of {URL_VARIABLE}, else the one on this machine."
+        "--url", metavar="URL", help=f"The URL of the server. Default: ${URL_VARIABLE}, or port 8123 of this machine."
     ),
 ]
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="The id of the run.")]
@@ -42,7 +42,13 @@ def asking(url: str | None, *, patient: bool = False) -> Generator[Client]:
     from statewright.client import DEFAULT_URL, Client
 
     address = url or os.environ.get(URL_VARIABLE) or DEFAULT_URL
-    with Client(address, os.environ.get(KEY_VARIABLE) or None, retries=_PATIENT if patient else _USUAL) as client:
+    try:
+        opened = Client(address, os.environ.get(KEY_VARIABLE) or None, retries=_PATIENT if patient else _USUAL)
+    except InvalidConfig as error:
+        if not str(error).startswith("base_url="):  # the key, say
+            raise
+        raise WrongUse(f"{address!r} is not the URL of a server. Give one such as {DEFAULT_URL}.") from error
+    with opened as client:
         try:
             if patient:
                 client.health()

@@ -39,8 +39,8 @@ def project_of(target: str | None) -> Project:
     file, _, name = target.partition(":")
     path = Path(file)
     if path.suffix.lower() not in _KINDS or not path.is_file():
-        what = "does not end in .py, .yaml or .json" if path.is_file() else "is no file"
-        raise WrongUse(f"{file!r} {what}. Give a file with a graph in Python, states in YAML, or steps in JSON.")
+        problem = f"{file!r} does not end in .py, .yaml or .json" if path.is_file() else f"There is no file {file!r}"
+        raise WrongUse(f"{problem}. Give a file with a graph in Python, states in YAML, or steps in JSON.")
     return _narrowed(load_project(path), path.resolve(), name)
 
 

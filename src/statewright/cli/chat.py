@@ -26,18 +26,18 @@ def chat(
         ),
     ],
     thread: Annotated[
-        str | None, typer.Option("--thread", metavar="ID", help="The conversation to go on with; else a new one.")
+        str | None, typer.Option("--thread", metavar="ID", help="The conversation to continue. Default: a new one.")
     ] = None,
     model: ModelOption = None,
     base_url: BaseUrlOption = None,
     database: DatabaseOption = None,
     key_file: KeyOption = None,
-    reasoning: Annotated[bool, typer.Option("--reasoning", help="Show what models think before they answer.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no hints, and not what was used up.")] = False,
+    reasoning: Annotated[bool, typer.Option("--reasoning", help="Show the reasoning of models.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show neither hints nor token counts.")] = False,
 ) -> None:
-    """Talk with an agent, line by line. Every step is saved: --thread goes on where a conversation was.
+    """Chat with an agent in the terminal. Every step is saved; --thread continues a conversation.
 
-    Ctrl-C stops an answer, and leaves at the prompt. Exits with 0, or with 3 where a question is left open. Without a
+    Ctrl-C stops an answer; at the prompt it leaves. Exits with 0, or with 3 if a question is left open. Without a
     terminal each line of the input is a turn, and the command exits with 1 if the last one failed.
     """
     from statewright.cli.chat_subject import load_subject

@@ -58,7 +58,7 @@ class Conversation:
         if standing.waits:
             return self._settled(self._turns.go_on())
         if standing.is_unfinished:
-            self._display.hint("The last turn did not come to its end. /retry goes on with it.")
+            self._display.hint("The last turn was not finished. /retry continues it.")
         return "done"
 
     def _take(self, line: str, before: Ending) -> Ending:
@@ -101,7 +101,7 @@ class Conversation:
             case "retry":
                 return self._retried(before)
             case "skip":
-                self._display.line("What you say next begins anew.")
+                self._display.line("What you say next starts a new turn.")
             case _:
                 self._display.line(told_commands())
         return before
@@ -109,7 +109,7 @@ class Conversation:
     def _retried(self, before: Ending) -> Ending:
         standing = self._turns.standing()
         if not (standing.is_unfinished or standing.waits):
-            self._display.line("There is nothing to go on with: the last turn came to its end.")
+            self._display.line("There is nothing to retry: the last turn is finished.")
             return before
         return self._settled(self._turns.go_on())
 

@@ -98,6 +98,8 @@ class Display:
                 self.note(f"← {shown.name}: {shown.text}")
             case "failure":
                 self.note(f"✗ {shown.name}: {shown.text}")
+            case "again":
+                self.note("(the answer broke off; asking again)")
             case "end":
                 self._is_speaking = False
                 self._end_line()
@@ -127,9 +129,11 @@ class Display:
         self._end_line()
         self._write(sys.stderr, styled(text, style, sys.stderr) + "\n")
 
-    def error(self, text: str) -> None:
-        """What went wrong, on one line."""
+    def error(self, text: str, *details: str) -> None:
+        """What went wrong, on one line, and details on lines of their own."""
         self.line(f"Error: {' '.join(text.split())}", RED)
+        for detail in details:
+            self.line(detail, DIM)
 
     def _end_line(self) -> None:
         if self._open is not None:

@@ -6,9 +6,10 @@ Several agents may speak at once. One of them is let finish; what the others say
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, cast
+from typing import Any, Final, Literal, NamedTuple, cast
 
 from statewright.messages import Message
 from statewright.models import MessageChunk, ToolCallDelta, Usage
@@ -18,18 +19,36 @@ from statewright.models import MessageChunk, ToolCallDelta, Usage
 class Shown:
     """Something to be shown."""
 
-    kind: Literal["text", "thought", "call", "result", "failure", "end"]
-    """Of `end`: what was said by one speaker is complete."""
+    kind: Literal["text", "thought", "call", "result", "failure", "again", "end"]
+    """Of `end`: what was said by one speaker is complete; of `again`: it is not, and is going to be said anew."""
     text: str = ""
     name: str = ""
     """Who speaks, or the tool."""
+
+
+class _Question(NamedTuple):
+    """What a model is asked: the task that asks, and the how many-th of its questions this is."""
+
+    task: str
+    place: str
+
+
+_MESSAGE_ID: Final = re.compile(r"([^-]+)-(\d+)(?:-\d+)*")
+"""A task, the place of the question in it, and, for answers that were begun anew, which one it is."""
+
+
+def _question_of(message_id: str) -> _Question:
+    """Which question a message answers; one that other code has numbered answers a question of its own."""
+    if found := _MESSAGE_ID.fullmatch(message_id):
+        return _Question(found[1], found[2])
+    return _Question(message_id, "")
 
 
 @dataclass(slots=True)
 class _Saying:
     """One message that is being made."""
 
-    task: str
+    question: _Question
     kept: list[Shown] = field(default_factory=list[Shown])
     """What could not be shown yet."""
     calls: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
@@ -72,8 +91,15 @@ class Pieces:
     def _complete(self, task: str) -> None:
         """A task is over, and so is what it said."""
         for saying in self._sayings.values():
-            if saying.task == task:
+            if saying.question.task == task:
                 _finish(saying)
+
+    def _break_off(self, question: _Question) -> None:
+        """An answer is begun anew: what there is of it stays as it is, and its calls will not be made."""
+        for saying in self._sayings.values():
+            if saying.question == question and not saying.is_complete:
+                saying.calls = {}
+                saying.kept.append(Shown("again"))
 
     def _add(self, chunk: MessageChunk, origin: Mapping[str, Any]) -> None:
         message_id = chunk.id or ""
@@ -91,16 +117,17 @@ class Pieces:
     def _saying(self, message_id: str) -> _Saying:
         """The message of an id. A task says one thing after the other: what it said before is complete."""
         if message_id not in self._sayings:
-            task = message_id.rpartition("-")[0] or message_id
-            self._complete(task)
-            self._sayings[message_id] = _Saying(task)
+            question = _question_of(message_id)
+            self._break_off(question)
+            self._complete(question.task)
+            self._sayings[message_id] = _Saying(question)
         return self._sayings[message_id]
 
     def _add_whole(self, message: Message, origin: Mapping[str, Any]) -> None:
         """A message of which no pieces were seen."""
         if message.role not in ("assistant", "tool"):
             return
-        saying = _Saying(message.id or "")
+        saying = _Saying(_Question(message.id or "", ""))
         if message.role == "tool":
             failed = (message.metadata or {}).get("status") == "error"
             saying.kept.append(Shown("failure" if failed else "result", message.text, message.name or ""))

@@ -78,9 +78,9 @@ class Asker:
         try:
             found: object = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise WrongUse(f"The arguments are no JSON ({error}). Nothing was decided.") from error
+            raise WrongUse(f"The arguments are not JSON ({error}). Nothing was decided.") from error
         if not isinstance(found, dict):
-            raise WrongUse("The arguments are no JSON object. Nothing was decided.")
+            raise WrongUse("The arguments are not a JSON object. Nothing was decided.")
         asked = cast("Mapping[str, Any]", approval.get("arguments") or {})
         return {"approved": True, "arguments": {**asked, **cast("dict[str, Any]", found)}}
 

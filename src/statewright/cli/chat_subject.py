@@ -79,7 +79,7 @@ def load_subject(target: str, models: Models) -> Subject:
         return _NetworkSubject(app, names_speakers=len(network.agents) > 1, network=network)
     if "messages" not in app.graph.schema.keys:
         raise WrongUse(
-            f"Nothing can be said to graph {app.name!r}: its state has no field `messages`. "
+            f"Graph {app.name!r} cannot chat: its state has no field `messages`. "
             f"Run it with `statewright run {target}`."
         )
     return Subject(app)

@@ -14,7 +14,7 @@ from statewright.cli.chat_display import Display
 from statewright.cli.chat_questions import Asker
 from statewright.cli.chat_subject import Subject
 from statewright.cli.describe import due_nodes, status_of
-from statewright.cli.failure import said
+from statewright.cli.failure import place_lines, said
 from statewright.cli.following import told_question
 from statewright.cli.table import moment
 from statewright.errors import InvalidResume, StatewrightError, ThreadBusy
@@ -105,7 +105,7 @@ class Turns:
         answers: dict[str, Any] = {}
         for question in standing.questions:
             if question.kind != "question":
-                self._display.note(f"The run waits: {told_question(question)}. `statewright resume` goes on with it.")
+                self._display.note(f"The run waits: {told_question(question)}. Continue it with `statewright resume`.")
                 continue
             answer = self._asker.ask(question)
             if isinstance(answer, Command):
@@ -134,13 +134,13 @@ class Turns:
     def _run(self, given: Any) -> Ending:
         try:
             if not self._loop.run(self._follow(given)):
-                self._display.line("Stopped. /retry goes on with it.")
+                self._display.line("Stopped. /retry continues.")
                 return "stopped"
             self._tell_answer()
         except InvalidResume as error:  # the question is still open, and is asked again
             self._display.error(str(error))
         except Exception as error:
-            self._display.error(said(error))
+            self._display.error(said(error), *place_lines(error))
             return "failed"
         return "done"
 

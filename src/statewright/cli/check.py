@@ -18,24 +18,24 @@ if TYPE_CHECKING:
 
 def check(
     targets: Annotated[
-        list[str], typer.Argument(metavar="FILE...", help="Workflows in YAML, or FILE.py[:GRAPH] with a graph.")
+        list[str], typer.Argument(metavar="FILE", help="Workflows in YAML, or FILE.py[:GRAPH] with a graph.")
     ],
     against: Annotated[
-        str | None, typer.Option("--against", metavar="PATH", help="A database: would its open threads go on?")
+        str | None,
+        typer.Option("--against", metavar="PATH", help="A database whose unfinished threads must fit the graph."),
     ] = None,
     key_file: KeyOption = None,
 ) -> None:
     """Check workflows and graphs strictly, and list every problem. Exits with 2 if there is one.
 
-    With --against also whether every thread that is not finished fits the graph; exits with 1 if one does not.
+    With --against, also check whether every unfinished thread of a database could continue with the graph; exits with
+    1 if one could not.
     """
     from statewright.cli.failure import WRONG_USE, WrongUse
 
     if against is not None and len(targets) > 1:
         raise WrongUse("--against is about one graph. Give one file with it.")
-    if against is None:
-        targets = [one for target in targets for one in _graphs_of(target)]
-    apps = [_checked(target) for target in targets]
+    apps = [app for target in targets for app in _checked_all(target, is_single=against is not None)]
     if None in apps:
         raise SystemExit(WRONG_USE)
     if against is not None:
@@ -45,16 +45,18 @@ def check(
             _check_threads(cast("CompiledGraph", apps[0]), saver)
 
 
-def _graphs_of(target: str) -> list[str]:
-    """Return a target for each graph of a file. What cannot be imported is reported when it is checked."""
+def _checked_all(target: str, *, is_single: bool) -> list[CompiledGraph | None]:
+    """Check what a target names, or, unless one is meant, every graph of its file."""
     from statewright.cli.failure import WrongUse
     from statewright.cli.load import graphs_in
     from statewright.cli.workflow import is_workflow
 
     try:
-        return [target] if is_workflow(target) else graphs_in(target)
-    except WrongUse:
-        return [target]
+        targets = [target] if is_workflow(target) or is_single else graphs_in(target)
+    except WrongUse as error:  # it cannot be imported
+        warn(f"Error: {error}")
+        return [None]
+    return [_checked(one) for one in targets]
 
 
 def _checked(target: str) -> CompiledGraph | None:
@@ -71,8 +73,10 @@ def _checked(target: str) -> CompiledGraph | None:
         return None
     for problem in missing:
         warn(f"warning: {target}: {problem}")
+    from statewright.cli.threads_edit import counted
+
     edges = sum(len(ways) for ways in app.graph.ways.values())
-    say(f"ok: {app.graph.name}, {len(app.graph.nodes)} nodes, {edges} ways between them")
+    say(f"ok: {app.graph.name}, {counted(len(app.graph.nodes), 'node')}, {counted(edges, 'edge')}")
     return app
 
 
@@ -90,7 +94,7 @@ def _check_threads(app: CompiledGraph, saver: SqliteSaver) -> None:
             say(f"{thread_id} ({branch}{where}): {problem}")
         elif problem is not None:
             fitting += 1
-    say(f"{fitting} open branches of threads fit, {refused} do not")
+    say(f"{fitting} unfinished branches of threads fit, {refused} do not")
     if refused:
         raise SystemExit(FAILED)
 

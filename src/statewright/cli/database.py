@@ -41,7 +41,9 @@ def place_of(database: str | None, key_file: Path | None = None) -> Place:
     if named == MEMORY:
         return Place(None)
     if named in ("", ":memory:"):
-        raise WrongUse(f"{named!r} is no path of a database. For a run that is not saved give --database {MEMORY}.")
+        raise WrongUse(
+            f"{named!r} is not the path of a database. For a run that is not saved give --database {MEMORY}."
+        )
     options = (*(("--database", database) if database else ()), *(("--key-file", str(key_file)) if key_file else ()))
     try:
         path = path_of(named or str(DEFAULT))
@@ -67,9 +69,9 @@ def check_is_ours(path: Path) -> None:
             f"--database PATH or the variable {VARIABLE} names another."
         )
     if not path.is_file():
-        raise WrongUse(f"{str(path)!r} is no file. Give the path of a database.")
+        raise WrongUse(f"{str(path)!r} is not a file. Give the path of a database.")
     if not _MARK & tables_of(path):
-        raise WrongUse(f"{str(path)!r} is no database of Statewright: it holds no threads. Give another path.")
+        raise WrongUse(f"{str(path)!r} is not a database of Statewright: it holds no threads. Give another path.")
 
 
 def tables_of(path: Path) -> frozenset[str]:

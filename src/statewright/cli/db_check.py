@@ -24,7 +24,7 @@ def check(
     database: DatabaseOption = None,
     key_file: KeyOption = None,
 ) -> None:
-    """Check that a database is whole, and that every thread can be read. Exits with 1 if something cannot be."""
+    """Check that a database is intact and that every thread can be read. Exits with 1 if not."""
     from statewright.cli.database import existing_path, opened
     from statewright.cli.threads_edit import counted
     from statewright.errors import DamagedDatabase

@@ -16,10 +16,10 @@ from statewright.errors import DamagedDatabase, StorageUnavailable
 
 def backup(
     target: Annotated[Path, typer.Argument(metavar="TARGET", help="The file to write.")],
-    force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
     database: DatabaseOption = None,
 ) -> None:
-    """Copy a database as it is now, while others write to it. An encrypted one stays encrypted."""
+    """Copy a database, also while others write to it. An encrypted one stays encrypted."""
     from statewright.cli.copying import copy_database, draft_beside, put_in_place, remove_database
     from statewright.cli.database import existing_path
 
@@ -43,15 +43,18 @@ def backup(
 def restore(
     source: Annotated[Path, typer.Argument(metavar="SOURCE", help="A backup.")],
     force: Annotated[
-        bool, typer.Option("--force", help="Though the database is in use, holds newer work, or can't be read.")
+        bool,
+        typer.Option("--force", help="Replace the database even if it is in use, holds newer work or cannot be read."),
     ] = False,
     database: DatabaseOption = None,
     key_file: KeyOption = None,
 ) -> None:
-    """Put a backup in the place of the database. Refuses to if that is in use, or holds work that is newer."""
+    """Replace the database by a backup. Refused if the database is in use, or holds newer work."""
     from statewright.cli.copying import copy_database, draft_beside, remove_database
     from statewright.cli.database import check_is_ours
 
+    if not source.exists():
+        raise WrongUse(f"There is no backup {str(source)!r}. Give the path of one that `statewright db backup` wrote.")
     check_is_ours(source)
     path = _path_to_restore(database, source)
     draft = draft_beside(path)
@@ -112,7 +115,7 @@ def check_replaceable(path: Path, draft: Path) -> None:
         return
     try:
         if is_in_use(path):
-            raise WrongUse(f"The database {str(path)!r} is in use. End what uses it, or pass --force.")
+            raise WrongUse(f"The database {str(path)!r} is in use. Stop what uses it, or pass --force.")
         newer = find_newer_work(path, draft)
     except (sqlite3.Error, *UNREADABLE) as error:
         raise WrongUse(

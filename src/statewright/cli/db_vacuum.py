@@ -7,7 +7,7 @@ from statewright.cli.printing import say
 
 
 def vacuum(database: DatabaseOption = None, key_file: KeyOption = None) -> None:
-    """Make the file of a database smaller after `threads prune` or `threads rm`. Others cannot write meanwhile."""
+    """Shrink the database file after `threads prune` or `threads rm`. Others cannot write meanwhile."""
     from statewright.cli.database import existing_path, opened
 
     path = existing_path(database)

@@ -13,20 +13,22 @@ from statewright.cli.asking import UrlOption
 from statewright.cli.options import JsonOption
 from statewright.cli.printing import say
 
-definitions = typer.Typer(name="definitions", help="Store and list workflows of steps.", no_args_is_help=True)
+definitions = typer.Typer(name="definitions", help="Check, store and list workflows of steps.", no_args_is_help=True)
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A workflow of steps in JSON.")]
 
 
 @definitions.command()
 def check(file: FileArgument) -> None:
-    """Check a workflow of steps, and list every problem. What its handlers are, only a server knows."""
+    """Check a workflow of steps, and list every problem. Only a server knows whether its handlers exist."""
+    from statewright.cli.threads_edit import counted
+
     found = read_checked(file)
-    say(f"ok: {found['name']} {found['version']}, {len(found['steps'])} steps")
+    say(f"ok: {found['name']} {found['version']}, {counted(len(found['steps']), 'step')}")
 
 
 @definitions.command()
 def add(file: FileArgument, json: JsonOption = False, url: UrlOption = None) -> None:
-    """Store a version of a workflow on a server. The very same again changes nothing."""
+    """Store a version of a workflow on a server. Storing the same again changes nothing."""
     from statewright.cli.asking import asking
     from statewright.cli.show import as_json
 
@@ -38,11 +40,11 @@ def add(file: FileArgument, json: JsonOption = False, url: UrlOption = None) -> 
 
 @definitions.command()
 def ls(
-    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="At most so many.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="List at most N.")] = 20,
     json: JsonOption = False,
     url: UrlOption = None,
 ) -> None:
-    """List the stored versions, the newest first."""
+    """List the stored versions, newest first."""
     from statewright.cli.asking import asking
     from statewright.cli.show import as_json
     from statewright.cli.table import Column, moment, print_table
@@ -56,7 +58,7 @@ def ls(
         rows = [(one.id, one.name, one.version, moment(one.created_at), one.description) for one in found]
         print_table([*columns, Column("DESCRIPTION")], rows)
     else:
-        say("No definitions are stored. Add one: statewright definitions add FILE.json")
+        say("No definitions are stored. Add one with: statewright definitions add FILE.json")
 
 
 @definitions.command()
@@ -65,7 +67,7 @@ def show(
     json: JsonOption = False,
     url: UrlOption = None,
 ) -> None:
-    """Print a stored version: what was written; with --json all that is known of it."""
+    """Print a stored version as it was written; with --json, everything known about it."""
     from statewright.cli.asking import asking
     from statewright.cli.show import as_json
 

@@ -24,22 +24,27 @@ DRAIN = 5.0
 def dev(
     target: Annotated[
         str | None,
-        typer.Argument(metavar="[FILE]", help="FILE.py[:GRAPH], FILE.yaml or FILE.json; else the project's graphs."),
+        typer.Argument(metavar="FILE", help="FILE.py[:GRAPH], FILE.yaml or FILE.json. Default: the project's graphs."),
     ] = None,
-    host: Annotated[str | None, typer.Option("--host", metavar="ADDRESS", help="Where to listen: 127.0.0.1.")] = None,
+    host: Annotated[
+        str | None, typer.Option("--host", metavar="ADDRESS", help="Where to listen. Default: 127.0.0.1.")
+    ] = None,
     port: Annotated[
-        int | None, typer.Option("--port", "-p", metavar="N", min=0, max=65535, help="8123; 0 is any free one.")
+        int | None,
+        typer.Option(
+            "--port", "-p", metavar="N", min=0, max=65535, help="The port. Default: 8123; 0 takes a free one."
+        ),
     ] = None,
     database: DatabaseOption = None,
     key_file: KeyOption = None,
     model: Annotated[
-        str | None, typer.Option("--model", "-m", metavar="MODEL", help="Who answers, whatever files say.")
+        str | None, typer.Option("--model", "-m", metavar="MODEL", help="The model to use, whatever the files say.")
     ] = None,
     base_url: BaseUrlOption = None,
-    reload: Annotated[bool, typer.Option("--reload/--no-reload", help="Load the code anew when it changes.")] = True,
+    reload: Annotated[bool, typer.Option("--reload/--no-reload", help="Reload the code when it changes.")] = True,
     child: Annotated[str | None, typer.Option("--child", hidden=True)] = None,
 ) -> None:
-    """Serve the graphs of a project or of one file, and work on their runs. Needs the extra `server`."""
+    """Serve the graphs of a project or of one file while you work on them. Needs the extra `server`."""
     from statewright.cli.catalog import project_of
     from statewright.cli.models import read_models
     from statewright.cli.serving import place_for
@@ -120,5 +125,5 @@ def auth_of(place: Place) -> Auth:
             return "keys"
     raise WrongUse(
         f"Everybody who reaches {place.host} could run this, and there is no key yet. "
-        f"Make one: statewright keys create NAME --database {place.database}. Or listen on 127.0.0.1."
+        f"Create one with: statewright keys create NAME --database {place.database}. Or listen on 127.0.0.1."
     )

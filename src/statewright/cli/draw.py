@@ -14,9 +14,11 @@ Format = Literal["ascii", "mermaid", "dot", "svg", "json"]
 
 def draw(
     target: Annotated[str, typer.Argument(metavar="FILE", help="A workflow in YAML, or FILE.py[:GRAPH] with a graph.")],
-    form: Annotated[Format, typer.Option("--format", "-f", help="What to draw it as.")] = "ascii",
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="A file, instead of standard output.")] = None,
-    xray: Annotated[bool, typer.Option("--xray", help="Show the insides of subgraphs.")] = False,
+    form: Annotated[Format, typer.Option("--format", "-f", help="The format of the drawing.")] = "ascii",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="PATH", help="Write to a file instead of standard output.")
+    ] = None,
+    xray: Annotated[bool, typer.Option("--xray", help="Draw the nodes inside of subgraphs too.")] = False,
 ) -> None:
     """Draw a graph from its declared edges."""
     from statewright.cli.failure import WrongUse

@@ -58,6 +58,11 @@ def end(message: str, code: int) -> NoReturn:
 
 def told(error: StatewrightError) -> str:
     """What an error says, and its code for those who look it up."""
+    if isinstance(error, UnansweredInterrupts):  # whose own advice is for callers in Python
+        return (
+            f"Thread {error.thread_id!r} waits for answers ({', '.join(error.open_ids)}), so new input would throw its "
+            f"work away. Answer with `statewright resume`, or give another --thread. [{error.code}]"
+        )
     hint = " The option for it is --key-file PATH." if isinstance(error, WrongKey) else ""
     return f"{error}{hint} [{error.code}]"
 
@@ -67,6 +72,14 @@ def said(error: Exception) -> str:
     places = [note for note in getattr(error, "__notes__", ()) if note.startswith("in node")]
     sentence = told(error) if isinstance(error, StatewrightError) else str(error)
     return f"{type(error).__name__}: {sentence}{f' ({places[0]})' if places else ''}"
+
+
+def place_lines(error: Exception) -> list[str]:
+    """The line that says where in the user's code it failed; no line if it was nowhere in it."""
+    from statewright.cli.user_code import place_of
+
+    place = place_of(error)
+    return [f"  {place}"] if place is not None else []
 
 
 def exit_code_of(error: StatewrightError) -> int:

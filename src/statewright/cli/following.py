@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from statewright.checkpoint import Interrupt
-from statewright.cli.failure import CANCELLED, FAILED, WAITING, WRONG_USE, end, exit_code_of, said, told
+from statewright.cli.failure import CANCELLED, FAILED, WAITING, WRONG_USE, end, exit_code_of, place_lines, said, told
 from statewright.cli.printing import say, warn
 from statewright.cli.show import print_state
 from statewright.errors import SerdeError, StatewrightError
@@ -87,7 +87,7 @@ def conclude(
     try:
         state, questions = run()
     except KeyboardInterrupt:
-        end("\n".join(["Cancelled.", *_hints(saved, "Go on with it:")]), CANCELLED)
+        end("\n".join(["Cancelled.", *_hints(saved, "Continue with:")]), CANCELLED)
     except Exception as error:
         _fail(error, saved, show_traceback=show_traceback)
     if network is not None and not json_wanted:
@@ -97,7 +97,7 @@ def conclude(
     if questions:
         _ask(questions, saved)
     if saved is not None and saved.is_ours and is_watched():
-        warn(f"Look at it with: {saved.look}")
+        warn(f"Inspect it with: {saved.look}")
 
 
 def _print_last(network: Network[Any], state: Any, *, is_over: bool) -> None:
@@ -114,14 +114,14 @@ def is_watched() -> bool:
 def _hints(saved: Saved | None, what: str) -> list[str]:
     if saved is None or not is_watched():
         return []
-    return [f"{what}\n  {saved.resume()}", *([f"Look at it:\n  {saved.look}"] if saved.is_ours else [])]
+    return [f"{what}\n  {saved.resume()}", *([f"Inspect it with:\n  {saved.look}"] if saved.is_ours else [])]
 
 
 def _ask(questions: Sequence[Interrupt], saved: Saved | None) -> NoReturn:
     lines = ["The run waits for answers:", *(f"  {told_question(one)}" for one in questions)]
     if saved is not None:
-        lines += ["Go on with:", *(f"  {line}" for line in answering(questions, saved))]
-        lines += ["Look at it with:", f"  {saved.look}"] if saved.is_ours else []
+        lines += ["Continue with:", *(f"  {line}" for line in answering(questions, saved))]
+        lines += ["Inspect it with:", f"  {saved.look}"] if saved.is_ours else []
     end("\n".join(lines), WAITING)
 
 
@@ -155,4 +155,4 @@ def _fail(error: Exception, saved: Saved | None, *, show_traceback: bool) -> NoR
         warn("".join(traceback.format_exception(error)).rstrip())
     unsaved = " To run it without saving, give --database memory:." if isinstance(error, SerdeError) else ""
     line = f"Error: {said(error)}{unsaved}"
-    end("\n".join([line, *_hints(saved, "Go on with it, once that is mended:")]), FAILED)
+    end("\n".join([line, *place_lines(error), *_hints(saved, "Once that is fixed, continue with:")]), FAILED)

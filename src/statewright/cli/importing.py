@@ -16,6 +16,8 @@ from statewright.cli.failure import WrongUse
 def module_of(named: str) -> ModuleType:
     """A file, imported as a module that can import its neighbours; or a module by its name, from the current folder.
 
+    What a process has imported before is not executed again.
+
     Raises WrongUse for what cannot be imported, with the line of the file that failed.
     """
     path = Path(named)
@@ -25,7 +27,7 @@ def module_of(named: str) -> ModuleType:
     if not path.is_file():
         raise WrongUse(f"There is no file {str(path)!r}. Give the path of a Python file that holds a graph.")
     if path.suffix != ".py":
-        raise WrongUse(f"{str(path)!r} is no Python file. Give a file that ends in .py.")
+        raise WrongUse(f"{str(path)!r} is not a Python file. Give a file that ends in .py.")
     sys.path.insert(0, str(path.resolve().parent))
     return _imported(lambda: _from_file(path), path)
 
@@ -42,13 +44,25 @@ def module_in(folder: Path, named: str) -> ModuleType:
 
 
 def _from_file(path: Path) -> ModuleType:
+    present = sys.modules.get(path.stem)
+    if present is not None and _is_of_file(present, path):
+        return present
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None  # it is a file that ends in .py
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        sys.modules.pop(path.stem, None)  # half a module is not there, as for `import`
+        raise
     return module
+
+
+def _is_of_file(module: ModuleType, path: Path) -> bool:
+    file = getattr(module, "__file__", None)
+    return file is not None and Path(file).resolve() == path.resolve()
 
 
 def _imported(load_module: Callable[[], ModuleType], path: Path) -> ModuleType:

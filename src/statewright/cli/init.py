@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -50,10 +51,13 @@ def test_it_greets_twice() -> None:
     assert result["lines"] == ["Hello, Ada!", "Hello, Ada!", "That makes 2 greetings."]
 """
 
-_README = """# A workflow
+_README = """# A graph
+
+`graph.py` holds a graph that greets somebody, `test_graph.py` its test.
 
     statewright run graph.py --input name=Ada
     statewright draw graph.py
+    statewright check graph.py
     python -m pytest
 """
 
@@ -61,19 +65,20 @@ FILES = {"graph.py": _GRAPH, "test_graph.py": _TEST, "README.md": _README}
 
 
 def init(
-    folder: Annotated[Path, typer.Argument(help="Where to write it.")] = Path("."),
-    force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder to write it to.")] = Path("."),
+    force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False,
 ) -> None:
-    """Write a small project that runs."""
+    """Write a small project to start from: a graph and its test."""
     from statewright.cli.failure import WrongUse
 
     present = [name for name in FILES if (folder / name).exists()]
     if present and not force:
-        raise WrongUse(f"{', '.join(present)} would be replaced in {str(folder)!r}. Pass --force to do so.")
+        raise WrongUse(f"{', '.join(present)} would be replaced in {str(folder)!r}. Pass --force to replace them.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in FILES.items():
             (folder / name).write_text(content, encoding="utf-8")
     except OSError as error:
         raise WrongUse(f"The project cannot be written to {str(folder)!r}: {error.strerror}.") from error
-    say(f"Wrote {', '.join(FILES)}. Now run: statewright run {folder / 'graph.py'} --input name=Ada")
+    line = shlex.join(["statewright", "run", str(folder / "graph.py"), "--input", "name=Ada"])
+    say(f"Wrote {', '.join(FILES)}. Now run:\n  {line}")

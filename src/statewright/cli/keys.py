@@ -16,29 +16,29 @@ if TYPE_CHECKING:
 
     from statewright.runs import ApiKey, Ledger
 
-keys = typer.Typer(name="keys", help="Make, list and revoke the keys of a server.", no_args_is_help=True)
-WorkspaceOption = Annotated[
-    str, typer.Option("--workspace", metavar="SLUG", help="The workspace that the keys are for.")
-]
+keys = typer.Typer(name="keys", help="Create, list and revoke the API keys of a server.", no_args_is_help=True)
+WorkspaceOption = Annotated[str, typer.Option("--workspace", metavar="SLUG", help="The workspace of the keys.")]
 
 
 @keys.command()
 def create(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Who has it, or what for: for people.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A name for people: who uses the key, or what for.")],
     scope: Annotated[
         list[str] | None,
-        typer.Option("--scope", metavar="SCOPE", help="What it allows, e.g. runs:read; `admin`, everything, if none."),
+        typer.Option(
+            "--scope",
+            metavar="SCOPE",
+            help="What it allows, e.g. runs:read. Repeatable. Default: admin, which allows everything.",
+        ),
     ] = None,
     workspace: WorkspaceOption = "default",
-    days: Annotated[int | None, typer.Option("--days", metavar="N", min=1, help="It expires after so many.")] = None,
-    rate: Annotated[
-        int | None, typer.Option("--rate", metavar="N", min=1, help="Requests that it allows in a minute.")
-    ] = None,
+    days: Annotated[int | None, typer.Option("--days", metavar="N", min=1, help="Expire after N days.")] = None,
+    rate: Annotated[int | None, typer.Option("--rate", metavar="N", min=1, help="Allow N requests per minute.")] = None,
     json: JsonOption = False,
     database: DatabaseOption = None,
     key_file: KeyOption = None,
 ) -> None:
-    """Make a key. It is printed this once: only its hash is kept."""
+    """Create an API key. It is printed once: only its hash is kept."""
     from statewright.cli.records import in_records, workspace_named
     from statewright.clock import SystemClock
     from statewright.service.keys import create_key
@@ -59,7 +59,7 @@ def create(
         return
     say(key)
     say(
-        f"The key {record.id} is shown this once. It allows {', '.join(record.scopes)}. "
+        f"The key {record.id} is shown only this once. It allows {', '.join(record.scopes)}. "
         f"Clients take it from the variable STATEWRIGHT_API_KEY.",
         file=sys.stderr,
     )
@@ -72,7 +72,7 @@ def ls(
     database: DatabaseOption = None,
     key_file: KeyOption = None,
 ) -> None:
-    """List the keys of a workspace, the newest first. The keys themselves are nowhere."""
+    """List the API keys of a workspace, newest first. The keys themselves are not stored."""
     from statewright.cli.records import in_records, workspace_named
     from statewright.cli.show import as_json
     from statewright.cli.table import Column, moment, print_table
@@ -93,17 +93,17 @@ def ls(
         ]
         print_table(columns, rows)
     else:
-        say(f"Workspace {workspace!r} has no keys. Make one: statewright keys create NAME")
+        say(f"Workspace {workspace!r} has no keys. Create one with: statewright keys create NAME")
 
 
 @keys.command()
 def revoke(
-    key: Annotated[str, typer.Argument(metavar="KEY", help="Its id, as `keys ls` lists it.")],
+    key: Annotated[str, typer.Argument(metavar="KEY", help="The id of the key, as `keys ls` lists it.")],
     workspace: WorkspaceOption = "default",
     database: DatabaseOption = None,
     key_file: KeyOption = None,
 ) -> None:
-    """Revoke a key: it opens nothing any more, at once or within some seconds."""
+    """Revoke an API key. Servers refuse it within seconds."""
     from statewright.cli.records import in_records, workspace_named
     from statewright.clock import SystemClock
     from statewright.service.keys import revoke_key

@@ -65,9 +65,9 @@ def graphs_in(target: str) -> list[str]:
 
     Raises WrongUse for a file that cannot be imported.
     """
+    module = module_of(target.partition(":")[0])
     if ":" in target:
         return [target]
-    module = module_of(target)
     names = _each_once(module, _is_graph) or _each_once(module, _is_agent)
     return [f"{target}:{name}" for name in names] or [target]
 
@@ -149,7 +149,10 @@ def _among(names: Mapping[str, Any], target: str, models: Models) -> tuple[Found
 
 def _only(file: str, graphs: Mapping[str, Any]) -> Found:
     if not graphs:
-        raise WrongUse(f"{file} holds no graph. Assign a StateGraph, or what compile() gives, to a name in it.")
+        raise WrongUse(
+            f"{file} holds no graph. Assign a StateGraph, or what compile() returns, to a name in it, "
+            f"or name a function that returns one: {file}:NAME."
+        )
     usual = [graphs[key] for key in USUAL_NAMES if key in graphs]
     if len(graphs) > 1 and not usual:
         raise WrongUse(f"{file} holds {len(graphs)} graphs: {', '.join(sorted(graphs))}. Say which: {file}:NAME.")

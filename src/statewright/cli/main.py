@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+import warnings
 from functools import cache
 from typing import Annotated, Any
 
@@ -20,7 +21,7 @@ from statewright.cli.draw import draw
 from statewright.cli.failure import TERMINATED, WRONG_USE, WrongUse, end
 from statewright.cli.init import init
 from statewright.cli.keys import keys
-from statewright.cli.printing import say
+from statewright.cli.printing import say, warn
 from statewright.cli.resume import resume
 from statewright.cli.run import run
 from statewright.cli.runs import runs
@@ -39,7 +40,7 @@ GROUPS = {
     "keys": keys,
     "workspaces": workspaces,
 }
-HELP = "Run, talk with, draw, check, test and serve workflows and state graphs, and look at what runs have saved."
+HELP = "Run, chat with, draw, check, test and serve workflows and state graphs, and inspect what runs have saved."
 
 
 def _version(wanted: bool) -> None:
@@ -49,7 +50,9 @@ def _version(wanted: bool) -> None:
 
 
 def _options(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
 ) -> None: ...
 
 
@@ -66,7 +69,15 @@ def build(name: str | None = None) -> Any:
     for group_name, group in GROUPS.items():
         if name in (None, group_name):
             app.add_typer(group)
-    return typer.main.get_command(app)
+    return _in_paragraphs(typer.main.get_command(app))
+
+
+def _in_paragraphs(command: Any) -> Any:
+    """The command with each paragraph of its help on one line, to be wrapped at the width of the terminal."""
+    command.help = "\n\n".join(" ".join(one.split()) for one in (command.help or "").split("\n\n"))
+    for part in getattr(command, "commands", {}).values():
+        _in_paragraphs(part)
+    return command
 
 
 def _end_in_order_on_sigterm() -> None:
@@ -80,11 +91,27 @@ def _terminate(number: int, frame: object) -> None:
     sys.exit(TERMINATED)
 
 
+def _warn_on_one_line() -> None:
+    """Print warnings of this library as the sentences that they are: a place in its source helps nobody here."""
+    print_any = warnings.showwarning
+
+    def show(
+        message: Any, category: type[Warning], filename: str, lineno: int, file: Any = None, line: Any = None
+    ) -> None:
+        if category.__module__.partition(".")[0] == "statewright":
+            warn(f"warning: {message}")
+        else:
+            print_any(message, category, filename, lineno, file, line)
+
+    warnings.showwarning = show
+
+
 def main() -> None:
     """Run the command that was asked for; what cannot be done is one sentence and an exit code."""
     from statewright.errors import GraphError, StatewrightError
 
     _end_in_order_on_sigterm()
+    _warn_on_one_line()
     name = sys.argv[1] if len(sys.argv) > 1 else None
     try:
         build(name if name in COMMANDS or name in GROUPS else None)()

@@ -55,7 +55,7 @@ class Models:
         for name in self.by_name:
             if name not in known:
                 hint = suggestion(name, known, noun=noun)
-                raise WrongUse(f"--model {name}={self.by_name[name]} is for nobody. {hint}")
+                raise WrongUse(f"--model {name}={self.by_name[name]} is used by nobody. {hint}")
 
 
 NO_MODELS: Final = Models()
@@ -64,7 +64,7 @@ NO_MODELS: Final = Models()
 def read_models(given: Sequence[str] | None, base_url: str | None) -> Models:
     """What the options say. Raises WrongUse for two models of one, and for an address without a model."""
     if base_url is not None and not given:
-        raise WrongUse("--base-url is the address of a model, and there is none. Give --model MODEL too.")
+        raise WrongUse("--base-url is the address of a model, and no model is named. Give --model MODEL too.")
     everybody: str | None = None
     by_name: dict[str, str] = {}
     for one in given or ():

@@ -14,10 +14,10 @@ MEMORY: Final = "memory:"
 
 DatabaseOption = Annotated[
     str | None,
-    typer.Option("--database", "--db", metavar="PATH", help=f"The database: else that of {VARIABLE}, else {DEFAULT}."),
+    typer.Option("--database", "--db", metavar="PATH", help=f"The database file. Default: ${VARIABLE}, or {DEFAULT}."),
 ]
 KeyOption = Annotated[
-    Path | None, typer.Option("--key-file", metavar="PATH", help="The file with the key of an encrypted database.")
+    Path | None, typer.Option("--key-file", metavar="PATH", help="A file with the key of an encrypted database.")
 ]
 ModelOption = Annotated[
     list[str] | None,
@@ -25,19 +25,19 @@ ModelOption = Annotated[
         "--model",
         "-m",
         metavar="[NAME=]MODEL",
-        help="Who answers, e.g. openai:gpt-5: for all assistants and agents, or for that NAME.",
+        help="The model to use, e.g. openai:gpt-5, for every assistant and agent, or only for NAME.",
     ),
 ]
 BaseUrlOption = Annotated[
     str | None,
-    typer.Option("--base-url", metavar="URL", help="The server of the models, if it is not their provider's."),
+    typer.Option("--base-url", metavar="URL", help="The URL of the model server, if it is not the provider's own."),
 ]
 GraphOption = Annotated[
     str | None, typer.Option("--graph", metavar="FILE.py[:GRAPH]", help="The graph that knows the types of the state.")
 ]
-BranchOption = Annotated[str, typer.Option("--branch", metavar="NAME", help="The branch to look at.")]
+BranchOption = Annotated[str, typer.Option("--branch", metavar="NAME", help="The branch of the thread.")]
 WorkspaceOption = Annotated[
-    str, typer.Option("--workspace", metavar="NAME", help="The workspace whose threads are meant: its slug or its id.")
+    str, typer.Option("--workspace", metavar="NAME", help="The workspace of the threads: its slug or its id.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 ThreadArgument = Annotated[str, typer.Argument(metavar="THREAD", help="The id of the thread.")]

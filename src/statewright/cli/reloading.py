@@ -50,10 +50,10 @@ class Reloader:
             return self._next.stop(self._patience) if self._next is not None else 0
         for changed in self._changes():
             if changed:
-                say(f"{', '.join(changed)} changed: loading it anew.", file=sys.stderr, flush=True)
+                say(f"{', '.join(changed)} changed: reloading.", file=sys.stderr, flush=True)
                 self._replace()
             elif not self._lives():
-                say("The server has ended. It begins again with the next change.", file=sys.stderr, flush=True)
+                say("The server has ended. It starts again after the next change.", file=sys.stderr, flush=True)
                 self._server = None
         return self._server.stop(self._patience) if self._server is not None else 0
 
@@ -71,7 +71,7 @@ class Reloader:
         if not self._next.is_ready():
             if self._server is not None:
                 self._next.stop(self._patience)
-                say("The server goes on with what it has loaded before.", file=sys.stderr, flush=True)
+                say("The server goes on with what it had loaded before.", file=sys.stderr, flush=True)
             return False
         before, self._server, self._next = self._server, self._next, None
         if before is not None:

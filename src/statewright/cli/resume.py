@@ -32,15 +32,22 @@ def resume(
     target: TargetArgument,
     answer: Annotated[
         list[str] | None,
-        typer.Option("--answer", "-a", metavar="[ID=]VALUE", help="JSON, else text; with ID= where several are open."),
+        typer.Option(
+            "--answer",
+            "-a",
+            metavar="[ID=]VALUE",
+            help="The answer to a question, JSON or text. With several open questions, ID=VALUE for each.",
+        ),
     ] = None,
     event: Annotated[
-        str | None, typer.Option("--event", metavar="NAME[=JSON]", help="An event that happened, with what it brings.")
+        str | None, typer.Option("--event", metavar="NAME[=JSON]", help="An event that has happened, with its payload.")
     ] = None,
     script: ScriptOption = None,
     model: ModelOption = None,
     base_url: BaseUrlOption = None,
-    due: Annotated[bool, typer.Option("--due", help="Go on where timers went off and waits ended.")] = False,
+    due: Annotated[
+        bool, typer.Option("--due", help="Continue where timers have gone off and waits have timed out.")
+    ] = False,
     branch: BranchOption = "main",
     database: DatabaseOption = None,
     key_file: KeyOption = None,
@@ -50,9 +57,9 @@ def resume(
     max_items: ItemsOption = None,
     show_traceback: TracebackOption = False,
 ) -> None:
-    """Go on with a thread: with answers to its questions, with an event, with what is due, or where it stopped.
+    """Continue a thread: with answers to its questions, with an event, with what is due, or where it stopped.
 
-    Exits like `run`.
+    Exits with the codes of `run`.
     """
     from statewright.cli.database import found_checkpoint, opened, place_of
     from statewright.cli.following import Saved, conclude
@@ -61,7 +68,7 @@ def resume(
     from statewright.cli.workflow import is_workflow, resume_workflow
 
     if sum((bool(answer), event is not None, due)) > 1:
-        raise WrongUse("A run goes on with one thing: give --answer, --event or --due.")
+        raise WrongUse("A run is continued with one thing: give --answer, --event or --due.")
     answers, models = read_answers(answer or ()), read_models(model, base_url)
     if is_workflow(target):
         with opened(database, key_file) as saver:
@@ -161,4 +168,4 @@ def read_value(text: str) -> Any:
     except json_format.JSONDecodeError:
         return text
     except (ValueError, RecursionError) as error:
-        raise WrongUse(f"The value cannot be read: {error}. Give something smaller.") from error
+        raise WrongUse(f"The value cannot be read: {error}. Give a smaller one.") from error

@@ -19,29 +19,49 @@ TargetArgument = Annotated[
     typer.Argument(metavar="FILE", help="A workflow in YAML, or FILE.py[:NAME] with a graph, an agent or a network."),
 ]
 ScriptOption = Annotated[
-    Path | None, typer.Option("--script", metavar="FILE", help="Outputs of a workflow's states, in JSON.")
+    Path | None,
+    typer.Option(
+        "--script",
+        metavar="FILE",
+        help="A JSON file with outputs of a workflow's states, used in place of models and tools.",
+    ),
 ]
 StateJsonOption = Annotated[bool, typer.Option("--json", help="Print the state as one JSON document.")]
-StepsOption = Annotated[int | None, typer.Option("--recursion-limit", help="How many supersteps the run may take.")]
-TasksOption = Annotated[int | None, typer.Option("--max-concurrency", help="How many tasks may be in flight.")]
-ItemsOption = Annotated[
-    int | None, typer.Option("--max-items", min=1, help="Into how many branches a workflow may split one result.")
+StepsOption = Annotated[
+    int | None, typer.Option("--recursion-limit", metavar="N", help="The most supersteps that the run may take.")
 ]
-TracebackOption = Annotated[bool, typer.Option("--traceback", help="Show where a node failed.")]
+TasksOption = Annotated[
+    int | None, typer.Option("--max-concurrency", metavar="N", help="The most tasks that may run at once.")
+]
+ItemsOption = Annotated[
+    int | None,
+    typer.Option(
+        "--max-items", metavar="N", min=1, help="The most branches into which a workflow may split one result."
+    ),
+]
+TracebackOption = Annotated[bool, typer.Option("--traceback", help="Print the Python traceback of a failure.")]
 
 
 def run(
     target: TargetArgument,
     given: Annotated[
         list[str] | None,
-        typer.Option("--input", "-i", help="Text, JSON, @FILE; for a graph KEY=VALUE too, several are merged."),
+        typer.Option(
+            "--input",
+            "-i",
+            metavar="INPUT",
+            help="JSON, @FILE or KEY=VALUE, several are merged; text for a workflow, an agent or a network.",
+        ),
     ] = None,
-    files: Annotated[list[str] | None, typer.Option("--file", metavar="F", help="A file that a workflow gets.")] = None,
+    files: Annotated[
+        list[str] | None, typer.Option("--file", metavar="PATH", help="A file to pass to a workflow. Repeatable.")
+    ] = None,
     script: ScriptOption = None,
     model: ModelOption = None,
     base_url: BaseUrlOption = None,
     thread: Annotated[
-        str | None, typer.Option("--thread", metavar="ID", help="The thread to run on, new or not; else a new one.")
+        str | None,
+        typer.Option("--thread", metavar="ID", help="The thread to run on, existing or new. Default: a new one."),
     ] = None,
     database: DatabaseOption = None,
     key_file: KeyOption = None,
@@ -51,13 +71,13 @@ def run(
     max_items: ItemsOption = None,
     show_traceback: TracebackOption = False,
 ) -> None:
-    """Run a graph to rest. Exits with 0 when it is done, 3 when it waits, 1 when a node failed, 2 on wrong use.
+    """Run a graph until it is done or has to wait.
 
-    Every superstep is saved, so that the run can be looked at, answered and continued; `--database memory:` saves
-    nothing.
+    Exits with 0 when it is done, 3 when it waits, 1 when a node failed, 2 on wrong use. Every superstep is saved, so
+    that the run can be inspected, answered and continued; `--database memory:` saves nothing.
     """
     from statewright.cli.following import Saved, conclude, follow
-    from statewright.cli.given import read_input, read_message
+    from statewright.cli.given import check_fields, read_input, read_message
     from statewright.cli.load import keeps_threads, load, saved_in
     from statewright.cli.models import read_models
     from statewright.cli.workflow import is_workflow, run_workflow
@@ -80,7 +100,11 @@ def run(
             json_wanted=json,
         )
     app, network = load(target, models)
-    start = read_input(given or ["{}"]) if network is None else {"input": read_message(given or ())}
+    if network is None:
+        start = read_input(given or ["{}"])
+        check_fields(app, start)
+    else:
+        start = {"input": read_message(given or ())}
     lasting = keeps_threads(app)
     saver, options = saver_for(app, database, key_file)
     with saver or nullcontext():

@@ -23,22 +23,32 @@ EXIT_CODES: Final[Mapping[str, int]] = {
 }
 """How a command ends that has followed a run to its rest."""
 _LONGEST: Final = 100
-"""Signs of a detail on the line of an event."""
+"""Characters of a detail on the line of an event."""
 
 
 def event_line(event: Event) -> str:
     """An event on one line."""
-    step = event.payload.get("stepName")
+    at, what, step, details = event_cells(event)
+    return f"{at}  {what:<22}  {step:<16}  {details}".rstrip()
+
+
+def event_cells(event: Event) -> tuple[str, str, str, str]:
+    """When an event was, what it was, at which step, and its details."""
     details = {name: value for name, value in event.payload.items() if name != "stepName" and value is not None}
-    said = "  ".join(f"{name}={short(value)}" for name, value in details.items())
+    written = "  ".join(f"{name}={short(value)}" for name, value in details.items())
     at = event.created_at.astimezone().strftime("%H:%M:%S.%f")[:-3]
-    return f"{at}  {event.event_type:<22}  {step or '':<16}  {said}".rstrip()
+    return at, event.event_type, event.payload.get("stepName") or "", written
 
 
 def short(value: Any, longest: int = _LONGEST) -> str:
     """A value as JSON, cut where it gets long."""
-    text = value if isinstance(value, str) and value.isprintable() else json.dumps(value, ensure_ascii=False)
+    text = on_one_line(value)
     return text if len(text) <= longest else f"{text[: longest - 3]}..."
+
+
+def on_one_line(value: Any) -> str:
+    """A value as JSON; a text as it stands, unless it holds breaks."""
+    return value if isinstance(value, str) and value.isprintable() else json.dumps(value, ensure_ascii=False)
 
 
 def instant(at: datetime | None) -> str:
@@ -64,7 +74,7 @@ def wait_line(wait: Wait) -> str:
         return f"step {wait.step_name} waits for an approval{until}: {wait.value.get('prompt') or ''}".rstrip(": ")
     if wait.kind == "timer":
         return f"step {wait.step_name} waits{until}"
-    what = f"the signal {wait.signal_type!r}" if wait.kind == "event" else f"an answer: {short(wait.value)}"
+    what = f"the signal {wait.signal_type!r}" if wait.kind == "event" else f"an answer: {on_one_line(wait.value)}"
     return f"step {wait.step_name} waits for {what}{until}"
 
 

@@ -9,6 +9,6 @@ from statewright.cli.runs_ls import ls
 from statewright.cli.runs_show import logs, show
 from statewright.cli.runs_start import start, watch
 
-runs = typer.Typer(name="runs", help="Start, follow and move the runs of a server.", no_args_is_help=True)
+runs = typer.Typer(name="runs", help="Start, follow and control the runs of a server.", no_args_is_help=True)
 for command in (ls, show, start, watch, cancel, pause, resume, retry, signal, approve, logs):
     runs.command()(command)

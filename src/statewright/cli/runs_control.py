@@ -17,10 +17,12 @@ if TYPE_CHECKING:
 
 def cancel(
     run: RunArgument,
-    reason: Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why; kept with the run.")] = None,
+    reason: Annotated[
+        str | None, typer.Option("--reason", metavar="TEXT", help="The reason, which is kept with the run.")
+    ] = None,
     url: UrlOption = None,
 ) -> None:
-    """Cancel a run, and the runs that it has started. One that has ended stays as it is."""
+    """Cancel a run and the runs that it has started. A run that has ended stays as it is."""
     from statewright.cli.asking import asking
 
     with asking(url) as client:
@@ -28,7 +30,7 @@ def cancel(
 
 
 def pause(run: RunArgument, url: UrlOption = None) -> None:
-    """Pause a run after the step that it is in."""
+    """Pause a run after its current step."""
     from statewright.cli.asking import asking
 
     with asking(url) as client:
@@ -37,7 +39,7 @@ def pause(run: RunArgument, url: UrlOption = None) -> None:
 
 
 def retry(run: RunArgument, url: UrlOption = None) -> None:
-    """Try a failed run again, from the step that failed."""
+    """Retry a failed run from the step that failed."""
     from statewright.cli.asking import asking
 
     with asking(url) as client:
@@ -48,11 +50,11 @@ def resume(
     run: RunArgument,
     answer: Annotated[
         list[str] | None,
-        typer.Option("--answer", "-a", metavar="[ID=]VALUE", help="The answer to its question: JSON, or text."),
+        typer.Option("--answer", "-a", metavar="[ID=]VALUE", help="The answer to its question, JSON or text."),
     ] = None,
     url: UrlOption = None,
 ) -> None:
-    """Let a paused run go on, or give a waiting one the answers to its questions."""
+    """Continue a paused run, or answer the questions of a waiting one."""
     from statewright.cli.asking import asking
 
     with asking(url) as client:
@@ -63,9 +65,11 @@ def _answers(client: Client, run_id: str, given: Sequence[str]) -> dict[str, Any
     """The answers by the ids of questions. Raises WrongUse where it is not plain which one is meant."""
     from statewright.cli.failure import WrongUse
     from statewright.cli.resume import read_value
-    from statewright.cli.run_text import waits_of
+    from statewright.cli.run_text import is_approval, waits_of
 
     waits = {one.id: one for one in waits_of(client, client.runs.get(run_id)) if one.kind == "question"}
+    if waits and all(is_approval(one) for one in waits.values()):
+        raise WrongUse(f"Run {run_id} waits for an approval. Decide on it with: statewright runs approve {run_id}")
     named = [one.partition("=") for one in given]
     if all(name in waits and equals for name, equals, _ in named):
         return {name: read_value(value) for name, _, value in named}
@@ -91,9 +95,13 @@ def signal(
     type: Annotated[str, typer.Argument(metavar="TYPE", help="The type that a step waits for.")],  # noqa: A002
     payload: Annotated[
         list[str] | None,
-        typer.Option("--payload", "-p", metavar="JSON|@FILE|KEY=VALUE", help="What becomes part of the state."),
+        typer.Option(
+            "--payload", "-p", metavar="JSON|@FILE|KEY=VALUE", help="The payload, which becomes part of the state."
+        ),
     ] = None,
-    key: Annotated[str | None, typer.Option("--key", metavar="KEY", help="The same key again counts once.")] = None,
+    key: Annotated[
+        str | None, typer.Option("--key", metavar="KEY", help="Sending with the same key again sends nothing new.")
+    ] = None,
     url: UrlOption = None,
 ) -> None:
     """Send a signal to a run. It is kept until a step waits for it."""
@@ -101,22 +109,25 @@ def signal(
     from statewright.cli.given import read_input
 
     with asking(url) as client:
-        _tell(client.runs.signal(run, type, read_input(payload) if payload else None, signal_id=key))
+        _tell(client.runs.signal(run, type, read_input(payload, "--payload") if payload else None, signal_id=key))
 
 
 def approve(
     which: Annotated[
-        str | None, typer.Argument(metavar="[APPROVAL|RUN]", help="What to decide on; without it, list what is open.")
+        str | None,
+        typer.Argument(
+            metavar="APPROVAL|RUN", help="The approval, or the run that asks for it. Without it, list what is open."
+        ),
     ] = None,
-    reject: Annotated[bool, typer.Option("--reject", help="Say no.")] = False,
+    reject: Annotated[bool, typer.Option("--reject", help="Reject it.")] = False,
     edit: Annotated[
-        str | None, typer.Option("--edit", metavar="JSON|@FILE", help="Say yes to this in its place.")
+        str | None, typer.Option("--edit", metavar="JSON|@FILE", help="Approve this content instead.")
     ] = None,
-    by: Annotated[str | None, typer.Option("--by", metavar="NAME", help="Who has decided.")] = None,
+    by: Annotated[str | None, typer.Option("--by", metavar="NAME", help="Who decided.")] = None,
     json: JsonOption = False,
     url: UrlOption = None,
 ) -> None:
-    """Approve what a run asks for, reject it, or approve another content in its place."""
+    """Approve or reject what a run asks for, or approve other content in its place."""
     from statewright.cli.asking import asking
     from statewright.cli.failure import WrongUse
     from statewright.cli.show import as_json
@@ -170,7 +181,7 @@ def read_content(text: str) -> Any:
 
 
 def _list_open(client: Client, *, json_wanted: bool) -> None:
-    from statewright.cli.run_text import short
+    from statewright.cli.run_text import on_one_line
     from statewright.cli.show import as_json
     from statewright.cli.table import Column, moment, print_table
 
@@ -180,7 +191,7 @@ def _list_open(client: Client, *, json_wanted: bool) -> None:
     elif found:
         columns = [Column(title, whole=True) for title in ("APPROVAL", "RUN", "STEP", "ASKED")]
         rows = [
-            (one.id, one.workflow_run_id, one.step_name, moment(one.created_at), one.prompt, short(one.content, 60))
+            (one.id, one.workflow_run_id, one.step_name, moment(one.created_at), one.prompt, on_one_line(one.content))
             for one in found
         ]
         print_table([*columns, Column("PROMPT"), Column("CONTENT")], rows)

@@ -19,12 +19,14 @@ if TYPE_CHECKING:
 def ls(
     status: Annotated[
         list[str] | None,
-        typer.Option("--status", "-s", metavar="STATUS", help="Only runs that are so: running, waiting, failed ..."),
+        typer.Option(
+            "--status", "-s", metavar="STATUS", help="Only runs with this status: running, waiting, failed ..."
+        ),
     ] = None,
     graph: Annotated[str | None, typer.Option("--graph", "-g", metavar="NAME", help="Only runs of that graph.")] = None,
     tag: TagOption = None,
     metadata: MetadataOption = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="At most so many.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="List at most N.")] = 20,
     json: JsonOption = False,
     url: UrlOption = None,
 ) -> None:

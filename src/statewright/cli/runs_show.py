@@ -9,7 +9,7 @@ import typer
 
 from statewright.cli.asking import RunArgument, UrlOption
 from statewright.cli.options import JsonOption
-from statewright.cli.printing import say
+from statewright.cli.printing import say, warn
 
 if TYPE_CHECKING:
     from statewright.client import Client, Event, RunWithSteps, Step, Wait
@@ -17,14 +17,15 @@ if TYPE_CHECKING:
 
 def show(
     run: RunArgument,
-    limit: Annotated[int, typer.Option("--events", metavar="N", min=0, help="How many of the last events.")] = 30,
+    limit: Annotated[int, typer.Option("--events", metavar="N", min=0, help="Show the last N events.")] = 30,
     json: JsonOption = False,
     url: UrlOption = None,
 ) -> None:
-    """Show a run: where it stands, its steps, what it waits for, and what has happened."""
+    """Show a run: its status, its steps, what it waits for, and its last events."""
     from statewright.cli.asking import asking
-    from statewright.cli.run_text import event_line, wait_line, waits_of
+    from statewright.cli.run_text import event_cells, wait_line, waits_of
     from statewright.cli.show import as_json
+    from statewright.cli.table import Column, print_table
 
     with asking(url) as client:
         found = client.runs.get(run)
@@ -36,10 +37,13 @@ def show(
         return
     _print_run(found, waits)
     _print_steps(found.step_runs)
-    for title, lines in (("WAITS", map(wait_line, waits)), ("EVENTS", map(event_line, events))):
-        told = list(lines)
-        if told:
-            say("\n".join(["", title, *told]))
+    if waits:
+        say()
+        print_table([Column("WAITS")], [(wait_line(one),) for one in waits])
+    if events:
+        say()
+        columns = (Column("AT", whole=True), Column("EVENT", whole=True), Column("STEP"), Column("DETAILS"))
+        print_table(columns, [event_cells(one) for one in events])
 
 
 def _last_events(client: Client, run_id: str, limit: int) -> Sequence[Event]:
@@ -106,8 +110,8 @@ def _seconds(step: Step) -> str:
 
 def logs(
     run: RunArgument,
-    step: Annotated[str | None, typer.Option("--step", metavar="NAME", help="Of that step only.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON document a line.")] = False,
+    step: Annotated[str | None, typer.Option("--step", metavar="NAME", help="Only the logs of this step.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document per line.")] = False,
     url: UrlOption = None,
 ) -> None:
     """Print what the steps of a run have logged and printed, by step and attempt."""
@@ -116,8 +120,10 @@ def logs(
     from statewright.cli.asking import asking
 
     with asking(url) as client:
-        found = client.runs.logs(run, step=step)
-    for line in _lines(found):
+        found = list(_lines(client.runs.logs(run, step=step)))
+    if not found:
+        warn(f"Step {step!r} has no logs." if step is not None else "The run has no logs.")
+    for line in found:
         say(json_format.dumps(line, ensure_ascii=False) if json else _log_line(line))
 
 

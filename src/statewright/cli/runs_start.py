@@ -14,36 +14,38 @@ from statewright.cli.printing import say, warn
 if TYPE_CHECKING:
     from statewright.client import Event
 
-TagOption = Annotated[list[str] | None, typer.Option("--tag", metavar="TAG", help="May be given several times.")]
+TagOption = Annotated[list[str] | None, typer.Option("--tag", metavar="TAG", help="A tag. Repeatable.")]
 MetadataOption = Annotated[
-    list[str] | None, typer.Option("--metadata", metavar="NAME=VALUE", help="May be given several times.")
+    list[str] | None, typer.Option("--metadata", metavar="NAME=VALUE", help="Metadata. Repeatable.")
 ]
 
 
 def start(
-    graph: Annotated[str | None, typer.Argument(metavar="GRAPH", help="The name under which it is served.")] = None,
+    graph: Annotated[str | None, typer.Argument(metavar="GRAPH", help="The name of a served graph.")] = None,
     given: Annotated[
-        list[str] | None, typer.Option("--input", "-i", metavar="JSON|@FILE|KEY=VALUE", help="What it is given.")
+        list[str] | None, typer.Option("--input", "-i", metavar="JSON|@FILE|KEY=VALUE", help="The input of the run.")
     ] = None,
     definition: Annotated[
-        str | None, typer.Option("--definition", metavar="ID", help="A stored version, in place of a graph.")
+        str | None,
+        typer.Option("--definition", metavar="ID", help="The id of a stored definition, in place of a graph."),
     ] = None,
-    wait: Annotated[bool, typer.Option("--wait", "-w", help="Wait for its end, and print what it gave.")] = False,
+    wait: Annotated[
+        bool, typer.Option("--wait", "-w", help="Wait until it ends or needs somebody, and print its output.")
+    ] = False,
     idempotency_key: Annotated[
-        str | None, typer.Option("--idempotency-key", metavar="KEY", help="The same key again starts nothing new.")
+        str | None,
+        typer.Option("--idempotency-key", metavar="KEY", help="Starting with the same key again starts nothing new."),
     ] = None,
-    thread: Annotated[
-        str | None, typer.Option("--thread", metavar="ID", help="The thread that it goes on with.")
-    ] = None,
+    thread: Annotated[str | None, typer.Option("--thread", metavar="ID", help="The thread to continue.")] = None,
     timeout: Annotated[
-        float | None, typer.Option("--timeout", metavar="SECONDS", min=0, help="It fails if it takes longer.")
+        float | None, typer.Option("--timeout", metavar="SECONDS", min=0, help="Fail the run if it takes longer.")
     ] = None,
     tag: TagOption = None,
     metadata: MetadataOption = None,
     json: JsonOption = False,
     url: UrlOption = None,
 ) -> None:
-    """Start a run, and print its id; with --wait follow it to its rest."""
+    """Start a run and print its id; with --wait, wait for it and print its output."""
     from statewright.cli.asking import asking
     from statewright.cli.failure import WrongUse
     from statewright.cli.given import read_input
@@ -51,7 +53,7 @@ def start(
     from statewright.cli.watching import conclude, followed
 
     if (graph is None) == (definition is None):
-        raise WrongUse("Say what is to be run: the name of a graph, or --definition ID.")
+        raise WrongUse("Say what to run: the name of a graph, or --definition ID.")
     options: dict[str, Any] = {
         "definition_id": definition,
         "idempotency_key": idempotency_key,
@@ -66,7 +68,7 @@ def start(
             conclude(client, followed(client, run.id, lambda _: None), url, json_wanted=json)
     say(as_json(run.raw) if json else run.id)
     if not run.created:
-        warn("That key has started it before; nothing new was started.")
+        warn("This key has started this run before; nothing new was started.")
 
 
 def read_metadata(given: Sequence[str]) -> dict[str, str]:
@@ -77,21 +79,21 @@ def read_metadata(given: Sequence[str]) -> dict[str, str]:
     for one in given:
         name, equals, value = one.partition("=")
         if not name or not equals:
-            raise WrongUse(f"--metadata {one!r} is no NAME=VALUE.")
+            raise WrongUse(f"--metadata {one!r} is not NAME=VALUE.")
         found[name] = value
     return found
 
 
 def watch(
     run: RunArgument,
-    after: Annotated[
-        int, typer.Option("--after", metavar="N", min=0, help="Begin after the event of that number.")
-    ] = 0,
-    to_the_end: Annotated[bool, typer.Option("--to-the-end", help="Stay while it waits for somebody.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON document a line.")] = False,
+    after: Annotated[int, typer.Option("--after", metavar="N", min=0, help="Begin after event number N.")] = 0,
+    to_the_end: Annotated[
+        bool, typer.Option("--to-the-end", help="Keep following while it waits for somebody.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document per line.")] = False,
     url: UrlOption = None,
 ) -> None:
-    """Follow the events of a run until it has ended, or waits for somebody.
+    """Follow the events of a run until it ends or waits for somebody.
 
     Exits with 0 if it has completed, 3 if it waits or is paused, 1 if it has failed, 130 if it was cancelled.
     """
@@ -109,7 +111,7 @@ def watch(
         try:
             found = followed(client, run, tell, after=after, to_the_end=to_the_end)
         except KeyboardInterrupt:
-            end(f"You watch no more; the run goes on. Watch it again: statewright runs watch {run}", CANCELLED)
+            end(f"Stopped watching; the run goes on. Watch it again with: statewright runs watch {run}", CANCELLED)
         if json:
             raise SystemExit(EXIT_CODES.get(found.status, FAILED))
         conclude(client, found, url, json_wanted=False)

@@ -20,11 +20,16 @@ DRAIN = 20.0
 def serve(
     target: Annotated[
         str | None,
-        typer.Argument(metavar="[FILE]", help="FILE.py[:GRAPH], FILE.yaml or FILE.json; else the project's graphs."),
+        typer.Argument(metavar="FILE", help="FILE.py[:GRAPH], FILE.yaml or FILE.json. Default: the project's graphs."),
     ] = None,
-    host: Annotated[str | None, typer.Option("--host", metavar="ADDRESS", help="Where to listen: 127.0.0.1.")] = None,
+    host: Annotated[
+        str | None, typer.Option("--host", metavar="ADDRESS", help="Where to listen. Default: 127.0.0.1.")
+    ] = None,
     port: Annotated[
-        int | None, typer.Option("--port", "-p", metavar="N", min=0, max=65535, help="8123; 0 is any free one.")
+        int | None,
+        typer.Option(
+            "--port", "-p", metavar="N", min=0, max=65535, help="The port. Default: 8123; 0 takes a free one."
+        ),
     ] = None,
     database: DatabaseOption = None,
     key_file: KeyOption = None,
@@ -33,13 +38,15 @@ def serve(
     ] = "keys",
     admin_token_env: Annotated[
         str | None,
-        typer.Option("--admin-token-env", metavar="NAME", help=f"The variable with the admin token: {ADMIN_TOKEN}."),
+        typer.Option(
+            "--admin-token-env", metavar="NAME", help=f"The variable with the admin token. Default: {ADMIN_TOKEN}."
+        ),
     ] = None,
     log_format: Annotated[
-        Literal["json", "console"], typer.Option("--log-format", help="Lines of JSON, or for people.")
+        Literal["json", "console"], typer.Option("--log-format", help="JSON lines, or text for people.")
     ] = "json",
     model: Annotated[
-        str | None, typer.Option("--model", "-m", metavar="MODEL", help="Who answers, whatever files say.")
+        str | None, typer.Option("--model", "-m", metavar="MODEL", help="The model to use, whatever the files say.")
     ] = None,
     base_url: BaseUrlOption = None,
 ) -> None:
@@ -78,7 +85,7 @@ def check_auth(place: Place, auth: Literal["keys", "none"]) -> None:
 
     if auth == "none" and not place.is_loopback:
         raise WrongUse(
-            f"With --auth none everybody who reaches {place.host} could run this. Give --auth keys, and make a key: "
+            f"With --auth none everybody who reaches {place.host} could run this. Give --auth keys, and create a key: "
             f"statewright keys create NAME --database {place.database}. Or listen on 127.0.0.1."
         )
 

@@ -25,14 +25,17 @@ class Ran(NamedTuple):
 
 
 def test(
-    target: Annotated[str, typer.Argument(metavar="FILE", help="The workflow.")],
-    cases: Annotated[list[Path], typer.Argument(metavar="CASES...", help="Files of cases, in JSON.")],
-    junit: Annotated[Path | None, typer.Option("--junit", metavar="PATH", help="Write a JUnit report too.")] = None,
+    target: Annotated[str, typer.Argument(metavar="FILE", help="A workflow in YAML.")],
+    cases: Annotated[list[Path], typer.Argument(metavar="CASES", help="JSON files with test cases.")],
+    junit: Annotated[Path | None, typer.Option("--junit", metavar="PATH", help="Also write a JUnit report.")] = None,
 ) -> None:
-    """Run cases of a workflow: inputs and scripted outputs, expected visits and contexts. Exits with 1 if any fails."""
-    from statewright.cli.failure import FAILED
+    """Run test cases of a workflow: scripted outputs, expected visits and contexts. Exits with 1 if one fails."""
+    from statewright.cli.failure import FAILED, WrongUse
+    from statewright.cli.workflow import is_workflow
     from statewright.workflow.states import load_workflow
 
+    if not is_workflow(target):
+        raise WrongUse(f"{target!r} is not a workflow in YAML. Cases are for workflows; test graphs with pytest.")
     workflow = load_workflow(Path(target))
     ran = [one for path in cases for one in _run_file(workflow, path)]
     for one in ran:

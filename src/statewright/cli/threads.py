@@ -11,7 +11,7 @@ from statewright.cli.threads_history import history
 from statewright.cli.threads_ls import ls
 from statewright.cli.threads_show import show
 
-threads = typer.Typer(name="threads", help="Look at saved threads, and change them.", no_args_is_help=True)
+threads = typer.Typer(name="threads", help="Inspect saved threads, and change them.", no_args_is_help=True)
 for command in (ls, show, history, diff, fork, prune, copy, release, rm):
     threads.command()(command)
 threads.command()(export)

@@ -23,7 +23,7 @@ FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The file wit
 def export(
     thread: ThreadArgument,
     file: FileArgument,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
     graph: GraphOption = None,
     workspace: WorkspaceOption = DEFAULT_WORKSPACE,
     database: DatabaseOption = None,
@@ -60,17 +60,21 @@ def export(
 
 def import_(
     file: FileArgument,
-    name: Annotated[str | None, typer.Option("--as", metavar="NAME", help="The id that it gets; else its own.")] = None,
+    name: Annotated[
+        str | None, typer.Option("--as", metavar="NAME", help="The id of the imported thread. Default: its own.")
+    ] = None,
     graph: GraphOption = None,
     workspace: WorkspaceOption = DEFAULT_WORKSPACE,
     database: DatabaseOption = None,
     key_file: KeyOption = None,
 ) -> None:
-    """Take a thread out of a file that `export` wrote. A database is made where there is none."""
+    """Import a thread from a file that `export` wrote. Creates the database if there is none."""
     from statewright.cli.database import check_is_ours, in_workspace, made, place_of
     from statewright.cli.known_types import allow_types, pointing_to_graph
     from statewright.cli.transfer import carry
 
+    if not file.exists():
+        raise WrongUse(f"There is no file {str(file)!r}. Give one that `statewright threads export` wrote.")
     check_is_ours(file)
     place = place_of(database).path
     if place is None:

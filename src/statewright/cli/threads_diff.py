@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def diff(
     thread: ThreadArgument,
     a: Annotated[str, typer.Argument(metavar="A", help="A checkpoint: its id, or a step of the branch.")],
-    b: Annotated[str, typer.Argument(metavar="B", help="Another one.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="The checkpoint to compare it with.")],
     branch: BranchOption = "main",
     graph: GraphOption = None,
     json: JsonOption = False,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from statewright.checkpoint import Checkpointer
     from statewright.runtime import CompiledGraph
 
-ForceOption = Annotated[bool, typer.Option("--force", help="Though a run holds the thread.")]
+ForceOption = Annotated[bool, typer.Option("--force", help="Delete it even if a run holds it.")]
 
 
 def fork(
@@ -32,7 +32,7 @@ def fork(
     database: DatabaseOption = None,
     key_file: KeyOption = None,
 ) -> None:
-    """Begin a new branch at a checkpoint, the head if none is named. What was due there is due again."""
+    """Start a new branch at a checkpoint, by default the head. What was due there is due again."""
     from statewright.cli.database import found_checkpoint, opened_in, place_of
     from statewright.cli.following import Saved
     from statewright.cli.known_types import allow_types, with_stand_ins
@@ -50,7 +50,7 @@ def fork(
     say(f"Branch {branch!r} of thread {thread!r} begins at step {told}.")
     options = (*place_of(database, key_file).options, "--branch", branch)
     if workspace == DEFAULT_WORKSPACE:  # the command line runs no graph in another one
-        say(f"Go on with it: {Saved(thread=thread, target=graph or 'FILE.py', options=options).resume()}")
+        say(f"Continue it with: {Saved(thread=thread, target=graph or 'FILE.py', options=options).resume()}")
 
 
 def bare_graph(saver: Checkpointer, version: str | None) -> CompiledGraph:
@@ -67,34 +67,38 @@ def bare_graph(saver: Checkpointer, version: str | None) -> CompiledGraph:
 
 
 def prune(
-    thread: Annotated[str | None, typer.Argument(metavar="[THREAD]", help="One thread; else all.")] = None,
+    thread: Annotated[
+        str | None, typer.Argument(metavar="THREAD", help="Only this thread. Default: all threads.")
+    ] = None,
     keep: Annotated[
         int | None, typer.Option("--keep", metavar="N", min=1, help="Keep the newest N checkpoints of each branch.")
     ] = None,
     since: Annotated[
         str | None,
-        typer.Option("--since", metavar="DURATION", help="Keep what is younger, e.g. 90s, 15m, 12h, 7d, 4w."),
+        typer.Option(
+            "--since", metavar="DURATION", help="Keep checkpoints younger than this, e.g. 90s, 15m, 12h, 7d, 4w."
+        ),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be deleted.")] = False,
     workspace: WorkspaceOption = DEFAULT_WORKSPACE,
     database: DatabaseOption = None,
     key_file: KeyOption = None,
 ) -> None:
-    """Forget old checkpoints. Heads stay, with all that is needed to go on from them, and so do logs."""
+    """Delete old checkpoints. Heads stay, with everything that is needed to continue from them, and so do logs."""
     from statewright.checkpoint import PrunePolicy
     from statewright.cli.database import check_thread, opened_in
     from statewright.cli.known_types import with_stand_ins
     from statewright.promise import resolved
 
     if keep is None and since is None:
-        raise WrongUse("Say what is to be kept: --keep N, or --since DURATION.")
+        raise WrongUse("Say what to keep: --keep N, or --since DURATION.")
     keep_since = datetime.now(UTC) - read_duration(since) if since is not None else None
     policy = PrunePolicy(keep_last=keep, keep_since=keep_since)
     with opened_in(workspace, database, key_file) as saver:
         if thread is not None:
             check_thread(saver, thread)
         pruned = with_stand_ins(saver.serde, lambda: resolved(saver.prune(policy, thread_id=thread, dry_run=dry_run)))
-    what = "Would forget" if dry_run else "Forgot"
+    what = "Would delete" if dry_run else "Deleted"
     say(f"{what} {counted(pruned.checkpoints, 'checkpoint')} of {counted(pruned.threads, 'thread')}.")
 
 
@@ -105,7 +109,7 @@ def copy(
     database: DatabaseOption = None,
     key_file: KeyOption = None,
 ) -> None:
-    """Give a new thread all that a thread has: its history, its branches, its questions."""
+    """Copy a thread with its history, its branches and its open questions."""
     from statewright.cli.database import check_thread, opened_in
     from statewright.promise import resolved
 
@@ -125,7 +129,7 @@ def rm(
     database: DatabaseOption = None,
     key_file: KeyOption = None,
 ) -> None:
-    """Forget a thread for good."""
+    """Delete a thread for good."""
     from statewright.cli.database import check_thread, opened_in
     from statewright.promise import resolved
 
@@ -134,7 +138,7 @@ def rm(
         if not force:
             check_at_rest(saver, thread)
         resolved(saver.delete_thread(thread))
-    say(f"Thread {thread!r} is gone.")
+    say(f"Deleted thread {thread!r}.")
 
 
 def release(
@@ -143,7 +147,7 @@ def release(
     database: DatabaseOption = None,
     key_file: KeyOption = None,
 ) -> None:
-    """Take a thread from the run that holds it, e.g. of a machine that is gone; if it still runs, it is stopped."""
+    """Release a thread from the run that holds it, e.g. on a machine that is gone. If it still runs, it is stopped."""
     from statewright.checkpoint import short_owner
     from statewright.cli.database import check_thread, opened_in
     from statewright.promise import resolved
@@ -192,9 +196,9 @@ _DURATION: Final = re.compile(r"(?:\d+(?:\.\d+)?[smhdw])+")
 def read_duration(text: str) -> timedelta:
     """The duration that a text such as `90s`, `12h` or `1d12h` means. Raises WrongUse for what is none."""
     if not _DURATION.fullmatch(text):
-        raise WrongUse(f"{text!r} is no duration. Give a number and a unit, e.g. 90s, 15m, 12h, 7d or 4w.")
+        raise WrongUse(f"{text!r} is not a duration. Give a number and a unit, e.g. 90s, 15m, 12h, 7d or 4w.")
     try:
         parts = re.findall(r"([\d.]+)(\w)", text)
         return sum((timedelta(**{_UNITS[unit]: float(number)}) for number, unit in parts), timedelta())
     except OverflowError as error:
-        raise WrongUse(f"{text!r} is longer than there are dates. Give a shorter duration.") from error
+        raise WrongUse(f"{text!r} is longer than any date allows. Give a shorter duration.") from error

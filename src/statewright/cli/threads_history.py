@@ -19,18 +19,19 @@ if TYPE_CHECKING:
 def history(
     thread: ThreadArgument,
     branch: Annotated[
-        str | None, typer.Option("--branch", metavar="NAME", help="One branch with its ancestors; else all.")
+        str | None,
+        typer.Option("--branch", metavar="NAME", help="Only this branch and its ancestors. Default: all branches."),
     ] = None,
-    limit: Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="The newest so many.")] = None,
+    limit: Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="List only the newest N.")] = None,
     graph: GraphOption = None,
     json: JsonOption = False,
     workspace: WorkspaceOption = DEFAULT_WORKSPACE,
     database: DatabaseOption = None,
     key_file: KeyOption = None,
 ) -> None:
-    """List the checkpoints of a thread, the newest first: which nodes ran, and what was due then.
+    """List the checkpoints of a thread, newest first: which nodes ran, and which were due next.
 
-    With `--json` each comes with the values that the state had.
+    With --json, each has the values of the state too.
     """
     from statewright.cli.database import opened_in
     from statewright.cli.known_types import allow_types, pointing_to_graph, with_stand_ins

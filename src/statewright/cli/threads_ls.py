@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 def ls(
-    prefix: Annotated[str, typer.Option("--prefix", metavar="P", help="Only threads whose ids begin so.")] = "",
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="At most so many.")] = 50,
+    prefix: Annotated[str, typer.Option("--prefix", metavar="P", help="Only threads whose ids begin with P.")] = "",
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="List at most N.")] = 50,
     json: JsonOption = False,
     workspace: WorkspaceOption = DEFAULT_WORKSPACE,
     database: DatabaseOption = None,
     key_file: KeyOption = None,
 ) -> None:
-    """List threads, the last changed first: where they stand, and which nodes are next."""
+    """List threads, most recently changed first, with their status and the nodes that are next."""
     from statewright.cli.database import opened_in
     from statewright.cli.show import as_json
 

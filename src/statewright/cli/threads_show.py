@@ -22,8 +22,12 @@ from statewright.ids import DEFAULT_WORKSPACE
 if TYPE_CHECKING:
     from statewright.checkpoint import Lease, SavedCheckpoint
 
-CheckpointOption = Annotated[str | None, typer.Option("--checkpoint", metavar="ID", help="The checkpoint.")]
-StepOption = Annotated[int | None, typer.Option("--step", metavar="N", help="The checkpoint of this step.")]
+CheckpointOption = Annotated[
+    str | None, typer.Option("--checkpoint", metavar="ID", help="The id of a checkpoint. Default: the head.")
+]
+StepOption = Annotated[
+    int | None, typer.Option("--step", metavar="N", help="The step of a checkpoint, in place of its id.")
+]
 
 
 def show(

@@ -56,7 +56,7 @@ def conclude(client: Client, run: Run, url: str | None, *, json_wanted: bool) ->
         case "completed":
             print_state(run.output, json_wanted=False)
         case "failed":
-            end(f"Error: {error_line(run)}\nTry it again with: statewright runs retry {run.id}", code)
+            end(f"Error: {error_line(run)}\nRetry it with: statewright runs retry {run.id}", code)
         case "waiting" | "paused":
             _tell_waits(client, run, url)
         case _:
@@ -68,4 +68,4 @@ def _tell_waits(client: Client, run: Run, url: str | None) -> None:
     waits = waits_of(client, run) if run.status == "waiting" else []
     lines = [f"Run {run.id} is {run.status}.", *(f"  {wait_line(one)}" for one in waits)]
     ways = ways_on(run, waits, url)
-    warn("\n".join([*lines, *(["Go on with:"] if ways else []), *(f"  {one}" for one in ways)]))
+    warn("\n".join([*lines, *(["Continue with:"] if ways else []), *(f"  {one}" for one in ways)]))

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
-from statewright.cli.failure import CANCELLED, DONE, FAILED, WAITING, WrongUse, end, exit_code_of, said
+from statewright.cli.failure import CANCELLED, DONE, FAILED, WAITING, WrongUse, end, exit_code_of, place_lines, said
 from statewright.cli.following import Saved, is_watched
 from statewright.cli.models import Models
 from statewright.cli.printing import say, warn
@@ -57,10 +57,26 @@ def _loaded(target: str) -> tuple[Workflow, Project]:
     from statewright.project import load_project
     from statewright.workflow.states import load_workflow
 
+    if _holds_steps(Path(target)):
+        raise WrongUse(
+            f"{target!r} is a workflow of steps, which a server runs. Check it with `statewright definitions check`, "
+            f"serve it with `statewright dev {target}`."
+        )
     workflow, project = load_workflow(Path(target)), load_project(Path(target))
     for warning in (*workflow.problems, *project.warnings):
         warn(f"warning: {target}: {warning}")
     return workflow, project
+
+
+def _holds_steps(path: Path) -> bool:
+    """Whether a file of JSON is a workflow of steps; what cannot be read is left to those who say what is wrong."""
+    if path.suffix.lower() != ".json":
+        return False
+    try:
+        found: object = json_format.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(found, dict) and "steps" in found and "states" not in found
 
 
 def read_script(path: Path | None) -> dict[str, Any] | None:
@@ -70,9 +86,10 @@ def read_script(path: Path | None) -> dict[str, Any] | None:
     try:
         script = json_format.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, ValueError, RecursionError) as error:
-        raise WrongUse(f"The script {str(path)!r} cannot be read: {error}. Give a JSON map of states.") from error
+        reason = getattr(error, "strerror", None) or error
+        raise WrongUse(f"The script {str(path)!r} cannot be read: {reason}. Give a JSON map of states.") from error
     if not isinstance(script, dict):
-        raise WrongUse(f"The script {str(path)!r} is no map. Give {{STATE: OUTPUT}}.")
+        raise WrongUse(f"The script {str(path)!r} is not a map. Give {{STATE: OUTPUT}}.")
     return script  # pyright: ignore[reportUnknownVariableType]
 
 
@@ -85,7 +102,8 @@ def read_text(given: Sequence[str]) -> str | None:
     try:
         return Path(given[0][1:]).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise WrongUse(f"The input file {given[0][1:]!r} cannot be read: {error}.") from error
+        reason = getattr(error, "strerror", None) or error
+        raise WrongUse(f"The input file {given[0][1:]!r} cannot be read: {reason}.") from error
 
 
 class Told:
@@ -114,10 +132,10 @@ class Told:
             self._tell(status, snapshot.values, snapshot.next)
         if error is not None:
             ways = self._ways_on() if is_watched() else []
-            told_of = ["Go on with it, once that is mended:", *ways] if ways else []
-            end("\n".join([f"Error: {said(error)}", *told_of]), _code_of(error))
+            told_of = ["Once that is fixed, continue with:", *ways] if ways else []
+            end("\n".join([f"Error: {said(error)}", *place_lines(error), *told_of]), _code_of(error))
         if self._saved is not None and is_watched():
-            warn(f"Look at it with: {self._saved.look}")
+            warn(f"Inspect it with: {self._saved.look}")
         raise SystemExit(WAITING if status == "waiting" else DONE)
 
     def _ways_on(self) -> list[str]:
@@ -141,7 +159,7 @@ class Told:
         result = values.get("result")
         say(result if isinstance(result, str) else json_format.dumps(result, ensure_ascii=False, indent=2))
         if status == "waiting":
-            lines = [f"The run waits before {', '.join(sorted(set(ahead)))}. Go on with:", *self._ways_on()]
+            lines = [f"The run waits before {', '.join(sorted(set(ahead)))}. Continue with:", *self._ways_on()]
             warn("\n".join(lines))
 
 

@@ -12,26 +12,28 @@ from statewright.cli.printing import say
 if TYPE_CHECKING:
     from statewright.runs import Ledger, Workspace
 
-workspaces = typer.Typer(name="workspaces", help="Make and list the workspaces of a server.", no_args_is_help=True)
+workspaces = typer.Typer(name="workspaces", help="Create and list the workspaces of a server.", no_args_is_help=True)
 
 
 @workspaces.command()
 def create(
-    slug: Annotated[str, typer.Argument(metavar="SLUG", help="Small letters, digits and hyphens.")],
-    name: Annotated[str, typer.Option("--name", metavar="TEXT", help="What people call it.")] = "",
+    slug: Annotated[str, typer.Argument(metavar="SLUG", help="Lowercase letters, digits and hyphens.")],
+    name: Annotated[str, typer.Option("--name", metavar="TEXT", help="A name for people.")] = "",
     max_running: Annotated[
-        int | None, typer.Option("--max-running", metavar="N", min=1, help="Runs at work at once.")
+        int | None, typer.Option("--max-running", metavar="N", min=1, help="The most runs that execute at once.")
     ] = None,
     starts_per_minute: Annotated[
-        int | None, typer.Option("--starts-per-minute", metavar="N", min=1, help="Runs that may start in a minute.")
+        int | None,
+        typer.Option("--starts-per-minute", metavar="N", min=1, help="The most runs that may start in a minute."),
     ] = None,
     retention_days: Annotated[
-        int | None, typer.Option("--retention-days", metavar="N", min=1, help="How long runs are kept that ended.")
+        int | None,
+        typer.Option("--retention-days", metavar="N", min=1, help="Delete runs N days after they have ended."),
     ] = None,
     database: DatabaseOption = None,
     key_file: KeyOption = None,
 ) -> None:
-    """Make a workspace."""
+    """Create a workspace."""
     from statewright.cli.records import in_records
     from statewright.clock import SystemClock
     from statewright.service.workspaces import NewWorkspace, create_workspace
@@ -48,7 +50,9 @@ def create(
         return await create_workspace(ledger, new, SystemClock().now())
 
     made = in_records(work, database, key_file, make=True)
-    say(f"Made {made.slug}. A key to it: statewright keys create NAME --workspace {made.slug}")
+    say(
+        f"Created workspace {made.slug}. Create a key for it with: statewright keys create NAME --workspace {made.slug}"
+    )
 
 
 @workspaces.command()
@@ -65,8 +69,8 @@ def ls(json: JsonOption = False, database: DatabaseOption = None, key_file: KeyO
     if json:
         say(as_json([asdict(one) for one in found]))
         return
-    limits = ("max_running", "starts_per_minute", "retention_days")
-    columns = [Column("SLUG", whole=True), Column("NAME"), *(Column(one.upper(), right=True) for one in limits)]
+    limits = {"max_running": "RUNNING", "starts_per_minute": "STARTS/MIN", "retention_days": "DAYS KEPT"}
+    columns = [Column("SLUG", whole=True), Column("NAME"), *(Column(one, right=True) for one in limits.values())]
     rows = [
         (one.slug, one.name, *(getattr(one, limit) or "" for limit in limits), moment(one.created_at)) for one in found
     ]

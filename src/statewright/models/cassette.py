@@ -151,7 +151,7 @@ def _read(path: Path) -> list[Record]:
     except OSError as error:
         raise _unreadable(path, str(error)) from error
     except ValueError as error:
-        raise _unreadable(path, f"it is no JSON: {error}") from error
+        raise _unreadable(path, f"it is not JSON: {error}") from error
     whole = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
     version = whole.get("version")
     if version != VERSION:

@@ -103,6 +103,9 @@ class _AnyInput(UpdateReader):
     def read(self, update: Any, node: str, ids: IdSource) -> dict[str, Any]:
         return {INPUT: update, RETURN: None}
 
+    def unknown_in(self, update: Any) -> str | None:
+        return None
+
 
 class EntrypointGraph(CompiledGraph[InputT, ContextT, InputT, AnswerT, AnswerT], Generic[ContextT, InputT, AnswerT]):
     """A function that runs as a graph. Made by `@entrypoint`."""

@@ -71,7 +71,7 @@ class Approvals:
         try:
             await self._desk.write(changes)
         except (DuplicateRecord, RecordConflict):
-            raise InvalidTransition(f"Approval {approval_id}", "closed", decision, []) from None
+            raise InvalidTransition(f"Approval {approval_id}", "closed", decision, [], is_asked_for=True) from None
         self._desk.ring()
         return await self.get(workspace_id, approval_id)
 
@@ -95,7 +95,9 @@ class Approvals:
         approval = await self.get(workspace_id, approval_id)
         wait = await answered(desk.ledger.get(Wait, approval_id))
         if approval.decision is not None or wait is None:
-            raise InvalidTransition(f"Approval {approval_id}", approval.decision or "closed", decision, [])
+            raise InvalidTransition(
+                f"Approval {approval_id}", approval.decision or "closed", decision, [], is_asked_for=True
+            )
         run = await desk.records.run(workspace_id, approval.run_id)
         now = desk.now()
         content = edited_content if decision == "edited" else approval.content

@@ -138,7 +138,7 @@ class Control:
 
         def go_on(run: Run, now: datetime) -> Sequence[Change]:
             if run.status is not RunStatus.PAUSED:
-                raise InvalidTransition(f"Run {run.id}", run.status, "resumed", ["paused"])
+                raise InvalidTransition(f"Run {run.id}", run.status, "resumed", ["paused"], is_asked_for=True)
             return [_set_going(run, now, NewEvent("WORKFLOW_RESUMED", {"reason": "resumed"}))]
 
         run = await self._changed(workspace_id, run_id, go_on)
@@ -154,7 +154,7 @@ class Control:
 
         def again(run: Run, now: datetime) -> Sequence[Change]:
             if run.status is not RunStatus.FAILED:
-                raise InvalidTransition(f"Run {run.id}", run.status, "retried", ["failed"])
+                raise InvalidTransition(f"Run {run.id}", run.status, "retried", ["failed"], is_asked_for=True)
             steps = [*where(run_id=run.id, status=StepStatus.FAILED)]
             values = {"status": StepStatus.RUNNING, "attempt": 1, "error": None, "completed_at": None}
             return [

@@ -78,7 +78,7 @@ class Signals:
         if key is not None and await answered(desk.ledger.count(Signal, where(run_id=run_id, key=key))):
             return run
         if run.status in ENDED:
-            raise InvalidTransition(f"Run {run.id}", run.status, "signalled", [])
+            raise InvalidTransition(f"Run {run.id}", run.status, "signalled", [], is_asked_for=True)
         wait = await self._wait_for(run, kind) if must_wait else None
         now = desk.now()
         signal = Signal(
@@ -106,7 +106,7 @@ class Signals:
         desk = self._desk
         run = await desk.records.run(workspace_id, run_id)
         if run.status is not RunStatus.WAITING:
-            raise InvalidTransition(f"Run {run.id}", run.status, "answered", ["waiting"])
+            raise InvalidTransition(f"Run {run.id}", run.status, "answered", ["waiting"], is_asked_for=True)
         waits = await answered(desk.ledger.find(Wait, where(run_id=run.id)))
         by_name = {name: wait for wait in waits for name in (wait.id, wait.interrupt_id)}
         unknown = next((name for name in answers if name not in by_name), None)
@@ -129,7 +129,9 @@ class Signals:
         except (DuplicateRecord, RecordPresent):
             raise _already_answered(run) from None
         except RecordConflict:  # its time went by, or the thread was changed, since the waits were read
-            raise InvalidTransition(f"A question of run {run.id}", "closed", "answered", []) from None
+            raise InvalidTransition(
+                f"A question of run {run.id}", "closed", "answered", [], is_asked_for=True
+            ) from None
         desk.ring()
         return await desk.records.run(workspace_id, run_id)
 
@@ -174,7 +176,7 @@ class Signals:
             saved = await answered(self._desk.saver_of(run.workspace_id).load(run.thread_id))
             open_ids = {question.id for question in saved.pending.open} if saved is not None else set[str]()
             if not open_ids.issuperset(answers):  # it was closed after the waits were read
-                raise InvalidTransition(f"A question of run {run.id}", "closed", "answered", [])
+                raise InvalidTransition(f"A question of run {run.id}", "closed", "answered", [], is_asked_for=True)
             for why in unfit(saved, answers).values():
                 raise InvalidRequest(why)
 
@@ -188,7 +190,7 @@ class Signals:
     async def _wait_for(self, run: Run, kind: str) -> Wait:
         """Return an unanswered wait for a type of signal. Raises InvalidTransition or SignalMismatch."""
         if run.status is not RunStatus.WAITING:
-            raise InvalidTransition(f"Run {run.id}", run.status, "resumed", ["waiting", "paused"])
+            raise InvalidTransition(f"Run {run.id}", run.status, "resumed", ["waiting", "paused"], is_asked_for=True)
         waits: Sequence[Wait] = await answered(self._desk.ledger.find(Wait, where(run_id=run.id)))
         of_kind = [wait for wait in waits if wait.event == kind]
         if of_kind:
@@ -267,7 +269,7 @@ def unanswered(waits: Iterable[Wait], inbox: Iterable[Signal]) -> list[Wait]:
 
 
 def _already_answered(run: Run) -> InvalidTransition:
-    return InvalidTransition(f"A question of run {run.id}", "answered", "answered again", [])
+    return InvalidTransition(f"A question of run {run.id}", "answered", "answered again", [], is_asked_for=True)
 
 
 def _still_going(run_id: str) -> list[Change]:

@@ -188,7 +188,7 @@ def size_of(value: Any) -> int:
     try:
         return len(to_json(value))
     except ValueError as error:
-        raise InvalidRequest(f"What was given is no JSON: {error}.") from None
+        raise InvalidRequest(f"What was given is not JSON: {error}.") from None
 
 
 def check_start(wanted: StartRun, settings: ServiceSettings) -> None:

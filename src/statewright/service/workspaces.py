@@ -100,7 +100,7 @@ def _checked(values: Mapping[str, Any]) -> dict[str, Any]:
 def _checked_slug(slug: Any) -> str:
     if not isinstance(slug, str) or len(slug) > LONGEST_SLUG or not _SLUG.fullmatch(slug):
         raise InvalidRequest(
-            f"A workspace cannot have the slug {str(slug)[:100]!r}. Use 1 to {LONGEST_SLUG} small letters, digits and "
-            "hyphens, such as 'sales-eu'."
+            f"A workspace cannot have the slug {str(slug)[:100]!r}. Use 1 to {LONGEST_SLUG} lowercase letters, digits "
+            "and hyphens, such as 'sales-eu'."
         )
     return slug

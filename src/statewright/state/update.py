@@ -75,6 +75,17 @@ class UpdateReader:
             mapping = self._without_unknown(mapping, node)
         return mapping if self._plain else self._finished(mapping, ids)
 
+    def unknown_in(self, update: Any) -> str | None:
+        """A sentence about the first key of an input that no schema knows; None if there is none, or it may be."""
+        is_open = self._root or not self._closed or self._unknown_keys == "drop"
+        if is_open or not isinstance(update, Mapping):
+            return None
+        mapping = cast("Mapping[Any, Any]", update)
+        if self._bare_messages and _is_bare_message(mapping, self._known):
+            return None
+        unknown = next((key for key in mapping if key not in self._known), None)
+        return None if unknown is None else self._told_unknown(unknown, "__start__")
+
     @property
     def takes_lists(self) -> bool:
         """Whether a list may be an update: a bare value, or messages."""
@@ -108,13 +119,16 @@ class UpdateReader:
     def _without_unknown(self, update: Mapping[str, Any], node: str) -> dict[str, Any]:
         unknown = [key for key in update if key not in self._known]
         for key in unknown:
-            hint = f"{_from(node)} unknown key {key!r}. " + suggestion(str(key), self._known, noun="Fields")
+            hint = self._told_unknown(key, node)
             if self._unknown_keys == "error":
                 raise self._refusal(hint)
             if self._unknown_keys == "warn" and (node, str(key)) not in self._warned:
                 self._warned.add((node, str(key)))
                 warnings.warn(f"{hint} It was dropped.", UnknownKeyWarning, stacklevel=2)
         return {key: value for key, value in update.items() if key in self._known}
+
+    def _told_unknown(self, key: object, node: str) -> str:
+        return f"{_from(node)} unknown key {key!r}. " + suggestion(str(key), self._known, noun="Fields")
 
     def _finished(self, update: dict[str, Any], ids: IdSource) -> dict[str, Any]:
         """The update with its values checked, and given ids where their channel wants that."""

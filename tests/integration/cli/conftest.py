@@ -23,13 +23,13 @@ PATIENCE = 600.0
 class Terminal:
     """A process on a terminal of its own, with somebody who types."""
 
-    def __init__(self, *args: object) -> None:
+    def __init__(self, *args: object, columns: int = 100) -> None:
         self.seen = ""
         """Everything that was shown so far."""
         self._read = 0
         self._pid, self._fd = pty.fork()
         if not self._pid:
-            os.environ.update({"TERM": "xterm", "COLUMNS": "100"})
+            os.environ.update({"TERM": "xterm", "COLUMNS": str(columns)})
             os.environ.pop("NO_COLOR", None)
             os.execv(sys.executable, [*COMMAND, *map(str, args)])
 
@@ -110,8 +110,8 @@ def terminal() -> Iterator[Callable[..., Terminal]]:
     """Starts commands on terminals."""
     started: list[Terminal] = []
 
-    def start(*args: object) -> Terminal:
-        started.append(Terminal(*args))
+    def start(*args: object, columns: int = 100) -> Terminal:
+        started.append(Terminal(*args, columns=columns))
         return started[-1]
 
     yield start

@@ -96,7 +96,7 @@ def test_text_is_shown_while_it_comes_and_ctrl_c_stops_it(terminal: Start, targe
     talk.type("forever\n")
     talk.wait_for("and that was")  # the rest never comes
     talk.interrupt()
-    talk.wait_for("Stopped. /retry goes on with it.")
+    talk.wait_for("Stopped. /retry continues.")
     talk.wait_for("> ")
     talk.type("hello\n")
     talk.wait_for("You said hello in message 2, and that was all.")
@@ -191,7 +191,7 @@ def test_a_turn_that_was_killed_goes_on_and_does_nothing_twice(statewright: Stat
     killed_in_the_middle(target)
     Path("go").touch()
     done = statewright("chat", target, "--thread", "t", said="/retry\n")
-    assert "The last turn did not come to its end. /retry goes on with it." in done.stderr
+    assert "The last turn was not finished. /retry continues it." in done.stderr
     assert (done.returncode, done.stdout) == (0, "So: went on\n")
     assert Path("notes.txt").read_text(encoding="utf-8") == "once\n"
 

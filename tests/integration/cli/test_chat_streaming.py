@@ -12,6 +12,9 @@ from tests.provider_server import Answer, ProviderServer
 
 Start = Callable[..., Terminal]
 
+PROVIDERS = ["openai-chat:gpt-4.1", "openai:gpt-5", "anthropic:claude-opus-5", "google:gemini-2.5-pro"]
+BROKEN = "the answer broke off; asking again"
+
 AGENT = """
 from statewright.agents import create_agent
 from statewright.models.providers import connect_model
@@ -49,22 +52,24 @@ graph = create_agent(Waiting(), [])
 """
 
 
+def write_agent(folder: Path, model: str, server: ProviderServer) -> None:
+    url = server.openai_url if model.startswith("openai") else server.url
+    (folder / "agent.py").write_text(AGENT.format(name=model, url=url), encoding="utf-8")
+
+
 @pytest.fixture
 def server() -> Iterator[ProviderServer]:
     with ProviderServer() as server:
         yield server
 
 
-@pytest.mark.parametrize(
-    "name", ["openai-chat:gpt-4.1", "openai:gpt-5", "anthropic:claude-opus-5", "google:gemini-2.5-pro"]
-)
+@pytest.mark.parametrize("name", PROVIDERS)
 def test_the_first_piece_of_every_provider_is_shown_before_the_second_is_sent(
     terminal: Start, server: ProviderServer, folder: Path, name: str
 ) -> None:
     may_go_on = threading.Event()
     server.script([Answer("first second", hold_before=("second", may_go_on))])
-    url = server.openai_url if name.startswith("openai") else server.url
-    (folder / "agent.py").write_text(AGENT.format(name=name, url=url), encoding="utf-8")
+    write_agent(folder, name, server)
     talk = terminal("chat", "agent.py", "--quiet")
     try:
         talk.wait_for("> ")
@@ -94,12 +99,34 @@ def test_the_first_piece_of_a_langchain_model_is_shown_before_the_second_is_made
     assert talk.end() == 0
 
 
-def test_an_answer_that_breaks_off_is_never_glued_to_the_next(
+@pytest.mark.parametrize("name", PROVIDERS)
+def test_an_answer_that_breaks_off_does_not_run_into_the_next(
+    terminal: Start, server: ProviderServer, folder: Path, name: str
+) -> None:
+    may_go_on = threading.Event()
+    broken = Answer("first second third", cut_before="third")
+    server.script([broken, Answer("once more second", hold_before=("second", may_go_on))])
+    write_agent(folder, name, server)
+    talk = terminal("chat", "agent.py", "--quiet")
+    try:
+        talk.wait_for("> ")
+        talk.type("hi\n")
+        talk.wait_for("first second")
+        talk.wait_for("once more")  # which is shown before the rest has been sent
+    finally:
+        may_go_on.set()
+    assert f"first second\r\n\x1b[2m({BROKEN})\x1b[0m\r\nonce more" in talk.seen
+    assert talk.wait_for("second") == " "
+    talk.wait_for("> ")
+    talk.type("\x04")
+    assert talk.end() == 0
+
+
+def test_the_note_about_an_answer_that_breaks_off_is_no_part_of_the_answer(
     statewright: Statewright, server: ProviderServer, folder: Path
 ) -> None:
     server.script([Answer("one two three", cut_after=3), Answer("one two three")])
-    text = AGENT.format(name="openai-chat:gpt-4.1", url=server.openai_url)
-    (folder / "agent.py").write_text(text, encoding="utf-8")
+    write_agent(folder, "openai-chat:gpt-4.1", server)
     ended = statewright("chat", "agent.py", "--quiet", said="hi\n")
     assert (ended.returncode, ended.stdout) == (0, "one two\none two three\n")
-    assert ended.stderr == "(answer broke off; asking again)\n"
+    assert ended.stderr == f"({BROKEN})\n"

@@ -42,7 +42,7 @@ def test_a_server_may_be_named_in_the_environment(
 
 def test_an_address_that_is_none_is_wrong_use(folder: Path, statewright: Command) -> None:
     ended = statewright("runs", "ls", "--url", "localhost:8123")
-    assert (ended.code, "is no address" in ended.err) == (2, True)
+    assert (ended.code, "is not the URL of a server" in ended.err) == (2, True)
 
 
 def test_who_is_not_let_in_is_told_where_the_key_comes_from(nobody: str) -> None:

@@ -196,7 +196,7 @@ def test_a_lone_file_leaves_the_other_graphs_of_its_project_out(folder: Path, fl
     ("target", "said"),
     [
         (None, "There is no statewright.toml in this folder or above it."),
-        ("none.py", "'none.py' is no file."),
+        ("none.py", "There is no file 'none.py'."),
         ("notes.txt", "'notes.txt' does not end in .py, .yaml or .json."),
     ],
 )

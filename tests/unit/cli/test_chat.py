@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -141,7 +142,9 @@ def test_new_begins_another_thread_also_at_a_question(talk: Talk) -> None:
 
 def test_an_error_of_the_model_is_one_line_and_the_conversation_goes_on(talk: Talk) -> None:
     done = talk("crew.py:graph", "fail", "hello")
-    assert done.err == "Error: ValueError: the model fell over (in node 'model', step 1, attempt 1)\n"
+    line, place = done.err.splitlines()
+    assert line == "Error: ValueError: the model fell over (in node 'model', step 1, attempt 1)"
+    assert re.fullmatch(r"  at crew\.py:\d+ in \w+", place)
     assert (done.code, done.out) == (0, "You said 'hello', message 2.\n")
 
 
@@ -149,12 +152,12 @@ def test_a_last_turn_that_failed_is_told_by_the_exit_code(talk: Talk) -> None:
     assert talk("crew.py:graph", "hello", "fail").code == 1
     again = talk("crew.py:graph", "/retry", options=("--thread", "t"))
     assert again.code == 1
-    assert "The last turn did not come to its end. /retry goes on with it." in again.err
+    assert "The last turn was not finished. /retry continues it." in again.err
     assert "fell over" in again.err
 
 
 def test_there_is_nothing_to_retry_after_a_whole_turn(talk: Talk) -> None:
-    assert "There is nothing to go on with" in talk("crew.py:graph", "hello", "/retry").err
+    assert "There is nothing to retry" in talk("crew.py:graph", "hello", "/retry").err
 
 
 def test_history_tells_what_was_said(talk: Talk) -> None:
@@ -186,7 +189,7 @@ def test_a_graph_that_stops_at_a_breakpoint_goes_on_when_it_is_told_to(talk: Tal
 def test_what_waits_for_an_event_is_left_to_resume(talk: Talk, statewright: Command) -> None:
     done = talk("crew.py:shop", "hello")
     assert done.code == 3
-    assert "event 'paid'. `statewright resume` goes on with it." in done.err
+    assert "event 'paid'. Continue it with `statewright resume`." in done.err
     statewright("resume", "t", "crew.py:shop", "--event", "paid=5")
     assert talk("crew.py:shop", "/history").err == "you: hello\nassistant: Paid 5\n"
 

@@ -70,6 +70,13 @@ def test_the_last_text_is_that_of_the_last_message(capsys: Capture) -> None:
     assert display.last_text == ""
 
 
+def test_half_an_answer_and_the_one_that_replaces_it_do_not_run_together(capsys: Capture) -> None:
+    display = Display(quiet=True)
+    show(display, piece("It i", "t-0"), piece("It is", "t-0-2"), piece(" 5.", "t-0-2"))
+    assert capsys.readouterr() == ("It i\nIt is 5.\n", "(the answer broke off; asking again)\n")
+    assert display.last_text == "It is 5."
+
+
 def test_an_error_is_one_line(capsys: Capture) -> None:
     display = Display()
     display.take("messages", piece("It i"))

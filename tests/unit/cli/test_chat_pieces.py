@@ -59,6 +59,25 @@ def test_a_task_that_speaks_again_has_ended_what_it_said_before() -> None:
     assert shown(said("a", "t-0"), said("b", "t-1")) == [("text", "a"), ("end", ""), ("text", "b"), ("end", "")]
 
 
+@pytest.mark.parametrize("anew", ["t-0-2", "t-0-1-1"])
+def test_an_answer_that_is_begun_anew_is_shown_as_it_comes_after_a_word_about_it(anew: str) -> None:
+    pieces = Pieces()
+    list(pieces.take(*said("half an", "t-0")))
+    list(pieces.take(*called(ToolCallDelta(0, "1", "find", '{"a'), message_id="t-0")))
+    assert [(one.kind, one.text) for one in pieces.take(*said("a whole", anew))] == [
+        ("again", ""),
+        ("end", ""),
+        ("text", "a whole"),
+    ]
+    assert [one.text for one in pieces.take(*said(" answer", anew))] == [" answer"]
+    assert [one.kind for one in pieces.take(*over("t"))] == ["end"]
+
+
+def test_what_others_say_does_not_begin_an_answer_anew() -> None:
+    parts = [said("a", "t-0"), said("b", "u-0"), said("c", "run--4f-1"), said("d", "run--4f-2"), said("e", "t-1")]
+    assert "again" not in [kind for kind, _ in shown(*parts)]
+
+
 def test_a_call_is_shown_once_its_arguments_are_complete() -> None:
     pieces = Pieces()
     name = called(ToolCallDelta(0, "1", "find", ""))

@@ -13,12 +13,12 @@ HEAD = "from statewright import START, END, StateGraph\ngraph = StateGraph({'n':
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
-        ("graph.add_node('a', print).add_edge(START, 'a')", "ok: checked, 1 nodes, 1 ways between them\n"),
-        ("graph.add_sequence([('a', print), ('b', print)]).add_edge(START, 'a')", "ok: checked, 2 nodes, 2 ways"),
+        ("graph.add_node('a', print).add_edge(START, 'a')", "ok: checked, 1 node, 1 edge\n"),
+        ("graph.add_sequence([('a', print), ('b', print)]).add_edge(START, 'a')", "ok: checked, 2 nodes, 2 edges"),
         (
             "graph.add_node('a', print).add_node('b', print).add_edge(START, 'a')\n"
             "graph.add_conditional_edges('a', lambda s: 'b', ['a', 'b', END])",
-            "ok: checked, 2 nodes, 3 ways",
+            "ok: checked, 2 nodes, 3 edges",
         ),
     ],
 )
@@ -44,6 +44,42 @@ def test_all_graphs_of_a_file_are_checked(statewright: Any, flow: Path) -> None:
     assert [line.partition(",")[0] for line in ended.out.splitlines()] == [
         f"ok: {name}" for name in ("double", "fail", "ask", "double", "again", "outer")
     ]
+
+
+SIDE_EFFECT = "with open('imports.txt', 'a') as log: log.write(f'{__name__} ')\n"
+
+
+@pytest.mark.parametrize(
+    ("targets", "code"),
+    [
+        (["graphs.py"], 0),
+        (["graphs.py:graph"], 0),
+        (["graphs.py:graph", "graphs.py:other"], 0),
+        (["./graphs.py", "graphs.py"], 0),
+        (["graphs.py:nobody"], 2),
+    ],
+)
+def test_a_file_is_imported_once(statewright: Any, folder: Path, targets: list[str], code: int) -> None:
+    text = HEAD + "graph.add_node('a', print).add_edge(START, 'a')\nother = graph.compile()\n"
+    (folder / "graphs.py").write_text(SIDE_EFFECT + text, encoding="utf-8")
+    assert statewright("check", *targets).code == code
+    assert (folder / "imports.txt").read_text(encoding="utf-8") == "graphs "
+
+
+def test_a_file_that_another_one_imports_is_imported_once(statewright: Any, folder: Path) -> None:
+    text = HEAD + "graph.add_node('a', print).add_edge(START, 'a')\n"
+    (folder / "graphs.py").write_text(SIDE_EFFECT + text, encoding="utf-8")
+    (folder / "more.py").write_text("from graphs import graph\n", encoding="utf-8")
+    assert statewright("check", "more.py", "graphs.py").code == 0
+    assert (folder / "imports.txt").read_text(encoding="utf-8") == "graphs "
+
+
+def test_a_file_that_cannot_be_imported_is_tried_and_told_of_once(statewright: Any, folder: Path) -> None:
+    (folder / "graphs.py").write_text(SIDE_EFFECT + "1 / 0\n", encoding="utf-8")
+    ended = statewright("check", "graphs.py")
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err == "Error: graphs.py cannot be imported: ZeroDivisionError: division by zero (line 2)\n"
+    assert (folder / "imports.txt").read_text(encoding="utf-8") == "graphs "
 
 
 def test_nothing_is_run(statewright: Any, folder: Path) -> None:
@@ -84,7 +120,7 @@ def test_open_threads_are_checked_against_the_graph(statewright: Any, folder: Pa
     assert statewright("run", "changing.py:old", "--database", "x.db", "--thread", "t-1").code == 3
     for graph in ("old", "alias"):
         ended = statewright("check", f"changing.py:{graph}", "--against", "x.db")
-        assert (ended.code, ended.out.splitlines()[-1]) == (0, "1 open branches of threads fit, 0 do not")
+        assert (ended.code, ended.out.splitlines()[-1]) == (0, "1 unfinished branches of threads fit, 0 do not")
     ended = statewright("check", "changing.py:new", "--against", "x.db")
     assert ended.code == 1
     assert "t-1 (main): Thread 't-1' was saved by version none" in ended.out

@@ -50,10 +50,10 @@ def test_files_of_others_are_not_made_into_databases(folder: Path) -> None:
     connection.close()
     before = Path("theirs.db").read_bytes()
     for attempt in (check_is_ours, lambda path: made(path, None)):
-        with pytest.raises(WrongUse, match="no database of Statewright"):
+        with pytest.raises(WrongUse, match="not a database of Statewright"):
             attempt(Path("theirs.db"))
     assert Path("theirs.db").read_bytes() == before
-    with pytest.raises(WrongUse, match="is no file"):
+    with pytest.raises(WrongUse, match="is not a file"):
         check_is_ours(folder)
 
 

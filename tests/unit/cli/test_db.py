@@ -202,10 +202,10 @@ def test_files_of_others_are_neither_restored_nor_written_over(statewright: Any,
     before = (folder / "theirs.db").read_bytes()
     for command in (("restore", "theirs.db"), ("restore", "copy.db", "--database", "theirs.db", "--force")):
         refused = statewright("db", *command)
-        assert (refused.code, "no database of Statewright" in refused.err) == (2, True)
+        assert (refused.code, "not a database of Statewright" in refused.err) == (2, True)
     assert (folder / "theirs.db").read_bytes() == before
     for command, said in (
-        (("restore", "none.db"), "There is no database 'none.db'"),
+        (("restore", "none.db"), "There is no backup 'none.db'"),
         (("restore", str(DEFAULT)), "the database itself"),
         (("restore", "copy.db", "--database", "memory:"), "no database to restore"),
         (("backup", "b.db", "--database", "none.db"), "There is no database 'none.db'"),

@@ -12,14 +12,14 @@ from tests.unit.cli.conftest import Command
 def test_a_workflow_that_is_right_is_told(folder: Path, statewright: Command) -> None:
     body = {"name": "x", "version": "1", "steps": [{"name": "a", "type": "task", "handler": "any"}]}
     (folder / "good.json").write_text(json.dumps(body), encoding="utf-8")
-    assert statewright("definitions", "check", "good.json").out == "ok: x 1, 1 steps\n"
+    assert statewright("definitions", "check", "good.json").out == "ok: x 1, 1 step\n"
 
 
 @pytest.mark.parametrize("command", ["check", "add"])
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("{", "bad.json has 1 problem:\n  1. Line 1, column 2: This is no JSON"),
+        ("{", "bad.json has 1 problem:\n  1. Line 1, column 2: This is not JSON"),
         ('{"name": "x", "version": "1", "steps": [{"name": "a", "type": "task"}]}', "'handler' is missing."),
         ('{"name": "x", "version": "1", "steps": [{"name": "a", "type": "taks"}]}', "Did you mean 'task'?"),
         ("[]", "bad.json has 1 problem"),

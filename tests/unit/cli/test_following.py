@@ -54,12 +54,13 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("terminal")
 def test_people_are_told_how_to_look_at_a_run(statewright: Any, flow: Path) -> None:
     done = statewright("run", "flow.py", "--thread", "t", "-i", "n=1")
-    assert (done.code, done.err) == (0, "Look at it with: statewright threads show t\n")
+    assert (done.code, done.err) == (0, "Inspect it with: statewright threads show t\n")
     failed = statewright("run", "flow.py:failing", "--thread", "u", "--database", "x.db")
     assert failed.err.splitlines()[1:] == [
-        "Go on with it, once that is mended:",
+        "  at flow.py:14 in fail",
+        "Once that is fixed, continue with:",
         "  statewright resume u flow.py:failing --database x.db",
-        "Look at it:",
+        "Inspect it with:",
         "  statewright threads show u --database x.db",
     ]
     assert statewright("run", "flow.py", "--database", "memory:", "-i", "n=1").err == ""
@@ -68,4 +69,5 @@ def test_people_are_told_how_to_look_at_a_run(statewright: Any, flow: Path) -> N
 def test_programs_are_told_what_is_the_matter_alone(statewright: Any, flow: Path) -> None:
     assert not sys.stderr.isatty()
     assert statewright("run", "flow.py", "--thread", "t", "-i", "n=1").err == ""
-    assert len(statewright("run", "flow.py:failing", "--thread", "u").err.splitlines()) == 1
+    failed = statewright("run", "flow.py:failing", "--thread", "u").err.splitlines()
+    assert failed == ["Error: ValueError: no luck (in node 'fail', step 1, attempt 1)", "  at flow.py:14 in fail"]

@@ -25,6 +25,7 @@ def test_what_to_do_next_is_said_with_the_path(statewright: Any, folder: Path) -
     said = statewright("init", "some/where").out
     assert "statewright run some/where/graph.py --input name=Ada" in said
     assert [name for name in FILES if name not in said] == []
+    assert "\n  statewright run 'with space/graph.py' --input name=Ada\n" in statewright("init", "with space").out
 
 
 def test_the_present_folder_is_meant_where_none_is_given(statewright: Any, folder: Path) -> None:

@@ -18,7 +18,7 @@ def test_a_key_is_printed_alone_and_this_once(folder: Path, statewright: Command
     made = statewright("keys", "create", "me")
     key = made.out.strip()
     assert (made.code, key.startswith("stw_"), "\n" in key) == (0, True, False)
-    assert "is shown this once. It allows admin." in made.err
+    assert "is shown only this once. It allows admin." in made.err
     listed = statewright("keys", "ls")
     assert "me" in listed.out
     assert key not in listed.out + statewright("keys", "ls", "--json").out
@@ -78,5 +78,5 @@ def test_an_expired_key_is_told_as_such() -> None:
 def test_an_empty_workspace_says_how_to_make_a_key(folder: Path, statewright: Command) -> None:
     statewright("workspaces", "create", "sales")
     assert statewright("keys", "ls", "--workspace", "sales").out == (
-        "Workspace 'sales' has no keys. Make one: statewright keys create NAME\n"
+        "Workspace 'sales' has no keys. Create one with: statewright keys create NAME\n"
     )

@@ -102,7 +102,7 @@ def test_what_cannot_be_loaded_is_said_in_one_sentence(folder: Path, content: st
         load_graph("graphs.py" + wanted)
 
 
-@pytest.mark.parametrize(("file", "said"), [("none.py", "no file 'none.py'"), ("notes.txt", "no Python file")])
+@pytest.mark.parametrize(("file", "said"), [("none.py", "no file 'none.py'"), ("notes.txt", "not a Python file")])
 def test_only_python_files_that_are_there_hold_graphs(folder: Path, file: str, said: str) -> None:
     (folder / "notes.txt").write_text("", encoding="utf-8")
     with pytest.raises(WrongUse, match=said):

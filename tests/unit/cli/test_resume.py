@@ -150,7 +150,7 @@ def test_a_failed_run_goes_on_where_it_failed(statewright: Any, waits: Path) -> 
 def test_a_graph_with_a_database_of_its_own_uses_that(statewright: Any, waits: Path) -> None:
     asked = statewright("run", "w.py:own", "--thread", "t")
     assert (asked.code, (waits / ".statewright").exists()) == (3, False)
-    assert asked.err.endswith("Go on with:\n  statewright resume t w.py:own --answer VALUE\n")
+    assert asked.err.endswith("Continue with:\n  statewright resume t w.py:own --answer VALUE\n")
     ended = statewright("resume", "t", "w.py:own", "--answer", "1")
     assert (ended.code, json.loads(ended.out)) == (0, {"n": 1})
 
@@ -158,8 +158,8 @@ def test_a_graph_with_a_database_of_its_own_uses_that(statewright: Any, waits: P
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (("t", "w.py:asking", "--answer", "1", "--due"), "goes on with one thing"),
-        (("t", "w.py:asking", "--event", "a", "--due"), "goes on with one thing"),
+        (("t", "w.py:asking", "--answer", "1", "--due"), "is continued with one thing"),
+        (("t", "w.py:asking", "--event", "a", "--due"), "is continued with one thing"),
         (("x", "w.py:asking"), "There is no thread 'x'"),
         (("t", "w.py:asking", "--branch", "x"), "x"),
         (("t", "none.py"), "There is no file 'none.py'"),

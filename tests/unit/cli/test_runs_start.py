@@ -17,11 +17,11 @@ def test_metadata_are_names_with_values() -> None:
 
 @pytest.mark.parametrize("text", ["a", "=b", ""])
 def test_what_has_no_name_is_refused(text: str) -> None:
-    with pytest.raises(WrongUse, match="is no NAME=VALUE"):
+    with pytest.raises(WrongUse, match="is not NAME=VALUE"):
         read_metadata([text])
 
 
 @pytest.mark.parametrize("words", [(), ("a", "--definition", "def_1")])
 def test_one_thing_is_started(folder: Path, statewright: Command, words: tuple[str, ...]) -> None:
     ended = statewright("runs", "start", *words)
-    assert (ended.code, ended.err) == (2, "Error: Say what is to be run: the name of a graph, or --definition ID.\n")
+    assert (ended.code, ended.err) == (2, "Error: Say what to run: the name of a graph, or --definition ID.\n")

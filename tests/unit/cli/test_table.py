@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from rich.cells import cell_len
 
 from statewright.cli.table import Column, moment, print_fields, print_table
 from statewright.clock import SystemClock
@@ -23,17 +25,62 @@ def test_for_programs_it_is_as_wide_as_it_is_and_plain(capsys: Any) -> None:
     assert len({line.index("STEP") + 4 if "STEP" in line else line.index("3", 33) + 1 for line in lines[:2]}) == 1
 
 
-@pytest.mark.parametrize("width", [40, 80, 120])
-def test_on_terminals_it_fits_and_names_stay_whole(width: int, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("COLUMNS", str(width))
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Lets output go to a terminal of some width."""
+    for name, value in {"FORCE_COLOR": "1", "NO_COLOR": "1", "TERM": "xterm"}.items():
+        monkeypatch.setenv(name, value)
+    return lambda width: monkeypatch.setenv("COLUMNS", str(width))
+
+
+@pytest.mark.parametrize("width", [20, 40, 48, 80, 120])
+def test_on_terminals_it_fits_and_nothing_is_cut_off(width: int, capsys: Any, terminal: Callable[[int], None]) -> None:
+    terminal(width)
     print_table(COLUMNS, ROWS)
     text = _plain(capsys.readouterr().out)
-    assert ID in text
-    assert all(f"node-{n}" in text for n in range(12))
-    assert max(len(line.rstrip()) for line in text.splitlines()) <= max(width, 32 + 2 + 4 + 2 + 8)
+    assert max(len(line) for line in text.splitlines()) <= width
+    cells = [*(column.title for column in COLUMNS), *(str(cell) for row in ROWS for cell in row)]
+    assert sorted("".join(text.split())) == sorted("".join("".join(cells).split()))
+
+
+@pytest.mark.parametrize("width", [48, 80, 120])
+def test_names_stay_whole_where_there_is_room(width: int, capsys: Any, terminal: Callable[[int], None]) -> None:
+    terminal(width)
+    print_table(COLUMNS, ROWS)
+    assert ID in capsys.readouterr().out
+
+
+def test_a_list_with_many_columns_folds_instants_and_words_before_names(
+    capsys: Any, terminal: Callable[[int], None]
+) -> None:
+    terminal(80)
+    titles = ("RUN", "GRAPH", "STATUS", "STEP", "CREATED", "TAGS")
+    columns = [Column(one, whole=one in ("RUN", "STATUS", "CREATED")) for one in titles]
+    run = f"run_{ID}"
+    print_table(columns, [(run, "send-the-mail", "completed", "approve", "2026-11-23 14:20:17", "a, b")])
+    lines = _plain(capsys.readouterr().out).splitlines()
+    assert max(len(line) for line in lines) <= 80
+    assert all(any(name in line for line in lines) for name in (run, "completed", "2026-11-23", "14:20:17"))
+
+
+def test_each_record_is_one_line_for_programs_whatever_it_holds(capsys: Any) -> None:
+    print_table([Column("A"), Column("B")], [("one\ntwo", "x" * 500), ("tab\tbed", "two  spaces")])
+    assert capsys.readouterr().out.splitlines()[1:] == [f"one two  {'x' * 500}", "tab bed  two  spaces"]
+
+
+def test_a_table_without_titles_has_no_line_for_them(capsys: Any) -> None:
+    print_table([Column(), Column()], [("a", "b")])
+    assert capsys.readouterr().out == "a  b\n"
+
+
+def test_wide_characters_take_the_room_that_they_have_on_a_terminal(
+    capsys: Any, terminal: Callable[[int], None]
+) -> None:
+    terminal(30)
+    print_table([Column("A"), Column("B")], [("名" * 20, "b")])
+    lines = _plain(capsys.readouterr().out).splitlines()
+    assert max(cell_len(line) for line in lines) <= 30
+    assert sum(line.count("名") for line in lines) == 20
 
 
 @pytest.mark.parametrize("width", [40, 200])

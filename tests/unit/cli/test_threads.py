@@ -209,12 +209,12 @@ def test_old_checkpoints_are_forgotten(statewright: Any, run: Any) -> None:
     run("t", "flow.py:typed")
     run("u")
     assert statewright("threads", "prune", "--keep", "1", "--dry-run").out == (
-        "Would forget 2 checkpoints of 2 threads.\n"
+        "Would delete 2 checkpoints of 2 threads.\n"
     )
-    assert statewright("threads", "prune", "t", "--keep", "1").out == "Forgot 1 checkpoint of 1 thread.\n"
-    assert statewright("threads", "prune", "--since", "1h").out == "Forgot 0 checkpoints of 0 threads.\n"
+    assert statewright("threads", "prune", "t", "--keep", "1").out == "Deleted 1 checkpoint of 1 thread.\n"
+    assert statewright("threads", "prune", "--since", "1h").out == "Deleted 0 checkpoints of 0 threads.\n"
     assert len(steps(statewright, "u")) == 2
-    assert statewright("threads", "prune", "--since", "0s").out == "Forgot 1 checkpoint of 1 thread.\n"
+    assert statewright("threads", "prune", "--since", "0s").out == "Deleted 1 checkpoint of 1 thread.\n"
     shown = json.loads(statewright("threads", "show", "t", "--graph", "flow.py:typed", "--json").out)
     assert shown["values"] == {"point": {"x": 3}}
     assert statewright("resume", "u", "flow.py", "--answer", "yes").code == 0
@@ -325,11 +325,11 @@ def test_a_missing_database_is_named(statewright: Any, folder: Path, command: st
         ("fork t --branch b --step 9", "no step 9"),
         ("prune t", "--keep N, or --since"),
         ("prune x --keep 1", "There is no thread 'x'"),
-        ("prune --since soon", "no duration"),
+        ("prune --since soon", "not a duration"),
         ("copy x y", "There is no thread 'x'"),
         ("export x f", "There is no thread 'x'"),
         ("export t no/f", "no folder"),
-        ("import none", "There is no database 'none'"),
+        ("import none", "There is no file 'none'"),
     ],
 )
 def test_wrong_use_is_one_sentence_and_ends_with_2(statewright: Any, run: Any, command: str, said: str) -> None:

@@ -86,7 +86,7 @@ def test_what_is_changed_is_of_the_named_workspace(acme: str, threads: Any, fold
     option = ("--workspace", "acme")
     assert threads("copy", "theirs", "t2", *option).code == 0
     assert "begins at step 0" in threads("fork", "theirs", "--branch", "b", "--step", "0", *option).out
-    assert "Forgot 3 checkpoints of 3 threads" in threads("prune", "--keep", "1", *option).out
+    assert "Deleted 3 checkpoints of 3 threads" in threads("prune", "--keep", "1", *option).out
     assert threads("rm", "t", *option).code == 0
     assert names(threads("ls", "--json", *option)) == ["t2", "theirs"]
     with SqliteSaver(folder / "runs.db") as saver:
@@ -149,7 +149,9 @@ def test_a_graph_is_checked_against_the_threads_of_all_workspaces(acme: str, sta
 
     with SqliteSaver(folder / "runs.db", workspace=acme) as saver:
         load_graph("asks.py").surrounded_by(checkpointer=saver).invoke({"n": 1}, thread_id="open")
-    assert "1 open branches of threads fit, 0 do not" in statewright("check", "asks.py", "--against", "runs.db").out
+    assert (
+        "1 unfinished branches of threads fit, 0 do not" in statewright("check", "asks.py", "--against", "runs.db").out
+    )
     told = statewright("check", "other.py", "--against", "runs.db")
     assert told.code == 1
     assert f"open (main, workspace {acme}): " in told.out

@@ -92,10 +92,10 @@ def test_people_are_told_how_to_look_at_a_run_and_how_to_go_on(
 ) -> None:
     monkeypatch.setattr("statewright.cli.workflow.is_watched", lambda: True)
     waiting = statewright("run", "flow.yaml", "--script", "script.json", "--thread", "t", "--database", "other.db")
-    assert "Look at it with: statewright threads show t --database other.db" in waiting.err
+    assert "Inspect it with: statewright threads show t --database other.db" in waiting.err
     assert "statewright resume t flow.yaml --script script.json --database other.db" in waiting.err
     failed = statewright("run", "flow.yaml", "--thread", "u")
-    assert (failed.code, "Go on with it, once that is mended:" in failed.err) == (1, True)
+    assert (failed.code, "Once that is fixed, continue with:" in failed.err) == (1, True)
     assert "Look at it" not in statewright("run", "flow.yaml", "--script", "script.json", "--database", "memory:").err
 
 
@@ -109,7 +109,7 @@ def test_a_state_without_a_model_is_named(statewright: Any, flow: Path) -> None:
 
 @pytest.mark.parametrize(
     ("script", "said"),
-    [('{"plann": "x"}', "Did you mean 'plan'?"), ('{"plan": 7}', "Give a text"), ("[]", "is no map"), ("{", "read")],
+    [('{"plann": "x"}', "Did you mean 'plan'?"), ('{"plan": 7}', "Give a text"), ("[]", "is not a map"), ("{", "read")],
 )
 def test_a_script_that_is_none_is_wrong_use(statewright: Any, flow: Path, script: str, said: str) -> None:
     Path("script.json").write_text(script, encoding="utf-8")
@@ -162,3 +162,20 @@ def test_the_drawing_shows_what_the_author_wrote(statewright: Any, flow: Path) -
 def test_the_schema_of_the_language_is_for_editors(statewright: Any, flow: Path) -> None:
     schema = json.loads(statewright("schema", "states").out)
     assert schema["$schema"].startswith("https://json-schema.org/")
+
+
+def test_cases_are_for_workflows_alone(statewright: Any, folder: Path) -> None:
+    (folder / "graph.py").write_text("", encoding="utf-8")
+    (folder / "cases.json").write_text("[]", encoding="utf-8")
+    ended = statewright("test", "graph.py", "cases.json")
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith("Error: 'graph.py' is not a workflow in YAML.")
+
+
+@pytest.mark.parametrize("command", ["check", "run", "draw"])
+def test_a_workflow_of_steps_is_told_from_one_of_states(statewright: Any, folder: Path, command: str) -> None:
+    (folder / "steps.json").write_text('{"name": "x", "version": "1", "steps": []}', encoding="utf-8")
+    ended = statewright(command, "steps.json")
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith("Error: 'steps.json' is a workflow of steps, which a server runs.")
+    assert "statewright definitions check" in ended.err

@@ -10,7 +10,10 @@ from tests.unit.cli.conftest import Command
 
 def test_a_workspace_is_made_with_limits_and_has_keys_of_its_own(folder: Path, statewright: Command) -> None:
     made = statewright("workspaces", "create", "sales-eu", "--name", "Sales", "--max-running", 3)
-    assert made.out == "Made sales-eu. A key to it: statewright keys create NAME --workspace sales-eu\n"
+    assert (
+        made.out
+        == "Created workspace sales-eu. Create a key for it with: statewright keys create NAME --workspace sales-eu\n"
+    )
     found = {one["slug"]: one for one in json.loads(statewright("workspaces", "ls", "--json").out)}
     assert (found["sales-eu"]["max_running"], found["sales-eu"]["name"], found["default"]["max_running"]) == (
         3,

@@ -94,7 +94,7 @@ def test_a_line_without_an_end_is_no_danger() -> None:
     write(kept, "begin", *("x" * 1000 for _ in range(1000)))
     first = messages(kept)[0]
     assert first.startswith("beginxxxx")
-    assert "signs left out" in first
+    assert "characters left out" in first
 
 
 def test_of_a_bar_of_progress_the_last_state_is_kept() -> None:

@@ -54,7 +54,7 @@ async def starter(ledger: Ledger) -> Starter:
         ({"timeout": float("inf")}, "ten years"),
         ({"concurrency_limit": 1}, "goes with a concurrencyKey"),
         ({"concurrency_limit": 0, "concurrency_key": "k"}, "at least 1"),
-        ({"input": {"a": object()}}, "no JSON"),
+        ({"input": {"a": object()}}, "not JSON"),
         ({"after": datetime(2030, 1, 1)}, "has no time zone"),
     ],
 )

@@ -46,7 +46,7 @@ def test_slugs_that_are_good(ledger: Ledger, now: datetime, slug: str) -> None:
 
 @pytest.mark.parametrize("slug", ["", "A", "a b", "a_b", "ä", "a\n", "x" * 64, "x" * 100_000, None, 5, "a/b", "a."])
 def test_slugs_that_are_not(ledger: Ledger, now: datetime, slug: Any) -> None:
-    with pytest.raises(InvalidRequest, match="small letters") as caught:
+    with pytest.raises(InvalidRequest, match="lowercase letters") as caught:
         create(ledger, now, slug)
     assert len(str(caught.value)) < 300
 

@@ -305,3 +305,34 @@ def test_the_values_of_an_instance_are_not_copied() -> None:
     values = instance_values(Data(log=log))
     assert values is not None
     assert values["log"] is log
+
+
+# -- inputs that are looked at before a run
+
+
+@pytest.mark.parametrize(
+    ("options", "update", "said"),
+    [
+        ({}, {"x": 1, "lgo": 2}, "The input holds the unknown key 'lgo'. Did you mean 'log'? Fields: log, x, y."),
+        ({"unknown_keys": "error"}, {"z": 1}, "The input holds the unknown key 'z'. Fields: log, x, y."),
+        ({"unknown_keys": "drop"}, {"z": 1}, None),
+        ({"closed": False}, {"z": 1}, None),
+        ({}, {"x": 1}, None),
+        ({}, 5, None),
+        ({}, None, None),
+        ({}, [("z", 1)], None),
+    ],
+)
+def test_an_unknown_key_of_an_input_is_found_without_reading_it(options: Any, update: Any, said: str | None) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert reader(**options).unknown_in(update) == said
+
+
+def test_a_bare_message_has_no_unknown_keys() -> None:
+    messages = UpdateReader({"messages": Messages()}, closed=True, bare_messages="messages")
+    assert messages.unknown_in({"role": "user", "content": "hi"}) is None
+
+
+def test_a_bare_value_has_no_unknown_keys() -> None:
+    assert UpdateReader({ROOT: LastValue()}, closed=True).unknown_in({"z": 1}) is None

@@ -38,10 +38,10 @@ def _parsed(text: str | bytes, source: str) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
-        found = Problem("", error.lineno, error.colno, f"This is no JSON: {error.msg}.")
+        found = Problem("", error.lineno, error.colno, f"This is not JSON: {error.msg}.")
         raise WorkflowError([found], source=source) from None
     except (UnicodeDecodeError, RecursionError) as error:
-        found = Problem("", 0, 0, f"This is no JSON: {error}.")
+        found = Problem("", 0, 0, f"This is not JSON: {error}.")
         raise WorkflowError([found], source=source) from None
 
 

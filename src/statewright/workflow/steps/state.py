@@ -84,6 +84,9 @@ class StateUpdates(UpdateReader):
 class InputReader(StateUpdates):
     """Reads the input of a run, with which everything begins anew."""
 
+    def unknown_in(self, update: Any) -> str | None:
+        return None  # what the keys of an input are is not said anywhere
+
     def read(self, update: Any, node: str, ids: IdSource) -> dict[str, Any]:
         given = plain_map(update, "The input of the workflow")
         return {"input": given, "state": Overwrite({}), "visits": Overwrite({}), "origin": ids.id}

@@ -82,8 +82,8 @@ def test_the_digest_is_of_the_content() -> None:
 @pytest.mark.parametrize(
     ("document", "said"),
     [
-        ("{", "Line 1, column 2: This is no JSON"),
-        (b"\xff", "This is no JSON"),
+        ("{", "Line 1, column 2: This is not JSON"),
+        (b"\xff", "This is not JSON"),
         ("[]", "found []"),
         ({**LEAD, "steps": []}, "In 'steps'"),
         ({**LEAD, "name": ""}, "In 'name'"),
