@@ -10,20 +10,21 @@ from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
+from tests.semantics.on_services import WS, Places, rested, run_to_rest, serving
 
-from statewright import END, START, Runtime, StateGraph, interrupt
+from statewright import END, START, Runtime, StateGraph, interrupt, wait_for_event
 from statewright.agents.asking import ask
 from statewright.errors import InvalidConfig, SpendingLimitReached
 from statewright.messages import Message
 from statewright.models import ModelRequest, ModelResponse, ScriptedModel, Usage
-from statewright.runs import DEFAULT_WORKSPACE, DailySpending, Run, RunStatus
+from statewright.runs import DailySpending, Run, RunStatus
 from statewright.runtime.awaiting import answered
 from statewright.service import SpendingLimits, StartRun
 from statewright.service.schedules import NewSchedule, add_schedule
+from statewright.service.triggers import NewTrigger, add_trigger
 from statewright.service.workspaces import NewWorkspace, create_workspace
-from statewright.testing import TestService
+from statewright.testing import FakeClock, TestService
 
-WS = DEFAULT_WORKSPACE
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 TOMORROW = datetime(2026, 3, 2, tzinfo=UTC)
 REQUEST = ModelRequest([Message("Go.", role="user")])
@@ -31,6 +32,19 @@ REQUEST = ModelRequest([Message("Go.", role="user")])
 
 class State(TypedDict, total=False):
     log: Annotated[list[Any], operator.add]
+    amount: int
+    """What an event brings."""
+
+
+class FAILED(TypedDict, total=False):
+    runId: str
+    graph: str
+    input: Any
+    error: Any
+    log: list[str]
+
+
+"""What a run is told of the one that has failed before it."""
 
 
 def thinking(*, tokens: int = 10, cost: float = 0.25) -> ScriptedModel:
@@ -47,6 +61,10 @@ def thinker(model: ScriptedModel, name: str) -> Any:
     return think
 
 
+def hears(state: State) -> State:
+    return {"log": [wait_for_event("paid")["amount"]]}
+
+
 def plain(name: str) -> Any:
     def work(state: State) -> State:
         return {"log": [name]}
@@ -54,9 +72,9 @@ def plain(name: str) -> Any:
     return work
 
 
-def line(name: str, **nodes: Any) -> StateGraph:
+def line(name: str, state: Any = State, **nodes: Any) -> StateGraph:
     """Nodes one after another."""
-    graph, before = StateGraph(State, name=name), START
+    graph, before = StateGraph(state, name=name), START
     for node, function in nodes.items():
         graph.add_node(node, function)
         graph.add_edge(before, node)
@@ -215,6 +233,38 @@ def test_a_schedule_leaves_out_what_is_refused_and_goes_on_the_next_day(caplog: 
         assert (spent(service, day=TOMORROW) or DailySpending.of(WS, NOON)).requests == 2
 
 
+def test_an_event_that_would_start_a_run_is_refused_as_a_whole() -> None:
+    graphs = {"think": of_calls(thinking(), 1), "hears": line("hears", hears=hears)}
+    with TestService(graphs, start=NOON, spending_limits=SpendingLimits(requests_per_day=1)) as service:
+        call(service, add_trigger(service._core.service.desk.ledger, WS, NewTrigger(event="paid", graph="think"), NOON))
+        waiting = service.start("hears")
+        service.start("think")
+        with pytest.raises(SpendingLimitReached):
+            service.send_event("paid", {"amount": 3}, key="k")
+        assert service.run(waiting).status is RunStatus.WAITING
+        service.send_event("other", {})
+        service.advance(timedelta(hours=12))
+        sent = service.send_event("paid", {"amount": 3}, key="k")
+        assert (len(sent.started), sent.woken) == (1, [waiting.id])
+        assert service.run(sent.started[0]).status is RunStatus.COMPLETED
+
+
+def test_what_is_to_be_done_after_a_failure_is_done_the_next_day() -> None:
+    model = thinking()
+
+    async def fail(state: State, runtime: Runtime[Any]) -> State:
+        await ask(model, REQUEST, runtime)
+        raise ValueError("no")
+
+    graphs = {"fails": line("fails", fail=fail), "tell": line("tell", FAILED, tell=plain("told"))}
+    with TestService(graphs, start=NOON, spending_limits=SpendingLimits(requests_per_day=1)) as service:
+        assert service.start("fails", settings={"onFailure": "tell"}).status is RunStatus.FAILED
+        [told] = [one for one in service.client.runs.list().items if one.graph == "tell"]
+        assert (told.status, told.next_run_at) == ("pending", TOMORROW)
+        service.advance(timedelta(hours=12))
+        assert service.run(told.id).status is RunStatus.COMPLETED
+
+
 # -- runs under way
 
 
@@ -296,6 +346,31 @@ def test_a_run_that_calls_no_models_stops_too_when_another_has_used_up_the_day()
         service.advance(timedelta(hours=12))
         run = service.run(waiting)
         assert (run.status, run.error, run.output) == (RunStatus.COMPLETED, None, {"log": ["yes", "second"]})
+
+
+@pytest.mark.anyio
+async def test_a_run_of_another_process_stops_though_it_has_spent_nothing_since(tmp_path: Path) -> None:
+    begun, free, clock = asyncio.Event(), asyncio.Event(), FakeClock(NOON)
+    loop, model = asyncio.get_running_loop(), thinking()
+
+    async def hold(state: State) -> State:
+        loop.call_soon_threadsafe(begun.set)
+        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(free.wait(), loop))
+        return {"log": ["held"]}
+
+    graph = line("holds", hold=hold, last=thinker(model, "last"))
+    options: dict[str, Any] = {"clock": clock, "spending_limits": SpendingLimits(requests_per_day=1)}
+    place = Places(tmp_path / "runs.db")
+    try:
+        async with serving(place, graph, **options) as one, serving(place, of_calls(model, 1), **options) as other:
+            held = (await one.start(WS, StartRun(graph="holds"))).run
+            await begun.wait()
+            assert (await run_to_rest(other, "think")).status is RunStatus.COMPLETED
+            free.set()
+            run = await rested(one, held)
+            assert (run.status, run.due_at, len(model.requests)) == (RunStatus.PAUSED, TOMORROW, 1)
+    finally:
+        place.close()
 
 
 def asking_beside(model: ScriptedModel, calls: int) -> StateGraph:

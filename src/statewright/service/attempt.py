@@ -328,7 +328,7 @@ class RunAttempt:
             await self._ignore(come, next_due(waits, run.deadline_at))
             return None, None
         if not come.ended and not out_of_time:
-            values = {"claim": None, "worker_id": None, "due_at": next_due(waits, run.deadline_at)}
+            values = {"claim": None, "worker_id": None, "due_at": next_due(waits, run.deadline_at), "error": None}
             await self._still_waiting(values)
             return None, None
         answers = cast("Any", Command)(resume=come.answers)
@@ -353,7 +353,7 @@ class RunAttempt:
     async def _ignore(self, come: Arrived, due: datetime | None) -> None:
         """Note that nothing came that fits; the run goes on waiting."""
         around, run, now = self._around, self._run, self._around.clock.now()
-        values = {"claim": None, "worker_id": None, "due_at": due}
+        values = {"claim": None, "worker_id": None, "due_at": due, "error": None}
         guard = [Condition("claim", "=", run.claim)]
         advance = Advance(run.id, now, values, ignored_events(come), guard)
         changes = [advance, *taken_changes(come), *due_again(run.id, now)]
