@@ -283,6 +283,7 @@ def test_a_run_stops_before_the_next_superstep_and_goes_on_the_next_day(place: d
             "limit": "tokens_per_day",
             "until": "2026-03-02T00:00:00Z",
         }
+        assert [str(step.status) for step in service.steps(run)] == ["completed", "completed", "pending"]
         service.advance(timedelta(hours=11))
         assert len(model.requests) == 2
         service.advance(timedelta(hours=1))

@@ -222,12 +222,9 @@ class _Draft:
 
     def _spend(self, change: Spend) -> None:
         spent = change.spent
-        before = self._kept(DailySpending, spent.id)
-        if before is None:
-            self._insert(spent)
-            change.after = replace(spent)
-        else:
-            change.after = replace(self._change(before, {name: Plus(getattr(spent, name)) for name in spent.SUMS}))
+        before: DailySpending | None = self._kept(DailySpending, spent.id)
+        change.after = replace(spent) if before is None else before.plus(spent)
+        self._changed[DailySpending][spent.id] = replace(change.after)
 
     def _check_unique(self, record: Record, groups: Sequence[tuple[str, ...]]) -> None:
         """Raise DuplicateRecord if another record has the same values."""

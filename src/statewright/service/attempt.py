@@ -27,6 +27,7 @@ from statewright.graph import Command, RunStarter
 from statewright.runs import (
     Advance,
     Condition,
+    DailySpending,
     Ledger,
     Order,
     Run,
@@ -132,6 +133,8 @@ class RunAttempt:
         self._stopping: Stopping | None = None
         self._is_cancelled = False
         self._limits: SpendingLimits | None = None
+        self._today: DailySpending | None = None
+        """What its workspace had spent today before the attempt."""
         self._limit: SpendingLimitReached | None = None
         """The limit of its workspace that was found to be used up."""
         if run.settings.get("pause"):  # somebody asked for it before the run came here
@@ -184,6 +187,8 @@ class RunAttempt:
         if self._limits is None or change.after is None:
             return
         self._around.spending.warn_if_unpriced(self._limits, change.spent)
+        if self._progress is not None:
+            self._progress.spent = change.after
         limit = self._limits.reached(change.after, self._around.clock.now())
         if limit is not None:
             self._limit = limit
@@ -249,10 +254,12 @@ class RunAttempt:
     async def _advance(self) -> None:
         around, run = self._around, self._run
         self._limits = await around.spending.limits_of(run.workspace_id)
-        limit = await around.spending.reached(run.workspace_id) if self._limits is not None else None
-        if limit is not None and not self._is_late:
-            await self._put_off_to_next_day(limit)
-            return
+        if self._limits is not None:
+            self._today = await around.spending.of_today(run.workspace_id)
+            limit = self._limits.reached(self._today, around.clock.now())
+            if limit is not None and not self._is_late:
+                await self._put_off_to_next_day(limit)
+                return
         try:
             app = await around.app_of(run)
         except (NotFound, WorkflowError) as error:
@@ -267,7 +274,7 @@ class RunAttempt:
         if progress is None:
             return
         around.prepare(progress)
-        progress.is_limited = self._limits is not None
+        progress.limits, progress.spent = self._limits, self._today
         self._progress = progress  # before sharing: a stop requested on another thread from here on updates it too
         self._share_stopping()
         if self._is_late:

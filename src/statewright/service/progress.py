@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import reduce
 from typing import Any, Final, Literal, cast
 
 from pydantic_core import to_json
@@ -48,6 +49,7 @@ from statewright.service.questions import (
     next_due,
     taken_changes,
 )
+from statewright.service.spending_limits import SpendingLimits
 from statewright.service.step_records import StepRecords, StepsSnapshot
 
 Stopping = Literal["pause", "release", "limit", "timeout"]
@@ -98,8 +100,10 @@ class Progress:
         self.stopping: Stopping | None = None
         self.limit: SpendingLimitReached | None = None
         """Why the run goes on another day, if that is why it is being stopped."""
-        self.is_limited = False
-        """Whether its workspace may spend only so much on a day: then each write asks what it has spent by now."""
+        self.limits: SpendingLimits | None = None
+        """What its workspace may spend on a day. If there is a limit, each write asks what was spent by now."""
+        self.spent: DailySpending | None = None
+        """What the workspace had spent when that was heard of last."""
         self.is_cancelled = False
         """True if the worker cancelled the run to stop it, rather than letting its superstep finish."""
         self.steps = StepRecords(run, graph, steps, waits)
@@ -152,7 +156,7 @@ class Progress:
             if log is not None and any(entry[0] == "run_finished" for entry in log.entries):
                 self._end(moves, log, now, commit.checkpoint.values)
             else:
-                halts = self.stopping is not None or self._breaks(commit)
+                halts = self.stopping is not None or self._breaks(commit) or self._uses_up_day(moves, now)
                 self.steps.start(moves, commit.checkpoint.frontier, commit.checkpoint.step + 1, now, halts=halts)
         return self._changes(moves, now)
 
@@ -213,7 +217,7 @@ class Progress:
             self._version = None
         advance = Advance(self.run.id, now, moves.values, moves.events, guard)
         changes = [advance, *moves.changes, *moves.ends]
-        if moves.spent is not None or self.is_limited:
+        if moves.spent is not None or self.limits is not None:
             changes.append(Spend(moves.spent or DailySpending.of(self.run.workspace_id, now)))
         return without_secrets(changes, self.redact) if self.redact is not None else changes
 
@@ -224,6 +228,14 @@ class Progress:
         due = {task.node for task in commit.checkpoint.frontier}
         done = {result.task.node for result in commit.results} - {START}
         return bool(due.intersection(before) or done.intersection(after) or "*" in before or (done and "*" in after))
+
+    def _uses_up_day(self, moves: Moves, now: datetime) -> bool:
+        """Whether the workspace has no more to spend today, as far as is known before the write."""
+        if self.limits is None:
+            return False
+        today = DailySpending.of(self.run.workspace_id, now)
+        parts = [one for one in (self.spent, moves.spent) if one is not None and one.day == today.day]
+        return self.limits.reached(reduce(DailySpending.plus, parts, today), now) is not None
 
     # -- beginning
 

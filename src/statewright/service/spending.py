@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from statewright.clock import Clock
-from statewright.errors import SpendingLimitReached
 from statewright.runs import DailySpending, Ledger, Workspace
 from statewright.runtime.awaiting import answered
 from statewright.runtime.budget import warn_unpriced
@@ -64,14 +63,12 @@ class Spending:
         nothing = DailySpending.of(workspace_id, self._clock.now())
         return await answered(self._ledger.get(DailySpending, nothing.id)) or nothing
 
-    async def reached(self, workspace_id: str) -> SpendingLimitReached | None:
-        """What says that a workspace has used up its day; None if it has not."""
-        limits = await self.limits_of(workspace_id)
-        return limits.reached(await self.of_today(workspace_id), self._clock.now()) if limits is not None else None
-
     async def check_start(self, workspace_id: str, not_before: datetime | None = None) -> None:
         """Raise SpendingLimitReached if a run is to begin today in a workspace that has used up its day."""
-        reached = await self.reached(workspace_id)
+        limits = await self.limits_of(workspace_id)
+        if limits is None:
+            return
+        reached = limits.reached(await self.of_today(workspace_id), self._clock.now())
         if reached is not None and (not_before is None or not_before < reached.ends_at):
             raise reached
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import ClassVar, Self
 
@@ -33,6 +33,10 @@ class DailySpending(Record):
         """The record of the day of an instant, with nothing spent."""
         day = at.astimezone(UTC).date().isoformat()
         return cls(id=f"{workspace_id}/{day}", workspace_id=workspace_id, day=day)
+
+    def plus(self, more: DailySpending) -> Self:
+        """The same with what was spent besides."""
+        return replace(self, **{name: getattr(self, name) + getattr(more, name) for name in self.SUMS})
 
     @property
     def tokens(self) -> int:
