@@ -96,6 +96,9 @@ class MortalSaver:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._saver, name)
 
+    def for_workspace(self, workspace: str) -> MortalSaver:
+        return MortalSaver(self._saver.for_workspace(workspace), self._life)
+
     def commit(self, *args: Any, **options: Any) -> Any:
         return self._life.write(lambda: self._saver.commit(*args, **options))
 

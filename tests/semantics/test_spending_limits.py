@@ -1,104 +1,44 @@
-"""What all runs of a workspace may spend together on a day: nothing begins beyond it, and all goes on the next day."""
+"""What all runs of a workspace may spend together on a day: it is counted, and nothing starts beyond it."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import operator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any, TypedDict
+from typing import Any
 
 import pytest
-from tests.semantics.on_services import WS, Places, rested, run_to_rest, serving
+from tests.semantics.on_services import WS
+from tests.semantics.on_spending import (
+    FAILED,
+    NOON,
+    REQUEST,
+    TOMORROW,
+    State,
+    call,
+    hears,
+    line,
+    of_calls,
+    plain,
+    spent,
+    thinker,
+    thinking,
+)
 
-from statewright import END, START, Runtime, StateGraph, interrupt, wait_for_event
+from statewright import END, START, Runtime, StateGraph
 from statewright.agents.asking import ask
 from statewright.errors import InvalidConfig, SpendingLimitReached
-from statewright.messages import Message
-from statewright.models import ModelRequest, ModelResponse, ScriptedModel, Usage
-from statewright.runs import DailySpending, Run, RunStatus
-from statewright.runtime.awaiting import answered
+from statewright.runs import DailySpending, RunStatus
 from statewright.service import SpendingLimits, StartRun
 from statewright.service.schedules import NewSchedule, add_schedule
 from statewright.service.triggers import NewTrigger, add_trigger
 from statewright.service.workspaces import NewWorkspace, create_workspace
-from statewright.testing import FakeClock, TestService
-
-NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
-TOMORROW = datetime(2026, 3, 2, tzinfo=UTC)
-REQUEST = ModelRequest([Message("Go.", role="user")])
-
-
-class State(TypedDict, total=False):
-    log: Annotated[list[Any], operator.add]
-    amount: int
-    """What an event brings."""
-
-
-class FAILED(TypedDict, total=False):
-    runId: str
-    graph: str
-    input: Any
-    error: Any
-    log: list[str]
-
-
-"""What a run is told of the one that has failed before it."""
-
-
-def thinking(*, tokens: int = 10, cost: float = 0.25) -> ScriptedModel:
-    """A model whose calls use up so much."""
-    answer = ModelResponse(Message("Yes.", role="assistant"), Usage(tokens - 4, 4, cost), "thinker")
-    return ScriptedModel([answer], repeat_last=True)
-
-
-def thinker(model: ScriptedModel, name: str) -> Any:
-    async def think(state: State, runtime: Runtime[Any]) -> State:
-        await ask(model, REQUEST, runtime)
-        return {"log": [name]}
-
-    return think
-
-
-def hears(state: State) -> State:
-    return {"log": [wait_for_event("paid")["amount"]]}
-
-
-def plain(name: str) -> Any:
-    def work(state: State) -> State:
-        return {"log": [name]}
-
-    return work
-
-
-def line(name: str, state: Any = State, **nodes: Any) -> StateGraph:
-    """Nodes one after another."""
-    graph, before = StateGraph(state, name=name), START
-    for node, function in nodes.items():
-        graph.add_node(node, function)
-        graph.add_edge(before, node)
-        before = node
-    return graph.add_edge(before, END)
-
-
-def of_calls(model: ScriptedModel, calls: int, name: str = "think") -> StateGraph:
-    """A graph that calls a model once in each of its nodes."""
-    return line(name, **{f"n{number}": thinker(model, f"n{number}") for number in range(calls)})
+from statewright.testing import TestService
 
 
 @pytest.fixture(params=["memory", "sqlite"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
     return {"start": NOON, "path": tmp_path / "runs.db" if request.param == "sqlite" else None}
-
-
-def call(service: TestService, work: Any) -> Any:
-    """What work on the loop of a service gives."""
-    return service._call(work)
-
-
-def spent(service: TestService, day: datetime = NOON) -> DailySpending | None:
-    return call(service, answered(service._core.service.desk.ledger.get(DailySpending, DailySpending.of(WS, day).id)))
 
 
 # -- what is counted
@@ -263,224 +203,6 @@ def test_what_is_to_be_done_after_a_failure_is_done_the_next_day() -> None:
         assert (told.status, told.next_run_at) == ("pending", TOMORROW)
         service.advance(timedelta(hours=12))
         assert service.run(told.id).status is RunStatus.COMPLETED
-
-
-# -- runs under way
-
-
-def test_a_run_stops_before_the_next_superstep_and_goes_on_the_next_day(place: dict[str, Any]) -> None:
-    model = thinking()
-    limits = SpendingLimits(tokens_per_day=20)
-    with TestService({"think": of_calls(model, 3)}, **place, spending_limits=limits) as service:
-        run = service.start("think")
-        assert len(model.requests) == 2
-        assert (run.status, run.due_at, run.claim) == (RunStatus.PAUSED, TOMORROW, None)
-        assert run.error["code"] == "SW-spending-limit-reached"
-        assert run.error["details"]["endsAt"] == "2026-03-02T00:00:00Z"
-        [paused] = [one for one in service.events(run) if one.type == "WORKFLOW_PAUSED"]
-        assert paused.payload == {
-            "reason": "spending_limit",
-            "limit": "tokens_per_day",
-            "until": "2026-03-02T00:00:00Z",
-        }
-        assert [str(step.status) for step in service.steps(run)] == ["completed", "completed", "pending"]
-        service.advance(timedelta(hours=11))
-        assert len(model.requests) == 2
-        service.advance(timedelta(hours=1))
-        ended = service.run(run)
-        assert (ended.status, ended.output, ended.error) == (RunStatus.COMPLETED, {"log": ["n0", "n1", "n2"]}, None)
-        assert len(model.requests) == 3, "nothing is done twice"
-        assert [one.type for one in service.events(run)].count("WORKFLOW_RESUMED") == 1
-        found = [spent(service), spent(service, day=TOMORROW)]
-        assert [one.requests for one in found if one] == [2, 1]
-
-
-class Meeting:
-    """A model that answers nobody until two have asked."""
-
-    name = "meeting"
-
-    def __init__(self) -> None:
-        self.calls = 0
-
-    async def complete(self, request: ModelRequest) -> ModelResponse:
-        self.calls += 1
-        while self.calls < 2:
-            await asyncio.sleep(0.001)
-        return ModelResponse(Message("Yes.", role="assistant"), Usage(6, 4, 0.25), "meeting")
-
-
-def test_runs_side_by_side_stop_together(place: dict[str, Any]) -> None:
-    model = Meeting()
-    limits = SpendingLimits(requests_per_day=4)
-    with TestService({"think": of_calls(model, 10)}, **place, spending_limits=limits) as service:
-        inner = service._core.service
-
-        async def start_both() -> list[Run]:
-            wanted = [StartRun(graph="think"), StartRun(graph="think")]
-            return [(await inner.start(WS, one)).run for one in wanted]
-
-        both = call(service, start_both())
-        service.settle()
-        runs = [service.run(run) for run in both]
-        assert [run.status for run in runs] == [RunStatus.PAUSED] * 2
-        made = model.calls
-        assert 4 <= made <= 5, "what the supersteps under way do beyond the limit is all that comes on top"
-        assert (spent(service) or DailySpending.of(WS, NOON)).requests == made
-        for _ in range(10):
-            service.advance(timedelta(days=1))
-        runs = [service.run(run) for run in runs]
-        assert [run.status for run in runs] == [RunStatus.COMPLETED] * 2
-        assert model.calls == 20, "nothing is done twice, and nothing is left out"
-
-
-def test_a_run_that_calls_no_models_stops_too_when_another_has_used_up_the_day() -> None:
-    model = thinking()
-    asks = line("asks", first=lambda state: {"log": [interrupt("go on?")]}, second=plain("second"))
-    graphs = {"think": of_calls(model, 1), "asks": asks}
-    with TestService(graphs, start=NOON, spending_limits=SpendingLimits(requests_per_day=1)) as service:
-        waiting = service.start("asks")
-        service.start("think")
-        run = service.answer(waiting, "yes")
-        assert (run.status, run.due_at) == (RunStatus.WAITING, TOMORROW), "it waits, and its answer is kept"
-        assert run.error["code"] == "SW-spending-limit-reached"
-        service.advance(timedelta(hours=12))
-        run = service.run(waiting)
-        assert (run.status, run.error, run.output) == (RunStatus.COMPLETED, None, {"log": ["yes", "second"]})
-
-
-@pytest.mark.anyio
-async def test_a_run_of_another_process_stops_though_it_has_spent_nothing_since(tmp_path: Path) -> None:
-    begun, free, clock = asyncio.Event(), asyncio.Event(), FakeClock(NOON)
-    loop, model = asyncio.get_running_loop(), thinking()
-
-    async def hold(state: State) -> State:
-        loop.call_soon_threadsafe(begun.set)
-        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(free.wait(), loop))
-        return {"log": ["held"]}
-
-    graph = line("holds", hold=hold, last=thinker(model, "last"))
-    options: dict[str, Any] = {"clock": clock, "spending_limits": SpendingLimits(requests_per_day=1)}
-    place = Places(tmp_path / "runs.db")
-    try:
-        async with serving(place, graph, **options) as one, serving(place, of_calls(model, 1), **options) as other:
-            held = (await one.start(WS, StartRun(graph="holds"))).run
-            await begun.wait()
-            assert (await run_to_rest(other, "think")).status is RunStatus.COMPLETED
-            free.set()
-            run = await rested(one, held)
-            assert (run.status, run.due_at, len(model.requests)) == (RunStatus.PAUSED, TOMORROW, 1)
-    finally:
-        place.close()
-
-
-def asking_beside(model: ScriptedModel, calls: int) -> StateGraph:
-    """A question beside a subgraph that calls a model so often."""
-    graph = StateGraph(State, name="outer")
-    graph.add_node("asks", lambda state: {"log": [interrupt("go on?")]})
-    graph.add_node("inner", of_calls(model, calls, "inner").compile())
-    for name in ("asks", "inner"):
-        graph.add_edge(START, name)
-        graph.add_edge(name, END)
-    return graph
-
-
-def test_a_run_that_stops_within_a_subgraph_beside_an_open_question_goes_on_with_both(place: dict[str, Any]) -> None:
-    model, limits = thinking(), SpendingLimits(requests_per_day=2)
-    with TestService({"outer": asking_beside(model, 3)}, **place, spending_limits=limits) as service:
-        run = service.start("outer")
-        assert (run.status, run.due_at, len(model.requests)) == (RunStatus.PAUSED, TOMORROW, 2)
-        assert list(service.waits(run)) == [], "it asks when all that is done beside the question is done"
-        service.advance(timedelta(hours=12))
-        run = service.run(run)
-        assert (run.status, run.error, len(model.requests)) == (RunStatus.WAITING, None, 3)
-        run = service.answer(run, "yes")
-        assert (run.status, sorted(run.output["log"])) == (RunStatus.COMPLETED, ["n0", "n1", "n2", "yes"])
-        assert len(model.requests) == 3
-
-
-@pytest.mark.parametrize("durability", ["sync", "async"])
-def test_a_run_stops_in_each_durability(tmp_path: Path, durability: str) -> None:
-    model, limits = thinking(), SpendingLimits(requests_per_day=2)
-    graphs = {"think": of_calls(model, 20)}
-    with TestService(graphs, start=NOON, path=tmp_path / "runs.db", spending_limits=limits) as service:
-        run = service.start("think", settings={"durability": durability})
-        for _ in range(20):
-            service.advance(timedelta(days=1))
-        run = service.run(run)
-        assert (run.status, len(model.requests), len(run.output["log"])) == (RunStatus.COMPLETED, 20, 20)
-        days = call(service, answered(service._core.service.desk.ledger.find(DailySpending)))
-        assert sum(one.requests for one in days) == 20
-        assert durability == "async" or [one.requests for one in days if one.requests] == [2] * 10
-
-
-def test_a_child_begins_the_next_day_and_its_parent_with_it() -> None:
-    model = thinking()
-
-    def wait(state: State, runtime: Runtime[Any]) -> State:
-        return {"log": runtime.start_run("kid", {})["log"]}
-
-    graphs = {"parent": line("parent", wait=wait), "kid": of_calls(model, 1, "kid"), "think": of_calls(model, 2)}
-    limits = SpendingLimits(requests_per_day=2)
-    with TestService(graphs, start=NOON, spending_limits=limits) as service:
-        parent = service.start("parent", after=NOON + timedelta(hours=1))
-        service.start("think")
-        service.advance(timedelta(hours=2))
-        run = service.run(parent)
-        assert (run.status, run.due_at) == (RunStatus.PENDING, TOMORROW)
-        service.advance(timedelta(hours=10))
-        run = service.run(parent)
-        assert (run.status, run.output) == (RunStatus.COMPLETED, {"log": ["n0"]})
-
-
-def test_a_run_that_rests_for_the_day_can_be_cancelled_paused_and_resumed() -> None:
-    model = thinking()
-    limits = SpendingLimits(requests_per_day=1)
-    with TestService({"think": of_calls(model, 2)}, start=NOON, spending_limits=limits) as service:
-        run = service.start("think")
-        assert run.status is RunStatus.PAUSED
-        resumed = service.resume(run)
-        assert (resumed.status, resumed.due_at, len(model.requests)) == (RunStatus.PAUSED, TOMORROW, 1)
-        paused = service.pause(run)
-        assert (paused.status, paused.due_at) == (RunStatus.PAUSED, None)
-        service.advance(timedelta(days=2))
-        assert service.run(run).status is RunStatus.PAUSED, "somebody halted it for good"
-        assert service.resume(run).status is RunStatus.COMPLETED
-        service.advance(timedelta(days=1))
-        other = service.start("think")
-        assert other.status is RunStatus.PAUSED
-        assert service.cancel(other).status is RunStatus.CANCELLED
-
-
-def test_a_run_with_a_deadline_before_the_next_day_fails_at_it() -> None:
-    limits = SpendingLimits(requests_per_day=1)
-    with TestService({"think": of_calls(thinking(), 2)}, start=NOON, spending_limits=limits) as service:
-        run = service.start("think", timeout=3600)
-        assert (run.status, run.due_at) == (RunStatus.PAUSED, NOON + timedelta(hours=1))
-        service.advance(timedelta(hours=2))
-        run = service.run(run)
-        assert (run.status, run.error["code"]) == (RunStatus.FAILED, "RUN_TIMEOUT")
-
-
-def test_a_higher_limit_lets_a_run_go_on_at_once(tmp_path: Path) -> None:
-    model, path = thinking(), tmp_path / "runs.db"
-    graphs = {"think": of_calls(model, 2)}
-    with TestService(graphs, start=NOON, path=path, spending_limits=SpendingLimits(requests_per_day=1)) as service:
-        run = service.start("think")
-        assert run.status is RunStatus.PAUSED
-    with TestService(graphs, start=NOON, path=path, spending_limits=SpendingLimits(requests_per_day=9)) as service:
-        again = service.resume(run)
-        assert (again.status, len(model.requests)) == (RunStatus.COMPLETED, 2)
-
-
-def test_a_limit_on_cost_warns_where_the_price_is_unknown(caplog: pytest.LogCaptureFixture) -> None:
-    graphs, limits = {"think": of_calls(thinking(cost=0.0), 3)}, SpendingLimits(cost_per_day=1)
-    with (
-        caplog.at_level(logging.WARNING, "statewright"),
-        TestService(graphs, start=NOON, spending_limits=limits) as service,
-    ):
-        assert service.start("think").status is RunStatus.COMPLETED
-    assert caplog.text.count("The spending limit of 1 dollars a day does not count 10 tokens") == 1
 
 
 # -- what limits may be
