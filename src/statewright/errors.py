@@ -64,6 +64,7 @@
     │   ├── ServiceUnreachable       no answer came from it
     │   ├── PayloadTooLarge          more than the service takes at once
     │   └── TooManyRequests          more requests than are allowed in a while; .retry_after
+    │       └── SpendingLimitReached a workspace has spent what it may spend on a day; .limit, .used, .most, .ends_at
     └── InternalError                a broken invariant: ours, please report it
 
 Build-time, run-time, storage and our own faults differ by type because different people repair them. Control
@@ -77,6 +78,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from datetime import datetime
 from typing import Any, ClassVar, NamedTuple
 
 __all__ = [
@@ -134,6 +136,7 @@ __all__ = [
     "ServiceError",
     "ServiceUnreachable",
     "SignalMismatch",
+    "SpendingLimitReached",
     "StatewrightError",
     "StorageError",
     "StorageFull",
@@ -778,6 +781,31 @@ class TooManyRequests(ServiceError):
         self.retry_after = retry_after
         """Seconds after which it is worth another try."""
         super().__init__(message, details={"retryAfter": retry_after})
+
+
+class SpendingLimitReached(TooManyRequests):
+    """All runs of a workspace together have spent what they may spend on a day."""
+
+    api_code: ClassVar[str] = "SPENDING_LIMIT_REACHED"
+
+    def __init__(
+        self, workspace_id: str, limit: str, *, used: float, most: float, ends_at: datetime, now: datetime
+    ) -> None:
+        self.workspace_id = workspace_id
+        self.limit = limit
+        """Which one: `tokens_per_day`, `cost_per_day` or `requests_per_day`."""
+        self.used = used
+        self.most = most
+        self.ends_at = ends_at
+        """When the day ends, and the next one begins with nothing spent."""
+        until = ends_at.isoformat().replace("+00:00", "Z")
+        super().__init__(
+            f"Workspace {workspace_id!r} has used up its {limit}: {used:.10g} of {most:.10g}. Its runs go on, and "
+            f"new ones may start, from {until} on; or raise the limit.",
+            retry_after=max((ends_at - now).total_seconds(), 0.0),
+        )
+        told = {"workspaceId": workspace_id, "limit": limit, "used": used, "most": most, "endsAt": until}
+        self.details = {**self.details, **told}
 
 
 class InvalidTransition(RequestConflict):

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import pytest
 from tests.durability.served import chain, listens, one, starts, three, two
@@ -72,6 +72,9 @@ class Faulty:
 
     def __init__(self, place: Any, names: tuple[str, ...], fault: Fault) -> None:
         self._place, self._names, self._fault = place, names, fault
+
+    def for_workspace(self, workspace: str) -> Self:
+        return type(self)(self._place.for_workspace(workspace), self._names, self._fault)
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._place, name)

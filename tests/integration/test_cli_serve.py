@@ -13,6 +13,7 @@ import pytest
 from tests.integration.cli_server import ServerProcess, serving
 
 from statewright.client import Client
+from statewright.errors import SpendingLimitReached
 
 GRAPH = """
 from typing import TypedDict
@@ -100,6 +101,36 @@ def test_a_lone_file_of_steps_is_served_with_the_handlers_of_its_project(folder:
         assert (run.status, approval.content) == ("waiting", "Hello Ada")
         client.approvals.approve(approval.id)
         assert [event.event_type for event in client.runs.follow(run.id)][-1] == "WORKFLOW_COMPLETED"
+
+
+GREETERS = """
+from statewright.agents import Agent
+from statewright.models import ScriptedModel
+
+greeter = Agent("greeter", model=ScriptedModel(["Hello."], repeat_last=True))
+"""
+
+
+def start_often(client: Client) -> None:
+    """Start runs one after another: a day may end between two of them, and not each time."""
+    for _ in range(3):
+        client.runs.start_and_wait("greeter", {"messages": "Hi!"})
+
+
+@pytest.mark.parametrize("command", [("dev", "--no-reload"), ("serve", "--auth", "none")], ids=lambda one: one[0])
+def test_the_spending_limits_of_a_project_hold(folder: Path, command: tuple[str, ...]) -> None:
+    (folder / "greeters.py").write_text(GREETERS, encoding="utf-8")
+    text = '[graphs]\ngreeter = "greeters:greeter"\n[spending_limits]\nrequests_per_day = 1\n'
+    (folder / "statewright.toml").write_text(text, encoding="utf-8")
+    name, *options = command
+    with serving(folder, name, "--port", "0", *options) as server, Client(server.url) as client:
+        with pytest.raises(SpendingLimitReached) as caught:
+            start_often(client)
+        assert (caught.value.limit, caught.value.most) == ("requests_per_day", 1)
+        spent = client.workspaces.spending()
+        assert spent.limits is not None
+        assert (spent.requests, spent.limits.requests_per_day, spent.reached) == (1, 1, "requests_per_day")
+        assert server.stop() == 0
 
 
 def test_a_project_is_served_whole(folder: Path) -> None:

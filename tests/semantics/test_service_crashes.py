@@ -21,14 +21,16 @@ from statewright.errors import NotFound, RequestConflict, StatewrightError, Stor
 from statewright.messages import Message, ToolCall
 from statewright.models import ModelRequest, ModelResponse, Usage
 from statewright.promise import comes_later
-from statewright.runs import ENDED, Delete, RunStatus, StepStatus, UpdateAll, Worker
+from statewright.runs import ENDED, DailySpending, Delete, RunStatus, StepStatus, UpdateAll, Worker
 from statewright.runtime.awaiting import answered
-from statewright.service import RunFilter, ServiceSettings, StartRun
+from statewright.service import RunFilter, ServiceSettings, SpendingLimits, StartRun
 from statewright.workflow.steps import compile_steps
 
 pytestmark = pytest.mark.anyio
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 QUICK = ServiceSettings(drain=0.05, look_every=0.02)
+MANY = SpendingLimits(requests_per_day=1000)
+"""What nobody reaches: it has every write look at what was spent."""
 WRITES = range(1, 31)
 """At which of its writes a service dies. The runs below take about as many."""
 
@@ -93,6 +95,9 @@ class MortalSaver:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._saver, name)
+
+    def for_workspace(self, workspace: str) -> MortalSaver:
+        return MortalSaver(self._saver.for_workspace(workspace), self._life)
 
     def commit(self, *args: Any, **options: Any) -> Any:
         return self._life.write(lambda: self._saver.commit(*args, **options))
@@ -246,7 +251,7 @@ def _serving(views: dict[str, Any], graphs: Any) -> Any:
     catalog = Catalog()
     for graph in graphs:
         catalog.serve(graph.name, graph)
-    return Service(catalog, **views, settings=QUICK)
+    return Service(catalog, **views, settings=QUICK, spending_limits=MANY)
 
 
 @pytest.mark.parametrize("makes_last", [False, True], ids=["before", "after"])
@@ -261,7 +266,7 @@ async def test_a_run_ends_once_wherever_its_service_dies(
             USED.clear()
             life = Life(number, makes_last=makes_last)
             await lived(place, life, GRAPHS[shape]())
-            async with serving(place, *GRAPHS[shape](), settings=QUICK) as service:
+            async with serving(place, *GRAPHS[shape](), settings=QUICK, spending_limits=MANY) as service:
                 async with asyncio.timeout(PATIENCE):
                     run = await driven(service)
                 await check_whole(service, run, shape)
@@ -287,6 +292,10 @@ async def check_whole(service: Any, run: Any, shape: str) -> None:
     assert (types["LLM_CALL_COMPLETED"], types["TOOL_CALLED"]) == ((3, 2) if shape == "talks" else (0, 0))
     assert USED.total() <= types["TOOL_CALLED"] + 1, "Only what was under way is done again."
     assert run.total_cost == 0.25 * types["LLM_CALL_COMPLETED"]
+    days = await answered(service.desk.ledger.find(DailySpending))
+    calls = types["LLM_CALL_COMPLETED"]
+    assert sum(one.requests for one in days) == calls, "What was spent counts once."
+    assert (sum(one.tokens for one in days), sum(one.cost for one in days)) == (15 * calls, 0.25 * calls)
     runs = (await service.runs(WS, RunFilter())).items
     assert len(runs) == (3 if shape == "children" else 1)
     assert (await service.waits(WS)).total == sum(1 for one in runs if one.status is RunStatus.WAITING)

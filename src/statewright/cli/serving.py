@@ -22,7 +22,7 @@ from statewright.runs import DEFAULT_WORKSPACE, ApiKey, Ledger, Run
 from statewright.runtime.awaiting import answered
 from statewright.server import ServerSettings
 from statewright.server.settings import is_loopback
-from statewright.service import Catalog, Service, ServiceSettings
+from statewright.service import Catalog, Service, ServiceSettings, SpendingLimits
 from statewright.service.webhooks import WebhookSettings
 from statewright.service.workspaces import change_workspace, ensure_default_workspace
 from statewright.storage.sqlite import SqliteLedger, SqliteSaver, SqliteStore
@@ -83,6 +83,12 @@ def opened_views(place: Place) -> Generator[tuple[SqliteSaver, SqliteLedger, Sql
 def service_settings(project: Project) -> ServiceSettings:
     """The limits and times of a service, as its project says them."""
     return ServiceSettings(**_given({name: getattr(project.serving, name) for name in _SERVICE}))
+
+
+def spending_limits(project: Project) -> dict[str, SpendingLimits]:
+    """What workspaces may spend on a day, as the project says it."""
+    limits: Mapping[str, Mapping[str, Any]] = project.spending_limits
+    return {name: SpendingLimits(**values) for name, values in limits.items()}
 
 
 def server_settings(
@@ -162,6 +168,7 @@ def run_server(
             saver=saver,
             store=store,
             settings=service_settings,
+            spending_limits=spending_limits(project),
             webhooks=webhooks,
             instruments=[metrics, *([tracing] if tracing is not None else [])],
             logs=logs,

@@ -66,6 +66,7 @@ def conclude(client: Client, run: Run, url: str | None, *, json_wanted: bool) ->
 
 def _tell_waits(client: Client, run: Run, url: str | None) -> None:
     waits = waits_of(client, run) if run.status == "waiting" else []
-    lines = [f"Run {run.id} is {run.status}.", *(f"  {wait_line(one)}" for one in waits)]
+    why = [f"  {error_line(run)}"] if run.error is not None else []  # it rests until its workspace may spend again
+    lines = [f"Run {run.id} is {run.status}.", *why, *(f"  {wait_line(one)}" for one in waits)]
     ways = ways_on(run, waits, url)
     warn("\n".join([*lines, *(["Continue with:"] if ways else []), *(f"  {one}" for one in ways)]))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -75,3 +77,53 @@ def ls(json: JsonOption = False, database: DatabaseOption = None, key_file: KeyO
         (one.slug, one.name, *(getattr(one, limit) or "" for limit in limits), moment(one.created_at)) for one in found
     ]
     print_table([*columns, Column("CREATED", whole=True)], rows)
+
+
+@workspaces.command()
+def spending(json: JsonOption = False, database: DatabaseOption = None, key_file: KeyOption = None) -> None:
+    """Show what the workspaces have spent today, with the limits of the project."""
+    from statewright.cli.records import in_records
+    from statewright.cli.show import as_json
+    from statewright.cli.table import Column, print_table
+
+    found = in_records(_spending, database, key_file)
+    if json:
+        say(as_json(found))
+        return
+    columns = [Column("SLUG", whole=True), Column("DAY", whole=True)]
+    columns += [Column(name, right=True) for name in ("REQUESTS", "TOKENS", "COST")]
+    rows = [
+        (one["slug"], one["day"], one["requests"], one["tokens"], f"${one['cost']:.4f}", _limits_line(one))
+        for one in found
+    ]
+    print_table([*columns, Column("LIMITS")], rows)
+
+
+async def _spending(ledger: Ledger) -> list[dict[str, Any]]:
+    """What each workspace has spent today, and may, by their slugs."""
+    from dataclasses import asdict
+
+    from statewright.cli.serving import spending_limits
+    from statewright.clock import SystemClock
+    from statewright.project import load_project
+    from statewright.service.spending import Spending
+    from statewright.service.workspaces import list_workspaces
+
+    known = Spending(ledger, SystemClock(), spending_limits(load_project(Path.cwd())))
+    found: list[dict[str, Any]] = []
+    for workspace in await list_workspaces(ledger):
+        report = await known.report(workspace.id)
+        told = {**asdict(report.spent), "tokens": report.spent.tokens, "ends_at": report.spent.ends_at}
+        limits = asdict(report.limits) if report.limits is not None else None
+        found.append({"slug": workspace.slug, **told, "limits": limits, "reached": report.reached})
+    return found
+
+
+def _limits_line(told: Mapping[str, Any]) -> str:
+    """The limits of a workspace on one line, with what is used up."""
+    limits: Mapping[str, float | None] = told["limits"] or {}
+    return ", ".join(
+        f"{name} {most:.10g}{' (used up)' if name == told['reached'] else ''}"
+        for name, most in limits.items()
+        if most is not None
+    )

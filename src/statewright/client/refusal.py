@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime, timedelta
 from typing import Any, Final, cast
 
 from statewright.client.call import Call, Reply
@@ -16,6 +17,7 @@ from statewright.errors import (
     ServiceError,
     ServiceUnreachable,
     SignalMismatch,
+    SpendingLimitReached,
     TooManyRequests,
     Unauthorized,
 )
@@ -39,6 +41,8 @@ def error_of(reply: Reply, call: Call[Any]) -> ServiceError:
     code = str(told.get("code", ""))
     message = str(told.get("message") or f"{call.method} {call.path} was answered with status {reply.status}.")
     details: Any = told.get("details")
+    if code == SpendingLimitReached.api_code and (spent := _spending_limit(details)) is not None:
+        return spent
     if code == TooManyRequests.api_code or reply.status == TooManyRequests.status:
         return TooManyRequests(message, retry_after=retry_after(reply) or 1.0)
     if code == InvalidTransition.api_code:
@@ -55,6 +59,19 @@ def _told(reply: Reply) -> dict[str, Any]:
         return dict(json.loads(reply.content)["error"])
     except (ValueError, TypeError, KeyError):
         return {}
+
+
+def _spending_limit(details: Any) -> SpendingLimitReached | None:
+    """The error as its details tell it; None if they do not."""
+    try:
+        ends_at = datetime.fromisoformat(details["endsAt"])
+        now = ends_at - timedelta(seconds=details["retryAfter"])
+        used, most = float(details["used"]), float(details["most"])
+        return SpendingLimitReached(
+            str(details["workspaceId"]), str(details["limit"]), used=used, most=most, ends_at=ends_at, now=now
+        )
+    except (KeyError, TypeError, ValueError):
+        return None
 
 
 def _invalid_transition(message: str, details: Any) -> InvalidTransition:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from typing import Any, Final, NamedTuple, cast
 
 
@@ -37,6 +38,10 @@ def _is_duration(value: Any) -> bool:
     return _is_number(value) and value > 0
 
 
+def _is_amount(value: Any) -> bool:
+    return _is_number(value) and 0 < value < inf
+
+
 def _is_port(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 65535
 
@@ -58,6 +63,7 @@ BOOLEAN: Final = Form("true or false", _of(bool))
 COUNT: Final = Form("a whole number of at least 1", _is_count)
 CONCURRENCY: Final = Form("a whole number from 1 to 100", _is_concurrency)
 TEMPERATURE: Final = Form("a number from 0 to 2", _is_temperature)
+AMOUNT: Final = Form("a number above 0", _is_amount)
 DURATION: Final = Form("a number of seconds above 0", _is_duration)
 PORT: Final = Form("a whole number from 0 to 65535", _is_port)
 DURABILITY: Final = Form("'sync' or 'async'", _is_durability)

@@ -23,6 +23,7 @@ from statewright.project.models import read_model
 from statewright.project.places import read_datasource, read_workflow
 from statewright.project.reader import Reader
 from statewright.project.serving import read_serving
+from statewright.project.spending import read_spending_limits
 from statewright.project.tools import read_tools
 from statewright.workflow.states.tools import Integrations
 
@@ -46,6 +47,7 @@ _SECTIONS: Final[Mapping[str, Form]] = {
     "graphs": TABLE,
     "handlers": TABLE,
     "serve": TABLE,
+    "spending_limits": TABLE,
 }
 
 
@@ -126,6 +128,7 @@ def _read(document: dict[str, Any], reader: Reader, file: Path) -> Project:
         graphs=graphs,
         handler_modules=read_handlers(sections.get("handlers", {}), reader),
         serving=read_serving(sections.get("serve", {}), reader),
+        spending_limits=read_spending_limits(sections.get("spending_limits", {}), reader),
         # Last: the others have found them.
         warnings=tuple(sorted(reader.warnings, key=_order)),
     )

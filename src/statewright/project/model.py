@@ -124,6 +124,8 @@ class Project:
     handler_modules: tuple[str, ...] = ()
     """Modules that are imported for their task handlers, and whose functions steps may name."""
     serving: Serving = Serving()
+    spending_limits: Mapping[str, Mapping[str, float]] = field(default_factory=dict[str, "Mapping[str, float]"])
+    """What workspaces may spend on a day, by their names, with `*` for all others; see `SpendingLimits`."""
     warnings: tuple[Problem, ...] = ()
     """What was accepted, and probably not what was meant."""
 

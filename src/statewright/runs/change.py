@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
 from statewright.ids import draw_checkpoint_id
-from statewright.runs.records import Delivery, Json, Record
+from statewright.runs.records import DailySpending, Delivery, Json, Record
 
 Operator = Literal["=", "!=", "<", "<=", ">", ">=", "in"]
 
@@ -71,6 +71,16 @@ class Insert:
     """Add a record. Raises DuplicateRecord if there is one of its id, or with its values where these are unique."""
 
     record: Record
+
+
+@dataclass(slots=True)
+class Spend:
+    """Add to what a workspace has spent on a day; the record of the day is made where there is none."""
+
+    spent: DailySpending
+    """What is added: see `DailySpending.of`."""
+    after: DailySpending | None = None
+    """The record of the day with it, once the change is written."""
 
 
 @dataclass(slots=True)
@@ -141,7 +151,7 @@ class Forget:
     run_id: str
 
 
-Change = Insert | Update | UpdateAll | Delete | Absent | Advance | Announce | Forget
+Change = Insert | Spend | Update | UpdateAll | Delete | Absent | Advance | Announce | Forget
 
 
 def delivery_of(change: Announce, webhook_id: str) -> Delivery:

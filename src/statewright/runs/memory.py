@@ -26,6 +26,7 @@ from statewright.runs.change import (
     Insert,
     Plus,
     RunEvent,
+    Spend,
     Update,
     UpdateAll,
     Where,
@@ -33,7 +34,7 @@ from statewright.runs.change import (
     where,
 )
 from statewright.runs.ledger import Group, Order
-from statewright.runs.records import OF_RUNS, Record, Run, Webhook, Workspace
+from statewright.runs.records import OF_RUNS, DailySpending, Record, Run, Webhook, Workspace
 from statewright.runs.records.record import R, columns_of
 from statewright.runs.status import ENDED, RunStatus
 
@@ -165,6 +166,8 @@ class _Draft:
         match change:
             case Insert(record):
                 self._insert(record)
+            case Spend():
+                self._spend(change)
             case Update(kind, identity, values, expect):
                 self._update(kind, identity, values, expect)
             case UpdateAll(kind, conditions, values):
@@ -216,6 +219,12 @@ class _Draft:
             raise DuplicateRecord(kind.TABLE, ("id",), (record.id,))
         self._check_unique(record, kind.UNIQUE)
         self._changed[kind][record.id] = _copied(record)
+
+    def _spend(self, change: Spend) -> None:
+        spent = change.spent
+        before: DailySpending | None = self._kept(DailySpending, spent.id)
+        change.after = replace(spent) if before is None else before.plus(spent)
+        self._changed[DailySpending][spent.id] = replace(change.after)
 
     def _check_unique(self, record: Record, groups: Sequence[tuple[str, ...]]) -> None:
         """Raise DuplicateRecord if another record has the same values."""

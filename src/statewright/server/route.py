@@ -27,7 +27,8 @@ _REASONS: Final[Mapping[int, str]] = {
     404: "There is no such thing in this workspace.",
     409: "It does not go with what is: the answer says what that is.",
     413: "The body is too large.",
-    429: "Too many requests in a while: `retry-after` says when to come again.",
+    429: "Too many requests in a while, or all that may be spent on a day is spent: `retry-after` says when to come "
+    "again.",
     503: "It cannot be served now; `retry-after` says when to come again.",
 }
 _OPEN: Final = "open"

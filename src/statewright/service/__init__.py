@@ -9,6 +9,8 @@ from statewright.service.records import Page
 from statewright.service.request import RunFilter, StartRun
 from statewright.service.service import Service
 from statewright.service.settings import ServiceSettings
+from statewright.service.spending import SpendingReport
+from statewright.service.spending_limits import SpendingLimits
 from statewright.service.starting import ON_BUSY, Started
 from statewright.service.step_records import LogSource
 
@@ -29,6 +31,8 @@ __all__ = [
     "ServedGraph",
     "Service",
     "ServiceSettings",
+    "SpendingLimits",
+    "SpendingReport",
     "Spent",
     "StartRun",
     "Started",

@@ -17,6 +17,7 @@ from statewright.errors import (
     Fenced,
     NotFound,
     RecordConflict,
+    SpendingLimitReached,
     StatewrightError,
     StorageUnavailable,
     ThreadBusy,
@@ -26,11 +27,13 @@ from statewright.graph import Command, RunStarter
 from statewright.runs import (
     Advance,
     Condition,
+    DailySpending,
     Ledger,
     Order,
     Run,
     RunStatus,
     Signal,
+    Spend,
     StepRun,
     StepStatus,
     Update,
@@ -54,6 +57,8 @@ from statewright.service.questions import (
 )
 from statewright.service.recorder import Publish, RunRecorder
 from statewright.service.records import guard_claim
+from statewright.service.spending import Spending
+from statewright.service.spending_limits import SpendingLimits
 from statewright.service.step_records import LogSource
 from statewright.service.thread_edits import EditRecorder, find_edited_run
 
@@ -63,6 +68,8 @@ _LATER: Final = timedelta(seconds=0.5)
 """After how long a run is tried again that could not be begun with."""
 _MISSING: Final = timedelta(seconds=10)
 """After how long a run is looked at again whose graph is not served."""
+_LASTING: Final[Mapping[str, int]] = {"release": 0, "limit": 1, "pause": 2}
+"""The reasons to stop before the next superstep, the most lasting last."""
 AppOf = Callable[[Run], Awaitable[CompiledGraph]]
 
 
@@ -87,6 +94,7 @@ class Surroundings:
         logs: LogSource | None = None,
         redact: Callable[[Any], Any] | None = None,
         meter: Meter | None = None,
+        spending: Spending | None = None,
     ) -> None:
         self.saver = saver
         self.ledger = ledger
@@ -104,6 +112,7 @@ class Surroundings:
         self.logs = logs
         self.redact = redact
         self.meter = meter
+        self.spending = spending or Spending(ledger, clock)
 
     def prepare(self, progress: Progress) -> None:
         """Give what tells of a run its limits, and what else happens at its end."""
@@ -123,6 +132,11 @@ class RunAttempt:
         self._progress: Progress | None = None
         self._stopping: Stopping | None = None
         self._is_cancelled = False
+        self._limits: SpendingLimits | None = None
+        self._today: DailySpending | None = None
+        """What its workspace had spent today before the attempt."""
+        self._limit: SpendingLimitReached | None = None
+        """The limit of its workspace that was found to be used up."""
         if run.settings.get("pause"):  # somebody asked for it before the run came here
             self.pause()
 
@@ -147,8 +161,9 @@ class RunAttempt:
         self._control.request_cancel("the run was cancelled")
 
     def _drain(self, why: Stopping) -> None:
-        """Stop before the next superstep. A run that is to be paused is, though its worker stops as well."""
-        if self._stopping is None or (self._stopping == "release" and not self._is_cancelled):
+        """Stop before the next superstep, for the most lasting of the reasons: a run that is to be paused is, though
+        its worker stops as well."""
+        if self._stopping is None or (_LASTING.get(self._stopping, 9) < _LASTING[why] and not self._is_cancelled):
             self._stopping = why
         self._share_stopping()
         self._control.request_drain(why)
@@ -164,7 +179,20 @@ class RunAttempt:
     def _share_stopping(self) -> None:
         """Let what the run saves from now on mean what the reason says. Called from any thread, after each change."""
         if self._progress is not None:
+            self._progress.limit = self._limit  # first: it is the reason if "limit" is why the run stops
             self._progress.stopping, self._progress.is_cancelled = self._stopping, self._is_cancelled
+
+    def _spent(self, change: Spend) -> None:
+        """Stop before the next superstep if the workspace has used up its day. Called on any thread."""
+        if self._limits is None or change.after is None:
+            return
+        self._around.spending.warn_if_unpriced(self._limits, change.spent)
+        if self._progress is not None:
+            self._progress.spent = change.after
+        limit = self._limits.reached(change.after, self._around.clock.now())
+        if limit is not None:
+            self._limit = limit
+            self._drain("limit")
 
     def compare(self, found: Run | None) -> None:
         """See what others have made of the run."""
@@ -215,8 +243,23 @@ class RunAttempt:
         except StatewrightError:
             logger.exception("Run %s could not be put off. Its worker looks after it with its next beat.", self.run_id)
 
+    async def _put_off_to_next_day(self, limit: SpendingLimitReached) -> None:
+        """Let the run rest, because its workspace has used up its day. What has come for it stays."""
+        progress = Progress(replace(self._run, status=RunStatus.PENDING), NO_GRAPH)
+        pauses = self._run.status is RunStatus.RUNNING
+        changes = progress.put_off_to_next_day(limit, self._around.clock.now(), pauses=pauses)
+        await answered(self._around.ledger.write(changes))
+        self._around.published(changes)
+
     async def _advance(self) -> None:
         around, run = self._around, self._run
+        self._limits = await around.spending.limits_of(run.workspace_id)
+        if self._limits is not None:
+            self._today = await around.spending.of_today(run.workspace_id)
+            limit = self._limits.reached(self._today, around.clock.now())
+            if limit is not None and not self._is_late:
+                await self._put_off_to_next_day(limit)
+                return
         try:
             app = await around.app_of(run)
         except (NotFound, WorkflowError) as error:
@@ -231,6 +274,7 @@ class RunAttempt:
         if progress is None:
             return
         around.prepare(progress)
+        progress.limits, progress.spent = self._limits, self._today
         self._progress = progress  # before sharing: a stop requested on another thread from here on updates it too
         self._share_stopping()
         if self._is_late:
@@ -245,6 +289,7 @@ class RunAttempt:
             around.published,
             around.logs,
             on_lost=self.cancel,
+            on_spent=self._spent,
         )
         starter = around.starter_of(run, progress) if around.starter_of is not None else None
         await self._drive(recorder.graph(app, starter=starter, **around.parts), given, progress)
@@ -290,7 +335,7 @@ class RunAttempt:
             await self._ignore(come, next_due(waits, run.deadline_at))
             return None, None
         if not come.ended and not out_of_time:
-            values = {"claim": None, "worker_id": None, "due_at": next_due(waits, run.deadline_at)}
+            values = {"claim": None, "worker_id": None, "due_at": next_due(waits, run.deadline_at), "error": None}
             await self._still_waiting(values)
             return None, None
         answers = cast("Any", Command)(resume=come.answers)
@@ -315,7 +360,7 @@ class RunAttempt:
     async def _ignore(self, come: Arrived, due: datetime | None) -> None:
         """Note that nothing came that fits; the run goes on waiting."""
         around, run, now = self._around, self._run, self._around.clock.now()
-        values = {"claim": None, "worker_id": None, "due_at": due}
+        values = {"claim": None, "worker_id": None, "due_at": due, "error": None}
         guard = [Condition("claim", "=", run.claim)]
         advance = Advance(run.id, now, values, ignored_events(come), guard)
         changes = [advance, *taken_changes(come), *due_again(run.id, now)]

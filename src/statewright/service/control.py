@@ -118,9 +118,10 @@ class Control:
         """Halt a run before its next step. One that is at work goes on until that is done. Raises InvalidTransition."""
 
         def wish(run: Run, now: datetime) -> Sequence[Change]:
-            if run.status is RunStatus.PAUSED:
+            if run.status is RunStatus.PAUSED and run.claim is None and run.due_at is None:
                 return ()
-            check_transition(f"Run {run.id}", run.status, RunStatus.PAUSED)
+            if run.status is not RunStatus.PAUSED:  # one that is goes on by itself when its workspace may spend again
+                check_transition(f"Run {run.id}", run.status, RunStatus.PAUSED)
             if run.settings.get("pause"):
                 return ()
             if run.claim is None:  # nobody has it in hand: it is halted at once
@@ -149,7 +150,7 @@ class Control:
         """Let a failed run go on from the step that failed, from its first attempt; what was done is kept.
 
         Raises InvalidTransition for one that has not failed, RequestConflict if another run has its thread, or the
-        thread has gone on without it.
+        thread has gone on without it, SpendingLimitReached if its workspace has used up its day.
         """
 
         def again(run: Run, now: datetime) -> Sequence[Change]:
@@ -164,7 +165,10 @@ class Control:
             ]
 
         while True:
-            await self._check_thread(await self._desk.records.run(workspace_id, run_id))
+            failed = await self._desk.records.run(workspace_id, run_id)
+            await self._check_thread(failed)
+            if failed.status is RunStatus.FAILED:
+                await self._desk.spending.check_start(workspace_id)
             with suppress(RecordPresent):  # another run took the thread after it was looked at: it is looked at again
                 run = await self._changed(workspace_id, run_id, again)
                 break

@@ -16,6 +16,8 @@ from statewright.service.hub import Hub
 from statewright.service.records import Records
 from statewright.service.run_watch import RunWatch
 from statewright.service.settings import ServiceSettings
+from statewright.service.spending import Spending
+from statewright.service.spending_limits import Limits
 
 
 @dataclass(slots=True)
@@ -28,9 +30,12 @@ class Desk:
     catalog: Catalog
     clock: Clock
     settings: ServiceSettings
+    spending_limits: Limits | None = None
     hub: Hub = field(default_factory=Hub)
     watch: RunWatch = field(init=False)
     """Finds what other processes have made of runs that somebody follows."""
+    spending: Spending = field(init=False)
+    """What workspaces have spent, and may."""
     ring: Callable[[], object] = lambda: None
     """Tells the worker of this process that a run is due."""
     ring_background: Callable[[], object] = lambda: None
@@ -40,6 +45,7 @@ class Desk:
 
     def __post_init__(self) -> None:
         self.watch = RunWatch(self.ledger)
+        self.spending = Spending(self.ledger, self.clock, self.spending_limits)
 
     @property
     def records(self) -> Records:

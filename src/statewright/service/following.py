@@ -84,9 +84,9 @@ async def settled(desk: Desk, workspace_id: str, run_id: str, seconds: float) ->
 
 def _is_at_rest(run: Run, now: datetime) -> bool:
     """Whether nothing will happen with a run by itself. One that waits and has what it waited for is about to go on."""
-    if run.status is RunStatus.WAITING:
+    if run.status in (RunStatus.WAITING, RunStatus.PAUSED):  # one that is paused may go on when a new day begins
         return run.claim is None and (run.due_at is None or run.due_at > now)
-    return run.status in ENDED or run.status is RunStatus.PAUSED
+    return run.status in ENDED
 
 
 async def until_rest(hub: Hub, listener: Listener, seconds: float) -> None:

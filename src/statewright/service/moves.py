@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from statewright.runs import Advance, Announce, Change, Json, NewEvent, StepRun, Update
+from statewright.runs import Advance, Announce, Change, DailySpending, Json, ModelCall, NewEvent, StepRun, Update
 
 Redact = Callable[[Any], Any]
 """Takes secrets out of JSON."""
@@ -21,10 +21,20 @@ class Moves:
     changes: list[Change] = field(default_factory=list[Change])
     ends: list[Change] = field(default_factory=list[Change])
     """Changes that must come after that of the run itself."""
+    spent: DailySpending | None = None
+    """What the calls of models that are told of have used up."""
 
     def tell(self, kind: str, payload: Mapping[str, Json], step: StepRun | None = None) -> None:
         named = {"stepName": step.name, **payload} if step is not None else payload
         self.events.append(NewEvent(kind, named, step.id if step is not None else None))
+
+    def spend(self, call: ModelCall) -> None:
+        """Count a call of a model for the day on which it is told of."""
+        spent = self.spent = self.spent or DailySpending.of(call.workspace_id, call.created_at)
+        spent.requests += 1
+        spent.input_tokens += call.input_tokens
+        spent.output_tokens += call.output_tokens
+        spent.cost += call.cost
 
 
 def without_secrets(changes: Sequence[Change], redact: Redact) -> list[Change]:

@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final, Literal
+from functools import reduce
+from typing import Any, Final, Literal, cast
 
 from pydantic_core import to_json
 
 from statewright.checkpoint import Commit, Pending, step_id
+from statewright.errors import SpendingLimitReached
 from statewright.events import Log
 from statewright.graph import START, Graph
 from statewright.runs import (
@@ -22,11 +24,13 @@ from statewright.runs import (
     Approval,
     Change,
     Condition,
+    DailySpending,
     Delete,
     Json,
     Plus,
     Run,
     RunStatus,
+    Spend,
     StepRun,
     StepStatus,
     UpdateAll,
@@ -45,13 +49,16 @@ from statewright.service.questions import (
     next_due,
     taken_changes,
 )
+from statewright.service.spending_limits import SpendingLimits
 from statewright.service.step_records import StepRecords, StepsSnapshot
 
-Stopping = Literal["pause", "release", "timeout"]
-"""Why a run is being stopped, if it is not its own doing: to pause it, to let another worker have it, or because its
-time is over."""
+Stopping = Literal["pause", "release", "limit", "timeout"]
+"""Why a run is being stopped, if it is not its own doing: to pause it, to let another worker have it, because its
+workspace has used up its day, or because its time is over."""
 
 
+SPENDING_LIMIT: Final = "spending_limit"
+"""The reason that is told of a run which goes on when its workspace may spend again."""
 OnEnd = Callable[[Run, Ending, datetime], Sequence[Change]]
 
 
@@ -91,6 +98,12 @@ class Progress:
         """The record with what was written since."""
         self.token = run.claim
         self.stopping: Stopping | None = None
+        self.limit: SpendingLimitReached | None = None
+        """Why the run goes on another day, if that is why it is being stopped."""
+        self.limits: SpendingLimits | None = None
+        """What its workspace may spend on a day. If there is a limit, each write asks what was spent by now."""
+        self.spent: DailySpending | None = None
+        """What the workspace had spent when that was heard of last."""
         self.is_cancelled = False
         """True if the worker cancelled the run to stop it, rather than letting its superstep finish."""
         self.steps = StepRecords(run, graph, steps, waits)
@@ -143,7 +156,7 @@ class Progress:
             if log is not None and any(entry[0] == "run_finished" for entry in log.entries):
                 self._end(moves, log, now, commit.checkpoint.values)
             else:
-                halts = self.stopping is not None or self._breaks(commit)
+                halts = self.stopping is not None or self._breaks(commit) or self._uses_up_day(moves, now)
                 self.steps.start(moves, commit.checkpoint.frontier, commit.checkpoint.step + 1, now, halts=halts)
         return self._changes(moves, now)
 
@@ -180,6 +193,19 @@ class Progress:
         moves = Moves(values={"claim": None, "worker_id": None, "due_at": until})
         return self._changes(moves, now)
 
+    def put_off_to_next_day(self, limit: SpendingLimitReached, now: datetime, *, pauses: bool) -> list[Change]:
+        """Let a run go on, or begin, when its workspace may spend again. A run that was under way is paused till then.
+
+        It is told once, however often the run is looked at meanwhile.
+        """
+        moves = Moves()
+        self._rest_till_next_day(moves, limit)
+        if not pauses:
+            moves.values.pop("status")
+        if _code_of(self.run.error) == limit.code:
+            moves.events.clear()
+        return self._changes(moves, now)
+
     def _changes(self, moves: Moves, now: datetime) -> list[Change]:
         """The changes that belong together; none if nothing happened that a record tells."""
         if not (moves.values or moves.events or moves.changes or moves.ends):
@@ -191,6 +217,8 @@ class Progress:
             self._version = None
         advance = Advance(self.run.id, now, moves.values, moves.events, guard)
         changes = [advance, *moves.changes, *moves.ends]
+        if moves.spent is not None or self.limits is not None:
+            changes.append(Spend(moves.spent or DailySpending.of(self.run.workspace_id, now)))
         return without_secrets(changes, self.redact) if self.redact is not None else changes
 
     def _breaks(self, commit: Commit) -> bool:
@@ -200,6 +228,14 @@ class Progress:
         due = {task.node for task in commit.checkpoint.frontier}
         done = {result.task.node for result in commit.results} - {START}
         return bool(due.intersection(before) or done.intersection(after) or "*" in before or (done and "*" in after))
+
+    def _uses_up_day(self, moves: Moves, now: datetime) -> bool:
+        """Whether the workspace has no more to spend today, as far as is known before the write."""
+        if self.limits is None:
+            return False
+        today = DailySpending.of(self.run.workspace_id, now)
+        parts = [one for one in (self.spent, moves.spent) if one is not None and one.day == today.day]
+        return self.limits.reached(reduce(DailySpending.plus, parts, today), now) is not None
 
     # -- beginning
 
@@ -213,6 +249,10 @@ class Progress:
         if run.status is not RunStatus.RUNNING:
             moves.values["status"] = RunStatus.RUNNING
             self.run = replace(run, status=RunStatus.RUNNING)
+        if run.status is RunStatus.PAUSED:  # nobody has resumed it: a new day has begun
+            moves.tell("WORKFLOW_RESUMED", {"reason": SPENDING_LIMIT})
+        if run.error is not None:  # why it was put off
+            moves.values["error"] = None
         if run.started_at is None:
             moves.values["started_at"] = now
             moves.tell("WORKFLOW_STARTED", {"graph": run.graph, "source": run.source})
@@ -267,6 +307,8 @@ class Progress:
             moves.values.update(claim=None, worker_id=None, due_at=now)
         elif rest.get("drained") and self.stopping == "pause":
             self._pause(moves)
+        elif rest.get("drained") and self.stopping == "limit" and self.limit is not None:
+            self._rest_till_next_day(moves, self.limit)
         elif rest.get("drained") and self.stopping == "release":
             moves.values.update(claim=None, worker_id=None, due_at=now)
         elif (
@@ -291,6 +333,12 @@ class Progress:
     def _pause(self, moves: Moves) -> None:
         moves.values.update(status=RunStatus.PAUSED, claim=None, worker_id=None, due_at=None)
         moves.tell("WORKFLOW_PAUSED", {"reason": "paused"})
+
+    def _rest_till_next_day(self, moves: Moves, limit: SpendingLimitReached) -> None:
+        deadline = self.run.deadline_at
+        due = min(limit.ends_at, deadline) if deadline is not None else limit.ends_at
+        moves.values.update(status=RunStatus.PAUSED, claim=None, worker_id=None, due_at=due, error=error_json(limit))
+        moves.tell("WORKFLOW_PAUSED", {"reason": SPENDING_LIMIT, "limit": limit.limit, "until": iso(limit.ends_at)})
 
     def _wait(self, moves: Moves, now: datetime) -> None:
         waits = list(self.steps.waits.values())
@@ -329,6 +377,10 @@ def _open_questions(log: Log | None) -> frozenset[str]:
     """What a run that comes to rest waits for: questions that were answered may be asked along with them."""
     told = [entry[4] for entry in log.entries if entry[0] == "interrupted"] if log is not None else []
     return frozenset(one["id"] for questions in told for one in questions)
+
+
+def _code_of(error: Json) -> Any:
+    return cast("dict[str, Any]", error).get("code") if isinstance(error, dict) else None
 
 
 def _reason(arrived: Arrived) -> str:

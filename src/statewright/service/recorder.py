@@ -12,7 +12,7 @@ from statewright.errors import RecordConflict
 from statewright.events import Event, Log
 from statewright.ids import CheckpointId
 from statewright.promise import Answered, comes_later
-from statewright.runs import Change, Json, Ledger
+from statewright.runs import Change, Json, Ledger, Spend
 from statewright.runtime import CompiledGraph, Instrument
 from statewright.runtime.effects import Failure
 from statewright.service.hub import Hub, LiveEvent
@@ -42,6 +42,7 @@ class RunRecorder(Instrument):
         logs: LogSource | None = None,
         *,
         on_lost: Callable[[], object] = lambda: None,
+        on_spent: Callable[[Spend], object] = lambda _: None,
     ) -> None:
         self._saver = saver
         self._ledger = ledger
@@ -50,6 +51,8 @@ class RunRecorder(Instrument):
         self._publish = publish
         self._on_lost = on_lost
         """Called when a write shows that the run belongs to another worker by now, on any thread."""
+        self._on_spent = on_spent
+        """Called with what a saved write adds to the spending of the day, on any thread."""
         self._hub = hub
         self._is_heard = hub.is_heard
         progress.steps.logs = logs
@@ -157,6 +160,9 @@ class RunRecorder(Instrument):
             self._note_failure(error, changes)
         elif changes:
             self.progress.has_written = True
+            for change in changes:
+                if isinstance(change, Spend):
+                    self._on_spent(change)
             self._publish(changes)
 
     def _note_failure(self, error: BaseException, changes: Sequence[Change]) -> None:

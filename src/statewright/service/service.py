@@ -62,6 +62,8 @@ from statewright.service.retention import Retention
 from statewright.service.schedules import Scheduler
 from statewright.service.settings import ServiceSettings
 from statewright.service.signals import Signals
+from statewright.service.spending import SpendingReport
+from statewright.service.spending_limits import Limits
 from statewright.service.starting import Room, Started, Starter, claimed
 from statewright.service.step_records import LogSource
 from statewright.service.threads import Threads
@@ -88,14 +90,16 @@ class Service:
         store: Store | None = None,
         clock: Clock | None = None,
         settings: ServiceSettings | None = None,
+        spending_limits: Limits | None = None,
         webhooks: WebhookSettings | None = None,
         instruments: Sequence[Instrument] = (),
         logs: LogSource | None = None,
         redact: Callable[[Any], Any] | None = None,
         meter: Meter | None = None,
     ) -> None:
-        """`logs` has captured what nodes log and print, `redact` takes secrets out of what is told of runs, and `meter`
-        measures the service."""
+        """`spending_limits` are what workspaces may spend on a day: one for each, or by their names, with `*` for all
+        others. `logs` has captured what nodes log and print, `redact` takes secrets out of what is told of runs, and
+        `meter` measures the service."""
         if (ledger is None) != (saver is None):
             raise ValueError("A ledger and a saver are views of one database: give both, or neither.")
         if saver is not None and not hasattr(saver, "for_workspace"):
@@ -109,11 +113,12 @@ class Service:
             catalog,
             clock or SystemClock(),
             settings or ServiceSettings(),
+            spending_limits,
         )
         desk = self.desk
         self._parts: dict[str, Any] = {"store": store, "instruments": tuple(instruments)}
         self._logs, self._redact, self._meter = logs, redact, meter
-        self.starter = Starter(desk.ledger, catalog, desk.clock, desk.settings)
+        self.starter = Starter(desk.ledger, catalog, desk.clock, desk.settings, desk.spending)
         self._control = Control(desk)
         self._approvals = Approvals(desk)
         self._signals = Signals(desk, self._approvals.changes_of)
@@ -161,6 +166,7 @@ class Service:
         """Make known what is served, and begin to advance runs, on a thread of its own."""
         await self._make_known()
         desk = self.desk
+        await desk.spending.warn_of_unknown()
         around = Surroundings(
             saver=desk.saver,
             ledger=desk.ledger,
@@ -177,6 +183,7 @@ class Service:
             logs=self._logs,
             redact=self._redact,
             meter=self._meter,
+            spending=desk.spending,
         )
         self._worker = RunWorker(desk.ledger, desk.clock, desk.settings, lambda run: RunAttempt(run, around))
         desk.ring, desk.ring_background = self._worker.ring, self._background.ring
@@ -249,7 +256,7 @@ class Service:
         """Start a run, or find the one that the same idempotency key gave before.
 
         Raises InvalidRequest, NotFound for a graph or definition there is not, RequestConflict for a busy thread,
-        PayloadTooLarge.
+        PayloadTooLarge, SpendingLimitReached.
         """
         for _ in range(_TRIES):
             with suppress(RecordConflict):  # the thread is not any more as it was when it was looked at: look again
@@ -489,6 +496,10 @@ class Service:
     ) -> CostSummary:
         """See `Costs.summary`."""
         return await self._costs.summary(workspace_id, start, end)
+
+    async def spending(self, workspace_id: str) -> SpendingReport:
+        """What a workspace has spent today, and what it may."""
+        return await self.desk.spending.report(workspace_id)
 
     async def check(self) -> None:
         """Raise StorageError if the ledger cannot be read."""

@@ -30,6 +30,7 @@ from statewright.service.plain import entries_as_text, iso
 from statewright.service.records import MOST_LABELS, others_on_thread
 from statewright.service.request import StartRun
 from statewright.service.settings import ServiceSettings
+from statewright.service.spending import Spending
 from statewright.service.versions import Versions, asked
 
 ON_BUSY: Final = ("reject", "enqueue", "interrupt", "rollback")
@@ -65,18 +66,32 @@ class Room:
 class Starter:
     """Makes the records of new runs."""
 
-    def __init__(self, ledger: Ledger, catalog: Catalog, clock: Clock, settings: ServiceSettings) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        catalog: Catalog,
+        clock: Clock,
+        settings: ServiceSettings,
+        spending: Spending | None = None,
+    ) -> None:
         self._ledger = ledger
         self._clock = clock
         self._settings = settings
+        self._spending = spending or Spending(ledger, clock)
         self.versions = Versions(ledger, catalog)
         self._limited: dict[str, tuple[float | None, bool]] = {}
         """By workspace, when it was read, and whether it has a limit."""
 
     async def prepare(self, workspace_id: str, wanted: StartRun, now: datetime) -> tuple[Run, list[Change]]:
-        """A new run, and the changes that begin it. Raises InvalidRequest, NotFound, PayloadTooLarge."""
+        """A new run, and the changes that begin it.
+
+        Raises InvalidRequest, NotFound, PayloadTooLarge, and SpendingLimitReached if it were to begin today in a
+        workspace that has used up its day.
+        """
         check_start(wanted, self._settings)
-        return self.made(workspace_id, wanted, await asked(self.versions.meant(workspace_id, wanted)), now)
+        made = self.made(workspace_id, wanted, await asked(self.versions.meant(workspace_id, wanted)), now)
+        await self._spending.check_start(workspace_id, wanted.after)
+        return made
 
     def made(
         self, workspace_id: str, wanted: StartRun, definition: StoredDefinition, now: datetime

@@ -354,6 +354,7 @@ class StepRecords:
             created_at=now,
         )
         moves.changes.append(Insert(call))
+        moves.spend(call)
         moves.values["total_cost"] = Plus(moves.values.get("total_cost", Plus(0.0)).amount + call.cost)
         told = {
             "stepName": node,

@@ -40,6 +40,7 @@ from statewright.runs import (
     Change,
     Column,
     Condition,
+    DailySpending,
     Delete,
     Delivery,
     Forget,
@@ -56,6 +57,7 @@ from statewright.runs import (
     RunStatus,
     Schedule,
     Signal,
+    Spend,
     StepLog,
     StepRun,
     Update,
@@ -93,6 +95,11 @@ def run(identity: str = "r1", **values: Any) -> Run:
 
 def label(identity: str, value: str = "v", **values: Any) -> RunLabel:
     return RunLabel(id=identity, **{"run_id": "r1", "name": "n", "value": value, **values})
+
+
+def spending(workspace_id: str = "w1", at: datetime = NOW, **sums: Any) -> Spend:
+    """What adds to what a workspace has spent on a day."""
+    return Spend(replace(DailySpending.of(workspace_id, at), **sums))
 
 
 def filled(kind: type[R], identity: str) -> R:
@@ -329,6 +336,32 @@ class _Records(_Suite):
         assert got(ledger, Run, "r1").total_cost == 0.625
         assert got(ledger, Webhook, "h").failures == 3
 
+    def test_what_is_spent_adds_up_by_workspace_and_day(self) -> None:
+        ledger, tomorrow = self.make_ledger(), NOW + timedelta(days=1)
+        first = spending(requests=1, input_tokens=10, output_tokens=5, cost=0.25)
+        write(ledger, first)
+        second, other = spending(requests=2, output_tokens=7, cost=0.5), spending("w2", requests=1)
+        write(ledger, second, other, spending(at=tomorrow, requests=9))
+        assert first.after == first.spent
+        assert second.after == replace(
+            DailySpending.of("w1", NOW), requests=3, input_tokens=10, output_tokens=12, cost=0.75
+        )
+        assert other.after == other.spent
+        found = [(one.id, one.requests) for one in answer(ledger.find(DailySpending))]
+        assert found == [("w1/2026-01-01", 3), ("w1/2026-01-02", 9), ("w2/2026-01-01", 1)]
+        assert got(ledger, DailySpending, "w1/2026-01-01") == second.after
+
+    def test_what_is_spent_twice_in_one_transaction_counts_twice(self) -> None:
+        ledger, changes = self.make_ledger(), [spending(requests=1, cost=0.5), spending(requests=2)]
+        write(ledger, *changes)
+        sums = [(one.after.requests, one.after.cost) for one in changes if one.after is not None]
+        assert sums == [(1, 0.5), (3, 0.5)]
+
+    def test_what_a_run_has_spent_is_kept_when_it_is_forgotten(self) -> None:
+        ledger = self.ledger_of(run())
+        write(ledger, spending(requests=1), Forget("r1"))
+        assert got(ledger, DailySpending, "w1/2026-01-01").requests == 1
+
     def test_all_that_fit_are_updated(self) -> None:
         ledger = self.ledger_of(*(label(str(n), str(n % 2)) for n in range(5)))
         write(ledger, UpdateAll(RunLabel, where(value="1"), {"name": "odd"}), UpdateAll(RunLabel, where(id="9"), {}))
@@ -380,11 +413,13 @@ class _Records(_Suite):
                 Delete(RunLabel, ()),
                 Forget("r2"),
                 Insert(run("r2")),
+                spending(requests=1),
             ]
             refused(RecordConflict, lambda: write(ledger, *changes, last))  # noqa: B023
             found = [*answer(ledger.find(Run)), *answer(ledger.find(RunLabel)), *answer(ledger.find(Webhook))]
             assert tuple(found) == records
             assert answer(ledger.count(Delivery)) == len(answer(ledger.events("r1"))) == 0
+            assert answer(ledger.count(DailySpending)) == 0
 
     def test_nothing_to_be_written_is_nothing(self) -> None:
         ledger = self.ledger_of(run())
@@ -398,12 +433,15 @@ class _Records(_Suite):
             for n in range(10):
                 write(ledger, Advance("r1", NOW, {"total_cost": Plus(1)}, [NewEvent("A", {"n": n})] * 2))
                 write(ledger, Insert(label(f"{number} {n}")))
+                write(ledger, spending(requests=1, cost=0.5))
                 assert got(ledger, RunLabel, f"{number} {n}").name == "n"
 
         assert at_once(4, change) == []
         found = got(ledger, Run, "r1")
         assert (found.total_cost, found.version, found.last_event, answer(ledger.count(RunLabel))) == (40, 41, 80, 40)
         assert [one.seq for one in answer(ledger.events("r1"))] == list(range(1, 81))
+        spent = got(ledger, DailySpending, "w1/2026-01-01")
+        assert (spent.requests, spent.cost) == (40, 20.0)
 
     def test_of_many_that_expect_the_same_one_wins(self) -> None:
         ledger, won = self.ledger_of(run()), list[int]()

@@ -9,11 +9,20 @@ from pathlib import Path
 import pytest
 
 from statewright.cli.failure import WrongUse
-from statewright.cli.serving import Place, has_keys, place_for, prepare, server_settings, service_settings
+from statewright.cli.serving import (
+    Place,
+    has_keys,
+    place_for,
+    prepare,
+    server_settings,
+    service_settings,
+    spending_limits,
+)
 from statewright.clock import SystemClock
 from statewright.errors import InvalidConfig
 from statewright.project import Project, Serving
 from statewright.runs import DEFAULT_WORKSPACE, InMemoryLedger
+from statewright.service import SpendingLimits
 from statewright.service.keys import create_key, revoke_key
 from statewright.service.workspaces import get_workspace
 
@@ -86,3 +95,10 @@ def test_only_keys_that_open_something_count() -> None:
         return [*found, await has_keys(ledger)]
 
     assert asyncio.run(main()) == [False, False, True]
+
+
+def test_spending_limits_are_those_of_the_project() -> None:
+    limits = {"*": {"tokens_per_day": 1000}, "sales": {"cost_per_day": 2}}
+    given = Project(Path(), spending_limits=limits)
+    assert spending_limits(given) == {"*": SpendingLimits(tokens_per_day=1000), "sales": SpendingLimits(cost_per_day=2)}
+    assert spending_limits(project()) == {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -13,6 +14,10 @@ from statewright.errors import InvalidTransition, ServiceError, ServiceUnreachab
 from statewright.server.errors import answer_to
 
 CALL = get("/api/v1/x", as_told)
+ENDS_AT = datetime(2026, 2, 1, tzinfo=UTC)
+USED_UP = errors.SpendingLimitReached(
+    "w", "cost_per_day", used=5.25, most=5.0, ends_at=ENDS_AT, now=ENDS_AT - timedelta(hours=1)
+)
 RAISED: list[ServiceError] = [
     errors.InvalidRequest("a", details={"problems": [{"path": "body.x"}]}),
     errors.Unauthorized("a"),
@@ -21,6 +26,7 @@ RAISED: list[ServiceError] = [
     errors.RequestConflict("a"),
     errors.SignalMismatch("a", details={"waitsFor": ["b"]}),
     errors.PayloadTooLarge("a"),
+    USED_UP,
     errors.InvalidTransition("Run r", "completed", "paused", []),
     errors.TooManyRequests("a", retry_after=2.5),
 ]
@@ -44,6 +50,20 @@ def test_what_the_service_raises_the_client_raises(raised: ServiceError) -> None
 def test_every_error_that_the_service_tells_is_known() -> None:
     kinds = {one for one in vars(errors).values() if isinstance(one, type) and issubclass(one, ServiceError)}
     assert kinds - {ServiceError, ServiceUnreachable} == {type(one) for one in RAISED}
+
+
+def test_a_spending_limit_tells_what_was_spent_and_until_when() -> None:
+    found = error_of(as_reply(USED_UP), CALL)
+    assert isinstance(found, errors.SpendingLimitReached)
+    assert (found.workspace_id, found.limit, found.used, found.most) == ("w", "cost_per_day", 5.25, 5.0)
+    assert (found.ends_at, found.retry_after, found.details) == (ENDS_AT, 3600.0, USED_UP.details)
+
+
+def test_a_spending_limit_that_tells_less_is_one_request_too_many() -> None:
+    told = {"error": {"code": "SPENDING_LIMIT_REACHED", "message": "no more", "details": {"limit": "x"}}}
+    reply = Reply(status=429, headers={"retry-after": "60"}, content=json.dumps(told).encode())
+    found = error_of(reply, CALL)
+    assert (type(found), str(found)) == (TooManyRequests, "no more")
 
 
 def test_a_transition_tells_from_where_to_where() -> None:

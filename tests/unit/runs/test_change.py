@@ -20,6 +20,7 @@ from statewright.runs import (
     Run,
     RunEvent,
     RunLabel,
+    Spend,
     Update,
     UpdateAll,
     where,
@@ -33,8 +34,8 @@ def test_conditions_are_equal_to_values() -> None:
     assert where() == []
 
 
-def test_there_are_eight_kinds_of_changes() -> None:
-    assert set(get_args(Change)) == {Insert, Update, UpdateAll, Delete, Absent, Advance, Announce, Forget}
+def test_there_are_nine_kinds_of_changes() -> None:
+    assert set(get_args(Change)) == {Insert, Spend, Update, UpdateAll, Delete, Absent, Advance, Announce, Forget}
 
 
 def test_changes_say_what_they_do_by_position() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ from statewright.errors import (
     RecordConflict,
     RequestConflict,
     SignalMismatch,
+    SpendingLimitReached,
     StatewrightError,
     StorageFull,
     StorageLocked,
@@ -36,6 +38,8 @@ from statewright.errors import (
 )
 from statewright.server.errors import answer_to, invalid
 
+ENDS_AT = datetime(2026, 2, 1, tzinfo=UTC)
+USED_UP = SpendingLimitReached("w", "cost_per_day", used=5.1, most=5, ends_at=ENDS_AT, now=ENDS_AT - timedelta(hours=1))
 TABLE: list[tuple[StatewrightError, int, str]] = [
     (InvalidRequest("x"), 400, "VALIDATION_ERROR"),
     (Unauthorized("x"), 401, "AUTH_ERROR"),
@@ -46,6 +50,7 @@ TABLE: list[tuple[StatewrightError, int, str]] = [
     (SignalMismatch("x"), 409, "SIGNAL_MISMATCH"),
     (PayloadTooLarge("x"), 413, "PAYLOAD_TOO_LARGE"),
     (TooManyRequests("x", retry_after=3.2), 429, "RATE_LIMIT_ERROR"),
+    (USED_UP, 429, "SPENDING_LIMIT_REACHED"),
     (CheckpointNotFound("x"), 404, "NOT_FOUND"),
     (CheckpointConflict("t", None, "c"), 409, "CONFLICT"),
     (ThreadBusy("t", "r", "soon"), 409, "CONFLICT"),
@@ -97,6 +102,7 @@ def test_details_go_with_the_error():
 def test_who_was_too_quick_is_told_when_to_come_again():
     assert answer_to(TooManyRequests("x", retry_after=3.2)).headers["retry-after"] == "4"
     assert answer_to(TooManyRequests("x", retry_after=0.01)).headers["retry-after"] == "1"
+    assert answer_to(USED_UP).headers["retry-after"] == "3600"
     assert answer_to(StorageLocked("x")).headers["retry-after"] == "1"
 
 

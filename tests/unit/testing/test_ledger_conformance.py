@@ -24,6 +24,7 @@ from statewright.runs import (
     Announce,
     Change,
     Condition,
+    DailySpending,
     Delete,
     Delivery,
     Forget,
@@ -36,6 +37,7 @@ from statewright.runs import (
     RunEvent,
     RunLabel,
     RunStatus,
+    Spend,
     Update,
     UpdateAll,
     Wait,
@@ -215,6 +217,32 @@ class AddsTwice(Rewrites):
         if isinstance(change, Update) and any(isinstance(one, Plus) for one in change.values.values()):
             return [change, change]
         return [change]
+
+
+class SpendsForEverybody(Rewrites):
+    """Knows no workspaces in what is spent."""
+
+    def other(self, change: Change) -> Sequence[Change]:
+        if isinstance(change, Spend):
+            return [Spend(replace(change.spent, id=change.spent.day, workspace_id=""))]
+        return [change]
+
+
+class SpendsOnce(InMemoryLedger):
+    """Counts what is spent on a day once in each transaction."""
+
+    def write(self, changes: Sequence[Change]) -> None:
+        spent = {change.spent.id: change for change in changes if isinstance(change, Spend)}
+        super().write(
+            [change for change in changes if not isinstance(change, Spend) or spent[change.spent.id] is change]
+        )
+
+
+class ForgetsWhatWasSpent(Rewrites):
+    """Forgets what was spent with a run."""
+
+    def other(self, change: Change) -> Sequence[Change]:
+        return [change, Delete(DailySpending, ())] if isinstance(change, Forget) else [change]
 
 
 class UpdatesTheFirst(Rewrites):
@@ -650,6 +678,9 @@ BROKEN: dict[Make, str] = {
     ExpectsNothing: "test_an_update_expects_something",
     NeedsNoAbsence: "test_changes_may_need_that_there_is_no_record",
     AddsTwice: "test_an_update_may_add_to_what_is_there",
+    SpendsForEverybody: "test_what_is_spent_adds_up_by_workspace_and_day",
+    SpendsOnce: "test_what_is_spent_twice_in_one_transaction_counts_twice",
+    ForgetsWhatWasSpent: "test_what_a_run_has_spent_is_kept_when_it_is_forgotten",
     UpdatesTheFirst: "test_all_that_fit_are_updated",
     CountsNoVersions: "test_the_version_of_a_run_grows_with_every_change",
     DeletesEverything: "test_those_that_fit_are_deleted",

@@ -12,7 +12,7 @@ from statewright.client.call import Call, delete, get, in_camel, patch, place, p
 from statewright.client.effects import Talk
 from statewright.client.face import F, Namespace, items, request
 from statewright.client.pages import LARGEST, Page, all_of, page_of
-from statewright.client.records.standing import Key, NewKey, NewWorkspace, Workspace
+from statewright.client.records.standing import Key, NewKey, NewWorkspace, Spending, Workspace
 
 
 class Keys(Namespace[F]):
@@ -50,7 +50,7 @@ class Keys(Namespace[F]):
 
 
 class Workspaces(Namespace[F]):
-    """Workspaces. All but `current` need the token of the operator: `Client(admin_token=...)`."""
+    """Workspaces. All but `current` and `spending` need the token of the operator: `Client(admin_token=...)`."""
 
     @request
     def create(self, slug: str, **limits: Unpack[WorkspaceLimits]) -> Call[NewWorkspace]:
@@ -73,6 +73,11 @@ class Workspaces(Namespace[F]):
     def current(self) -> Call[Workspace]:
         """The workspace of the key."""
         return get(place("workspaces", "current"), Workspace.read_answer)
+
+    @request
+    def spending(self) -> Call[Spending]:
+        """What all runs of the workspace of the key have spent today, and what they may."""
+        return get(place("workspaces", "current", "spending"), Spending.read_answer)
 
     @request
     def change(self, workspace_id: str, **changes: Unpack[WorkspaceLimits]) -> Call[Workspace]:

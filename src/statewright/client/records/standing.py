@@ -121,6 +121,36 @@ class Workspace(Shown):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SpendingLimits(Shown):
+    """What all runs of a workspace may spend together on a day; None where nothing limits it."""
+
+    tokens_per_day: int | None
+    cost_per_day: float | None
+    """In US dollars."""
+    requests_per_day: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spending(Shown):
+    """What all runs of a workspace have spent today, and what they may."""
+
+    workspace_id: str
+    day: str
+    """A day in UTC: `2026-01-31`."""
+    ends_at: datetime
+    """When the next day begins, with nothing spent."""
+    requests: int
+    """Calls of models."""
+    input_tokens: int
+    output_tokens: int
+    tokens: int
+    cost_usd: float
+    limits: SpendingLimits | None
+    reached: str | None
+    """The limit that is used up, if one is: `tokens_per_day`, say."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NewWorkspace(Workspace):
     """A workspace with the first key to it."""
 

@@ -5,6 +5,7 @@ from statewright.runs.records.definition import StoredDefinition
 from statewright.runs.records.record import Column, ColumnKind, Json, Record, columns_of
 from statewright.runs.records.run import ModelCall, Run, RunLabel, StepLog, StepRun
 from statewright.runs.records.schedule import ReceivedEvent, Schedule, Trigger
+from statewright.runs.records.spending import DailySpending
 from statewright.runs.records.wait import Approval, Signal, Wait
 from statewright.runs.records.webhook import Delivery, Webhook
 from statewright.runs.records.worker import Worker
@@ -15,6 +16,7 @@ RECORDS: tuple[type[Record], ...] = (
     RunLabel,
     StepRun,
     ModelCall,
+    DailySpending,
     StepLog,
     Wait,
     Signal,
@@ -41,6 +43,7 @@ __all__ = [
     "Approval",
     "Column",
     "ColumnKind",
+    "DailySpending",
     "Delivery",
     "Json",
     "ModelCall",

@@ -19,6 +19,7 @@ from statewright.server.models.access import (
     WorkspaceShown,
 )
 from statewright.server.models.base import shown
+from statewright.server.models.costs import SpendingShown
 from statewright.server.paging import PageNumber, PageSize, page_of
 from statewright.server.route import Identity, Signed, StrictRoute, described
 from statewright.service import keys, workspaces
@@ -57,6 +58,15 @@ async def list_workspaces(caller: Signed, page: PageNumber = 1, page_size: PageS
 )
 async def read_workspace(caller: Signed) -> Response:
     return answer(shown(WorkspaceShown, await workspaces.get_workspace(caller.ledger, caller.workspace_id)))
+
+
+@router.get(
+    "/workspaces/current/spending",
+    tags=["workspaces"],
+    **described("What the workspace of the key has spent today, and may.", SpendingShown, scope="runs:read"),
+)
+async def read_spending(caller: Signed) -> Response:
+    return answer(shown(SpendingShown, await caller.service.spending(caller.workspace_id)))
 
 
 @router.patch(

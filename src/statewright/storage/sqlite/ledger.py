@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Final, TypeVar
 
 from statewright.checkpoint.forms import instant_of, microseconds
@@ -27,20 +27,24 @@ from statewright.storage.sqlite.statements import statements
 from statewright.storage.sqlite.view import Given, View, on_event_loop
 
 T = TypeVar("T")
-FORMAT: Final = 2
+FORMAT: Final = 3
 """The form of the tables that this version writes."""
 _SQL: Final = statements("ledger")
 _FORMAT: Final = _SQL["format"]
-_TO_2: Final = (_SQL["decided_by_key"], _SQL["format_two"])
+_STEPS: Final = (
+    (_SQL["decided_by_key"], _SQL["format_two"]),
+    (_SQL["daily_spending"], _SQL["spending_of_calls"], _SQL["format_three"]),
+)
+"""The statements that lead from each form to the next, from 1."""
 _NUMBER: Final = _SQL["number"]
 _EVENTS: Final = _SQL["events"]
 
 
 def _migrate(connection: sqlite3.Connection) -> None:
     """Bring the tables of an older form to today's, unless another process has been quicker."""
-    if connection.execute(_FORMAT).fetchone()[0] < FORMAT:
-        for statement in _TO_2:
-            connection.execute(statement)
+    (found,) = connection.execute(_FORMAT).fetchone()
+    for statement in chain.from_iterable(_STEPS[found - 1 :]):
+        connection.execute(statement)
 
 
 class SqliteLedger(View):

@@ -20,6 +20,7 @@ from statewright.runs import (
     Announce,
     Change,
     Condition,
+    DailySpending,
     Delete,
     Forget,
     Insert,
@@ -27,6 +28,7 @@ from statewright.runs import (
     Record,
     Run,
     RunEvent,
+    Spend,
     Update,
     UpdateAll,
     Where,
@@ -69,6 +71,8 @@ def _job(tables: Tables, change: Change) -> Job:
             return _advance(tables, change)
         case Insert(record):
             return _insert(tables, record)
+        case Spend():
+            return _spend(tables, change)
         case Update(kind, identity, values, expect):
             return _update(tables, kind, identity, values, expect)
         case UpdateAll(kind, fitting, values):
@@ -148,6 +152,18 @@ def _insert(tables: Tables, record: Record) -> Job:
         _executed(connection, table.insert, row, table, record)
         if large is not None:
             connection.execute(_INSERT_INPUT, (record.id, large))
+
+    return job
+
+
+def _spend(tables: Tables, change: Spend) -> Job:
+    table, spent = tables[DailySpending], change.spent
+    row = table.row(spent)
+    sums = ", ".join(f'"{name}" = "{name}" + excluded."{name}"' for name in spent.SUMS)
+    sql = f'{table.insert} ON CONFLICT ("id") DO UPDATE SET {sums} {table.returning}'
+
+    def job(connection: sqlite3.Connection) -> None:
+        change.after = table.record(_executed(connection, sql, row, table, spent).fetchone())
 
     return job
 

@@ -146,6 +146,7 @@ ACCESS: Calls = [
     lambda c: c.workspaces.list(page=1, page_size=5),
     lambda c: list(c.workspaces.iterate()),
     lambda c: c.workspaces.current(),
+    lambda c: c.workspaces.spending(),
     lambda c: c.workspaces.change("w", name="n", max_running=None, starts_per_minute=1, retention_days=None),
     lambda c: c.health(),
     lambda c: c.ready(),
@@ -236,6 +237,8 @@ RECORDS = {
     front.NewKey: "NewKey",
     front.Workspace: "WorkspaceShown",
     front.NewWorkspace: "NewWorkspace",
+    front.Spending: "SpendingShown",
+    front.SpendingLimits: "SpendingLimitsShown",
     front.Health: "Health",
 }
 

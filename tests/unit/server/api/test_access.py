@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from tests.unit.server.serving import ADMIN_TOKEN, serving
+from tests.unit.server.serving import ADMIN_TOKEN, catalog, serving
+
+from statewright.service import Service, SpendingLimits
+from statewright.testing import FakeClock
 
 OPERATOR = {"headers": {"x-admin-token": ADMIN_TOKEN}}
 
@@ -67,5 +71,49 @@ def test_keys_are_made_with_scopes_and_an_end():
             for one in wrong:
                 await api.post("/api-keys", one, 400)
             assert len(await api.get("/api-keys")) == 1
+
+    asyncio.run(run())
+
+
+def test_what_a_workspace_has_spent_is_told_with_its_limits_and_no_run_starts_beyond_them():
+    noon = datetime(2026, 1, 31, 12, tzinfo=UTC)
+    limits = SpendingLimits(requests_per_day=1, cost_per_day=2.5)
+
+    async def run() -> None:
+        service = Service(catalog(), clock=FakeClock(noon), spending_limits=limits)
+        async with serving(service=service) as api:
+            found = await api.get("/workspaces/current/spending")
+            assert found == {
+                "workspaceId": "default",
+                "day": "2026-01-31",
+                "endsAt": "2026-02-01T00:00:00Z",
+                "requests": 0,
+                "inputTokens": 0,
+                "outputTokens": 0,
+                "tokens": 0,
+                "costUsd": 0,
+                "limits": {"tokensPerDay": None, "costPerDay": 2.5, "requestsPerDay": 1},
+                "reached": None,
+            }
+            start = {"graph": "greeter", "input": {"messages": "hi"}}
+            await api.post("/workflow-runs?wait=60", start, 201)
+            found = await api.get("/workspaces/current/spending")
+            assert (found["requests"], found["reached"]) == (1, "requests_per_day")
+            refused = await api.call("POST", "/workflow-runs", json=start)
+            assert (refused.status_code, refused.headers["retry-after"]) == (429, str(12 * 3600))
+            error = refused.json()["error"]
+            assert (error["code"], error["details"]["endsAt"]) == ("SPENDING_LIMIT_REACHED", "2026-02-01T00:00:00Z")
+            assert (error["details"]["limit"], error["details"]["used"]) == ("requests_per_day", 1)
+
+    asyncio.run(run())
+
+
+def test_without_limits_only_what_was_spent_is_told():
+    async def run() -> None:
+        async with serving() as api:
+            found = await api.get("/workspaces/current/spending")
+            assert (found["requests"], found["limits"], found["reached"]) == (0, None, None)
+            day = datetime.fromisoformat(found["day"]).replace(tzinfo=UTC)
+            assert datetime.fromisoformat(found["endsAt"]) == day + timedelta(days=1)
 
     asyncio.run(run())

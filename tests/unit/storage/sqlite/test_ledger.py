@@ -25,10 +25,12 @@ from statewright.runs import (
     Approval,
     Change,
     Condition,
+    DailySpending,
     Delete,
     Forget,
     InMemoryLedger,
     Insert,
+    ModelCall,
     NewEvent,
     Order,
     Plus,
@@ -36,6 +38,7 @@ from statewright.runs import (
     Run,
     RunLabel,
     RunStatus,
+    Spend,
     StepRun,
     Update,
     UpdateAll,
@@ -97,6 +100,7 @@ class Walk:
                 lambda: Advance(one, NOW, self._values(), self._events(), self._where() if pick([0, 0, 1]) else ()),
                 lambda: Announce(pick(["w1", "w2"]), pick("ab"), {"n": 1}, NOW),
                 lambda: Forget(one),
+                lambda: Spend(replace(DailySpending.of("w1", NOW), requests=pick([0, 1]))),
             ]
         )()
 
@@ -155,6 +159,7 @@ class Walk:
                 lambda one: one.groups(Run, by, where=fitting, sums=["total_cost"]),
                 lambda one: [one.events(identity, after=after, limit=limit) for identity in IDS],
                 lambda one: one.find(RunLabel),
+                lambda one: one.find(DailySpending),
             ]
         )
 
@@ -235,22 +240,50 @@ def test_a_file_of_threads_becomes_one_of_runs_too(tmp_path: Path) -> None:
 def test_a_file_with_tables_of_a_newer_form_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
     SqliteLedger(path).close()
-    change_file(path, "INSERT INTO ledger (format) VALUES (3)")
-    with pytest.raises(NewerFormat, match="has format 3, and this version of Statewright reads up to 2"):
+    change_file(path, "INSERT INTO ledger (format) VALUES (4)")
+    with pytest.raises(NewerFormat, match="has format 4, and this version of Statewright reads up to 3"):
         SqliteLedger(path)
 
 
-def test_tables_of_form_1_become_those_of_form_2_and_keep_what_they_hold(tmp_path: Path) -> None:
+def test_tables_of_form_1_become_those_of_today_and_keep_what_they_hold(tmp_path: Path) -> None:
     path, at = tmp_path / "runs.db", datetime(2026, 1, 2, tzinfo=UTC)
     kept = Approval(id="old", run_id="r", workspace_id="w", step_id="s", step_name="agree", created_at=at)
     with SqliteLedger(path) as ledger:
         write(ledger, Insert(kept))
     change_file(path, "ALTER TABLE approval_requests DROP COLUMN decided_by_key")
+    change_file(path, "DROP TABLE daily_spending")
     change_file(path, "UPDATE ledger SET format = 1")
     for _ in range(2):
         with SqliteLedger(path) as ledger:
             assert ledger.get(Approval, "old") == kept
             write(ledger, Update(Approval, "old", {"decided_by_key": None}))
+
+
+def test_tables_of_form_2_tell_what_their_runs_have_spent_on_each_day(tmp_path: Path) -> None:
+    path, late = tmp_path / "runs.db", datetime(2026, 1, 2, 23, 59, 59, 999999, tzinfo=UTC)
+    used: dict[str, Any] = {"run_id": "r", "input_tokens": 10, "output_tokens": 5, "cost": 0.25}
+    calls = [
+        ModelCall(id="1", workspace_id="w", created_at=late, **used),
+        ModelCall(id="2", workspace_id="w", created_at=late - timedelta(hours=5), **used),
+        ModelCall(id="3", workspace_id="w", created_at=late + timedelta(microseconds=1), **used),
+        ModelCall(id="4", workspace_id="v", created_at=late, **used),
+    ]
+    with SqliteLedger(path) as ledger:
+        write(ledger, *map(Insert, calls))
+    change_file(path, "DROP TABLE daily_spending")
+    change_file(path, "UPDATE ledger SET format = 2")
+    for _ in range(2):
+        with SqliteLedger(path) as ledger:
+            found = [(one.id, one.requests, one.tokens, one.cost) for one in ledger.find(DailySpending)]
+            assert found == [("v/2026-01-02", 1, 15, 0.25), ("w/2026-01-02", 2, 30, 0.5), ("w/2026-01-03", 1, 15, 0.25)]
+            assert [one.id for one in ledger.find(DailySpending)] == [
+                DailySpending.of(one.workspace_id, one.created_at).id for one in (calls[3], calls[0], calls[2])
+            ]
+    nothing_more = Spend(DailySpending.of("w", late))
+    with SqliteLedger(path) as ledger:
+        write(ledger, nothing_more)
+    assert nothing_more.after is not None
+    assert nothing_more.after.requests == 2
 
 
 def test_the_ledger_is_loaded_when_it_is_met() -> None:

@@ -6,7 +6,7 @@
 CREATE TABLE IF NOT EXISTS ledger (
     format INTEGER PRIMARY KEY
 );
-INSERT OR IGNORE INTO ledger (format) VALUES (2);
+INSERT OR IGNORE INTO ledger (format) VALUES (3);
 
 CREATE TABLE IF NOT EXISTS workflow_runs (
     number            INTEGER PRIMARY KEY,  -- what its events are found by
@@ -121,6 +121,17 @@ CREATE TABLE IF NOT EXISTS model_calls (
 );
 CREATE INDEX IF NOT EXISTS model_calls_by_run ON model_calls (run_id);
 CREATE INDEX IF NOT EXISTS model_calls_by_workspace ON model_calls (workspace_id, created_at);
+
+CREATE TABLE IF NOT EXISTS daily_spending (
+    id            TEXT NOT NULL UNIQUE,
+    workspace_id  TEXT NOT NULL,
+    day           TEXT NOT NULL,
+    requests      INTEGER NOT NULL,
+    input_tokens  INTEGER NOT NULL,
+    output_tokens INTEGER NOT NULL,
+    cost          REAL NOT NULL,
+    UNIQUE (workspace_id, day)
+);
 
 CREATE TABLE IF NOT EXISTS step_logs (
     id         TEXT NOT NULL UNIQUE,

@@ -1,0 +1,87 @@
+"""Graphs that call models, at noon of a day on which only so much may be spent."""
+
+from __future__ import annotations
+
+import operator
+from datetime import UTC, datetime
+from typing import Annotated, Any, TypedDict
+
+from tests.semantics.on_services import WS
+
+from statewright import END, START, Runtime, StateGraph, wait_for_event
+from statewright.agents.asking import ask
+from statewright.messages import Message
+from statewright.models import ModelRequest, ModelResponse, ScriptedModel, Usage
+from statewright.runs import DailySpending
+from statewright.runtime.awaiting import answered
+from statewright.testing import TestService
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+TOMORROW = datetime(2026, 3, 2, tzinfo=UTC)
+REQUEST = ModelRequest([Message("Go.", role="user")])
+
+
+class State(TypedDict, total=False):
+    log: Annotated[list[Any], operator.add]
+    amount: int
+    """What an event brings."""
+
+
+class FAILED(TypedDict, total=False):
+    runId: str
+    graph: str
+    input: Any
+    error: Any
+    log: list[str]
+
+
+"""What a run is told of the one that has failed before it."""
+
+
+def thinking(*, tokens: int = 10, cost: float = 0.25) -> ScriptedModel:
+    """A model whose calls use up so much."""
+    answer = ModelResponse(Message("Yes.", role="assistant"), Usage(tokens - 4, 4, cost), "thinker")
+    return ScriptedModel([answer], repeat_last=True)
+
+
+def thinker(model: ScriptedModel, name: str) -> Any:
+    async def think(state: State, runtime: Runtime[Any]) -> State:
+        await ask(model, REQUEST, runtime)
+        return {"log": [name]}
+
+    return think
+
+
+def hears(state: State) -> State:
+    return {"log": [wait_for_event("paid")["amount"]]}
+
+
+def plain(name: str) -> Any:
+    def work(state: State) -> State:
+        return {"log": [name]}
+
+    return work
+
+
+def line(name: str, state: Any = State, **nodes: Any) -> StateGraph:
+    """Nodes one after another."""
+    graph, before = StateGraph(state, name=name), START
+    for node, function in nodes.items():
+        graph.add_node(node, function)
+        graph.add_edge(before, node)
+        before = node
+    return graph.add_edge(before, END)
+
+
+def of_calls(model: ScriptedModel, calls: int, name: str = "think") -> StateGraph:
+    """A graph that calls a model once in each of its nodes."""
+    return line(name, **{f"n{number}": thinker(model, f"n{number}") for number in range(calls)})
+
+
+def call(service: TestService, work: Any) -> Any:
+    """What work on the loop of a service gives."""
+    return service._call(work)
+
+
+def spent(service: TestService, day: datetime = NOON) -> DailySpending | None:
+    return call(service, answered(service._core.service.desk.ledger.get(DailySpending, DailySpending.of(WS, day).id)))

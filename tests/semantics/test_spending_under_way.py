@@ -1,0 +1,315 @@
+"""Runs under way when their workspace has used up its day: they stop between two supersteps, and go on the next day."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from contextlib import suppress
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.semantics.on_services import WS, Places, rested, run_to_rest, serving, types_of
+from tests.semantics.on_spending import (
+    NOON,
+    TOMORROW,
+    State,
+    call,
+    line,
+    of_calls,
+    plain,
+    spent,
+    thinker,
+    thinking,
+)
+from tests.semantics.test_service_crashes import LONG_AGO, QUICK, Life, MortalLedger, MortalSaver
+
+from statewright import END, START, Runtime, StateGraph, interrupt
+from statewright.clock import SystemClock
+from statewright.errors import StorageUnavailable
+from statewright.messages import Message
+from statewright.models import ModelRequest, ModelResponse, ScriptedModel, Usage
+from statewright.runs import DailySpending, Run, RunStatus, UpdateAll, Worker
+from statewright.runtime.awaiting import answered
+from statewright.service import Catalog, Service, SpendingLimits, StartRun
+from statewright.testing import FakeClock, TestService
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
+    return {"start": NOON, "path": tmp_path / "runs.db" if request.param == "sqlite" else None}
+
+
+def test_a_run_stops_before_the_next_superstep_and_goes_on_the_next_day(place: dict[str, Any]) -> None:
+    model = thinking()
+    limits = SpendingLimits(tokens_per_day=20)
+    with TestService({"think": of_calls(model, 3)}, **place, spending_limits=limits) as service:
+        run = service.start("think")
+        assert len(model.requests) == 2
+        assert (run.status, run.due_at, run.claim) == (RunStatus.PAUSED, TOMORROW, None)
+        assert run.error["code"] == "SW-spending-limit-reached"
+        assert run.error["details"]["endsAt"] == "2026-03-02T00:00:00Z"
+        [paused] = [one for one in service.events(run) if one.type == "WORKFLOW_PAUSED"]
+        assert paused.payload == {
+            "reason": "spending_limit",
+            "limit": "tokens_per_day",
+            "until": "2026-03-02T00:00:00Z",
+        }
+        assert [str(step.status) for step in service.steps(run)] == ["completed", "completed", "pending"]
+        service.advance(timedelta(hours=11))
+        assert len(model.requests) == 2
+        service.advance(timedelta(hours=1))
+        ended = service.run(run)
+        assert (ended.status, ended.output, ended.error) == (RunStatus.COMPLETED, {"log": ["n0", "n1", "n2"]}, None)
+        assert len(model.requests) == 3, "nothing is done twice"
+        assert [one.type for one in service.events(run)].count("WORKFLOW_RESUMED") == 1
+        found = [spent(service), spent(service, day=TOMORROW)]
+        assert [one.requests for one in found if one] == [2, 1]
+
+
+class Meeting:
+    """A model that answers nobody until two have asked."""
+
+    name = "meeting"
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    async def complete(self, request: ModelRequest) -> ModelResponse:
+        self.calls += 1
+        while self.calls < 2:
+            await asyncio.sleep(0.001)
+        return ModelResponse(Message("Yes.", role="assistant"), Usage(6, 4, 0.25), "meeting")
+
+
+def test_runs_side_by_side_stop_together(place: dict[str, Any]) -> None:
+    model = Meeting()
+    limits = SpendingLimits(requests_per_day=4)
+    with TestService({"think": of_calls(model, 10)}, **place, spending_limits=limits) as service:
+        inner = service._core.service
+
+        async def start_both() -> list[Run]:
+            wanted = [StartRun(graph="think"), StartRun(graph="think")]
+            return [(await inner.start(WS, one)).run for one in wanted]
+
+        both = call(service, start_both())
+        service.settle()
+        runs = [service.run(run) for run in both]
+        assert [run.status for run in runs] == [RunStatus.PAUSED] * 2
+        made = model.calls
+        assert 4 <= made <= 5, "what the supersteps under way do beyond the limit is all that comes on top"
+        assert (spent(service) or DailySpending.of(WS, NOON)).requests == made
+        for _ in range(10):
+            service.advance(timedelta(days=1))
+        runs = [service.run(run) for run in runs]
+        assert [run.status for run in runs] == [RunStatus.COMPLETED] * 2
+        assert model.calls == 20, "nothing is done twice, and nothing is left out"
+
+
+def test_a_run_that_calls_no_models_stops_too_when_another_has_used_up_the_day() -> None:
+    model = thinking()
+    asks = line("asks", first=lambda state: {"log": [interrupt("go on?")]}, second=plain("second"))
+    graphs = {"think": of_calls(model, 1), "asks": asks}
+    with TestService(graphs, start=NOON, spending_limits=SpendingLimits(requests_per_day=1)) as service:
+        waiting = service.start("asks")
+        service.start("think")
+        run = service.answer(waiting, "yes")
+        assert (run.status, run.due_at) == (RunStatus.WAITING, TOMORROW), "it waits, and its answer is kept"
+        assert run.error["code"] == "SW-spending-limit-reached"
+        service.advance(timedelta(hours=12))
+        run = service.run(waiting)
+        assert (run.status, run.error, run.output) == (RunStatus.COMPLETED, None, {"log": ["yes", "second"]})
+
+
+@pytest.mark.anyio
+async def test_a_run_of_another_process_stops_though_it_has_spent_nothing_since(tmp_path: Path) -> None:
+    begun, free, clock = asyncio.Event(), asyncio.Event(), FakeClock(NOON)
+    loop, model = asyncio.get_running_loop(), thinking()
+
+    async def hold(state: State) -> State:
+        loop.call_soon_threadsafe(begun.set)
+        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(free.wait(), loop))
+        return {"log": ["held"]}
+
+    graph = line("holds", hold=hold, last=thinker(model, "last"))
+    options: dict[str, Any] = {"clock": clock, "spending_limits": SpendingLimits(requests_per_day=1)}
+    place = Places(tmp_path / "runs.db")
+    try:
+        async with serving(place, graph, **options) as one, serving(place, of_calls(model, 1), **options) as other:
+            held = (await one.start(WS, StartRun(graph="holds"))).run
+            await begun.wait()
+            assert (await run_to_rest(other, "think")).status is RunStatus.COMPLETED
+            free.set()
+            run = await rested(one, held)
+            assert (run.status, run.due_at, len(model.requests)) == (RunStatus.PAUSED, TOMORROW, 1)
+    finally:
+        place.close()
+
+
+def asking_beside(model: ScriptedModel, calls: int) -> StateGraph:
+    """A question beside a subgraph that calls a model so often."""
+    graph = StateGraph(State, name="outer")
+    graph.add_node("asks", lambda state: {"log": [interrupt("go on?")]})
+    graph.add_node("inner", of_calls(model, calls, "inner").compile())
+    for name in ("asks", "inner"):
+        graph.add_edge(START, name)
+        graph.add_edge(name, END)
+    return graph
+
+
+def test_a_run_that_stops_within_a_subgraph_beside_an_open_question_goes_on_with_both(place: dict[str, Any]) -> None:
+    model, limits = thinking(), SpendingLimits(requests_per_day=2)
+    with TestService({"outer": asking_beside(model, 3)}, **place, spending_limits=limits) as service:
+        run = service.start("outer")
+        assert (run.status, run.due_at, len(model.requests)) == (RunStatus.PAUSED, TOMORROW, 2)
+        assert list(service.waits(run)) == [], "it asks when all that is done beside the question is done"
+        service.advance(timedelta(hours=12))
+        run = service.run(run)
+        assert (run.status, run.error, len(model.requests)) == (RunStatus.WAITING, None, 3)
+        run = service.answer(run, "yes")
+        assert (run.status, sorted(run.output["log"])) == (RunStatus.COMPLETED, ["n0", "n1", "n2", "yes"])
+        assert len(model.requests) == 3
+
+
+@pytest.mark.parametrize("durability", ["sync", "async"])
+def test_a_run_stops_in_each_durability(tmp_path: Path, durability: str) -> None:
+    model, limits = thinking(), SpendingLimits(requests_per_day=2)
+    graphs = {"think": of_calls(model, 20)}
+    with TestService(graphs, start=NOON, path=tmp_path / "runs.db", spending_limits=limits) as service:
+        run = service.start("think", settings={"durability": durability})
+        for _ in range(20):
+            service.advance(timedelta(days=1))
+        run = service.run(run)
+        assert (run.status, len(model.requests), len(run.output["log"])) == (RunStatus.COMPLETED, 20, 20)
+        days = call(service, answered(service._core.service.desk.ledger.find(DailySpending)))
+        assert sum(one.requests for one in days) == 20
+        assert durability == "async" or [one.requests for one in days if one.requests] == [2] * 10
+
+
+def test_a_child_begins_the_next_day_and_its_parent_with_it() -> None:
+    model = thinking()
+
+    def wait(state: State, runtime: Runtime[Any]) -> State:
+        return {"log": runtime.start_run("kid", {})["log"]}
+
+    graphs = {"parent": line("parent", wait=wait), "kid": of_calls(model, 1, "kid"), "think": of_calls(model, 2)}
+    limits = SpendingLimits(requests_per_day=2)
+    with TestService(graphs, start=NOON, spending_limits=limits) as service:
+        parent = service.start("parent", after=NOON + timedelta(hours=1))
+        service.start("think")
+        service.advance(timedelta(hours=2))
+        run = service.run(parent)
+        assert (run.status, run.due_at) == (RunStatus.PENDING, TOMORROW)
+        service.advance(timedelta(hours=10))
+        run = service.run(parent)
+        assert (run.status, run.output) == (RunStatus.COMPLETED, {"log": ["n0"]})
+
+
+def test_a_run_that_rests_for_the_day_can_be_cancelled_paused_and_resumed() -> None:
+    model = thinking()
+    limits = SpendingLimits(requests_per_day=1)
+    with TestService({"think": of_calls(model, 2)}, start=NOON, spending_limits=limits) as service:
+        run = service.start("think")
+        assert run.status is RunStatus.PAUSED
+        resumed = service.resume(run)
+        assert (resumed.status, resumed.due_at, len(model.requests)) == (RunStatus.PAUSED, TOMORROW, 1)
+        paused = service.pause(run)
+        assert (paused.status, paused.due_at) == (RunStatus.PAUSED, None)
+        service.advance(timedelta(days=2))
+        assert service.run(run).status is RunStatus.PAUSED, "somebody halted it for good"
+        assert service.resume(run).status is RunStatus.COMPLETED
+        service.advance(timedelta(days=1))
+        other = service.start("think")
+        assert other.status is RunStatus.PAUSED
+        assert service.cancel(other).status is RunStatus.CANCELLED
+
+
+def test_a_run_with_a_deadline_before_the_next_day_fails_at_it() -> None:
+    limits = SpendingLimits(requests_per_day=1)
+    with TestService({"think": of_calls(thinking(), 2)}, start=NOON, spending_limits=limits) as service:
+        run = service.start("think", timeout=3600)
+        assert (run.status, run.due_at) == (RunStatus.PAUSED, NOON + timedelta(hours=1))
+        service.advance(timedelta(hours=2))
+        run = service.run(run)
+        assert (run.status, run.error["code"]) == (RunStatus.FAILED, "RUN_TIMEOUT")
+
+
+def test_a_higher_limit_lets_a_run_go_on_at_once(tmp_path: Path) -> None:
+    model, path = thinking(), tmp_path / "runs.db"
+    graphs = {"think": of_calls(model, 2)}
+    with TestService(graphs, start=NOON, path=path, spending_limits=SpendingLimits(requests_per_day=1)) as service:
+        run = service.start("think")
+        assert run.status is RunStatus.PAUSED
+    with TestService(graphs, start=NOON, path=path, spending_limits=SpendingLimits(requests_per_day=9)) as service:
+        again = service.resume(run)
+        assert (again.status, len(model.requests)) == (RunStatus.COMPLETED, 2)
+
+
+def test_a_limit_on_cost_warns_where_the_price_is_unknown(caplog: pytest.LogCaptureFixture) -> None:
+    graphs, limits = {"think": of_calls(thinking(cost=0.0), 3)}, SpendingLimits(cost_per_day=1)
+    with (
+        caplog.at_level(logging.WARNING, "statewright"),
+        TestService(graphs, start=NOON, spending_limits=limits) as service,
+    ):
+        assert service.start("think").status is RunStatus.COMPLETED
+    assert caplog.text.count("The spending limit of 1 dollars a day does not count 10 tokens") == 1
+
+
+class ClockFrom(SystemClock):
+    """Goes on from an instant as the clock of the system does."""
+
+    def __init__(self, start: datetime) -> None:
+        self._start, self._begun = start, time.monotonic()
+
+    def now(self) -> datetime:
+        return self._start + timedelta(seconds=time.monotonic() - self._begun)
+
+
+def living(views: dict[str, Any], graph: StateGraph, start: datetime) -> Service:
+    """A service that begins to work at an instant."""
+    catalog = Catalog()
+    catalog.serve("think", graph)
+    limits = SpendingLimits(requests_per_day=2)
+    return Service(catalog, **views, settings=QUICK, clock=ClockFrom(start), spending_limits=limits)
+
+
+async def dies(place: Places, life: Life, graph: StateGraph) -> None:
+    """What a service does on the first day until it dies."""
+    views = place.views()
+    mortal = {"ledger": MortalLedger(views["ledger"], life), "saver": MortalSaver(views["saver"], life)}
+    with suppress(StorageUnavailable):
+        async with living(mortal, graph, NOON) as service:
+            with suppress(StorageUnavailable):
+                started = await service.start(WS, StartRun(graph="think", idempotency_key="k"))
+                while not life.is_over and (await service.run(WS, started.run.id)).status is not RunStatus.PAUSED:
+                    await asyncio.sleep(0.002)
+    await answered(views["ledger"].write([UpdateAll(Worker, [], {"until": LONG_AGO})]))
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("makes_last", [False, True], ids=["before", "after"])
+async def test_each_day_spends_what_it_may_wherever_a_service_dies(tmp_path: Path, makes_last: bool) -> None:
+    for number in range(1, 30):
+        place, model, life = Places(tmp_path / f"{number}.db"), thinking(), Life(number, makes_last=makes_last)
+        try:
+            graph = of_calls(model, 4)
+            await dies(place, life, graph)
+            statuses: list[RunStatus] = []
+            for day in range(2):
+                async with living(place.views(), graph, NOON + timedelta(days=day)) as service:
+                    started = await service.start(WS, StartRun(graph="think", idempotency_key="k"))
+                    run = await rested(service, started.run)
+                    statuses.append(run.status)
+                    types = await types_of(service, run)
+                    found = await answered(service.desk.ledger.find(DailySpending))
+            assert statuses == [RunStatus.PAUSED, RunStatus.COMPLETED]
+            assert [one.requests for one in found] == [2, 2]
+            assert types.count("LLM_CALL_COMPLETED") == 4
+            assert 4 <= len(model.requests) <= 5, "Only a call that was under way is made again."
+        finally:
+            place.close()
+        if not life.is_over:
+            return
+    raise AssertionError("The run takes more writes: add some.")

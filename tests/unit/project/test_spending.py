@@ -1,0 +1,44 @@
+"""`[spending_limits]`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.project.conftest import problems, read
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", {}),
+        ("[spending_limits]", {}),
+        ("[spending_limits]\ntokens_per_day = 1_000_000", {"*": {"tokens_per_day": 1_000_000}}),
+        (
+            "[spending_limits]\ncost_per_day = 20\n[spending_limits.eu]\ncost_per_day = 2.5\nrequests_per_day = 9",
+            {"*": {"cost_per_day": 20}, "eu": {"cost_per_day": 2.5, "requests_per_day": 9}},
+        ),
+        ('[spending_limits."*"]\nrequests_per_day = 5', {"*": {"requests_per_day": 5}}),
+    ],
+)
+def test_limits_are_read_by_the_names_of_workspaces(folder: Path, text: str, expected: Any) -> None:
+    assert read(text, folder).spending_limits == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "said"),
+    [
+        ("tokens_per_day = 0", "spending_limits.tokens_per_day", "It must be a whole number of at least 1"),
+        ("cost_per_day = 0", "spending_limits.cost_per_day", "It must be a number above 0"),
+        ("cost_per_day = inf", "spending_limits.cost_per_day", "It must be a number above 0"),
+        ("token_per_day = 5", "spending_limits.token_per_day", "Did you mean 'tokens_per_day'?"),
+        ("[spending_limits.sales]\nrequests_per_day = 1.5", "spending_limits.sales.requests_per_day", "whole number"),
+        ("[spending_limits.sales]", "spending_limits.sales", "It limits nothing."),
+        ('cost_per_day = 1\n[spending_limits."*"]\ncost_per_day = 2', "spending_limits", "one of the two places"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_place(folder: Path, text: str, where: str, said: str) -> None:
+    (told,) = problems(f"[spending_limits]\n{text}", folder)
+    assert where in told
+    assert said in told
