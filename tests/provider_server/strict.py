@@ -2,13 +2,16 @@
 
 Seen in November 2026: Anthropic's Claude 4.6 and later refuse a conversation that ends with the assistant, empty text
 and calls without results right behind them; Google wants results right behind their calls, as many as these, and a turn
-of the user before a call; OpenAI wants an answer for each call, and an item for each id.
+of the user before a call; OpenAI wants an answer for each call, and an item for each id. All
+of them decode the images, and know few types.
 """
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, cast
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -20,7 +23,7 @@ def refusal(path: str, body: Any) -> str | None:
         return "request body is not valid UTF-8"
     for part, rule in _RULES.items():
         if part in path:
-            return next(rule(body), None)
+            return next(chain(_files(body), rule(body)), None)
     return None
 
 
@@ -38,6 +41,65 @@ def _texts(value: Any) -> Iterator[str]:
 
 def _has_surrogate(text: str) -> bool:
     return any("\ud800" <= character <= "\udfff" for character in text)
+
+
+# -- files
+
+_IMAGES = {
+    "image/png": b"\x89PNG\r\n\x1a\n",
+    "image/jpeg": b"\xff\xd8\xff",
+    "image/gif": b"GIF8",
+    "image/webp": b"RIFF",
+}
+
+
+def _files(body: Any) -> Iterator[str]:
+    """What is wrong with the images and sounds anywhere in a request."""
+    for block in _maps(body):
+        if block.get("type") == "base64":  # Anthropic
+            yield from _wrong_image(block["media_type"], block["data"])
+        blob = block.get("inlineData") or block.get("inline_data")
+        if blob:  # Google
+            media_type = blob.get("mimeType") or blob.get("mime_type")
+            wrong = _wrong_data if media_type.startswith("audio/") else _wrong_image
+            yield from wrong(media_type, blob["data"].translate(str.maketrans("-_", "+/")))
+        if block.get("type") in ("image_url", "input_image"):  # OpenAI
+            found = block["image_url"]
+            url = found["url"] if isinstance(found, Mapping) else found
+            if url.startswith("data:"):
+                head, _, data = url[len("data:") :].partition(";base64,")
+                yield from _wrong_image(head, data)
+        if block.get("type") == "input_audio":
+            yield from _wrong_data(block["input_audio"]["format"], block["input_audio"]["data"])
+
+
+def _wrong_image(media_type: str, data: str) -> Iterator[str]:
+    if media_type not in _IMAGES:
+        yield f"{media_type!r} is none of the image types {list(_IMAGES)}"
+        return
+    wrong = next(_wrong_data(media_type, data), None)
+    if wrong is not None:
+        yield wrong
+    elif not base64.b64decode(data).startswith(_IMAGES[media_type]):
+        yield f"The image was specified using the {media_type} media type, but does not appear to be one"
+
+
+def _wrong_data(media_type: str, data: str) -> Iterator[str]:
+    try:
+        if not base64.b64decode(data, validate=True):
+            yield f"{media_type}: empty data"
+    except ValueError:
+        yield f"{media_type}: invalid base64 data {data[:20]!r}"
+
+
+def _maps(value: Any) -> Iterator[Mapping[str, Any]]:
+    if isinstance(value, Mapping):
+        found = cast("Mapping[str, Any]", value)
+        yield found
+        value = list(found.values())
+    if isinstance(value, list):
+        for item in cast("list[Any]", value):
+            yield from _maps(item)
 
 
 # -- Anthropic

@@ -25,6 +25,7 @@ from typing import Any, Final, cast
 from statewright.encodable import encodable_text
 from statewright.errors import ModelError
 from statewright.messages import Message, ToolCall, copied, encodable_message
+from statewright.models.files import with_sendable_files
 from statewright.models.model import ModelRequest
 
 YOUR_TURN: Final = "It is your turn now. Act on the conversation so far as your instructions say."
@@ -42,7 +43,7 @@ def prepare_request(request: ModelRequest) -> ModelRequest:
     messages = _without_blanks(repair_tool_rounds(request.messages))
     if not messages or (messages[-1].role == "assistant" and not request.continue_last):
         messages = [*messages, Message(YOUR_TURN)]
-    messages = _encodable(messages)
+    messages = with_sendable_files(_encodable(messages))
     system = encodable_text(request.system)
     if messages is request.messages and system is request.system:
         return request
@@ -207,7 +208,7 @@ def _problems(request: ModelRequest) -> Any:
         if len({*ids}) < len(ids) or "" in ids:
             yield f"{where} has calls with empty or equal ids: {ids}"
         if encodable_message(message) is not message:
-            yield f"{where} has text that cannot be encoded as UTF-8"
+            yield f"{where} has text that cannot be encoded as UTF-8, or numbers that are not finite"
         waiting = waiting if message.role == "tool" else dict.fromkeys(ids)
     if waiting:
         yield f"it ends with calls without a result: {', '.join(waiting)}"
