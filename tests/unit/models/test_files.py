@@ -45,7 +45,7 @@ def test_types_are_written_as_the_data_say_and_options_stay(part: Any) -> None:
     [
         (
             "data:image/svg+xml;base64,PHN2Zz4=",
-            "of type image/svg+xml was left out: models read png, jpeg, gif and webp",
+            "image/svg+xml was left out: models read png, jpeg, gif and webp",
         ),
         ("data:image/svg+xml,%3Csvg%3E", "its data are no base64"),
         ("data:image/png;base64,", "it is empty"),
