@@ -3,7 +3,7 @@
 Seen in November 2026: Anthropic's Claude 4.6 and later refuse a conversation that ends with the assistant, empty text
 and calls without results right behind them; Google wants results right behind their calls, as many as these, and a turn
 of the user before a call; OpenAI wants an answer for each call, and an item for each id. All
-of them decode the images, and know few types.
+of them decode the images, and know few types. OpenAI wants an object at the root of the schema of an answer.
 """
 
 from __future__ import annotations
@@ -143,7 +143,21 @@ def _blocks(content: Any) -> list[Any]:
 # -- OpenAI
 
 
+def _wrong_form(form: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with the form in which an answer is wanted."""
+    name, schema = form["name"], form["schema"]
+    if not _NAME.fullmatch(name):
+        yield f"Invalid name {name!r}: string does not match pattern '^[a-zA-Z0-9_-]+$'"
+    for word in ("anyOf", "oneOf", "allOf", "not", "enum"):
+        if word in schema:
+            yield f"Invalid schema for response_format {name!r}: {word!r} is not permitted at the root"
+    if schema.get("type") != "object" and "$ref" not in schema:
+        yield f"Invalid schema for response_format {name!r}: schema must be 'type: object', got {schema.get('type')!r}"
+
+
 def _chat_completions(body: Any) -> Iterator[str]:
+    if (body.get("response_format") or {}).get("type") == "json_schema":
+        yield from _wrong_form(body["response_format"]["json_schema"])
     messages: list[Any] = body["messages"]
     if not messages:
         yield "[] is too short - 'messages'"
@@ -170,6 +184,9 @@ def _chat_completions(body: Any) -> Iterator[str]:
 
 
 def _responses(body: Any) -> Iterator[str]:
+    form = (body.get("text") or {}).get("format") or {}
+    if form.get("type") == "json_schema":
+        yield from _wrong_form(form)
     items: Any = body["input"]
     if not items:
         yield "input is empty"

@@ -44,10 +44,12 @@ def translate_error(error: Exception, name: str, key: str, mask: Mask, *, was_se
 
 
 def _failure_of(error: Exception, name: str, key: str, mask: Mask, was_sent: bool) -> ModelError:
-    from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError, UserError
+    from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError, ModelRequestRejectedError, UserError
 
     if isinstance(error, ModelHTTPError):
         return _of_status(name, key, error, mask)
+    if isinstance(error, ModelRequestRejectedError):  # by its library: a status would be a ModelHTTPError
+        return ModelError(f"Model {name!r} does not take this request: {_short(error, mask)}")
     if isinstance(error, ModelAPIError):
         return _of_connection(name, error, mask)
     said = _short(error, mask)

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from statewright.models.conversation import check_request
-from statewright.models.event import ModelEvent, ResponseFinished
+from statewright.models.event import ModelEvent, ResponseFinished, TextDelta
 from statewright.models.guard import check_calls_allowed
 from statewright.models.model import ModelRequest, ModelResponse
 from statewright.models.providers.apart import run_apart
@@ -27,6 +27,7 @@ from statewright.models.providers.secrets import ProviderSecrets
 from statewright.models.providers.sending import Sending, watched
 from statewright.models.providers.settings import parameters_of, settings_of
 from statewright.models.providers.streaming import pieces_of
+from statewright.models.wanted_form import is_wrapped, unwrapped
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
@@ -75,7 +76,7 @@ class PydanticAIModel:
         with watched(model) as sending:
             try:
                 answer = await model_request(model, instrument=False, **self._call(request, model, source))
-                return response_from(answer, source, streamed=False)
+                return unwrapped(response_from(answer, source, streamed=False), request.output)
             except Exception as error:
                 failure = self._failure(error, name, request, model, sending)
         raise failure
@@ -89,6 +90,7 @@ class PydanticAIModel:
 
         model, name = await self._asked(request)
         source = self._source(model)
+        held = is_wrapped(request.output)  # the text is the answer when what is around it is gone
         dropped: Sequence[AsyncGenerator[Any]] = ()
         with watched(model) as sending:
             try:
@@ -96,14 +98,17 @@ class PydanticAIModel:
                 async with call as stream:
                     try:
                         async for piece in pieces_of(stream):
-                            yield piece
+                            if not (held and isinstance(piece, TextDelta)):
+                                yield piece
                     except BaseException:  # the reader has left, or the answer broke off
                         dropped = generators_below(stream)
                         raise
-                    response = response_from(stream.get(), source, streamed=True)
+                    response = unwrapped(response_from(stream.get(), source, streamed=True), request.output)
             except Exception as error:
                 failure = self._failure(error, name, request, model, sending)
             else:
+                if held and response.text:
+                    yield TextDelta(response.text)
                 yield ResponseFinished(response)
                 return
             finally:
