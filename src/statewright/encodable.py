@@ -1,4 +1,4 @@
-"""Text that can be encoded as UTF-8.
+"""Text that can be encoded as UTF-8, and numbers that JSON can write.
 
 A Python string may hold half of a surrogate pair: JSON can write one (`"\\ud83d"`), and models, tools and browsers do
 when an emoji is cut in two. Such a text cannot be sent, saved or printed, and one in a conversation fails every later
@@ -7,6 +7,7 @@ turn of it. So text is made encodable where it comes in.
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Any, cast
 
 
@@ -34,5 +35,20 @@ def encodable_json(value: Any) -> Any:
     if isinstance(value, list | tuple):
         items = cast("list[Any]", value)
         replaced = [encodable_json(item) for item in items]
+        return replaced if any(new is not old for new, old in zip(replaced, items, strict=True)) else items
+    return value
+
+
+def finite_json(value: Any) -> Any:
+    """Return a JSON value without the floats that JSON cannot write: None stands for them. Itself if it has none."""
+    if isinstance(value, float):
+        return value if isfinite(value) else None
+    if isinstance(value, dict):
+        fields = cast("dict[str, Any]", value)
+        changed = {key: finite_json(item) for key, item in fields.items()}
+        return changed if any(changed[key] is not item for key, item in fields.items()) else fields
+    if isinstance(value, list | tuple):
+        items = cast("list[Any]", value)
+        replaced = [finite_json(item) for item in items]
         return replaced if any(new is not old for new, old in zip(replaced, items, strict=True)) else items
     return value

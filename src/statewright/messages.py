@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from statewright.encodable import encodable_json, encodable_text
+from statewright.encodable import encodable_json, encodable_text, finite_json
 from statewright.errors import InvalidUpdateError
 from statewright.extras import optional
 
@@ -50,7 +50,9 @@ class ToolCall:
     @property
     def written(self) -> str:
         """The arguments as JSON text, or what the model wrote instead."""
-        return self.invalid if self.invalid is not None else json.dumps(self.arguments, ensure_ascii=False)
+        if self.invalid is not None:
+            return self.invalid
+        return json.dumps(finite_json(self.arguments), ensure_ascii=False)
 
     def to_dict(self) -> dict[str, Any]:
         """The call as OpenAI writes it: the arguments are JSON text."""
@@ -139,7 +141,10 @@ def copied(message: Message) -> Message:
 
 
 def encodable_message(message: Message) -> Message:
-    """Return the message with text that can be encoded as UTF-8, in its tool calls too: itself if it all can be."""
+    """Return the message with text that can be encoded as UTF-8, and calls of tools that JSON can write.
+
+    It is the message itself if all of it can be.
+    """
     content = message.content
     if type(content) is str and not message.tool_calls and not message.metadata and content.isascii():  # nearly always
         return message
@@ -154,7 +159,7 @@ def encodable_message(message: Message) -> Message:
 
 
 def _encodable_call(call: ToolCall) -> ToolCall:
-    arguments = encodable_json(call.arguments)
+    arguments = finite_json(encodable_json(call.arguments))
     invalid = call.invalid if call.invalid is None else encodable_text(call.invalid)
     if arguments is call.arguments and invalid is call.invalid:
         return call
@@ -238,7 +243,10 @@ def _tool_call(data: ToolCall | Mapping[str, Any]) -> ToolCall:
 
 
 def read_tool_call(identity: str, name: str, arguments: object) -> ToolCall:
-    """A call with the arguments that a model gave: a mapping, or text, which may turn out to be no JSON object."""
+    """A call with the arguments that a model gave: a mapping, or text, which may turn out to be no JSON object.
+
+    JSON knows no NaN and no infinity: where a model wrote one, there is None.
+    """
     found: object = arguments
     if isinstance(arguments, str):
         try:
@@ -246,5 +254,5 @@ def read_tool_call(identity: str, name: str, arguments: object) -> ToolCall:
         except ValueError:
             found = None
     if isinstance(found, Mapping):
-        return ToolCall(identity, name, encodable_json(dict(cast(Mapping[str, Any], found))))
+        return ToolCall(identity, name, finite_json(encodable_json(dict(cast(Mapping[str, Any], found)))))
     return ToolCall(identity, name, invalid=arguments if isinstance(arguments, str) else repr(arguments))

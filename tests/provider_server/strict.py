@@ -2,14 +2,17 @@
 
 Seen in November 2026: Anthropic's Claude 4.6 and later refuse a conversation that ends with the assistant, empty text
 and calls without results right behind them; Google wants results right behind their calls, as many as these, and a turn
-of the user before a call; OpenAI wants an answer for each call, and an item for each id. All want short names of
-tools and short ids of calls, of plain characters.
+of the user before a call; OpenAI wants an answer for each call, an item for each id, and an object at the root of the
+schema of an answer. All want short names of tools and short ids of calls, of plain characters. They decode images, and
+know few types.
 """
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, cast
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -24,7 +27,7 @@ def refusal(path: str, body: Any) -> str | None:
         return "request body is not valid UTF-8"
     for part, rule in _RULES.items():
         if part in path:
-            return next(rule(body), None)
+            return next(chain(_files(body), rule(body)), None)
     return None
 
 
@@ -42,6 +45,65 @@ def _texts(value: Any) -> Iterator[str]:
 
 def _has_surrogate(text: str) -> bool:
     return any("\ud800" <= character <= "\udfff" for character in text)
+
+
+# -- files
+
+_IMAGES = {
+    "image/png": b"\x89PNG\r\n\x1a\n",
+    "image/jpeg": b"\xff\xd8\xff",
+    "image/gif": b"GIF8",
+    "image/webp": b"RIFF",
+}
+
+
+def _files(body: Any) -> Iterator[str]:
+    """What is wrong with the images and sounds anywhere in a request."""
+    for block in _maps(body):
+        if block.get("type") == "base64":  # Anthropic
+            yield from _wrong_image(block["media_type"], block["data"])
+        blob = block.get("inlineData") or block.get("inline_data")
+        if blob:  # Google
+            media_type = blob.get("mimeType") or blob.get("mime_type")
+            wrong = _wrong_data if media_type.startswith("audio/") else _wrong_image
+            yield from wrong(media_type, blob["data"].translate(str.maketrans("-_", "+/")))
+        if block.get("type") in ("image_url", "input_image"):  # OpenAI
+            found = block["image_url"]
+            url = found["url"] if isinstance(found, Mapping) else found
+            if url.startswith("data:"):
+                head, _, data = url[len("data:") :].partition(";base64,")
+                yield from _wrong_image(head, data)
+        if block.get("type") == "input_audio":
+            yield from _wrong_data(block["input_audio"]["format"], block["input_audio"]["data"])
+
+
+def _wrong_image(media_type: str, data: str) -> Iterator[str]:
+    if media_type not in _IMAGES:
+        yield f"{media_type!r} is none of the image types {list(_IMAGES)}"
+        return
+    wrong = next(_wrong_data(media_type, data), None)
+    if wrong is not None:
+        yield wrong
+    elif not base64.b64decode(data).startswith(_IMAGES[media_type]):
+        yield f"The image was specified using the {media_type} media type, but does not appear to be one"
+
+
+def _wrong_data(media_type: str, data: str) -> Iterator[str]:
+    try:
+        if not base64.b64decode(data, validate=True):
+            yield f"{media_type}: empty data"
+    except ValueError:
+        yield f"{media_type}: invalid base64 data {data[:20]!r}"
+
+
+def _maps(value: Any) -> Iterator[Mapping[str, Any]]:
+    if isinstance(value, Mapping):
+        found = cast("Mapping[str, Any]", value)
+        yield found
+        value = list(found.values())
+    if isinstance(value, list):
+        for item in cast("list[Any]", value):
+            yield from _maps(item)
 
 
 # -- Anthropic
@@ -93,7 +155,21 @@ def _blocks(content: Any) -> list[Any]:
 # -- OpenAI
 
 
+def _wrong_form(form: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with the form in which an answer is wanted."""
+    name, schema = form["name"], form["schema"]
+    if not _NAME.fullmatch(name):
+        yield f"Invalid name {name!r}: string does not match pattern '^[a-zA-Z0-9_-]+$'"
+    for word in ("anyOf", "oneOf", "allOf", "not", "enum"):
+        if word in schema:
+            yield f"Invalid schema for response_format {name!r}: {word!r} is not permitted at the root"
+    if schema.get("type") != "object" and "$ref" not in schema:
+        yield f"Invalid schema for response_format {name!r}: schema must be 'type: object', got {schema.get('type')!r}"
+
+
 def _chat_completions(body: Any) -> Iterator[str]:
+    if (body.get("response_format") or {}).get("type") == "json_schema":
+        yield from _wrong_form(body["response_format"]["json_schema"])
     messages: list[Any] = body["messages"]
     if not messages:
         yield "[] is too short - 'messages'"
@@ -125,6 +201,9 @@ def _chat_completions(body: Any) -> Iterator[str]:
 
 
 def _responses(body: Any) -> Iterator[str]:
+    form = (body.get("text") or {}).get("format") or {}
+    if form.get("type") == "json_schema":
+        yield from _wrong_form(form)
     items: Any = body["input"]
     if not items:
         yield "input is empty"

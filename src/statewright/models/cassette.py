@@ -18,7 +18,7 @@ from typing import Any, Final, cast
 from statewright.errors import ModelError
 from statewright.fingerprint import fingerprint
 from statewright.models.cassette_difference import told_difference
-from statewright.models.cassette_form import Plain, made_error, made_piece, made_response
+from statewright.models.cassette_form import Plain, made_error, made_piece, made_response, without_secret_settings
 
 VERSION: Final = 1
 """The format that this version reads and writes."""
@@ -164,7 +164,8 @@ def _read(path: Path) -> list[Record]:
 
 
 def _record(data: Plain) -> Record:
-    record = Record(data["request"], data.get("response"), data.get("pieces") or [], data.get("error"), from_file=True)
+    request = without_secret_settings(data["request"])  # older versions wrote them, and it has to be found still
+    record = Record(request, data.get("response"), data.get("pieces") or [], data.get("error"), from_file=True)
     # Made once to see that it can be: a wrong edit is found when the file is opened, and not in the middle of a test.
     _ = [made_piece(piece) for piece in record.pieces]
     if record.response is not None:

@@ -2,7 +2,8 @@
 
 Of a request that is everything which is sent. Left out is what differs from run to run and means nothing to a model:
 ids of messages, their metadata, the metadata of the request, and the timeout. Ids of calls are counted, since some
-adapters draw them.
+adapters draw them. Secrets in the settings of a request, such as a key in its headers, are masked: cassettes are
+committed. Two requests that differ in them alone are equal.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ from statewright.errors import ModelAnswerInvalid, ModelError, ModelUnavailable
 from statewright.messages import Message, ToolCall
 from statewright.models.event import ModelEvent, ReasoningDelta, StreamRestarted, TextDelta, ToolCallDelta, UsageUpdate
 from statewright.models.model import ModelRequest, ModelResponse, Usage
+from statewright.redaction import Redactor, mask_of, secrets_in_settings
 
 Plain = dict[str, Any]
+_REDACTOR: Final = Redactor()
 _BYTES: Final = "$bytes"
 _INSTANT: Final = "$datetime"
 _DICT: Final = "$dict"
@@ -47,7 +50,14 @@ def plain_request(request: ModelRequest) -> Plain:
         "parallel_tool_calls": request.parallel_tool_calls,
         "extra": dict(request.extra) or None,
     }
-    return plain(_without_empty(whole), "request")
+    return without_secret_settings(plain(_without_empty(whole), "request"))
+
+
+def without_secret_settings(request: Plain) -> Plain:
+    """Return a request as it is written, without what has the name or the shape of a secret in its settings."""
+    if "extra" not in request:
+        return request
+    return {**request, "extra": _REDACTOR.value(request["extra"])}
 
 
 def _plain_sent(message: Message, calls: dict[str, str]) -> Plain:
@@ -162,11 +172,16 @@ def made_piece(data: Plain) -> ModelEvent:
 # -- errors
 
 
-def plain_error(error: ModelError) -> Plain:
-    """What a model raised."""
+def plain_error(error: ModelError, settings: Mapping[str, Any]) -> Plain:
+    """What a model raised, without the secrets in the settings of its request."""
     kind = next((one for one in (ModelUnavailable, ModelAnswerInvalid) if isinstance(error, one)), ModelError)
     status, wait = (getattr(error, name, None) for name in ("status", "retry_after"))
-    whole = {"kind": kind.__name__, "message": str(error), "status": status, "retry_after": wait}
+    whole = {
+        "kind": kind.__name__,
+        "message": mask_of(secrets_in_settings(settings))(str(error)),
+        "status": status,
+        "retry_after": wait,
+    }
     return _without_empty(whole)
 
 

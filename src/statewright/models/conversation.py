@@ -27,6 +27,7 @@ from typing import Any, Final, cast
 from statewright.encodable import encodable_text
 from statewright.errors import ModelError
 from statewright.messages import Message, ToolCall, copied, encodable_message
+from statewright.models.files import with_sendable_files
 from statewright.models.model import ModelRequest
 from statewright.models.tool_call_names import problem_of_calls, with_valid_calls
 
@@ -44,7 +45,8 @@ def prepare_request(request: ModelRequest) -> ModelRequest:
 
     Dropped results of tools are logged as a warning.
     """
-    messages = _encodable(with_valid_calls(_without_blanks(repair_tool_rounds(request.messages))))
+    messages = with_valid_calls(_without_blanks(repair_tool_rounds(request.messages)))
+    messages = with_sendable_files(_encodable(messages))
     if not _says_something(messages) or (messages[-1].role == "assistant" and not request.continue_last):
         messages = [*messages, Message(YOUR_TURN)]
     system = encodable_text(request.system)
@@ -239,7 +241,7 @@ def _problems(request: ModelRequest) -> Any:
         if problem := problem_of_calls(message.tool_calls, taken):
             yield f"{where} {problem}"
         if encodable_message(message) is not message:
-            yield f"{where} has text that cannot be encoded as UTF-8"
+            yield f"{where} has text that cannot be encoded as UTF-8, or numbers that are not finite"
         waiting = waiting if message.role == "tool" else dict.fromkeys(ids)
     if waiting:
         yield f"it ends with calls without a result: {', '.join(waiting)}"

@@ -31,6 +31,7 @@ from statewright.models.langchain_secrets import mask_for
 from statewright.models.langchain_stream import ChunkMerger
 from statewright.models.model import ModelRequest, ModelResponse, OutputForm, ToolSpec
 from statewright.models.port import events_of
+from statewright.models.wanted_form import sent_form, unwrapped
 from statewright.redaction import without_secrets
 
 _ADDRESSES: Final = ("base_url", "openai_api_base", "anthropic_api_url", "api_base", "endpoint_url", "azure_endpoint")
@@ -60,7 +61,7 @@ class LangChainModel:
         check_request(request)
         try:
             async with asyncio.timeout(request.timeout):
-                return await self._answered(request)
+                return unwrapped(await self._answered(_in_sent_form(request)), request.output)
         except StatewrightError:
             raise
         except Exception as error:
@@ -174,6 +175,10 @@ class LangChainModel:
 
     def _response(self, answer: Any) -> ModelResponse:
         return response_of(answer, calls_of(answer), answer.response_metadata, self.name)
+
+
+def _in_sent_form(request: ModelRequest) -> ModelRequest:
+    return request if request.output is None else replace(request, output=sent_form(request.output))
 
 
 def _shown_tools(request: ModelRequest) -> Sequence[ToolSpec]:

@@ -8,33 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 from statewright.langchain_messages import KEPT, SAID_ELSEWHERE, content_of, reasoning_of
 from statewright.messages import Message, ToolCall
+from statewright.models.finish_reason import reason_in
 from statewright.models.model import FinishReason, ModelResponse, OutputForm, Usage
-
-_REASONS: Final[Mapping[str, FinishReason]] = {
-    "stop": "stop",
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "completed": "stop",
-    "tool_calls": "tools",
-    "function_call": "tools",
-    "tool_use": "tools",
-    "length": "length",
-    "max_tokens": "length",
-    "model_length": "length",
-    "incomplete": "length",
-    "content_filter": "refused",
-    "refusal": "refused",
-    "safety": "refused",
-    "recitation": "refused",
-    "prohibited_content": "refused",
-    "guardrail_intervened": "refused",
-}
-"""What providers write, in small letters, and what it means."""
-_REASON_KEYS: Final = ("finish_reason", "stop_reason", "stopReason", "done_reason", "status")
 
 
 def response_of(answer: Any, calls: Sequence[ToolCall], facts: Mapping[str, Any], model: str) -> ModelResponse:
@@ -60,7 +39,8 @@ def as_text(response: ModelResponse, form: OutputForm) -> ModelResponse:
     # What LangChain kept of the message holds the call too, and would bring it back: it has no result.
     metadata = {name: value for name, value in (response.message.metadata or {}).items() if name != "provider"}
     message = Message(calls[0].written, role="assistant", metadata=metadata or None)
-    return replace(response, message=message, finish_reason="stop")
+    unfinished = response.finish_reason in ("length", "refused")  # else it says that a tool was called
+    return replace(response, message=message, finish_reason=response.finish_reason if unfinished else "stop")
 
 
 # -- the message
@@ -104,6 +84,5 @@ def _usage(found: Mapping[str, Any]) -> Usage:
 
 
 def _finish_reason(facts: Mapping[str, Any], calls: Sequence[ToolCall]) -> FinishReason | None:
-    written = next((str(facts[name]).lower() for name in _REASON_KEYS if facts.get(name)), "")
-    reason = _REASONS.get(written)
+    reason = reason_in(facts)
     return "tools" if calls and reason in (None, "stop") else reason

@@ -44,7 +44,8 @@ class RecordedModel:
     needs no key. Without a model the environment is not looked at, and the cassette is replayed.
 
     A request is matched by what is sent, whoever asks first; equal requests are answered in the order in which they
-    were recorded. Ids of messages, metadata and the timeout do not count. A request that was not recorded raises
+    were recorded. Ids of messages, metadata and the timeout do not count, nor do secrets in the settings, which are not
+    written down. A request that was not recorded raises
     ModelError, which says what differs from the nearest one. With `record_errors=True` a ModelError that the model
     raises is recorded and replayed too; otherwise it is raised and forgotten. Several models share a file by one
     `Cassette`.
@@ -78,7 +79,7 @@ class RecordedModel:
         found = self._recorded(asked)
         if found is not None:
             return _answer(found)
-        taking = _Taking(self.cassette, asked, keeps_errors=self._record_errors)
+        taking = _Taking(self.cassette, asked, request, keeps_errors=self._record_errors)
         with taking:
             response = await self._real().complete(request)
             taking.finish(response)
@@ -89,7 +90,7 @@ class RecordedModel:
         asked = plain_request(request)
         found = self._recorded(asked)
         if found is None:
-            taking = _Taking(self.cassette, asked, keeps_errors=self._record_errors)
+            taking = _Taking(self.cassette, asked, request, keeps_errors=self._record_errors)
             with taking:
                 async with closing(stream_model(self._real(), request)) as events:
                     async for event in events:
@@ -122,8 +123,9 @@ class RecordedModel:
 class _Taking:
     """The recording of one call. What does not come to its end is forgotten."""
 
-    def __init__(self, cassette: Cassette, asked: Plain, *, keeps_errors: bool) -> None:
+    def __init__(self, cassette: Cassette, asked: Plain, request: ModelRequest, *, keeps_errors: bool) -> None:
         self._cassette = cassette
+        self._settings = request.extra
         self._keeps_errors = keeps_errors
         self._record = cassette.begin(asked)
         self._pieces: list[Plain] = []
@@ -155,7 +157,7 @@ class _Taking:
         """Keep the error of a call that has no response, or forget the call."""
         if self._keeps_errors and isinstance(error, ModelError) and not isinstance(error, MissingKey):
             self._record.pieces = self._pieces
-            self._record.error = plain_error(error)
+            self._record.error = plain_error(error, self._settings)
             self._cassette.save()
             return
         self._cassette.drop(self._record)

@@ -177,6 +177,9 @@ FINISHES = [
     ("anthropic", "stop_sequence", "stop"),
     ("google", "MAX_TOKENS", "length"),
     ("google", "SAFETY", "refused"),
+    ("google", "OTHER", "refused"),
+    ("openai-chat", "guardrail_intervened", "refused"),
+    ("anthropic", "model_context_window_exceeded", "length"),
 ]
 
 

@@ -151,7 +151,7 @@ def test_the_end_of_a_stream_is_no_piece() -> None:
     [ModelError("wrong"), ModelAnswerInvalid("odd"), ModelUnavailable("busy", status=429, retry_after=2.5)],
 )
 def test_an_error_comes_back_as_it_was(error: ModelError) -> None:
-    back = made_error(plain_error(error))
+    back = made_error(plain_error(error, {}))
     assert (type(back), str(back)) == (type(error), str(error))
     assert vars(back) == vars(error)
 

@@ -325,6 +325,21 @@ def test_a_structured_answer_is_streamed_in_one_piece() -> None:
     assert streamed(caller, request(output=FORM))[0] == TextDelta('{"n": 3}')
 
 
+@pytest.mark.parametrize("model", [Caller, Speaker])
+@pytest.mark.parametrize("settings", [{}, {"temperature": 0.5}])
+def test_a_form_that_is_no_object_is_sent_as_the_field_of_one(model: Any, settings: dict[str, Any]) -> None:
+    form = OutputForm({"type": "array", "items": {"type": "integer"}}, "list[int]")
+    given = {"name": "list_int", "args": {"value": [1]}, "id": "1"}
+    answer = AIMessage("", tool_calls=[given]) if model is Caller else AIMessage('{"value": [1]}')
+    speaker = model(answers=[answer, answer])
+    assert asked(speaker, request(output=form, **settings)).text == "[1]"
+    assert streamed(speaker, request(output=form, **settings))[0] == TextDelta("[1]")
+    if model is Caller:
+        (sent,) = speaker.asked[0][1]["tools"]
+        function = sent.get("function") or {"name": sent["title"], "parameters": sent}
+        assert (function["name"], function["parameters"]["type"]) == ("list_int", "object")
+
+
 # -- streaming
 
 

@@ -1,6 +1,8 @@
 """A model that is recorded once and replayed."""
 
 import asyncio
+import base64
+import json
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -261,3 +263,56 @@ def test_records_stand_in_the_order_of_asking_whichever_answer_comes_first(path:
 
     asyncio.run(both())
     assert [one.request["messages"][0]["content"] for one in RecordedModel(path).unused] == ["slow", "quick"]
+
+
+KEY = "plain-secret-value-77"
+SECRET_SETTINGS: list[dict[str, Any]] = [
+    {"extra_headers": {"Authorization": f"Bearer {KEY}", "x-api-key": KEY, "X-Tag": "blue"}},
+    {"extra_headers": {"Authorization": f"Basic {base64.b64encode(KEY.encode()).decode()}"}},
+    {"extra_body": {"nested": [{"password": KEY}, {"name": "token", "value": KEY}]}},
+    {"extra_headers": [["Authorization", KEY]]},
+    {"api_key": KEY.encode()},
+    {"extra_query": {"url": f"https://user:{KEY}@127.0.0.1/"}},
+]
+
+
+@pytest.mark.parametrize("settings", SECRET_SETTINGS)
+def test_secrets_in_settings_are_not_written_and_do_not_matter(path: Path, settings: dict[str, Any]) -> None:
+    asked(RecordedModel(path, ScriptedModel(["ok"]), "record"), extra=settings)
+    written = path.read_text()
+    assert KEY not in written
+    assert base64.b64encode(KEY.encode()).decode() not in written
+    assert asked(RecordedModel(path), extra=settings).text == "ok"
+    others = json.loads(json.dumps(settings, default=bytes.decode).replace(KEY, "another-secret-value-78"))
+    if "Basic" not in str(settings):
+        assert asked(RecordedModel(path), extra=others).text == "ok"
+
+
+def test_settings_that_are_no_secrets_matter_still(path: Path) -> None:
+    asked(RecordedModel(path, ScriptedModel(["ok"]), "record"), extra=SECRET_SETTINGS[0])
+    headers = {**SECRET_SETTINGS[0]["extra_headers"], "X-Tag": "red"}
+    with pytest.raises(ModelError, match="X-Tag"):
+        asked(RecordedModel(path), extra={"extra_headers": headers})
+
+
+@pytest.mark.parametrize("settings", SECRET_SETTINGS[:1])
+def test_cassettes_that_hold_secrets_are_played_back_and_lose_them(path: Path, settings: dict[str, Any]) -> None:
+    asked(RecordedModel(path, ScriptedModel(["ok"]), "record"))
+    data = json.loads(path.read_text())
+    data["records"][0]["request"]["extra"] = settings
+    path.write_text(json.dumps(data))
+    model = RecordedModel(path, ScriptedModel(["more"]), "auto")
+    assert asked(model, extra=settings).text == "ok"
+    assert asked(model, "another").text == "more"
+    assert KEY not in path.read_text()
+
+
+def test_errors_are_recorded_without_the_secrets_of_their_request(path: Path) -> None:
+    def refuse(_: ModelRequest) -> str:
+        raise ModelError(f"The key {KEY} was refused.")
+
+    model = RecordedModel(path, ScriptedModel(refuse), "record", record_errors=True)
+    with pytest.raises(ModelError):
+        asked(model, extra=SECRET_SETTINGS[0])
+    assert KEY not in path.read_text()
+    assert "was refused" in path.read_text()

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from statewright.agents.mcp.bounds import bounded
 from statewright.agents.mcp.reason import told
 from statewright.agents.mcp.server import McpServer
 from statewright.agents.mcp.session import Session
@@ -79,7 +80,7 @@ class Connection:
 
     async def _failed(self, session: Session, tool: str, error: Exception) -> ToolError:
         if not (session.is_over or _is_lost(error)):
-            reason = self._server.without_secrets(told(error)).rstrip(".")
+            reason = bounded(self._server.without_secrets(told(error)).rstrip("."))
             return ToolError(f"{self._server.shown} could not do the call of {tool!r}: {reason}.")
         self._end(session)
         what = f"{self._server.shown} was lost during the call of {tool!r}"

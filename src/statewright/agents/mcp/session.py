@@ -10,6 +10,7 @@ import asyncio
 import contextvars
 from typing import TYPE_CHECKING, Any, Final
 
+from statewright.agents.mcp.bounds import bounded
 from statewright.agents.mcp.reason import told
 from statewright.agents.mcp.server import McpServer
 from statewright.agents.mcp.words import LastWords
@@ -67,7 +68,7 @@ class Session:
     async def failure(self, what: str, error: BaseException | None = None, *, hint: str = "") -> ToolError:
         """An error that says what failed, why as far as that is known, and what a program last had to say."""
         cause = self._broken or error
-        reason = told(cause) if cause is not None else "the server hung up"
+        reason = bounded(self._server.without_secrets(told(cause))) if cause is not None else "the server hung up"
         words = await self._words.heard(patience=_PATIENCE if self.is_over else 0)
         said = f"\nThe end of what it wrote to its standard error:\n{words}" if words else ""
         return ToolError(self._server.without_secrets(f"{what}: {reason.rstrip('.')}. {hint}".rstrip() + said))

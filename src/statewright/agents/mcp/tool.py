@@ -6,8 +6,9 @@ import asyncio
 import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
+from statewright.agents.mcp.bounds import bounded, bounded_schema
 from statewright.agents.mcp.host import Host
 from statewright.agents.mcp.owner import Owner
 from statewright.agents.mcp.result import answer_of, text_of
@@ -27,8 +28,8 @@ class McpTool:
         self.remote_name = listed.name
         """What the server calls it."""
         self.server = server
-        self.description = _bounded(listed.description or listed.title or "")
-        self.parameters: Mapping[str, Any] = listed.input_schema
+        self.description = bounded(listed.description or listed.title or "", "description")
+        self.parameters: Mapping[str, Any] = bounded_schema(listed.input_schema)
         self.annotations: Mapping[str, Any] = _annotations(listed)
         """Hints of the server, such as `readOnlyHint` and `destructiveHint`. They are claims of its author."""
         self._owner = owner
@@ -46,22 +47,13 @@ class McpTool:
             self._owner.submit(Host.call, self.server, self.remote_name, plain, progress)
         )
         if result.is_error:
-            text = self.server.without_secrets(text_of(result)).strip() or "it failed, and did not say why"
+            # Masked before it is cut: a half of a secret would not be recognised.
+            text = bounded(self.server.without_secrets(text_of(result)).strip()) or "it failed, and did not say why"
             raise ToolError(f"Tool {self.name!r} failed: {text}")
         return answer_of(result)
 
     def __repr__(self) -> str:
         return f"McpTool({self.name!r})"
-
-
-LONGEST_DESCRIPTION: Final = 10_000
-"""Characters. A server is not trusted to leave room in the requests of a model."""
-
-
-def _bounded(description: str) -> str:
-    if len(description) <= LONGEST_DESCRIPTION:
-        return description
-    return f"{description[:LONGEST_DESCRIPTION]} [The description was cut off here.]"
 
 
 class _Progress:

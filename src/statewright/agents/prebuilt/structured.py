@@ -13,6 +13,7 @@ from statewright.graph import Runtime
 from statewright.json_schema import UnusableSchema, json_schema_validator
 from statewright.messages import Message
 from statewright.models import ChatModel, ModelRequest, OutputForm
+from statewright.models.wanted_form import without_fence
 from statewright.state import type_adapter
 
 ATTEMPTS: Final = 3
@@ -43,7 +44,7 @@ class StructuredAnswer:
             if response.finish_reason == "refused":
                 raise ModelAnswerInvalid(f"The model refused to answer as {self.output.name!r}: {response.text[:200]}")
             try:
-                return self._read(_bare(response.text))
+                return self._read(without_fence(response.text))
             except ValueError as error:
                 wrong = _CUT_OFF if response.finish_reason == "length" else _in_words(error)
             told = f"Your answer does not have the form that was asked for: {wrong}\nAnswer with nothing but the JSON."
@@ -90,11 +91,3 @@ def _in_words(error: ValueError) -> str:
         return str(error)
     told: Any = found(include_url=False)
     return "; ".join(f"{'.'.join(map(str, one['loc'])) or 'the answer'}: {one['msg']}" for one in told)
-
-
-def _bare(text: str) -> str:
-    """The JSON of an answer that has a fence around it."""
-    stripped = text.strip()
-    if stripped.startswith("```") and stripped.endswith("```"):
-        return stripped[3:-3].removeprefix("json").strip()
-    return stripped

@@ -7,10 +7,11 @@ whether to try again. See `docs/decisions/0026-tools.md`.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterable, Mapping
-from typing import Any, cast
+from collections.abc import Mapping
+from typing import Any
 
 from statewright.agents.tools.credentials import Credentials
+from statewright.agents.tools.gathering import gathered
 from statewright.agents.tools.http_error import HttpError
 from statewright.agents.tools.tool import Tool, ToolContext
 from statewright.encodable import encodable_text
@@ -24,7 +25,7 @@ async def call_tool(
 ) -> Any:
     """What a tool answers: text, or a value of JSON. Answers of the types in `kept` are given as they are.
 
-    Of a message the content counts where messages are not kept.
+    What a generator yields is a list. Of a message the content counts where messages are not kept.
 
     Raises ToolError for a call that is wrong, and what the tool itself raises.
     """
@@ -33,8 +34,7 @@ async def call_tool(
         answer = await tool.call(arguments, context=context)
         if isinstance(answer, kept):
             return answer
-        if isinstance(answer, AsyncIterable):
-            answer = [item async for item in cast("AsyncIterable[Any]", answer)]
+        answer = await gathered(tool.name, answer, in_place=context.in_place)
         content = answer.content if isinstance(answer, Message) else answer
         return context.credentials.hidden_in(as_json(tool.name, content))
     except Exception as error:

@@ -1,19 +1,16 @@
 """Answers of tools with images and audio, as parts of a message.
 
 A model can look at an image only if it comes as one: the base64 of it as text is noise that costs tens of thousands of
-tokens.
+tokens. What no model can look at becomes a note, see `models/files.py`.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final, cast
+from typing import Any, cast
 
-LARGEST_FILE: Final = 5_000_000
-"""Characters of base64: more than Anthropic takes for an image (5 MB). A larger file is replaced by a note."""
-_SHOWN: Final = 100
-"""Characters of a media type or address in a note."""
+from statewright.models.files import image_part, note, sound_part
 
 
 def content_parts(answer: Any) -> list[dict[str, Any]] | None:
@@ -44,15 +41,10 @@ def _part(part: Mapping[str, Any]) -> dict[str, Any]:
     if not _is_file(part):
         is_text = part["type"] == "text" and isinstance(part.get("text"), str)
         return {"type": "text", "text": part["text"] if is_text else json.dumps(dict(part), ensure_ascii=False)}
-    data = str(part.get("data") or part.get("blob"))
     media_type = str(part.get("mime_type") or part.get("mimeType") or "application/octet-stream")
-    if len(data) > LARGEST_FILE or part["type"] == "resource":
-        return {"type": "text", "text": _note(part, media_type, len(data))}
+    if part["type"] == "resource":
+        size = len(part["blob"]) * 3 // 4
+        return note("file", media_type, f"it has {size} bytes", uri=str(part.get("uri") or ""))
     if part["type"] == "audio":
-        return {"type": "input_audio", "input_audio": {"data": data, "format": media_type.partition("/")[2]}}
-    return {"type": "image_url", "image_url": {"url": f"data:{media_type};base64,{data}"}}
-
-
-def _note(part: Mapping[str, Any], media_type: str, size: int) -> str:
-    uri = f" at {str(part['uri'])[:_SHOWN]}" if part.get("uri") else ""
-    return f"[A file of type {media_type[:_SHOWN]}{uri} was left out: {size * 3 // 4} bytes.]"
+        return sound_part(part["data"], media_type.partition("/")[2])
+    return image_part(part["data"], media_type)

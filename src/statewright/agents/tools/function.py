@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, overload
 
 from statewright.agents.tools.docstring import read_docstring
+from statewright.agents.tools.gathering import Gathering
 from statewright.agents.tools.options import Approval, ToolOptions, check_name
 from statewright.agents.tools.signature import Signature
 from statewright.agents.tools.tool import ToolContext
@@ -19,8 +20,9 @@ from statewright.runtime.thread_calls import call_in_thread
 class ToolFunction:
     """A function as a tool: its name, docstring and annotations say what it is and what it takes.
 
-    A plain function is called on a worker thread. Parameters that `injected` knows are no arguments of the tool.
-    Called as a function it is the function. Raises ToolError for one whose arguments cannot be described.
+    A plain function is called on a worker thread, and a generator is read there. Parameters that `injected` knows are
+    no arguments of the tool. Called as a function it is the function. Raises ToolError for one whose arguments cannot
+    be described.
     """
 
     def __init__(
@@ -55,7 +57,9 @@ class ToolFunction:
     async def call(self, arguments: Mapping[str, Any], *, context: ToolContext) -> Any:
         """What the function answers. Raises ToolError for arguments that it does not take, and what it raises."""
         given = {**self._signature.read(arguments), **self._signature.filled(context)}
-        return await called(partial(self._function, **given), self._function, in_place=context.in_place)
+        with Gathering(self.name) as gathering:
+            call = partial(gathering.of_call, partial(self._function, **given))
+            return await called(call, self._function, in_place=context.in_place)
 
     def __repr__(self) -> str:
         return f"ToolFunction({self.name!r})"

@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 from pydantic import ValidationError
 
 from statewright.agents.tools.function import called
+from statewright.agents.tools.gathering import Gathering
 from statewright.agents.tools.options import Approval, ToolOptions, check_name
 from statewright.agents.tools.tool import ToolContext
 from statewright.agents.tools.wrong_call import WrongCall
@@ -49,7 +50,8 @@ class HandlerTool:
         """What the handler answers. Raises ToolError for arguments that do not fit, and what the handler raises."""
         given = self._read(arguments)
         call = partial(self._handler, given, context) if self._takes_context else partial(self._handler, given)
-        return await called(call, self._handler, in_place=context.in_place)
+        with Gathering(self.name) as gathering:
+            return await called(partial(gathering.of_call, call), self._handler, in_place=context.in_place)
 
     def __repr__(self) -> str:
         return f"HandlerTool({self.name!r})"

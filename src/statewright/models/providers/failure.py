@@ -5,7 +5,8 @@
   null, no JSON, cut short, or of no form that the provider has. Nobody can tell a hiccup from a habit there, and
   attempts are counted.
 - ModelError, which no second attempt would change: every other status, a quota that is used up, a request that the
-  provider's library does not take. For 401 and 403 it says which key was refused.
+  provider's library does not take or cannot write down, so that nothing was sent. For 401 and 403 it says which key
+  was refused.
 - ModelAnswerInvalid is not raised here: it is for those who check what an answer says.
 - What a content filter or the model itself refuses is no error: the answer's `finish_reason` is `refused`.
 - Arguments of tools that are no JSON are no error either: `ToolCall.invalid` has them.
@@ -23,32 +24,43 @@ if TYPE_CHECKING:
     from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError
 
 _LONGEST = 300  # characters of what a provider said
+_MISTAKES = (ValueError, TypeError, LookupError, AttributeError, RuntimeError, AssertionError)
+"""What code raises that cannot do what it was given. What a network or a login raises is none of these."""
 _FOR_NOW = (408, 409, 425, 429)
 
 
-def translate_error(error: Exception, name: str, key: str, mask: Mask) -> Exception:
+def translate_error(error: Exception, name: str, key: str, mask: Mask, *, was_sent: bool = True) -> Exception:
     """Return our error for one that a call of the model has raised, with the original as its cause.
 
-    `key` says where the key comes from. `mask` takes secrets out of a text: nothing that a traceback prints contains
-    one. Raise the result outside of the handler, or the original hangs on as its context.
+    `was_sent` is False if the call certainly never left. `key` says where the key comes from. `mask` takes secrets out
+    of a text: nothing that a traceback prints contains one. Raise the result outside of the handler, or the original
+    hangs on as its context.
     """
     if isinstance(error, StatewrightError | Warning):
         return error
-    failure = _failure_of(error, name, key, mask)
+    failure = _failure_of(error, name, key, mask, was_sent)
     failure.__cause__ = without_secrets(error, mask)
     return failure
 
 
-def _failure_of(error: Exception, name: str, key: str, mask: Mask) -> ModelError:
-    from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError, UserError
+def _failure_of(error: Exception, name: str, key: str, mask: Mask, was_sent: bool) -> ModelError:
+    from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError, ModelRequestRejectedError, UserError
 
     if isinstance(error, ModelHTTPError):
         return _of_status(name, key, error, mask)
+    if isinstance(error, ModelRequestRejectedError):  # by its library: a status would be a ModelHTTPError
+        return ModelError(f"Model {name!r} does not take this request: {_short(error, mask)}")
     if isinstance(error, ModelAPIError):
         return _of_connection(name, error, mask)
     said = _short(error, mask)
     if isinstance(error, UserError | NotImplementedError):
         return ModelError(f"Model {name!r} cannot be asked so: {said}")
+    if not was_sent and isinstance(error, _MISTAKES):
+        return ModelError(
+            f"The request to model {name!r} could not be built, and nothing was sent ({type(error).__name__}: {said}). "
+            f"Look for values in its messages, tools, schema or settings that are no plain JSON, or no file of a type "
+            f"that this provider knows."
+        )
     # The libraries trip over odd answers in many ways.
     return ModelUnavailable(
         f"Model {name!r} gave an answer that cannot be read ({type(error).__name__}: {said}). "

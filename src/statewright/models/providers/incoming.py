@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from statewright.errors import ModelUnavailable
 from statewright.messages import Message, ToolCall, read_tool_call
+from statewright.models.finish_reason import reason_of
 from statewright.models.model import FinishReason, ModelResponse, Usage
 from statewright.models.providers.provenance import Source, record_of
 
@@ -65,8 +66,12 @@ def _call(part: vendor.ToolCallPart) -> ToolCall:
 
 
 def _reason(answer: vendor.ModelResponse, message: Message) -> FinishReason:
-    """Why the model ended. Some providers say "stop" where they want tools called."""
-    reason = _REASONS.get(answer.finish_reason, "stop")
+    """Why the model ended. Some providers say "stop" where they want tools called.
+
+    Of some reasons pydantic-ai knows no meaning, such as Google's `OTHER`; then the provider's own word counts.
+    """
+    told = (answer.provider_details or {}).get("finish_reason")
+    reason = _REASONS.get(answer.finish_reason) or (reason_of(told) if answer.finish_reason is None else None) or "stop"
     return "tools" if reason == "stop" and message.tool_calls else reason
 
 

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from statewright.models.conversation import check_request
-from statewright.models.event import ModelEvent, ResponseFinished
+from statewright.models.event import ModelEvent, ResponseFinished, TextDelta
 from statewright.models.guard import check_calls_allowed
 from statewright.models.model import ModelRequest, ModelResponse
 from statewright.models.providers.apart import run_apart
@@ -24,8 +24,10 @@ from statewright.models.providers.name import ModelName, read_other
 from statewright.models.providers.outgoing import messages_of
 from statewright.models.providers.provenance import Source
 from statewright.models.providers.secrets import ProviderSecrets
+from statewright.models.providers.sending import Sending, watched
 from statewright.models.providers.settings import parameters_of, settings_of
 from statewright.models.providers.streaming import pieces_of
+from statewright.models.wanted_form import is_wrapped, unwrapped
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
@@ -71,11 +73,12 @@ class PydanticAIModel:
 
         model, name = await self._asked(request)
         source = self._source(model)
-        try:
-            answer = await model_request(model, instrument=False, **self._call(request, model, source))
-            return response_from(answer, source, streamed=False)
-        except Exception as error:
-            failure = self._failure(error, name, request, model)
+        with watched(model) as sending:
+            try:
+                answer = await model_request(model, instrument=False, **self._call(request, model, source))
+                return unwrapped(response_from(answer, source, streamed=False), request.output)
+            except Exception as error:
+                failure = self._failure(error, name, request, model, sending)
         raise failure
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
@@ -87,24 +90,29 @@ class PydanticAIModel:
 
         model, name = await self._asked(request)
         source = self._source(model)
+        held = is_wrapped(request.output)  # the text is the answer when what is around it is gone
         dropped: Sequence[AsyncGenerator[Any]] = ()
-        try:
-            call = model_request_stream(model, instrument=False, **self._call(request, model, source))
-            async with call as stream:
-                try:
-                    async for piece in pieces_of(stream):
-                        yield piece
-                except BaseException:  # the reader has left, or the answer broke off
-                    dropped = generators_below(stream)
-                    raise
-                response = response_from(stream.get(), source, streamed=True)
-        except Exception as error:
-            failure = self._failure(error, name, request, model)
-        else:
-            yield ResponseFinished(response)
-            return
-        finally:
-            await close_generators(dropped)
+        with watched(model) as sending:
+            try:
+                call = model_request_stream(model, instrument=False, **self._call(request, model, source))
+                async with call as stream:
+                    try:
+                        async for piece in pieces_of(stream):
+                            if not (held and isinstance(piece, TextDelta)):
+                                yield piece
+                    except BaseException:  # the reader has left, or the answer broke off
+                        dropped = generators_below(stream)
+                        raise
+                    response = unwrapped(response_from(stream.get(), source, streamed=True), request.output)
+            except Exception as error:
+                failure = self._failure(error, name, request, model, sending)
+            else:
+                if held and response.text:
+                    yield TextDelta(response.text)
+                yield ResponseFinished(response)
+                return
+            finally:
+                await close_generators(dropped)
         raise failure
 
     async def aclose(self) -> None:
@@ -122,9 +130,9 @@ class PydanticAIModel:
         check_request(request)
         return model, name
 
-    def _failure(self, error: Exception, name: str, request: ModelRequest, model: Model) -> Exception:
+    def _failure(self, error: Exception, name: str, request: ModelRequest, model: Model, sending: Sending) -> Exception:
         mask = self._secrets.mask_for(request.extra, model.base_url or "")
-        return translate_error(error, name, self._key, mask)
+        return translate_error(error, name, self._key, mask, was_sent=not sending.was_not_sent)
 
     def _source(self, model: Model) -> Source:
         return Source.at(self._name.provider, model.base_url or "")

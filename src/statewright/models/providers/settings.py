@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from statewright.errors import ModelError, suggestion
 from statewright.models.model import ModelRequest, OutputForm, ToolSpec
+from statewright.models.providers.strict_schema import is_closed
+from statewright.models.wanted_form import sent_form
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model, ModelRequestParameters
@@ -50,19 +52,25 @@ def _tool_settings(request: ModelRequest) -> dict[str, Any]:
 
 
 def parameters_of(request: ModelRequest, model: Model) -> ModelRequestParameters:
-    """The tools and the form of the answer. A model that takes no schema is told it in its instructions."""
+    """The tools and the form of the answer. A model that takes no such schema is told it in words."""
     from pydantic_ai.models import ModelRequestParameters
     from pydantic_ai.output import OutputObjectDefinition
 
     tools = [_tool(tool) for tool in request.tools]
     if request.output is None:
         return ModelRequestParameters(function_tools=tools)
-    form: OutputForm = request.output
+    form = sent_form(request.output)
     return ModelRequestParameters(
         function_tools=tools,
-        output_mode="native" if model.profile.get("supports_json_schema_output", False) else "prompted",
+        output_mode="native" if _can_be_held_to(model, form) else "prompted",
         output_object=OutputObjectDefinition(dict(form.schema), name=form.name),
     )
+
+
+def _can_be_held_to(model: Model, form: OutputForm) -> bool:
+    if not model.profile.get("supports_json_schema_output", False):
+        return False
+    return not model.profile.get("anthropic_enforces_strict_schema_limits", False) or is_closed(form.schema)
 
 
 def _tool(tool: ToolSpec) -> ToolDefinition:
