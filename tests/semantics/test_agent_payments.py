@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from statewright import InMemorySaver
+from statewright import START, Command, InMemorySaver, StateGraph
 from statewright.agents import Agent, Lifecycle, Network, RoutingAgent, create_agent, tool
 from statewright.errors import InvalidUpdateError, SerdeError
 from statewright.messages import Message, ToolCall
@@ -178,3 +178,104 @@ def test_a_hook_of_a_prebuilt_agent_costs_no_second_payment(hook: str, open_save
     assert len(model.requests) == 2
     if isinstance(saver, SqliteSaver):
         saver.close()
+
+
+# -- what has been paid counts at once, and for good
+
+
+@tool(approve=True)
+def pay() -> str:
+    """Pay."""
+    return "paid"
+
+
+def pays(request: ModelRequest) -> ModelResponse:
+    """Pay once, then end."""
+    has_paid = request.messages[-1].role == "tool"
+    return says("end") if has_paid else says("", ToolCall("call", "pay"))
+
+
+def routes(request: ModelRequest) -> ModelResponse:
+    """Look around with approval, then name the agent."""
+    return says("A") if request.messages[-1].role == "tool" else says("", ToolCall("call", "pay"))
+
+
+@pytest.mark.parametrize("who", ["agent", "router"])
+def test_what_waits_for_an_answer_is_counted(who: str, run: Callable[..., Any]) -> None:
+    model = ScriptedModel(pays if who == "agent" else routes)
+    network = Agent("A", model=model, tools=[pay], max_iter=3).alone()
+    if who == "router":
+        router = RoutingAgent(
+            "R", model=model, tools=[pay], max_iter=3, on_route=lambda network: [] if network.call_count else "A"
+        )
+        network = Network("n", agents=[Agent("A", model=ScriptedModel(lambda request: says("x")))], router=router)
+    waiting = run(network, "x")
+    assert waiting.interrupts
+    assert waiting.usage.cost == len(model.requests) == 1
+    again = run(network, "another", on_unfinished="discard")
+    assert again.interrupts
+    assert again.usage.cost == len(model.requests) == 2
+    end = run(network, Command(resume=True))
+    while end.interrupts:  # a router is asked again after the agent
+        end = run(network, Command(resume=True))
+    assert end.usage.cost == len(model.requests) + (who == "router")
+
+
+@pytest.mark.parametrize("place", ["on_response", "tool", "router"])
+def test_what_failed_and_was_given_up_is_counted(place: str, run: Callable[..., Any]) -> None:
+    class Die(BaseException):
+        """The end of the process, as far as this can be had in one."""
+
+    faults: list[BaseException] = [Die() if place == "tool" else Boom("a bug")]
+
+    def fail(result: Any = None) -> Any:
+        if faults:
+            raise faults.pop()
+
+    @tool(name="look")
+    def breaks() -> str:
+        """Look."""
+        fail()
+        return "seen"
+
+    model = ScriptedModel(answers)
+    hooks = Lifecycle(on_response=fail) if place == "on_response" else Lifecycle()
+    agent = Agent("A", model=model, tools=[breaks if place == "tool" else look], max_iter=3, lifecycle=hooks)
+    network = agent.alone()
+    if place == "router":
+        routing = ScriptedModel(lambda request: says("A"))
+        router = RoutingAgent(
+            "R", model=routing, on_route=lambda network: fail() or ([] if network.call_count else "A")
+        )
+        network = Network("n", agents=[agent], router=router)
+    with pytest.raises((Boom, Die)):
+        run(network, "x")
+    end = run(network, "another", on_unfinished="discard")
+    asked = len(model.requests) + (len(routing.requests) if place == "router" else 0)
+    assert end.usage.cost == asked
+
+
+def test_a_network_in_another_graph_counts_what_was_given_up(open_saver: Callable[[], Any]) -> None:
+    model, saver = ScriptedModel(pays), open_saver()
+    inner = Agent("A", model=model, tools=[pay], max_iter=3).alone().compile()
+    graph = StateGraph({"input": str, "turns": list, "discarded_usage": list})
+    app = graph.add_node("desk", inner, memory="thread").add_edge(START, "desk").compile(saver)
+    app.invoke({"input": "x"}, thread_id="t")
+    app.invoke({"input": "y"}, thread_id="t", on_unfinished="discard")
+    assert len(model.requests) == 2
+    end = app.invoke(Command(resume=True), thread_id="t")
+    assert end["discarded_usage"][2] == 1.0
+    if isinstance(saver, SqliteSaver):
+        saver.close()
+
+
+def test_a_hook_sees_what_has_been_paid() -> None:
+    seen: list[float] = []
+    hooks = Lifecycle(
+        on_start=lambda network: seen.append(network.usage.cost),
+        on_response=lambda network: seen.append(network.usage.cost),
+        on_finish=lambda network: seen.append(network.usage.cost),
+    )
+    agent = Agent("A", model=ScriptedModel(answers), tools=[look], max_iter=3, lifecycle=hooks)
+    agent.run("x")
+    assert seen == [0.0, 1.0, 1.0, 2.0, 2.0]

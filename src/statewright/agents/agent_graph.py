@@ -91,13 +91,15 @@ class _Steps:
             return Command(update={**update, **view.update()}, goto="finish")
         _check_written(view, runtime)  # what on_start left cannot be refused when the model has been paid
         response = await self._answer(inference, runtime)
+        usage += response.usage
+        view.network.count(window.usage + response.usage)
         with not_retried():
             said = await self._responded(view, [response.message])
             update |= {
                 "messages": said,
                 "iteration": state.get("iteration", 0) + 1,
                 "requests": requests + 1,
-                "usage": (usage + response.usage).to_list(),
+                "usage": usage.to_list(),
             }
             ways, more = await self._ways(said, tools, state, view)
             return Command(update={**update, **more, **view.update()}, goto=ways)
@@ -108,7 +110,7 @@ class _Steps:
         asking = partial(ask, inference.model, inference.request, runtime, name=agent.name)
         if agent.lifecycle.on_response is None and agent.stop_when is None:
             return await asking()
-        return await keep_answer(runtime, "model", asking)
+        return await keep_answer(runtime, "the model", asking)
 
     async def _responded(self, view: View, messages: list[Message]) -> list[Message]:
         """What the model said, as the hook on_response leaves it."""

@@ -9,10 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
+from statewright.checkpoint import Pending
 from statewright.graph import Runtime
 from statewright.models import ModelResponse, Usage
+
+_STEP: Final = "answer of "
+"""How the names of the steps begin."""
 
 
 async def keep_answer(runtime: Runtime[Any], name: str, ask: Callable[[], Awaitable[ModelResponse]]) -> ModelResponse:
@@ -20,7 +24,7 @@ async def keep_answer(runtime: Runtime[Any], name: str, ask: Callable[[], Awaita
 
     `name` tells the answers of one task apart: it must be that of the same request in each execution.
     """
-    message, usage, model, finish_reason = await runtime.step(name, partial(_parts, ask))
+    message, usage, model, finish_reason = await runtime.step(f"{_STEP}{name}", partial(_parts, ask))
     return ModelResponse(message, Usage(*usage), model, finish_reason)
 
 
@@ -28,3 +32,9 @@ async def _parts(ask: Callable[[], Awaitable[ModelResponse]]) -> list[Any]:
     """A response as a value that any saver takes."""
     response = await ask()
     return [response.message, response.usage.to_list(), response.model, response.finish_reason]
+
+
+def usage_in_journal(pending: Pending) -> Usage:
+    """Return the usage of the answers that the journal of a checkpoint keeps."""
+    kept = [entry.value for (_, name, _), entry in pending.journal.items() if name.startswith(_STEP)]
+    return sum((Usage(*parts[1]) for parts in kept), Usage())

@@ -24,6 +24,7 @@ from statewright.agents.network_state import (
     called_with,
     check_known,
     crew_of,
+    kept_of_discarded,
     said_since,
     spent,
     view_of,
@@ -35,6 +36,7 @@ from statewright.errors import InvalidConfig
 from statewright.graph import END, START, Command, Runtime, Send
 from statewright.models import Usage
 from statewright.runtime import StateGraph
+from statewright.runtime.unfinished import DISCARDED
 
 if TYPE_CHECKING:
     from statewright.agents.network import Network
@@ -43,13 +45,15 @@ NO_LIMIT: Final = 1_000_000_000
 """Supersteps of one call of an agent: it is bound by max_iter, and its tool calls by what its model asks for."""
 _WAYS: Final = (("agent", "declared", ""), (END, "declared", ""))
 
+_KEPT: Final = {DISCARDED: kept_of_discarded}
+
 
 def network_graph(network: Network[Any]) -> StateGraph:
     """The graph, to be compiled."""
     steps = _Steps(network)
     graph = StateGraph({**NETWORK_STATE, **network.form.entries})
-    graph.add_node("route", steps.route, destinations=["agent", "route"], metadata={"drawn": _WAYS})
-    graph.add_node("agent", steps.agent, metadata={"transparent": True, **_boxes(network)})
+    graph.add_node("route", steps.route, destinations=["agent", "route"], metadata={"drawn": _WAYS, **_KEPT})
+    graph.add_node("agent", steps.agent, metadata={"transparent": True, **_KEPT, **_boxes(network)})
     graph.add_edge(START, "route")
     graph.add_edge("agent", "route")
     return graph
