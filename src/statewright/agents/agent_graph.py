@@ -30,7 +30,7 @@ from statewright.channels import add_messages
 from statewright.errors import InvalidConfig, InvalidUpdateError, SerdeError, ToolError
 from statewright.graph import START, Command, Runtime, Send
 from statewright.messages import Message, ToolCall
-from statewright.models import ModelResponse, Usage, repair_tool_rounds
+from statewright.models import ModelResponse, Usage, named, repair_tool_rounds
 from statewright.runtime import CompiledGraph, StateGraph
 
 Values = Mapping[str, Any]
@@ -91,6 +91,7 @@ class _Steps:
             return Command(update={**update, **view.update()}, goto="finish")
         _check_written(view, runtime)  # what on_start left cannot be refused when the model has been paid
         response = await self._answer(inference, runtime)
+        inference.allowance.count(response, named(inference.model, inference.request))
         usage += response.usage
         view.network.count(window.usage + response.usage)
         with not_retried():

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from statewright.agents.asking import describe_call
+from statewright.agents.limits import Allowance
 from statewright.agents.memory import MemoryContext, MemoryStrategy
 from statewright.graph import Runtime
 from statewright.messages import Message
-from statewright.models import ModelResponse, Usage
+from statewright.models import ChatModel, ModelRequest, ModelResponse, Usage, named
 
 
 @dataclass(slots=True)
@@ -26,6 +28,10 @@ class ContextWindow:
     """The number of calls of these models."""
 
 
+class _UsedUp(Exception):
+    """A usage limit leaves no room for the call of a model that a strategy wants to make."""
+
+
 async def select_messages(
     memory: MemoryStrategy | None,
     messages: Sequence[Message],
@@ -33,11 +39,13 @@ async def select_messages(
     *,
     notes: Mapping[str, Any] | None = None,
     agent: str | None = None,
+    allowance: Allowance | None = None,
 ) -> ContextWindow:
     """Return the messages that a strategy selects, all of them without one.
 
     `notes` are those saved with the thread. Calls of models by the strategy are counted against the budget of the run
-    and logged under the name of the agent.
+    and the allowance, and logged under the name of the agent. If the allowance leaves no room for such a call, it is
+    not made, and all messages are returned.
     """
     if memory is None:
         return ContextWindow(messages)
@@ -50,13 +58,24 @@ async def select_messages(
         if runtime.is_recorded:
             runtime.record("model_called", {"purpose": "memory", **describe_call(response, agent=agent)})
 
+    async def ask(model: ChatModel, request: ModelRequest) -> ModelResponse:
+        if allowance is not None and allowance.is_used_up:
+            raise _UsedUp
+        response = await model.complete(request)
+        count(response)
+        if allowance is not None:
+            allowance.count(response, named(model, request))
+        return response
+
     query = next((message.text for message in reversed(messages) if message.role == "user"), "")
     context = MemoryContext(
         query=query,
         thread_id=runtime.execution_info.thread_id,
         store=runtime.store,
         on_response=count,
+        ask=ask,
         notes=own_notes,
     )
-    window.messages = await memory.select(messages, context=context)
+    with suppress(_UsedUp):
+        window.messages = await memory.select(messages, context=context)
     return window

@@ -105,11 +105,13 @@ class _Steps:
     ) -> Command[Any]:
         """Let an agent choose who comes next."""
         result, left, scheduled = await self._called(router, state, f"route {state.get('position', 0)}", runtime)
-        view = view_of(self._network, {**state, **left}, runtime)
-        chosen = crew_of(self._network, runtime).names(await router.chosen(result, view.network))
         routed = Overwrite([result]) if "routed" in update else [result]  # the first of a run begins a new list
         usage = Usage(*state.get("routing_usage") or ()) + result.usage
         update = {**update, **left, "routed": routed, "routing": None, "routing_usage": usage.to_list()}
+        view = view_of(self._network, {**state, **left, "routing_usage": usage.to_list()}, runtime)
+        if result.stop_reason == "usage_limit":  # it could not say whom it chooses, and nobody could be called
+            return await self._ended({"stop_reason": "usage_limit"}, state, update, view, runtime)
+        chosen = crew_of(self._network, runtime).names(await router.chosen(result, view.network))
         return await self._next([*scheduled, *chosen], state, update, view, runtime)
 
     async def _next(

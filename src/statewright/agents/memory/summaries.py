@@ -107,6 +107,7 @@ class Summaries:
         end = _end_of_piece(units, summary.units)
         text = await self._ask(summary.text, units[summary.units : end], context)
         self._texts.put(keys[end - 1], text)
+        self._save(keys[end - 1], text, context)
         return Summary(end, text)
 
     async def _ask(self, before: str, units: Sequence[Unit], context: MemoryContext) -> str:
@@ -114,9 +115,7 @@ class Summaries:
         lines = "\n".join(line for unit in units for message in unit for line in _lines(message))
         asked = Message(f"{earlier}Conversation:\n{lines}")
         request = prepare_request(ModelRequest((asked,), system=self._instructions))
-        response = await self._model.complete(request)
-        if context.on_response is not None:
-            context.on_response(response)
+        response = await context.complete(self._model, request)
         text = encodable_text(response.text).strip()
         if not text:
             raise ModelAnswerInvalid(
