@@ -24,6 +24,8 @@ class MemoryContext:
     query: str | None = None
     """What the conversation is about now; the last message of the user if not given."""
     thread_id: str | None = None
+    task_id: str | None = None
+    """The task that sends the messages; it has the same id when it is executed again."""
     store: Store | None = None
     """The store of the run, for strategies that were given none of their own."""
     on_response: Callable[[ModelResponse], object] | None = None

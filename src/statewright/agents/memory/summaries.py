@@ -67,7 +67,9 @@ class Summaries:
     def __init__(self, model: ChatModel, instructions: str | None = None) -> None:
         self._model = model
         self._instructions = instructions or INSTRUCTIONS
-        self._texts: LatelyUsed[str] = LatelyUsed(_KEPT)
+        self._texts: LatelyUsed[tuple[str, str | None]] = LatelyUsed(_KEPT)
+        """With the task that each was made in. That finds it by asking once more, which costs nothing: so its cost is
+        counted by the execution of the task that succeeds."""
         self._failed: LatelyUsed[bool] = LatelyUsed(_KEPT)
         """The turns in which the model gave no summary, of conversations without notes."""
         self._making: dict[tuple[int, str], asyncio.Lock] = {}
@@ -79,8 +81,8 @@ class Summaries:
     def _longest(self, keys: Sequence[str], context: MemoryContext) -> Summary:
         saved = _saved_summary(keys, context)
         for count in range(len(keys), saved.units, -1):
-            text = self._texts.get(keys[count - 1])
-            if text is not None:
+            text, maker = self._texts.get(keys[count - 1]) or ("", None)
+            if text and (maker is None or maker != context.task_id):
                 self._save(keys[count - 1], text, context)
                 return Summary(count, text)
         return saved
@@ -133,7 +135,7 @@ class Summaries:
         text = await self._ask(summary.text, units[summary.units : end], context)
         if text is None:
             return None
-        self._texts.put(keys[end - 1], text)
+        self._texts.put(keys[end - 1], (text, context.task_id))
         self._save(keys[end - 1], text, context)
         return Summary(end, text)
 
