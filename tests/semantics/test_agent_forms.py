@@ -9,9 +9,10 @@ import pytest
 from pydantic import BaseModel
 
 from statewright import START, InMemorySaver, MessagesState, RetryPolicy, StateGraph
-from statewright.agents import create_agent, create_planner, create_reflection
+from statewright.agents import Agent, create_agent, create_planner, create_reflection, create_supervisor
 from statewright.errors import ModelAnswerInvalid
-from statewright.models import ModelRequest, ScriptedModel
+from statewright.messages import Message, ToolCall
+from statewright.models import FinishReason, ModelRequest, ModelResponse, ScriptedModel
 
 ANY = RetryPolicy(max_attempts=4, retry_on=Exception, initial_interval=0, jitter=False)
 NAMED = RetryPolicy(max_attempts=4, retry_on=ModelAnswerInvalid, initial_interval=0, jitter=False)
@@ -78,3 +79,104 @@ def test_other_failures_of_the_node_are_retried() -> None:
 
     app, given, _ = prebuilt(answers, ANY)
     assert app.invoke(given)["structured_response"] == Form()
+
+
+# -- answers that are not whole
+
+
+def says(text: str, reason: FinishReason | None = None, *calls: ToolCall) -> ModelResponse:
+    return ModelResponse(Message(text, role="assistant", tool_calls=calls), finish_reason=reason)
+
+
+PLAN = '{"steps": [{"id": "1", "task": "t"}]}'
+VALID = {prebuilt: '{"good": true}', planner: PLAN, reflection: '{"satisfied": true}'}
+REASONS: list[FinishReason] = ["length", "refused"]
+
+
+@pytest.mark.parametrize("make", FORMS)
+@pytest.mark.parametrize("reason", REASONS)
+def test_a_form_that_is_not_whole_is_not_taken_though_it_can_be_read(make: Any, reason: FinishReason) -> None:
+    app, given, model = make(lambda request: says(VALID[make], reason), 4)
+    with pytest.raises(ModelAnswerInvalid, match="cut off" if reason == "length" else "refused"):
+        app.invoke(given)
+    assert forms_of(model) == (3 if reason == "length" else 1)
+
+
+def test_a_form_that_was_cut_off_is_asked_for_again() -> None:
+    answers = iter([says("free"), says('{"good": false}', "length"), says('{"good": true}')])
+    app, given, model = prebuilt(lambda request: next(answers), 4)
+    assert app.invoke(given)["structured_response"] == Form(good=True)
+    assert "cut off" in model.requests[-1].messages[-1].text
+
+
+@pytest.mark.parametrize("reason", REASONS)
+@pytest.mark.parametrize("drafts", [1, 3])
+@pytest.mark.parametrize("satisfied", [True, False])
+def test_a_reflection_says_how_its_last_draft_ended(reason: FinishReason, drafts: int, satisfied: bool) -> None:
+    judged = f'{{"satisfied": {str(satisfied).lower()}, "critique": "more"}}'
+    critic = ScriptedModel(lambda request: judged)
+    app = create_reflection(
+        ScriptedModel(lambda request: says("half", reason)), critic_model=critic, max_iterations=drafts
+    )
+    end = app.invoke({"messages": ["x"]})
+    assert (end["stop_reason"], end["messages"][-1].finish_reason) == (reason, reason)
+
+
+def test_a_reflection_forgets_drafts_that_were_mended() -> None:
+    author = ScriptedModel([says("half", "length"), says("whole"), says("another")])
+    critic = ScriptedModel(['{"satisfied": false, "critique": "more"}', '{"satisfied": true}', '{"satisfied": true}'])
+    app = create_reflection(author, critic_model=critic, checkpointer=InMemorySaver())
+    for _ in range(2):
+        end = app.invoke({"messages": ["x"]}, thread_id="t")
+        assert (end["stop_reason"], end["messages"][-1].finish_reason) == ("satisfied", "stop")
+
+
+@pytest.mark.parametrize("reason", REASONS)
+@pytest.mark.parametrize("replan", [True, False])
+def test_a_planner_is_told_which_results_are_not_whole(reason: FinishReason, replan: bool) -> None:
+    model = ScriptedModel([PLAN, '{"response": "r"}' if replan else "r"])
+    worker = create_agent(ScriptedModel(lambda request: says("half a res", reason)), name="worker")
+    end = create_planner(model, executor=worker, replan=replan).invoke({"input": "x"})
+    assert end["past_steps"] == [{"id": "1", "task": "t", "result": "half a res", "finish_reason": reason}]
+    told = model.requests[-1].messages[-1].text
+    assert f"Result (not {'whole' if reason == 'length' else 'done'}" in told
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_a_planner_says_how_its_answer_ended(reason: FinishReason) -> None:
+    model = ScriptedModel([PLAN, says("half", reason)])
+    worker = create_agent(ScriptedModel(lambda request: "done"), name="worker")
+    end = create_planner(model, executor=worker, replan=False).invoke({"input": "x"})
+    assert (end["response"], end["stop_reason"], end["messages"][-1].finish_reason) == ("half", reason, reason)
+
+
+# -- calls of an answer that was refused
+
+
+@pytest.mark.parametrize("form", ["network", "prebuilt", "supervisor"])
+def test_calls_of_an_answer_that_was_refused_are_not_made(form: str) -> None:
+    ran: list[int] = []
+
+    def pay(amount: int = 0) -> str:
+        """Pay."""
+        ran.append(amount)
+        return "paid"
+
+    refused = says("I cannot.", "refused", ToolCall("1", "pay", {"amount": 5}))
+    refused.message.metadata = {"provider": {"parts": ["the call"]}}
+    model = ScriptedModel([refused])
+    if form == "network":
+        run = Agent("A", model=model, tools=[pay], max_iter=3).alone().run("x")
+        assert run.last_result is not None
+        last, reason = run.last_result.messages[-1], run.stop_reason
+    else:
+        app = create_agent(model, [pay], name="a")
+        if form == "supervisor":
+            worker = create_agent(ScriptedModel(lambda request: "done"), name="worker")
+            app = create_supervisor([worker], model=model, tools=[pay])
+        last = app.invoke({"messages": ["x"]})["messages"][-1]
+        reason = last.finish_reason
+    assert ran == []
+    assert (last.text, last.tool_calls, last.finish_reason, reason) == ("I cannot.", (), "refused", "refused")
+    assert last.metadata == {"finish_reason": "refused"}
+    assert len(model.requests) == 1

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Annotated, Any, Final
 
 from statewright.agents.agent import Agent
-from statewright.agents.asking import CUT_SHORT, ask
+from statewright.agents.asking import ask, cut_short
 from statewright.agents.call import View, current_call
 from statewright.agents.given import await_with
 from statewright.agents.inference import Inference, tool_choice_of
@@ -219,7 +219,7 @@ class _Steps:
 def _cut_short(messages: Sequence[Message]) -> str | None:
     """`length` or `refused` if that is how the model ended its last answer."""
     last = next((message for message in reversed(messages) if message.role == "assistant"), None)
-    return last.finish_reason if last is not None and last.finish_reason in CUT_SHORT else None
+    return cut_short(last) if last is not None else None
 
 
 def _saveable(asked: ToolCall, view: View, runtime: Runtime[Any]) -> dict[str, Any]:

@@ -42,10 +42,13 @@ class StructuredAnswer:
             response = await ask(model, request, runtime, position=position, show=False)
             if response.finish_reason == "refused":
                 raise _final(f"The model refused to answer as {self.output.name!r}: {response.text[:200]}")
-            try:
-                return self._read(_bare(response.text))
-            except ValueError as error:
-                wrong = _CUT_OFF if response.finish_reason == "length" else _in_words(error)
+            if response.finish_reason == "length":  # though it may be JSON by chance
+                wrong = _CUT_OFF
+            else:
+                try:
+                    return self._read(_bare(response.text))
+                except ValueError as error:
+                    wrong = _in_words(error)
             told = f"Your answer does not have the form that was asked for: {wrong}\nAnswer with nothing but the JSON."
             request = replace(request, messages=[*request.messages, response.message, Message(told)])
         raise _final(
