@@ -690,6 +690,9 @@ class ModelUnavailable(ModelError):
 class ModelAnswerInvalid(ModelError):
     """The answer of a model is not of the form that was asked for, after every attempt."""
 
+    is_final: bool = False
+    """Whether the model was asked as often as it may be for one answer: no RetryPolicy asks it again."""
+
 
 class MissingKey(ModelError):
     """Nobody said with which key a model, or a service that a tool uses, is asked."""

@@ -13,13 +13,15 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Annotated, Any, Final
 
 from statewright.agents.agent import Agent
-from statewright.agents.asking import CUT_SHORT, ask
+from statewright.agents.asking import ask, cut_short
 from statewright.agents.call import View, current_call
 from statewright.agents.given import await_with
 from statewright.agents.inference import Inference, tool_choice_of
+from statewright.agents.kept_answer import keep_answer
 from statewright.agents.result import AgentResult
 from statewright.agents.retrying import not_retried, retry_policy
 from statewright.agents.tool_call import RESULTS, answered_call, call_asked, failed_call, options_of
@@ -28,7 +30,7 @@ from statewright.channels import add_messages
 from statewright.errors import InvalidConfig, InvalidUpdateError, SerdeError, ToolError
 from statewright.graph import START, Command, Runtime, Send
 from statewright.messages import Message, ToolCall
-from statewright.models import Usage, repair_tool_rounds
+from statewright.models import ModelResponse, Usage, named, repair_tool_rounds
 from statewright.runtime import CompiledGraph, StateGraph
 
 Values = Mapping[str, Any]
@@ -87,17 +89,29 @@ class _Steps:
         if inference.stop is not None:
             update |= {"stop": inference.stop, "usage": usage.to_list(), "requests": requests}
             return Command(update={**update, **view.update()}, goto="finish")
-        response = await ask(inference.model, inference.request, runtime, name=agent.name)
+        _check_written(view, runtime)  # what on_start left cannot be refused when the model has been paid
+        response = await self._answer(inference, runtime)
+        inference.allowance.count(response, named(inference.model, inference.request))
+        usage += response.usage
+        view.network.count(window.usage + response.usage)
         with not_retried():
             said = await self._responded(view, [response.message])
             update |= {
                 "messages": said,
                 "iteration": state.get("iteration", 0) + 1,
                 "requests": requests + 1,
-                "usage": (usage + response.usage).to_list(),
+                "usage": usage.to_list(),
             }
             ways, more = await self._ways(said, tools, state, view)
             return Command(update={**update, **more, **view.update()}, goto=ways)
+
+    async def _answer(self, inference: Inference, runtime: Runtime[Any]) -> ModelResponse:
+        """Ask the model. Where a function of the user's follows, which may fail, its answer is kept first."""
+        agent = self._agent
+        asking = partial(ask, inference.model, inference.request, runtime, name=agent.name)
+        if agent.lifecycle.on_response is None and agent.stop_when is None:
+            return await asking()
+        return await keep_answer(runtime, "the model", asking)
 
     async def _responded(self, view: View, messages: list[Message]) -> list[Message]:
         """What the model said, as the hook on_response leaves it."""
@@ -205,19 +219,25 @@ class _Steps:
 def _cut_short(messages: Sequence[Message]) -> str | None:
     """`length` or `refused` if that is how the model ended its last answer."""
     last = next((message for message in reversed(messages) if message.role == "assistant"), None)
-    return last.finish_reason if last is not None and last.finish_reason in CUT_SHORT else None
+    return cut_short(last) if last is not None else None
 
 
 def _saveable(asked: ToolCall, view: View, runtime: Runtime[Any]) -> dict[str, Any]:
     """What a tool has changed. Raises ToolError if it could not be saved: then nothing has changed."""
     try:
-        update = view.update()
-        if update:
-            runtime.check_saveable(update)
+        update = _check_written(view, runtime)
     except SerdeError as error:
         raise ToolError(f"Tool {asked.name!r} wrote to the state what cannot be saved: {error}") from error
     except (AttributeError, InvalidUpdateError) as error:
         raise ToolError(f"Tool {asked.name!r} wrote to the state: {error}") from error
+    return update
+
+
+def _check_written(view: View, runtime: Runtime[Any]) -> dict[str, Any]:
+    """The update that a hook or tool has left. Raises InvalidUpdateError or SerdeError for one that cannot be saved."""
+    update = view.update()
+    if update:
+        runtime.check_saveable(update)
     return update
 
 

@@ -47,7 +47,8 @@ async def ask(
     The conversation is mended first, see `prepare_request`. `name` is that of the agent, which its messages carry.
     `position` tells apart the calls of one task. With `show=False` readers of the stream mode `messages` see nothing of
     the answer while the model speaks: for calls that decide or check something. An answer that was cut off or refused
-    says so in its message, see `Message.finish_reason`.
+    says so in its message, see `Message.finish_reason`. One that was refused asks for no tools: a model or filter that
+    refuses may have stopped in the middle of it.
 
     Raises ModelAnswerInvalid for an answer that is not valid, ModelUnavailable after the request's timeout, and what
     the model raises.
@@ -68,8 +69,17 @@ async def ask(
     message = copied(with_own_call_ids(encodable_message(response.message), request.messages))
     message.id, message.name = message_id or message.id, name or message.name
     if response.finish_reason in CUT_SHORT:
-        message.metadata = {**(message.metadata or {}), "finish_reason": response.finish_reason}
+        metadata = {**(message.metadata or {}), "finish_reason": response.finish_reason}
+        if response.finish_reason == "refused" and message.tool_calls:
+            message.tool_calls = ()
+            metadata.pop("provider", None)  # by which the provider would be told of the calls again
+        message.metadata = metadata
     return ModelResponse(message, response.usage, response.model, response.finish_reason)
+
+
+def cut_short(message: Message) -> str | None:
+    """`length` or `refused` if that is how the model ended a message; None if the message is whole."""
+    return message.finish_reason if message.finish_reason in CUT_SHORT else None
 
 
 async def _whole(model: ChatModel, request: ModelRequest) -> Any:

@@ -47,8 +47,8 @@ class AgentCall:
     usage: Usage = field(default_factory=Usage)
     """What the run has used up before the call."""
     requests: int = 0
-    routing_usage: Usage = field(default_factory=Usage)
-    """Used by routing agents in the whole conversation."""
+    further_usage: Usage = field(default_factory=Usage)
+    """What the conversation has cost beside the results that agents have left."""
     notes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     """The notes of memory strategies, by the name of the agent."""
     formatter: Formatter = formatted_result
@@ -79,7 +79,7 @@ class View:
             stack=call.stack,
             call_count=call.call_count,
             find=call.find,
-            routing_usage=call.routing_usage,
+            further_usage=call.further_usage + Usage(*own.get("usage") or ()),
         )
 
     @property

@@ -11,6 +11,7 @@ from statewright.agents.call import AgentCall, View
 from statewright.agents.context_window import ContextWindow, select_messages
 from statewright.agents.given import await_with
 from statewright.agents.lifecycle import Prompt
+from statewright.agents.limits import Allowance
 from statewright.agents.tool_call import options_of
 from statewright.agents.tools import Tool
 from statewright.errors import InvalidConfig, ModelError
@@ -29,6 +30,8 @@ class Inference:
     request: ModelRequest
     window: ContextWindow
     """The selected messages, with the usage and the notes of the agent's memory strategy."""
+    allowance: Allowance
+    """What the limits of the run leave."""
     stop: str | None = None
     """The reason not to ask the model, if there is one."""
 
@@ -44,8 +47,16 @@ class Inference:
     ) -> Self:
         """Return the next call of an agent's model. Raises ModelError if it has none."""
         chosen = await prompt_of(agent, call, view, state)
+        used = call.usage + Usage(*state.get("usage") or ())
+        allowance = Allowance(call.limits, used, call.requests + state.get("requests", 0))
+        stop = "stopped" if chosen.stop else "usage_limit" if allowance.is_used_up else None
         notes = {**call.notes.get(agent.name, {}), **state.get("notes", {})}
-        window = await select_messages(agent.memory, chosen.history, runtime, notes=notes, agent=agent.name)
+        memory = agent.memory if stop is None else None
+        window = await select_messages(
+            memory, chosen.history, runtime, notes=notes, agent=agent.name, allowance=allowance
+        )
+        if stop is None and allowance.is_used_up:
+            stop = "usage_limit"
         opening = [message for message in chosen.prompt if message.role != "system"]
         request = ModelRequest(
             messages=[*window.messages, *opening],
@@ -56,8 +67,7 @@ class Inference:
             metadata={"agent": agent.name, "call_count": call.call_count},
             **agent.settings,
         )
-        stop = "stopped" if chosen.stop else _limit(call, state)
-        return cls(model_of(agent, call), request, window, stop)
+        return cls(model_of(agent, call), request, window, allowance, stop)
 
 
 async def prompt_of(agent: Agent, call: AgentCall, view: View, state: Values) -> Prompt:
@@ -112,12 +122,3 @@ def model_of(agent: Agent, call: AgentCall) -> ChatModel:
             f"Agent {agent.name!r} of {call.network!r} has no model. Give it one, or the network a default_model."
         )
     return model
-
-
-def _limit(call: AgentCall, state: Values) -> str | None:
-    """That a limit leaves no room for another call of a model."""
-    if call.limits is None:
-        return None
-    usage = call.usage + Usage(*state.get("usage") or ())
-    reached = call.limits.reached(usage, call.requests + state.get("requests", 0))
-    return "usage_limit" if reached else None

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from statewright.agents.result import AgentResult
-from statewright.models import Usage
-from statewright.runtime.budget import warn_unpriced
+from statewright.models import ModelResponse, Usage
 
 StopReason = Literal["completed", "done", "max_iter", "stop_when", "usage_limit", "stopped", "length", "refused"]
 """How a network or an agent ended: its router named nobody else, or the model was through; the model that routes said
@@ -19,7 +19,7 @@ COMPLETED: Final[StopReason] = "completed"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageLimits:
-    """The most that one run of a network may use up; checked before each call of a model."""
+    """The most that one run of a network may use up; checked before each call of a model, also for summaries."""
 
     requests: int | None = None
     input_tokens: int | None = None
@@ -27,14 +27,11 @@ class UsageLimits:
     tokens: int | None = None
     cost: float | None = None
     """In US dollars."""
+    _unpriced: set[str] = field(default_factory=set[str], init=False, repr=False, compare=False)
+    """The models of which a warning has said that their price is unknown."""
 
     def reached(self, usage: Usage, requests: int) -> str | None:
-        """Return the limit that leaves no room for another call, in words; None if there is room.
-
-        A limit on cost is warned about where the price of a model is unknown: it can never be reached then.
-        """
-        if self.cost is not None and usage.tokens and not usage.cost:
-            warn_unpriced(f"The usage limit of {self.cost:g} dollars", usage.tokens)
+        """Return the limit that leaves no room for another call, in words; None if there is room."""
         used = {
             "requests": requests,
             "input_tokens": usage.input_tokens,
@@ -47,6 +44,39 @@ class UsageLimits:
             if most is not None and amount >= most:
                 return f"{name}: {amount:g} of {most:g}"
         return None
+
+    def check_price(self, usage: Usage, model: str) -> None:
+        """Warn, once for each model, that a limit on cost does not count it since its price is unknown."""
+        if self.cost is None or not usage.tokens or usage.cost or model in self._unpriced:
+            return
+        self._unpriced.add(model)
+        logging.getLogger("statewright").warning(
+            "The usage limit of %g dollars does not count model %s, whose price is unknown. "
+            "Limit tokens or requests too.",
+            self.cost,
+            model,
+        )
+
+
+class Allowance:
+    """What limits leave to an agent that is at work; without limits everything."""
+
+    def __init__(self, limits: UsageLimits | None, usage: Usage, requests: int) -> None:
+        """`usage` and `requests` are those of the run so far."""
+        self._limits = limits
+        self._usage = usage
+        self._requests = requests
+
+    @property
+    def is_used_up(self) -> bool:
+        """Whether there is no room for another call of a model."""
+        return self._limits is not None and self._limits.reached(self._usage, self._requests) is not None
+
+    def count(self, response: ModelResponse, model: str) -> None:
+        """Count a call that was made. `model` names the model where the response does not."""
+        if self._limits is not None:
+            self._usage, self._requests = self._usage + response.usage, self._requests + 1
+            self._limits.check_price(response.usage, repr(response.model) if response.model else model)
 
 
 def used_up(results: Iterable[AgentResult]) -> tuple[Usage, int]:

@@ -13,6 +13,7 @@ from statewright.agents.data import PREFIX, values_of
 from statewright.agents.limits import UsageLimits
 from statewright.agents.network_graph import network_graph
 from statewright.agents.network_run import NetworkRun
+from statewright.agents.network_state import further_usage, usage_of_calls
 from statewright.agents.router import Roster, Router
 from statewright.agents.routing_agent import RoutingAgent, default_router
 from statewright.agents.state import Formatter, State, formatted_result
@@ -22,8 +23,10 @@ from statewright.channels import Overwrite
 from statewright.checkpoint import Checkpointer
 from statewright.errors import InvalidConfig, suggestion
 from statewright.graph import Command
-from statewright.models import ChatModel, Usage, as_chat_model
+from statewright.models import ChatModel, as_chat_model
 from statewright.runtime import CallOptions, CompiledGraph
+from statewright.runtime.thread_calls import call_in_thread
+from statewright.runtime.unfinished import unfinished_calls
 from statewright.store import Store
 
 T = TypeVar("T")
@@ -162,12 +165,13 @@ class Network(Generic[T]):
         to its end. A run with a checkpointer and a thread_id can be gone on with.
         """
         app, given, rest = self._made(input, options)
-        return self.run_of(app.invoke(given, **rest))
+        return self._counted(self.run_of(app.invoke(given, **rest)), app, rest)
 
     async def arun(self, input: Any = None, **options: Unpack[RunOptions]) -> NetworkRun[T]:  # noqa: A002
         """`run`, on the running event loop."""
         app, given, rest = self._made(input, options)
-        return self.run_of(await app.ainvoke(given, **rest))
+        run = self.run_of(await app.ainvoke(given, **rest))
+        return await call_in_thread(self._counted, run, app, rest) if run.interrupts else run
 
     def stream(
         self,
@@ -202,7 +206,10 @@ class Network(Generic[T]):
         )
 
     def run_of(self, values: Mapping[str, Any]) -> NetworkRun[T]:
-        """The run that a result of the compiled graph, or a snapshot, tells of."""
+        """The run that a result of the compiled graph, or a snapshot, tells of.
+
+        Where that waits for an answer, its usage is without that of the agent which waits.
+        """
         known = {**self.roster.named, **self.agents}
         run: NetworkRun[T] = NetworkRun(
             self.name,
@@ -211,13 +218,19 @@ class Network(Generic[T]):
             message=values.get("message"),
             stack=[known[name] for name in values.get("queue", ()) if name in known],
             call_count=values.get("call_count", 0),
-            routing_usage=Usage(*values.get("routing_usage") or ()),
+            further_usage=further_usage(values),
         )
         run.stop_reason, run.summary = values.get("stop_reason"), values.get("summary")
         run.interrupts = tuple(values.get("__interrupt__", ()))
         return run
 
     # -- parts of a run
+
+    def _counted(self, run: NetworkRun[T], app: CompiledGraph, options: Mapping[str, Any]) -> NetworkRun[T]:
+        """The run, with what the agents have used that wait for an answer."""
+        if run.interrupts and app.checkpointer is not None:
+            run.count(usage_of_calls(unfinished_calls(app, options)))
+        return run
 
     def _made(self, given: Any, options: Any) -> tuple[CompiledGraph, Any, dict[str, Any]]:
         """What a run needs: the graph, its input, and the options that are those of the graph's own methods."""

@@ -24,6 +24,7 @@ from statewright.agents.network_state import (
     called_with,
     check_known,
     crew_of,
+    kept_of_discarded,
     said_since,
     spent,
     view_of,
@@ -35,6 +36,7 @@ from statewright.errors import InvalidConfig
 from statewright.graph import END, START, Command, Runtime, Send
 from statewright.models import Usage
 from statewright.runtime import StateGraph
+from statewright.runtime.unfinished import DISCARDED
 
 if TYPE_CHECKING:
     from statewright.agents.network import Network
@@ -43,13 +45,15 @@ NO_LIMIT: Final = 1_000_000_000
 """Supersteps of one call of an agent: it is bound by max_iter, and its tool calls by what its model asks for."""
 _WAYS: Final = (("agent", "declared", ""), (END, "declared", ""))
 
+_KEPT: Final = {DISCARDED: kept_of_discarded}
+
 
 def network_graph(network: Network[Any]) -> StateGraph:
     """The graph, to be compiled."""
     steps = _Steps(network)
     graph = StateGraph({**NETWORK_STATE, **network.form.entries})
-    graph.add_node("route", steps.route, destinations=["agent", "route"], metadata={"drawn": _WAYS})
-    graph.add_node("agent", steps.agent, metadata={"transparent": True, **_boxes(network)})
+    graph.add_node("route", steps.route, destinations=["agent", "route"], metadata={"drawn": _WAYS, **_KEPT})
+    graph.add_node("agent", steps.agent, metadata={"transparent": True, **_KEPT, **_boxes(network)})
     graph.add_edge(START, "route")
     graph.add_edge("agent", "route")
     return graph
@@ -101,11 +105,13 @@ class _Steps:
     ) -> Command[Any]:
         """Let an agent choose who comes next."""
         result, left, scheduled = await self._called(router, state, f"route {state.get('position', 0)}", runtime)
-        view = view_of(self._network, {**state, **left}, runtime)
-        chosen = crew_of(self._network, runtime).names(await router.chosen(result, view.network))
         routed = Overwrite([result]) if "routed" in update else [result]  # the first of a run begins a new list
         usage = Usage(*state.get("routing_usage") or ()) + result.usage
         update = {**update, **left, "routed": routed, "routing": None, "routing_usage": usage.to_list()}
+        view = view_of(self._network, {**state, **left, "routing_usage": usage.to_list()}, runtime)
+        if result.stop_reason == "usage_limit":  # it could not say whom it chooses, and nobody could be called
+            return await self._ended({"stop_reason": "usage_limit"}, state, update, view, runtime)
+        chosen = crew_of(self._network, runtime).names(await router.chosen(result, view.network))
         return await self._next([*scheduled, *chosen], state, update, view, runtime)
 
     async def _next(

@@ -35,7 +35,7 @@ class NetworkRun(Generic[T]):
         stack: Sequence[Agent] = (),
         call_count: int = 0,
         find: Callable[[str], Agent] | None = None,
-        routing_usage: Usage | None = None,
+        further_usage: Usage | None = None,
     ) -> None:
         self.name = name
         self.state = state
@@ -47,7 +47,7 @@ class NetworkRun(Generic[T]):
         """The agents that are still to be called, the next one first."""
         self.call_count = call_count
         """How many agents have been called since the user spoke."""
-        self._routing_usage = routing_usage or Usage()
+        self._further_usage = further_usage or Usage()
         self._find = find or agents.__getitem__
         self.scheduled: list[str] = []
         """The agents that were scheduled here."""
@@ -76,8 +76,15 @@ class NetworkRun(Generic[T]):
 
     @property
     def usage(self) -> Usage:
-        """The usage of all models in this conversation: of agents, of their memory, and of routing agents."""
-        return used_up(self.state.results)[0] + self._routing_usage
+        """The usage of all models in this conversation: of agents, of their memory, and of routing agents.
+
+        What an agent has used counts at once, also while it waits for an answer, and if it was given up.
+        """
+        return used_up(self.state.results)[0] + self._further_usage
+
+    def count(self, usage: Usage) -> None:
+        """Add what was used for something that has not left a result."""
+        self._further_usage += usage
 
     @property
     def available_agents(self) -> list[Agent]:

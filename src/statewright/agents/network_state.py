@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from statewright.agents.agent import Agent
 from statewright.agents.call import AgentCall, View, data_in
 from statewright.agents.data import PREFIX
+from statewright.agents.kept_answer import usage_in_journal
 from statewright.agents.limits import used_up
 from statewright.agents.result import USER, AgentResult
 from statewright.agents.router import Crew
 from statewright.channels import Ephemeral
+from statewright.checkpoint import SavedCheckpoint
 from statewright.errors import InvalidUpdateError, suggestion
 from statewright.graph import Runtime
 from statewright.messages import Message, as_message
@@ -38,6 +40,7 @@ NETWORK_STATE: Final[Mapping[str, Any]] = {
     "queue": list[str],
     "routing": str,
     "routing_usage": list,
+    "discarded_usage": list,
     "notes": dict,
     "position": int,
     "call_count": int,
@@ -47,8 +50,9 @@ NETWORK_STATE: Final[Mapping[str, Any]] = {
     "history_thread": str,
 }
 """Beside the fields of the data. `turns` is everything that was said, `first` the place where the present run began in
-it; `routed` holds the results of routing agents in this run, `routing_usage` the usage of those of all runs; `routing`
-is the one whose turn to choose comes next. `notes` are those of memory strategies, by agent."""
+it; `routed` holds the results of routing agents in this run, `routing_usage` the usage of those of all runs, and
+`discarded_usage` that of calls of agents that fresh input has discarded; `routing` is the one whose turn to choose
+comes next. `notes` are those of memory strategies, by agent."""
 
 
 def check_known(values: Values) -> None:
@@ -90,7 +94,7 @@ def called_with(network: Network[Any], state: Values, runtime: Runtime[Any], age
         limits=network.usage_limits,
         usage=usage,
         requests=requests,
-        routing_usage=Usage(*state.get("routing_usage") or ()),
+        further_usage=further_usage(state),
         notes=state.get("notes", {}),
         formatter=network.formatter,
         find=crew.find,
@@ -100,6 +104,24 @@ def called_with(network: Network[Any], state: Values, runtime: Runtime[Any], age
 def view_of(network: Network[Any], state: Values, runtime: Runtime[Any]) -> View:
     """The run as routers and the network's own functions see it."""
     return View(called_with(network, state, runtime), {})
+
+
+def further_usage(state: Values) -> Usage:
+    """What the conversation has cost beside the results that agents have left."""
+    return Usage(*state.get("routing_usage") or ()) + Usage(*state.get("discarded_usage") or ())
+
+
+def usage_of_calls(calls: Iterable[SavedCheckpoint]) -> Usage:
+    """What calls of agents that have not ended have used so far."""
+    return sum(
+        (Usage(*one.checkpoint.values.get("usage") or ()) + usage_in_journal(one.pending) for one in calls), Usage()
+    )
+
+
+def kept_of_discarded(state: Values, calls: Sequence[SavedCheckpoint]) -> dict[str, Any]:
+    """The update where fresh input discards calls of agents: what these have used is paid all the same."""
+    used = Usage(*state.get("discarded_usage") or ()) + usage_of_calls(calls)
+    return {"discarded_usage": used.to_list()}
 
 
 def said_since(state: Values) -> Sequence[AgentResult]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
 from statewright.agents.agent import Agent
+from statewright.agents.asking import cut_short
 from statewright.agents.given import await_with
 from statewright.agents.lifecycle import Lifecycle
 from statewright.agents.network_run import NetworkRun
@@ -112,9 +113,12 @@ def _choice(result: AgentResult, known: Sequence[str]) -> tuple[str, str] | None
 def _on_route(result: AgentResult, network: NetworkRun[Any]) -> list[str] | None:
     choice = _choice(result, [agent.name for agent in network.available_agents])
     if choice is None:
+        said = next((message for message in reversed(result.output) if message.role == "assistant"), None)
+        ended = f" and ended with {said.finish_reason!r}" if said is not None and cut_short(said) else ""
         raise InvalidConfig(
             f"The model that routes network {network.name!r} named no agent that there is in {_ATTEMPTS} answers; its "
-            f"last one was {result.text[:200]!r}. Describe the agents better, or write a router."
+            f"last one was {(said.text if said is not None else '')[:200]!r}{ended}. Describe the agents better, or "
+            f"write a router."
         )
     tool, said = choice
     if tool == SELECT:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal, cast
 
 from statewright.clock import Duration, as_seconds
-from statewright.errors import InvalidGraph, NodeTimeoutError, RateLimited, RunError
+from statewright.errors import InvalidGraph, ModelAnswerInvalid, NodeTimeoutError, RateLimited, RunError
 
 ErrorChoice = type[BaseException] | tuple[type[BaseException], ...] | Callable[[BaseException], bool]
 """Exception types, or a function of the exception."""
@@ -114,7 +114,12 @@ class RetryPolicy(_Policy):
         return interval + (min(interval, 1.0) * chance if self.jitter else 0.0)
 
     def matches(self, error: BaseException) -> bool:
-        """Whether the policy is for this error."""
+        """Whether the policy is for this error.
+
+        It never is for a model that was asked for an answer as often as it may be: the tries would multiply.
+        """
+        if isinstance(error, ModelAnswerInvalid) and error.is_final:
+            return False
         return _chosen(self.retry_on, error)
 
     def _problems(self) -> Iterable[str]:

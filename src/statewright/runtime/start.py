@@ -32,6 +32,7 @@ from statewright.runtime.attempt import checked_targets, conclude, written
 from statewright.runtime.carry import taken_along
 from statewright.runtime.effects import Effect, Emit, Load, Rest, SaveCallers
 from statewright.runtime.fitting import fitted
+from statewright.runtime.fold import pairs_of
 from statewright.runtime.interrupts import Paused
 from statewright.runtime.loop import (
     NOTHING_SAVED,
@@ -45,6 +46,7 @@ from statewright.runtime.program import Program
 from statewright.runtime.run import Run
 from statewright.runtime.scope import Scope, enter_scope, leave_scope
 from statewright.runtime.step_commit import StepCommit
+from statewright.runtime.unfinished import kept_of_discarded
 from statewright.runtime.watch import run_event
 from statewright.state import check_value
 
@@ -202,6 +204,11 @@ def _fresh(run: Run, given: Any, saved: SavedCheckpoint | None, head: Checkpoint
     if saved is None and run.given_state and program.begins_with_state:
         base, given = _taken_over(program, base, task, given)
     result = _conclude_entry(run, task, base, given)
+    if discarded and saved is not None and _is_head(run, saved, head):
+        kept = yield from kept_of_discarded(run, saved, base.values)
+        if kept:
+            known = written(Scope(run, task), program.start, task, kept)
+            result.writes = [*pairs_of(result), *pairs_of(known)]
     commit_id = run.commit_id(base.step + 1)
     checkpoint = apply_results(program, base, [result], commit_id, run.origin(commit_id, base.step + 1))
     if run.saver is not None:

@@ -19,7 +19,7 @@ class Buffer:
 
     Tokens are counted with the system messages at the start, messages without. Older turns are left out, or, with a
     model to `summarize`, told in a summary: whenever the buffer is full, its older half is added to that, so the model
-    is asked once in a while and not at every turn.
+    is asked once in a while and not at every turn. Where it gives no summary, older turns are left out.
     """
 
     def __init__(
@@ -45,7 +45,11 @@ class Buffer:
             fits=lambda shown: self._limits.hold(shown, head_tokens),
             start=self._half,
             context=context,
+            window=self._window,
         )
 
     def _half(self, conversation: Conversation) -> int:
         return recent_start(conversation, self._limits.halved())
+
+    def _window(self, conversation: Conversation, told: Sequence[Message]) -> int:
+        return recent_start(conversation, self._limits.without(told))

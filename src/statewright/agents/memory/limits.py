@@ -28,6 +28,16 @@ class Limits:
         """Limits for half as much."""
         return Limits(*(None if one is None else max(one // 2, 1) for one in (self.messages, self.tokens)))
 
+    def without(self, messages: Sequence[Message]) -> Limits:
+        """Limits for what is sent behind these messages."""
+        taken = len(messages), estimate_tokens(messages)
+        return Limits(
+            *(
+                None if one is None else max(one - used, 1)
+                for one, used in zip((self.messages, self.tokens), taken, strict=True)
+            )
+        )
+
 
 class _Room:
     """What is left of the limits."""

@@ -4,12 +4,16 @@ The summary of a thread is saved with its state, in the strategy's notes, so a r
 continues it. It is used only if the units that it is of are still the first ones of the conversation: an edit of these
 makes another summary necessary. Summaries are also kept in memory by their units: a conversation without a thread finds
 its own there, and a fork that of the part that it shares.
+
+An answer that is no summary, since the model refused or was cut off, is not taken. The notes say so, lest the model is
+asked for it again at each call of the same turn.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -19,9 +23,8 @@ from statewright.agents.memory.lately_used import LatelyUsed
 from statewright.agents.memory.strategy import MemoryContext
 from statewright.agents.memory.tokens import estimate_tokens
 from statewright.encodable import encodable_text
-from statewright.errors import ModelAnswerInvalid
 from statewright.messages import Message, ToolCall
-from statewright.models import ChatModel, ModelRequest, prepare_request
+from statewright.models import ChatModel, ModelRequest, ModelResponse, named, prepare_request
 
 INSTRUCTIONS: Final = (
     "Summarise the conversation that you are given, so that an assistant who sees only the summary can go on with it. "
@@ -30,8 +33,12 @@ INSTRUCTIONS: Final = (
 )
 SUMMARY: Final = "summary"
 """In the metadata of a message: of how many units it is the summary."""
+_FAILED: Final = "summary_failed"
+"""In the notes: the turn in which the model gave no summary."""
 _KEPT: Final = 1000
 """How many summaries are kept in memory."""
+_SHOWN: Final = 200
+"""Characters that the log shows of an answer that is no summary."""
 _PIECE: Final = 20_000
 """How many tokens a model is given to summarise at once."""
 
@@ -60,7 +67,11 @@ class Summaries:
     def __init__(self, model: ChatModel, instructions: str | None = None) -> None:
         self._model = model
         self._instructions = instructions or INSTRUCTIONS
-        self._texts: LatelyUsed[str] = LatelyUsed(_KEPT)
+        self._texts: LatelyUsed[tuple[str, str | None]] = LatelyUsed(_KEPT)
+        """With the task that each was made in. That finds it by asking once more, which costs nothing: so its cost is
+        counted by the execution of the task that succeeds."""
+        self._failed: LatelyUsed[bool] = LatelyUsed(_KEPT)
+        """The turns in which the model gave no summary, of conversations without notes."""
         self._making: dict[tuple[int, str], asyncio.Lock] = {}
 
     def longest(self, units: Sequence[Unit], context: MemoryContext) -> Summary:
@@ -70,8 +81,8 @@ class Summaries:
     def _longest(self, keys: Sequence[str], context: MemoryContext) -> Summary:
         saved = _saved_summary(keys, context)
         for count in range(len(keys), saved.units, -1):
-            text = self._texts.get(keys[count - 1])
-            if text is not None:
+            text, maker = self._texts.get(keys[count - 1]) or ("", None)
+            if text and (maker is None or maker != context.task_id):
                 self._save(keys[count - 1], text, context)
                 return Summary(count, text)
         return saved
@@ -79,7 +90,8 @@ class Summaries:
     async def summary(self, units: Sequence[Unit], context: MemoryContext) -> Summary:
         """Return the summary of all of these units, made from the longest that exists and the units after it.
 
-        Concurrent calls for the same summary wait for the first one. The summary is saved in the notes of the context.
+        If the model gives none, it is of fewer units. Concurrent calls for the same summary wait for the first one. The
+        summary is saved in the notes of the context.
         """
         keys = list(_keys(units))
         place = (id(asyncio.get_running_loop()), keys[-1])
@@ -88,8 +100,10 @@ class Summaries:
             async with lock:
                 summary = self._longest(keys, context)
                 while summary.units < len(units):
-                    summary = await self._longer(summary, units, keys, context)
-                self._save(keys[-1], summary.text, context)
+                    longer = await self._longer(summary, units, keys, context)
+                    if longer is None:
+                        break
+                    summary = longer
                 return summary
         finally:
             if not lock.locked():
@@ -100,30 +114,59 @@ class Summaries:
         if context.notes is not None:
             context.notes[SUMMARY] = {"of": key, "text": text}
 
+    def has_failed(self, turn: Sequence[Unit], context: MemoryContext) -> bool:
+        """Return whether the model gave no summary in this turn. `turn` are the units up to the user's last message."""
+        if context.notes is None:
+            return self._failed.get(_key(turn)) is not None
+        return _FAILED in context.notes and context.notes[_FAILED] == _key(turn)
+
+    def note_failed(self, turn: Sequence[Unit], context: MemoryContext) -> None:
+        """Note that the model gave no summary in this turn."""
+        if context.notes is None:
+            self._failed.put(_key(turn), True)
+        else:
+            context.notes[_FAILED] = _key(turn)
+
     async def _longer(
         self, summary: Summary, units: Sequence[Unit], keys: Sequence[str], context: MemoryContext
-    ) -> Summary:
-        """Return the summary of a few units more."""
+    ) -> Summary | None:
+        """Return the summary of a few units more; None if the model gave none."""
         end = _end_of_piece(units, summary.units)
         text = await self._ask(summary.text, units[summary.units : end], context)
-        self._texts.put(keys[end - 1], text)
+        if text is None:
+            return None
+        self._texts.put(keys[end - 1], (text, context.task_id))
+        self._save(keys[end - 1], text, context)
         return Summary(end, text)
 
-    async def _ask(self, before: str, units: Sequence[Unit], context: MemoryContext) -> str:
+    async def _ask(self, before: str, units: Sequence[Unit], context: MemoryContext) -> str | None:
         earlier = f"Summary of what came before:\n{before}\n\n" if before else ""
         lines = "\n".join(line for unit in units for message in unit for line in _lines(message))
         asked = Message(f"{earlier}Conversation:\n{lines}")
         request = prepare_request(ModelRequest((asked,), system=self._instructions))
-        response = await self._model.complete(request)
-        if context.on_response is not None:
-            context.on_response(response)
+        response = await context.complete(self._model, request)
         text = encodable_text(response.text).strip()
-        if not text:
-            raise ModelAnswerInvalid(
-                "The model that summarises the conversation answered without any text. "
-                "Give the memory strategy another model, or other instructions."
-            )
-        return text
+        fault = _fault(response, text)
+        if fault is None:
+            return text
+        logging.getLogger("statewright").warning(
+            "Model %s was asked to summarise the conversation, and %s: %r. No summary is made in this turn.",
+            named(self._model, request),
+            fault,
+            text[:_SHOWN],
+        )
+        return None
+
+
+def _fault(response: ModelResponse, text: str) -> str | None:
+    """Why an answer is no summary; None if it is one."""
+    if response.finish_reason == "refused":
+        return "refused"
+    if response.finish_reason == "length":
+        return "was cut off at its limit of tokens"
+    if response.message.tool_calls:
+        return "called a tool"
+    return None if text else "said nothing"
 
 
 def _saved_summary(keys: Sequence[str], context: MemoryContext) -> Summary:
@@ -156,6 +199,11 @@ def _lines(message: Message) -> Iterator[str]:
 
 def _told(call: ToolCall) -> str:
     return f"{call.name} {call.written}"
+
+
+def _key(units: Sequence[Unit]) -> str:
+    """The text of all of the units; an empty one of none."""
+    return [*_keys(units)][-1] if units else ""
 
 
 def _keys(units: Sequence[Unit]) -> Iterator[str]:

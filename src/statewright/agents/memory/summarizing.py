@@ -18,7 +18,8 @@ class Summarizing:
     """Sends a summary of the older turns, and the newer ones as they are.
 
     As soon as more than `after` messages are not in the summary, all but about the last `keep` of them are added to it
-    by the model. `instructions` say what a summary is to be like.
+    by the model. `instructions` say what a summary is to be like. Where the model gives none, because it refuses or is
+    cut off, all that is not in a summary is sent as it is, and it is asked again in the next turn.
     """
 
     def __init__(self, model: ChatModel, *, keep: int = 10, after: int = 30, instructions: str | None = None) -> None:

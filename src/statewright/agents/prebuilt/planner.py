@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final
 from typing_extensions import TypedDict  # pydantic refuses that of typing below Python 3.12
 
 from statewright.agents.agent import as_tool
-from statewright.agents.asking import ask
+from statewright.agents.asking import ask, cut_short
 from statewright.agents.prebuilt.member import MESSAGES, Member, checked_agent, tools_of, types_of
 from statewright.agents.prebuilt.plan import Plan, PlanStep, Replan, plan_form, steps_left, steps_ready
 from statewright.agents.prebuilt.react import AgentState, create_agent
@@ -35,6 +35,8 @@ PLANNER_PROMPT: Final = (
 )
 EXECUTOR_PROMPT: Final = "You do one step of a larger task. Do only this step, and answer with its result."
 _REPLAN: Final = "These steps have been done. Give the answer to the task if they are enough, or else the steps left."
+_FAULTS: Final = {"length": "not whole: it was cut off", "refused": "not done: the assistant refused"}
+"""What the model is told of results that are not whole, by their finish reason."""
 _ANSWER: Final = "Answer the task from the results of the steps."
 
 
@@ -48,11 +50,12 @@ class PlannerState(TypedDict, total=False):
     plan: list[dict[str, Any]]
     """The newest plan: steps with `id`, `task` and `after`, the ids of those that come before."""
     past_steps: Annotated[list[dict[str, Any]], operator.add]
-    """The steps that were done, with their `result`."""
+    """The steps that were done, with their `result`; with a `finish_reason` where that is not whole."""
     response: str | None
     """The answer."""
     stop_reason: str | None
-    """`completed`, or `max_steps` where not everything that was planned could be done."""
+    """`completed`, or `max_steps` where not everything that was planned could be done; `length` or `refused` if that is
+    how the answer ended."""
 
 
 def create_planner(
@@ -146,8 +149,9 @@ class _Steps:
             f"The whole task, for context only:\n{state['input']}{_results_told(needed)}\n\nYour step:\n{step['task']}"
         )
         said = await self._executor.call({MESSAGES: [Message(told)]})
-        result = said.last.text if said.last is not None else ""
-        return {"past_steps": [{"id": step["id"], "task": step["task"], "result": result}]}
+        done = {"id": step["id"], "task": step["task"], "result": said.last.text if said.last is not None else ""}
+        cut = cut_short(said.last) if said.last is not None else None
+        return {"past_steps": [{**done, "finish_reason": cut} if cut else done]}
 
     async def replan(self, state: Any, runtime: Runtime[Any]) -> Command[Any]:
         """Ask what is left to be done, now that there are results."""
@@ -171,11 +175,12 @@ class _Steps:
         left = steps_left(state["plan"], _ids(state["past_steps"]))
         told = f"{_results_told(state['past_steps'])}{_left_told(left)}"
         response = await ask(self._model, self._request(state, _ANSWER, told), runtime, name=self._name)
-        return self._answered(response.text, "max_steps" if left else "completed")
+        cut = cut_short(response.message)
+        return self._answered(response.text, "max_steps" if left else "completed", cut)
 
-    def _answered(self, response: str, reason: str) -> dict[str, Any]:
-        message = Message(response, "assistant", name=self._name)
-        return {"response": response, "stop_reason": reason, "messages": [message]}
+    def _answered(self, response: str, reason: str, cut: str | None = None) -> dict[str, Any]:
+        message = Message(response, "assistant", name=self._name, metadata={"finish_reason": cut} if cut else None)
+        return {"response": response, "stop_reason": cut or reason, "messages": [message]}
 
     def _ways(self, plan: Sequence[Mapping[str, Any]], past: Sequence[Mapping[str, Any]]) -> list[Send]:
         """The steps that come next, as many as may still be done."""
@@ -213,8 +218,13 @@ def _ids(past: Iterable[Mapping[str, Any]]) -> set[str]:
 
 
 def _results_told(past: Iterable[Mapping[str, Any]]) -> str:
-    listed = "\n".join(f"- {one['id']}: {one['task']}\n  Result: {one['result']}" for one in past)
+    listed = "\n".join(f"- {one['id']}: {one['task']}\n  {_result_told(one)}" for one in past)
     return f"\n\nResults of steps:\n{listed}" if listed else ""
+
+
+def _result_told(step: Mapping[str, Any]) -> str:
+    fault = _FAULTS.get(step.get("finish_reason") or "")
+    return f"Result{f' ({fault})' if fault else ''}: {step['result']}"
 
 
 def _left_told(left: Iterable[Mapping[str, Any]]) -> str:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, Self
 from pydantic import BaseModel, Field, model_validator
 from typing_extensions import TypedDict  # pydantic refuses that of typing below Python 3.12
 
+from statewright.agents.asking import cut_short
 from statewright.agents.given import await_with
 from statewright.agents.prebuilt.member import MESSAGES, Member
 from statewright.agents.prebuilt.react import AgentState, create_agent
@@ -57,7 +58,9 @@ class ReflectionState(TypedDict, total=False):
     critiques: Annotated[list[str], operator.add]
     """One for each draft that was judged."""
     stop_reason: str | None
-    """`satisfied`, `stop_when` or `max_iterations`."""
+    """`satisfied`, `stop_when` or `max_iterations`; `length` or `refused` if that is how the last draft ended."""
+    draft_reason: str | None
+    """`length` or `refused` if the last draft was cut off or refused."""
 
 
 def create_reflection(
@@ -114,8 +117,8 @@ class _Steps:
 
     async def draft(self, state: Any) -> Command[Any]:
         """Write the first draft. A new turn of a thread begins anew."""
-        draft = await self._written(state.get(MESSAGES, ()))
-        fresh = {"critiques": Overwrite([]), "stop_reason": None}
+        draft, reason = await self._written(state.get(MESSAGES, ()))
+        fresh = {"critiques": Overwrite([]), "stop_reason": None, "draft_reason": reason}
         return self._judged_next({**fresh, "drafts": Overwrite([draft])}, draft, 1)
 
     async def revise(self, state: Any) -> Command[Any]:
@@ -123,8 +126,8 @@ class _Steps:
         shown = [*state.get(MESSAGES, ())]
         for draft, critique in zip(state["drafts"], state["critiques"], strict=True):
             shown += [Message(draft, "assistant"), Message(f"{_REVISE}\n\n{critique}")]
-        draft = await self._written(shown)
-        return self._judged_next({"drafts": [draft]}, draft, len(state["drafts"]) + 1)
+        draft, reason = await self._written(shown)
+        return self._judged_next({"drafts": [draft], "draft_reason": reason}, draft, len(state["drafts"]) + 1)
 
     async def critique(self, state: Any, runtime: Runtime[Any]) -> Command[Any]:
         """Judge the last draft."""
@@ -132,7 +135,7 @@ class _Steps:
         shown = [*state.get(MESSAGES, ()), Message(draft, "assistant"), Message(_JUDGE)]
         request = ModelRequest(messages=shown, system=self._prompt, metadata={"agent": "critic", "state": state})
         found: Critique = await self._form.ask(self._critic, request, runtime)
-        update: dict[str, Any] = {"critiques": [found.critique]}
+        update: dict[str, Any] = {"critiques": [found.critique], "draft_reason": state.get("draft_reason")}
         if found.satisfied:
             return self._ended(update, draft, "satisfied")
         known = {"draft": draft, "critique": found.critique, "iteration": len(state["drafts"]), "state": state}
@@ -140,9 +143,10 @@ class _Steps:
             return self._ended(update, draft, "stop_when")
         return Command(update=update, goto="revise")
 
-    async def _written(self, messages: Iterable[Message]) -> str:
+    async def _written(self, messages: Iterable[Message]) -> tuple[str, str | None]:
+        """A draft, and why it ended if it is not whole."""
         said = await self._author.call({MESSAGES: list(messages)})
-        return said.last.text if said.last is not None else ""
+        return (said.last.text, cut_short(said.last)) if said.last is not None else ("", None)
 
     def _judged_next(self, update: dict[str, Any], draft: str, count: int) -> Command[Any]:
         if count >= self._max_iterations:
@@ -150,5 +154,6 @@ class _Steps:
         return Command(update=update, goto="critique")
 
     def _ended(self, update: dict[str, Any], draft: str, reason: str) -> Command[Any]:
-        message = Message(draft, "assistant", name=self._author.name)
-        return Command(update={**update, "messages": [message], "stop_reason": reason}, goto=END)
+        cut = update["draft_reason"]
+        message = Message(draft, "assistant", name=self._author.name, metadata={"finish_reason": cut} if cut else None)
+        return Command(update={**update, "messages": [message], "stop_reason": cut or reason}, goto=END)

@@ -42,16 +42,26 @@ class StructuredAnswer:
         for position in range(ATTEMPTS):
             response = await ask(model, request, runtime, position=position, show=False)
             if response.finish_reason == "refused":
-                raise ModelAnswerInvalid(f"The model refused to answer as {self.output.name!r}: {response.text[:200]}")
-            try:
-                return self._read(without_fence(response.text))
-            except ValueError as error:
-                wrong = _CUT_OFF if response.finish_reason == "length" else _in_words(error)
+                raise _final(f"The model refused to answer as {self.output.name!r}: {response.text[:200]}")
+            if response.finish_reason == "length":  # though it may be JSON by chance
+                wrong = _CUT_OFF
+            else:
+                try:
+                    return self._read(without_fence(response.text))
+                except ValueError as error:
+                    wrong = _in_words(error)
             told = f"Your answer does not have the form that was asked for: {wrong}\nAnswer with nothing but the JSON."
             request = replace(request, messages=[*request.messages, response.message, Message(told)])
-        raise ModelAnswerInvalid(
+        raise _final(
             f"The model was asked for {self.output.name!r} {ATTEMPTS} times; its last answer does not fit: {wrong}"
         )
+
+
+def _final(message: str) -> ModelAnswerInvalid:
+    """The error after the last attempt."""
+    error = ModelAnswerInvalid(message)
+    error.is_final = True
+    return error
 
 
 def _class_form(form: Any) -> tuple[OutputForm, Callable[[str], Any]]:

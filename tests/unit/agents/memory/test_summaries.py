@@ -8,8 +8,8 @@ import pytest
 from statewright.agents.memory.conversation import read_conversation
 from statewright.agents.memory.strategy import NO_CONTEXT, MemoryContext
 from statewright.agents.memory.summaries import Summaries, Summary, is_summary
-from statewright.errors import ModelAnswerInvalid, ModelUnavailable
-from statewright.messages import Message
+from statewright.errors import ModelUnavailable
+from statewright.messages import Message, ToolCall
 from statewright.models import ModelRequest, ModelResponse, ScriptedModel
 
 
@@ -95,9 +95,39 @@ def test_somebody_may_count_what_it_costs(talk: Any) -> None:
     assert [response.text for response in responses] == ["S"]
 
 
-def test_an_answer_without_text_is_none(talk: Any) -> None:
-    with pytest.raises(ModelAnswerInvalid, match="without any text"):
-        made(Summaries(ScriptedModel([" \n"])), units(talk, "u1"))
+NO_SUMMARIES = [
+    ModelResponse(Message(" \n", role="assistant")),
+    ModelResponse(Message("I cannot help with that.", role="assistant"), finish_reason="refused"),
+    ModelResponse(Message("They spoke of", role="assistant"), finish_reason="length"),
+    ModelResponse(Message("Let me look.", role="assistant", tool_calls=(ToolCall("1", "look"),))),
+]
+
+
+@pytest.mark.parametrize("answer", NO_SUMMARIES, ids=["empty", "refused", "length", "call"])
+def test_an_answer_that_is_no_summary_is_not_taken(answer: ModelResponse, talk: Any) -> None:
+    notes: dict[str, Any] = {}
+    of = units(talk, "u1 a1")
+    summaries = Summaries(ScriptedModel([answer, "S"]))
+    assert made(summaries, of, MemoryContext(notes=notes)) == Summary(0)
+    assert summaries.longest(of, NO_CONTEXT) == Summary(0)
+    assert notes == {}
+    assert made(summaries, of, MemoryContext(notes=notes)) == Summary(2, "S")
+
+
+def test_the_pieces_before_one_that_is_no_summary_are_kept() -> None:
+    notes: dict[str, Any] = {}
+    of = [(Message(str(n) * 60_000),) for n in range(3)]
+    assert made(Summaries(ScriptedModel(["S1", "S2", " "])), of, MemoryContext(notes=notes)) == Summary(2, "S2")
+    assert Summaries(ScriptedModel([])).longest(of, MemoryContext(notes=notes)) == Summary(2, "S2")
+
+
+@pytest.mark.parametrize("notes", [None, {}])
+def test_a_failure_is_noted_for_its_turn(notes: Any, talk: Any) -> None:
+    summaries, context = Summaries(ScriptedModel([])), MemoryContext(notes=notes)
+    summaries.note_failed(units(talk, "u1 a1 u2"), context)
+    assert summaries.has_failed(units(talk, "u1 a1 u2"), context)
+    assert not summaries.has_failed(units(talk, "u1 a1 u3"), context)
+    assert not summaries.has_failed([], context)
 
 
 def test_after_an_error_the_model_is_asked_again(talk: Any) -> None:

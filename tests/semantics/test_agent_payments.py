@@ -1,0 +1,281 @@
+"""What a model was paid for is not paid again, wherever a thread goes on, and counts once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from statewright import START, Command, InMemorySaver, StateGraph
+from statewright.agents import Agent, Lifecycle, Network, RoutingAgent, create_agent, tool
+from statewright.errors import InvalidUpdateError, SerdeError
+from statewright.messages import Message, ToolCall
+from statewright.models import ModelRequest, ModelResponse, ScriptedModel, Usage
+from statewright.storage.sqlite import SqliteSaver
+
+PRICE = Usage(100, 10, 1.0)
+
+
+class Boom(RuntimeError):
+    """A fault in a function of the user's; no policy of agents tries again after it."""
+
+
+def says(text: str, *calls: ToolCall) -> ModelResponse:
+    return ModelResponse(Message(text, role="assistant", tool_calls=calls), PRICE)
+
+
+def answers(request: ModelRequest) -> ModelResponse:
+    """Look once, then end."""
+    has_looked = request.messages[-1].role == "tool" or not request.tools
+    return says("end") if has_looked else says("", ToolCall("call", "look"))
+
+
+@tool
+def look() -> str:
+    """Look."""
+    return "seen"
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def open_saver(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Any]:
+    """Open the saver, anew for each execution where that is possible: as a process of its own would."""
+    kept = InMemorySaver()
+    return lambda: kept if request.param == "memory" else SqliteSaver(tmp_path / "a.db")
+
+
+@pytest.fixture(params=["sync", "async"])
+def run(request: pytest.FixtureRequest, open_saver: Callable[[], Any]) -> Callable[..., Any]:
+    """Run a network on a thread, by the plain method or the one for event loops."""
+
+    def run(network: Network[Any], given: Any, **options: Any) -> Any:
+        saver = open_saver()
+        try:
+            options = {"checkpointer": saver, "thread_id": "t", **options}
+            if request.param == "sync":
+                return network.run(given, **options)
+            return asyncio.run(network.arun(given, **options))
+        finally:
+            if isinstance(saver, SqliteSaver):
+                saver.close()
+
+    return run
+
+
+# -- hooks
+
+
+class Typed(BaseModel):
+    count: int = 0
+
+
+def fails_once(then: Callable[[], Any]) -> Callable[[], Any]:
+    """Raise once, and from then on answer."""
+    faults = [Boom("a bug")]
+
+    def hook() -> Any:
+        if faults:
+            raise faults.pop()
+        return then()
+
+    return hook
+
+
+def hooked(hook: str, is_coroutine: bool, model: ScriptedModel) -> Network[Any]:
+    """A network of one agent, one of whose hooks fails once."""
+    fault = fails_once(lambda: None if hook != "on_route" else [])
+
+    def plain(result: Any = None) -> Any:
+        return fault()
+
+    async def awaited(result: Any = None) -> Any:
+        return fault()
+
+    function: Any = awaited if is_coroutine else plain
+    options: dict[str, Any] = {"model": model, "tools": [look], "max_iter": 3}
+    once = lambda call_count: None if call_count else "A"  # noqa: E731
+    match hook:
+        case "on_start" | "on_response" | "on_finish":
+            return Agent("A", lifecycle=Lifecycle(**{hook: function}), **options).alone()
+        case "stop_when":
+            return Agent("A", stop_when=function, **options).alone()
+        case "system":
+            return Agent("A", system=function, **options).alone()
+        case "on_route":
+            router = RoutingAgent("R", model=model, on_route=function)
+            return Network("n", agents=[Agent("A", **options)], router=router)
+        case "network stop_when":
+            return Network("n", agents=[Agent("A", **options)], router=once, stop_when=function)
+        case _:
+            raise AssertionError(hook)
+
+
+HOOKS = ["on_start", "on_response", "on_finish", "stop_when", "system", "on_route", "network stop_when"]
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+@pytest.mark.parametrize("is_coroutine", [False, True], ids=["plain", "coroutine"])
+def test_a_hook_that_fails_costs_no_second_payment(hook: str, is_coroutine: bool, run: Callable[..., Any]) -> None:
+    expected = ScriptedModel(answers)
+    flawless = hooked(hook, is_coroutine, expected)
+    with pytest.raises(Boom):
+        flawless.run("x")  # spends the fault of this one
+    before = len(expected.requests)
+    whole = flawless.run("x")
+    model = ScriptedModel(answers)
+    network = hooked(hook, is_coroutine, model)
+    with pytest.raises(Boom):
+        run(network, "x")
+    end = run(network, None)
+    assert len(model.requests) == len(expected.requests) - before
+    assert end.usage == whole.usage
+    assert end.usage.cost == len(model.requests)
+
+
+def writer(hook: str, field: str, faults: list[Any], model: ScriptedModel, data: Any) -> Network[Any]:
+    """A network of one agent, whose hook writes each of some wrong values once."""
+
+    def write(network: Any, result: Any = None, prompt: Any = None) -> None:
+        if faults:
+            setattr(network.state.data, field, faults.pop())
+
+    return Agent("A", model=model, lifecycle=Lifecycle(**{hook: write})).alone(state=data)
+
+
+@pytest.mark.parametrize("hook", ["on_start", "on_response"])
+def test_a_hook_that_writes_a_wrong_type_costs_no_second_payment(hook: str, run: Callable[..., Any]) -> None:
+    model = ScriptedModel(answers)
+    network = writer(hook, "count", ["many"], model, Typed)
+    with pytest.raises(InvalidUpdateError, match="count"):
+        run(network, "x")
+    assert run(network, None).usage == PRICE
+    assert len(model.requests) == 1
+
+
+@pytest.mark.parametrize("hook", ["on_start", "on_response"])
+def test_a_hook_that_writes_what_cannot_be_saved_costs_no_second_payment(hook: str, tmp_path: Path) -> None:
+    model = ScriptedModel(answers)
+    network = writer(hook, "other", [lambda: None], model, {"other": None})
+    with SqliteSaver(tmp_path / "a.db") as saver:
+        with pytest.raises(SerdeError, match="other"):
+            network.run("x", checkpointer=saver, thread_id="t")
+        assert network.run(None, checkpointer=saver, thread_id="t").usage == PRICE
+    assert len(model.requests) == 1
+
+
+@pytest.mark.parametrize("hook", ["post_model_hook", "pre_model_hook", "prompt"])
+def test_a_hook_of_a_prebuilt_agent_costs_no_second_payment(hook: str, open_saver: Callable[[], Any]) -> None:
+    fault = fails_once(lambda: {} if hook != "prompt" else "Be brief.")
+    model, saver = ScriptedModel(answers), open_saver()
+    options: Any = {hook: lambda state: fault()}
+    app = create_agent(model, [look], checkpointer=saver, **options)
+    with pytest.raises(Boom):
+        app.invoke({"messages": ["x"]}, thread_id="t")
+    assert app.invoke(None, thread_id="t")["messages"][-1].text == "end"
+    assert len(model.requests) == 2
+    if isinstance(saver, SqliteSaver):
+        saver.close()
+
+
+# -- what has been paid counts at once, and for good
+
+
+@tool(approve=True)
+def pay() -> str:
+    """Pay."""
+    return "paid"
+
+
+def pays(request: ModelRequest) -> ModelResponse:
+    """Pay once, then end."""
+    has_paid = request.messages[-1].role == "tool"
+    return says("end") if has_paid else says("", ToolCall("call", "pay"))
+
+
+def routes(request: ModelRequest) -> ModelResponse:
+    """Look around with approval, then name the agent."""
+    return says("A") if request.messages[-1].role == "tool" else says("", ToolCall("call", "pay"))
+
+
+@pytest.mark.parametrize("who", ["agent", "router"])
+def test_what_waits_for_an_answer_is_counted(who: str, run: Callable[..., Any]) -> None:
+    model = ScriptedModel(pays if who == "agent" else routes)
+    network = Agent("A", model=model, tools=[pay], max_iter=3).alone()
+    if who == "router":
+        router = RoutingAgent(
+            "R", model=model, tools=[pay], max_iter=3, on_route=lambda network: [] if network.call_count else "A"
+        )
+        network = Network("n", agents=[Agent("A", model=ScriptedModel(lambda request: says("x")))], router=router)
+    waiting = run(network, "x")
+    assert waiting.interrupts
+    assert waiting.usage.cost == len(model.requests) == 1
+    again = run(network, "another", on_unfinished="discard")
+    assert again.interrupts
+    assert again.usage.cost == len(model.requests) == 2
+    end = run(network, Command(resume=True))
+    while end.interrupts:  # a router is asked again after the agent
+        end = run(network, Command(resume=True))
+    assert end.usage.cost == len(model.requests) + (who == "router")
+
+
+@pytest.mark.parametrize("place", ["on_response", "tool", "router"])
+def test_what_failed_and_was_given_up_is_counted(place: str, run: Callable[..., Any]) -> None:
+    class Die(BaseException):
+        """The end of the process, as far as this can be had in one."""
+
+    faults: list[BaseException] = [Die() if place == "tool" else Boom("a bug")]
+
+    def fail(result: Any = None) -> Any:
+        if faults:
+            raise faults.pop()
+
+    @tool(name="look")
+    def breaks() -> str:
+        """Look."""
+        fail()
+        return "seen"
+
+    model = ScriptedModel(answers)
+    hooks = Lifecycle(on_response=fail) if place == "on_response" else Lifecycle()
+    agent = Agent("A", model=model, tools=[breaks if place == "tool" else look], max_iter=3, lifecycle=hooks)
+    network = agent.alone()
+    if place == "router":
+        routing = ScriptedModel(lambda request: says("A"))
+        router = RoutingAgent(
+            "R", model=routing, on_route=lambda network: fail() or ([] if network.call_count else "A")
+        )
+        network = Network("n", agents=[agent], router=router)
+    with pytest.raises((Boom, Die)):
+        run(network, "x")
+    end = run(network, "another", on_unfinished="discard")
+    asked = len(model.requests) + (len(routing.requests) if place == "router" else 0)
+    assert end.usage.cost == asked
+
+
+def test_a_network_in_another_graph_counts_what_was_given_up(open_saver: Callable[[], Any]) -> None:
+    model, saver = ScriptedModel(pays), open_saver()
+    inner = Agent("A", model=model, tools=[pay], max_iter=3).alone().compile()
+    graph = StateGraph({"input": str, "turns": list, "discarded_usage": list})
+    app = graph.add_node("desk", inner, memory="thread").add_edge(START, "desk").compile(saver)
+    app.invoke({"input": "x"}, thread_id="t")
+    app.invoke({"input": "y"}, thread_id="t", on_unfinished="discard")
+    assert len(model.requests) == 2
+    end = app.invoke(Command(resume=True), thread_id="t")
+    assert end["discarded_usage"][2] == 1.0
+    if isinstance(saver, SqliteSaver):
+        saver.close()
+
+
+def test_a_hook_sees_what_has_been_paid() -> None:
+    seen: list[float] = []
+    hooks = Lifecycle(
+        on_start=lambda network: seen.append(network.usage.cost),
+        on_response=lambda network: seen.append(network.usage.cost),
+        on_finish=lambda network: seen.append(network.usage.cost),
+    )
+    agent = Agent("A", model=ScriptedModel(answers), tools=[look], max_iter=3, lifecycle=hooks)
+    agent.run("x")
+    assert seen == [0.0, 1.0, 1.0, 2.0, 2.0]

@@ -1,0 +1,196 @@
+"""Summaries of agents' memories: which answers are taken for one, and that each is paid once."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from statewright import Budget, InMemorySaver, RetryPolicy
+from statewright.agents import Agent, State, UsageLimits, create_agent, tool
+from statewright.agents.memory import Buffer, Summarizing
+from statewright.errors import ModelError, ModelUnavailable
+from statewright.messages import Message, ToolCall
+from statewright.models import FinishReason, ModelRequest, ModelResponse, ScriptedModel, Usage
+from statewright.storage.sqlite import SqliteSaver
+
+PRICE = Usage(100, 10, 1.0)
+
+
+def says(text: str, *calls: ToolCall, reason: FinishReason | None = None) -> ModelResponse:
+    return ModelResponse(Message(text, role="assistant", tool_calls=calls), PRICE, None, reason)
+
+
+@tool
+def look(at: int = 0) -> str:
+    """Look."""
+    return f"seen {at}"
+
+
+def works(request: ModelRequest) -> ModelResponse:
+    """Look twice in each turn, then end."""
+    last = request.messages[-1]
+    if last.role == "user":
+        return says("", ToolCall("first", "look", {"at": 1}))
+    return says("end") if last.text == "seen 2" else says("", ToolCall("second", "look", {"at": 2}))
+
+
+MEMORIES: dict[str, Callable[[Any], Any]] = {
+    "summarizing": lambda summaries: Summarizing(summaries, keep=1, after=2),
+    "buffer": lambda summaries: Buffer(4, summarize=summaries),
+    "buffer of tokens": lambda summaries: Buffer(max_tokens=60, summarize=summaries),
+}
+
+
+def turns(form: str, memory: Any, model: Any, saver: Any) -> Callable[[str], Any]:
+    """Run one turn on a thread; strategies and agents are made anew for each, as in processes of their own."""
+
+    def network(text: str) -> Any:
+        agent = Agent("A", model=model, tools=[look], max_iter=5, memory=memory())
+        return agent.alone().run(text, checkpointer=saver, thread_id="t")
+
+    def prebuilt(text: str) -> Any:
+        app = create_agent(model, [look], memory=memory(), checkpointer=saver)
+        return app.invoke({"messages": [text]}, thread_id="t")
+
+    return network if form == "network" else prebuilt
+
+
+# -- answers that are no summary
+
+NO_SUMMARIES = {
+    "refused": says("I'm sorry, I can't help with that.", reason="refused"),
+    "cut off": says("They spoke of", reason="length"),
+    "empty": says(" "),
+    "call": says("I look.", ToolCall("1", "look")),
+}
+
+
+@pytest.mark.parametrize("form", ["network", "prebuilt"])
+@pytest.mark.parametrize("memory", MEMORIES)
+@pytest.mark.parametrize("kind", NO_SUMMARIES)
+def test_an_answer_that_is_no_summary_never_becomes_the_memory(
+    form: str, memory: str, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    answer = NO_SUMMARIES[kind]
+    asked: list[int] = []
+    number = 0
+
+    def summarise(request: ModelRequest) -> ModelResponse:
+        asked.append(number)
+        return answer if number < 5 else says("A good summary.")
+
+    model, summaries = ScriptedModel(works), ScriptedModel(summarise)
+    turn = turns(form, lambda: MEMORIES[memory](summaries), model, InMemorySaver())
+    with caplog.at_level(logging.WARNING, "statewright"):
+        for number in range(5):
+            turn(f"fact {number} " + "y" * 40)
+    assert 0 < len(asked) == len(set(asked)), "asked again within a turn"
+    lines = [one.getMessage() for one in caplog.records if "asked to summarise" in one.getMessage()]
+    assert len(lines) == len(asked)
+    for request in model.requests:
+        told = "\n".join(message.text for message in request.messages)
+        assert "Summary of the conversation" not in told
+        assert answer.text.strip() not in told or not answer.text.strip()
+        if memory == "summarizing":
+            texts = [message.text for message in request.messages if message.role == "user"]
+            assert [text[:6] for text in texts] == [f"fact {number}" for number in range(len(texts))]
+        elif memory == "buffer":
+            assert len(request.messages) <= 4
+    before, number = len(model.requests), 5
+    turn("fact 5")
+    first = model.requests[before].messages
+    assert first[0].text == "Summary of the conversation up to here:\nA good summary."
+    assert first[-1].text == "fact 5"
+
+
+# -- summaries that are paid once
+
+
+def fails_after_a_summary(faults: list[Exception]) -> ScriptedModel:
+    """A model that fails once for each fault, when it is shown a summary."""
+
+    def answer(request: ModelRequest) -> ModelResponse:
+        if faults and request.messages[0].text.startswith("Summary"):
+            raise faults.pop()
+        return works(request)
+
+    return ScriptedModel(answer)
+
+
+@pytest.mark.parametrize("form", ["network", "prebuilt"])
+@pytest.mark.parametrize("memory", MEMORIES)
+@pytest.mark.parametrize("kind", ["error", "unavailable", "many unavailable"])
+@pytest.mark.parametrize("process", ["same", "another"])
+def test_a_summary_is_paid_once_though_the_answer_fails(
+    form: str, memory: str, kind: str, process: str, tmp_path: Path
+) -> None:
+    faults: dict[str, list[Exception]] = {
+        "error": [ModelError("no"), ModelError("no")],
+        "unavailable": [ModelUnavailable("busy")],
+        "many unavailable": [ModelUnavailable("busy") for _ in range(12)],
+    }
+    left, count = faults[kind], len(faults[kind])
+    model, summaries = fails_after_a_summary(left), ScriptedModel(lambda _: says(f"S{len(summaries.requests)}"))
+    shared = MEMORIES[memory](summaries)
+    make = lambda: shared if process == "same" else MEMORIES[memory](summaries)  # noqa: E731
+
+    def turn(given: Any) -> Any:
+        with SqliteSaver(tmp_path / "a.db") as saver:
+            options: Any = {"retries": RetryPolicy(initial_interval=0, jitter=False, retry_on=ModelUnavailable)}
+            if form == "network":
+                agent = Agent("A", model=model, tools=[look], max_iter=5, memory=make(), **options)
+                return agent.alone().run(given, checkpointer=saver, thread_id="t")
+            app = create_agent(model, [look], memory=make(), checkpointer=saver, **options)
+            return app.invoke({"messages": [given]} if given is not None else None, thread_id="t")
+
+    end = None
+    for number in range(3):
+        given: Any = f"fact {number} " + "y" * 40
+        while True:
+            try:
+                end = turn(given)
+                break
+            except ModelError:
+                given = None
+    assert not left
+    told = [request.messages[0].text for request in summaries.requests]
+    assert len(told) == len(set(told)), "a summary was paid twice"
+    if form == "network":
+        assert end.usage.cost == len(summaries.requests) + len(model.requests) - count
+
+
+def test_the_budget_counts_a_summary_once() -> None:
+    faults = [ModelUnavailable("busy")]
+
+    def answer(request: ModelRequest) -> ModelResponse:
+        if faults:
+            raise faults.pop()
+        return says("end")
+
+    summaries = ScriptedModel(lambda request: says("S"))
+    app = create_agent(
+        ScriptedModel(answer),
+        memory=Summarizing(summaries, keep=1, after=2),
+        retries=RetryPolicy(initial_interval=0, jitter=False, retry_on=ModelUnavailable),
+        post_model_hook=lambda state: {},  # a superstep after the model, before which the budget is checked
+    )
+    app.invoke({"messages": [f"message {number}" for number in range(4)]}, budget=Budget(max_cost=2.5))
+    assert (len(summaries.requests), faults) == (1, [])
+
+
+def test_a_limit_counts_a_summary_that_is_found_again() -> None:
+    model = fails_after_a_summary([ModelUnavailable("busy"), ModelUnavailable("busy")])
+    summaries = ScriptedModel(lambda request: says("S"))
+    agent = Agent(
+        "A",
+        model=model,
+        memory=Summarizing(summaries, keep=1, after=2),
+        retries=RetryPolicy(initial_interval=0, jitter=False, retry_on=ModelUnavailable),
+    )
+    network = agent.alone(usage_limits=UsageLimits(requests=2))
+    run = network.run("go", state=State(messages=[f"message {number}" for number in range(4)]))
+    assert (len(summaries.requests), run.usage.cost, run.stop_reason) == (1, 2.0, "usage_limit")
