@@ -18,7 +18,8 @@ from statewright import (
     interrupt,
     task,
 )
-from statewright.errors import InvalidUpdateError, NonDeterminismError
+from statewright.errors import InvalidUpdateError, NodeTimeoutError, NonDeterminismError
+from statewright.promise import Promise
 from statewright.testing import FakeClock
 
 THREAD = {"thread_id": "1"}
@@ -253,3 +254,47 @@ def test_a_runtime_outlives_its_task_without_doing_harm(driver: Any, service: Se
 
     graph = StateGraph(State).add_node(first).add_node(second).add_edge(START, "first").add_edge("first", "second")
     assert driver.invoke(graph.compile(), {"x": 1})["log"] == ["first"]
+
+
+class SlowSaver(InMemorySaver):
+    """Saves the first step at once, and answers when nobody waits for it any more."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        super().__init__()
+        self._clock = clock
+        self.answer: Promise[None] | None = None
+
+    def save_results(self, *args: Any, **options: Any) -> Any:
+        super().save_results(*args, **options)
+        if self.answer is None and args[2].journal:
+            self.answer = Promise()
+            self._clock.advance(61)
+            return self.answer
+        return None
+
+
+@pytest.mark.parametrize("colour", ["plain", "coroutine"])
+def test_5_2_a_result_that_was_saved_after_its_attempt_was_given_up_is_used(
+    driver: Any, service: Service, colour: str
+) -> None:
+    def plain(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
+        runtime.record("tool_called", {"attempt": runtime.execution_info.attempt})
+        return {"log": [runtime.step("charge", service.charge, 10)]}
+
+    async def coroutine(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
+        runtime.record("tool_called", {"attempt": runtime.execution_info.attempt})
+        return {"log": [await runtime.step("charge", service.charge_async, 10)]}
+
+    clock = FakeClock()
+    saver = SlowSaver(clock)
+    policy = RetryPolicy(initial_interval=0, jitter=False, retry_on=NodeTimeoutError)
+    app = one(plain if colour == "plain" else coroutine, saver, clock=clock, timeout=60, retry_policy=policy)
+    try:
+        assert driver.invoke(app, {}, THREAD)["log"] == ["receipt 1"]
+    finally:
+        assert saver.answer is not None
+        saver.answer.set_result(None)
+    assert service.calls == [10]
+    # What both attempts have noted is in the log, each entry once.
+    noted = [event.data["attempt"] for event in saver.events("1") if event.kind == "tool_called"]
+    assert noted == [1, 2]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any, Final
 
 from statewright.channels import copy_container
@@ -39,7 +39,7 @@ def journalled(
         if is_coroutine_function(function) or entry.given.endswith(_AWAITED):
             return _given(scope, key, entry, value)
         if type(entry) is Unsaved:
-            with _saved_again(scope):
+            with _saved_again(scope, key, entry):
                 resolved(save_entry(scope, key, entry))
         return value
     if is_coroutine_function(function):
@@ -79,10 +79,16 @@ def step_events(scope: Scope, key: JournalKey, given: str | None = None) -> Gene
 
 
 @contextmanager
-def _saved_again(scope: Scope) -> Generator[None]:
-    """Mark the task as cancelled if saving an unsaved entry again shows that the lease is lost."""
+def _saved_again(scope: Scope, key: JournalKey, entry: JournalEntry) -> Generator[None]:
+    """Save an entry again that another attempt has not seen saved.
+
+    It may have landed all the same: the attempt was given up while the saver was slow. Then it is saved, since nobody
+    else can have written it while the run holds the thread. If the lease is lost, the task is marked as cancelled.
+    """
     try:
         yield
+    except JournalConflict:
+        scope.run.journal[key] = JournalEntry(*entry)
     except Fenced as error:
         note_refusal(scope, error)
         raise
@@ -145,19 +151,27 @@ def save_entry(scope: Scope, key: JournalKey, entry: JournalEntry) -> Any:
     if run.saves_at_rest:
         _save_checkpoint(scope)
     known, hold = Pending(journal={key: JournalEntry(*entry)}), run.hold()
-    answer = run.saver.save_results(
-        run.line, CheckpointId(scope.checkpoint.id), known, hold=hold, log=_noted(scope, hold)
-    )
+    log = _noted(scope, hold)
+    try:
+        answer = run.saver.save_results(run.line, CheckpointId(scope.checkpoint.id), known, hold=hold, log=log)
+    except JournalConflict:
+        run.put_back_noted(log)
+        raise
     if not comes_later(answer):
         run.journal[key] = JournalEntry(*entry)
     else:
-        answer.add_done_callback(lambda saved: _note_saved(run, key, entry, saved))
+        answer.add_done_callback(lambda saved: _note_saved(run, key, entry, log, saved))
     return answer
 
 
-def _note_saved(run: Run, key: JournalKey, entry: JournalEntry, saved: Any) -> None:
-    with suppress(Exception):
+def _note_saved(run: Run, key: JournalKey, entry: JournalEntry, log: Log | None, saved: Any) -> None:
+    try:
         saved.result()
+    except JournalConflict:
+        run.put_back_noted(log)
+    except Exception:
+        return  # whoever waits for it hears of it
+    else:
         run.journal[key] = JournalEntry(*entry)
 
 
@@ -207,6 +221,6 @@ async def _completed(scope: Scope, key: JournalKey, given: str, result: Awaitabl
 
 async def _given(scope: Scope, key: JournalKey, entry: JournalEntry, value: Any) -> Any:
     if type(entry) is Unsaved:
-        with _saved_again(scope):
+        with _saved_again(scope, key, entry):
             await wait_for_async(save_entry(scope, key, entry))
     return value

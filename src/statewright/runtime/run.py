@@ -22,7 +22,7 @@ from statewright.checkpoint import (
 )
 from statewright.clock import Clock
 from statewright.errors import RunError
-from statewright.events import Entry, Event
+from statewright.events import Entry, Event, Log
 from statewright.graph import Budget, RunStarter
 from statewright.ids import TaskId, draw_checkpoint_id, draw_run_id
 from statewright.promise import Later
@@ -363,6 +363,12 @@ class Run:
                 noted = tuple(entry for entry in self.noted if entry[3] == task)
                 self.noted = tuple(entry for entry in self.noted if entry[3] != task)
         return noted
+
+    def put_back_noted(self, log: Log | None) -> None:
+        """Keep entries for the log that were taken, and that were not written as their write was refused."""
+        if log is not None:
+            with _noting:
+                self.noted = (*log.entries, *self.noted)
 
     @property
     def spending(self) -> Spending:
