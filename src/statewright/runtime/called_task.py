@@ -50,6 +50,7 @@ from statewright.runtime.calls import Calls
 from statewright.runtime.guards import Guards
 from statewright.runtime.journal import (
     Unsaved,
+    accept_saved,
     check_given,
     recall,
     record,
@@ -525,7 +526,8 @@ class Call:
     def _done(self) -> Any:
         scope, key = self._scope, self._place[1]
         if self._entry is not None:
-            resolved(save_entry(scope, key, self._entry))
+            with accept_saved(scope, key, self._entry):
+                resolved(save_entry(scope, key, self._entry))
             self._tell(self._entry.value)
             return copy_container(self._entry.value)
         with step_events(scope, key):
@@ -664,7 +666,8 @@ class Call:
     async def _done_async(self) -> Any:
         scope, key = self._scope, self._place[1]
         if self._entry is not None:
-            await wait_for_async(save_entry(scope, key, self._entry))
+            with accept_saved(scope, key, self._entry):
+                await wait_for_async(save_entry(scope, key, self._entry))
             self._tell(self._entry.value)
             return copy_container(self._entry.value)
         with step_events(scope, key):

@@ -79,16 +79,24 @@ def step_events(scope: Scope, key: JournalKey, given: str | None = None) -> Gene
 
 
 @contextmanager
-def _saved_again(scope: Scope, key: JournalKey, entry: JournalEntry) -> Generator[None]:
+def accept_saved(scope: Scope, key: JournalKey, entry: JournalEntry) -> Generator[None]:
     """Save an entry again that another attempt has not seen saved.
 
     It may have landed all the same: the attempt was given up while the saver was slow. Then it is saved, since nobody
-    else can have written it while the run holds the thread. If the lease is lost, the task is marked as cancelled.
+    else can have written it while the run holds the thread.
     """
     try:
         yield
     except JournalConflict:
         scope.run.journal[key] = JournalEntry(*entry)
+
+
+@contextmanager
+def _saved_again(scope: Scope, key: JournalKey, entry: JournalEntry) -> Generator[None]:
+    """Save an entry again, and mark the task as cancelled if that shows that the lease is lost."""
+    try:
+        with accept_saved(scope, key, entry):
+            yield
     except Fenced as error:
         note_refusal(scope, error)
         raise
