@@ -45,8 +45,10 @@ def prepare_request(request: ModelRequest) -> ModelRequest:
 
     Dropped results of tools are logged as a warning.
     """
-    messages = with_valid_calls(_without_blanks(repair_tool_rounds(request.messages)))
-    messages = with_sendable_files(_encodable(messages))
+    messages = request.messages
+    if not _is_in_shape(messages):
+        messages = with_valid_calls(_without_blanks(repair_tool_rounds(messages)))
+        messages = with_sendable_files(_encodable(messages))
     if not _says_something(messages) or (messages[-1].role == "assistant" and not request.continue_last):
         messages = [*messages, Message(YOUR_TURN)]
     system = encodable_text(request.system)
@@ -183,13 +185,28 @@ def opened_by_user(messages: Sequence[Message]) -> Sequence[Message]:
 
 
 def _encodable(messages: Sequence[Message]) -> Sequence[Message]:
-    clean = [message if _is_ascii(message) else encodable_message(message) for message in messages]
+    clean = [message if _is_plain(message) else encodable_message(message) for message in messages]
     return clean if any(new is not old for new, old in zip(clean, messages, strict=True)) else messages
 
 
-def _is_ascii(message: Message) -> bool:
-    """True if the message is of ASCII text alone, which nearly all are and which is known without reading it."""
-    return isinstance(message.content, str) and message.content.isascii() and not message.tool_calls
+_PLAIN: Final = (int, bool, type(None))
+"""Types of arguments that can always be sent, beside ASCII text. A float may be infinite."""
+
+
+def _is_plain(message: Message) -> bool:
+    """True if a message is ASCII text, and its calls have ASCII text and plain numbers: nearly all, known at a glance.
+
+    Each message is looked at again for each request, so it counts that nothing is copied here.
+    """
+    if not isinstance(message.content, str) or not message.content.isascii():
+        return False
+    for call in message.tool_calls:
+        if call.invalid is not None or not call.id.isascii() or not call.name.isascii():
+            return False
+        for name, value in call.arguments.items():
+            if not name.isascii() or not (value.isascii() if type(value) is str else type(value) in _PLAIN):
+                return False
+    return True
 
 
 def with_own_call_ids(message: Message, conversation: Sequence[Message]) -> Message:
@@ -218,9 +235,44 @@ def with_own_call_ids(message: Message, conversation: Sequence[Message]) -> Mess
 
 # -- what a provider refuses
 
+_ENDS_WITH_ASSISTANT: Final = "its conversation ends with the assistant, and continue_last is not set"
+
+
+def _is_in_shape(messages: Sequence[Message]) -> bool:
+    """True if nothing has to be mended but the end: known in one pass for plain text with calls in order.
+
+    A conversation is looked at again before each call of a model. False may also mean that it has to be looked at
+    closely.
+    """
+    waiting: list[ToolCall] = []
+    """Calls without a result so far, the next one last."""
+    taken: set[str] = set()
+    says_something = False
+    for message in messages:
+        content, role, calls = message.content, message.role, message.tool_calls
+        if role == "tool":
+            if not waiting or calls:
+                return False
+            call = waiting.pop()
+            if call.id != message.tool_call_id or (message.name and message.name != call.name):
+                return False
+        elif waiting:
+            return False
+        if content.isspace() if content and isinstance(content, str) else not calls:
+            return False
+        if not _is_plain(message) or (calls and problem_of_calls(calls, taken)):
+            return False
+        waiting.extend(reversed(calls))
+        says_something = says_something or role != "system"
+    return says_something and not waiting
+
 
 def _problems(request: ModelRequest) -> Any:
     messages = request.messages
+    if _is_in_shape(messages):
+        if messages[-1].role == "assistant" and not request.continue_last:
+            yield _ENDS_WITH_ASSISTANT
+        return
     if not _says_something(messages):
         yield "its conversation is empty"
         return
@@ -240,10 +292,10 @@ def _problems(request: ModelRequest) -> Any:
         ids = [call.id for call in message.tool_calls]
         if problem := problem_of_calls(message.tool_calls, taken):
             yield f"{where} {problem}"
-        if encodable_message(message) is not message:
+        if not _is_plain(message) and encodable_message(message) is not message:
             yield f"{where} has text that cannot be encoded as UTF-8, or numbers that are not finite"
         waiting = waiting if message.role == "tool" else dict.fromkeys(ids)
     if waiting:
         yield f"it ends with calls without a result: {', '.join(waiting)}"
     elif messages[-1].role == "assistant" and not request.continue_last:
-        yield "its conversation ends with the assistant, and continue_last is not set"
+        yield _ENDS_WITH_ASSISTANT
