@@ -48,7 +48,7 @@ class AgentCall:
     """What the run has used up before the call."""
     requests: int = 0
     further_usage: Usage = field(default_factory=Usage)
-    """What the conversation has cost beside the results that agents have left."""
+    """Usage that no agent's result includes: that of routers and of discarded calls."""
     notes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     """The notes of memory strategies, by the name of the agent."""
     formatter: Formatter = formatted_result

@@ -31,7 +31,7 @@ class Inference:
     window: ContextWindow
     """The selected messages, with the usage and the notes of the agent's memory strategy."""
     allowance: Allowance
-    """What the limits of the run leave."""
+    """The usage that the limits of the run still allow."""
     stop: str | None = None
     """The reason not to ask the model, if there is one."""
 

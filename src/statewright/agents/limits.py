@@ -59,7 +59,7 @@ class UsageLimits:
 
 
 class Allowance:
-    """What limits leave to an agent that is at work; without limits everything."""
+    """The usage that the limits of a run still allow; without limits, any."""
 
     def __init__(self, limits: UsageLimits | None, usage: Usage, requests: int) -> None:
         """`usage` and `requests` are those of the run so far."""
@@ -69,7 +69,7 @@ class Allowance:
 
     @property
     def is_used_up(self) -> bool:
-        """Whether there is no room for another call of a model."""
+        """True if the limits allow no further model call."""
         return self._limits is not None and self._limits.reached(self._usage, self._requests) is not None
 
     def count(self, response: ModelResponse, model: str) -> None:
@@ -80,6 +80,6 @@ class Allowance:
 
 
 def used_up(results: Iterable[AgentResult]) -> tuple[Usage, int]:
-    """What results have cost together, and with how many calls of models."""
+    """Return the total usage of the results, and their number of model calls."""
     found = list(results)
     return sum((one.usage for one in found), Usage()), sum(one.requests for one in found)

@@ -107,7 +107,7 @@ def view_of(network: Network[Any], state: Values, runtime: Runtime[Any]) -> View
 
 
 def further_usage(state: Values) -> Usage:
-    """What the conversation has cost beside the results that agents have left."""
+    """Usage that no agent's result includes: that of routers and of discarded calls."""
     return Usage(*state.get("routing_usage") or ()) + Usage(*state.get("discarded_usage") or ())
 
 

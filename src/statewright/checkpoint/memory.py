@@ -184,7 +184,7 @@ class InMemorySaver:
 
     @property
     def serde(self) -> Serde:
-        """Which types can be stored: only asked when values are checked."""
+        """Encodes values to check them. Register classes here as with a database."""
         return self._encoding.encoder.serde
 
     def check_value(self, value: Any) -> None:

@@ -89,9 +89,9 @@ class StreamView:
         """The run that is read; in its namespace a part counts as that of the graph itself."""
         self._muted: dict[tuple[str, str | None], bool] = {}
         self._shows_messages = "messages" not in modes
-        """Whether the reader had a message, or wants none."""
+        """True once a message was shown, or if the reader does not stream messages."""
         self._hidden_node: str | None = None
-        """A node whose subgraph said something that was not shown."""
+        """A node whose subgraph produced a message that was not shown."""
 
     def listeners(self) -> Iterable[tuple[EventKind, Listener]]:
         """What the reader wants to be told, in the order of the modes."""

@@ -1,4 +1,4 @@
-"""How much of a server's words is taken: it is not trusted to leave room in the requests of a model."""
+"""Limits on the length of descriptions and errors from MCP servers, which would otherwise fill a model's context."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any, Final, cast
 LONGEST_TEXT: Final = 10_000
 """Characters of a description, or of an error."""
 LONGEST_TEXTS: Final = 50_000
-"""Characters of everything that a schema says in words. What comes after them is left out."""
+"""Characters of all descriptions of a schema together. Later ones are dropped."""
 _IN_WORDS: Final = ("description", "title", "$comment", "examples", "markdownDescription", "enumDescriptions")
-"""Keywords of a schema that say something to readers, and nothing about what is valid."""
+"""Keywords that document a schema and do not affect validation."""
 _OF_NAMES: Final = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
 """Keywords below which keys are names, and not keywords."""
 _OF_VALUES: Final = ("default", "const", "enum")
@@ -27,7 +27,7 @@ def bounded_schema(schema: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 class _Bounds:
-    """What one schema may still say."""
+    """Truncates the descriptions of one schema, and counts the characters that remain for the next ones."""
 
     def __init__(self) -> None:
         self._left = LONGEST_TEXTS
@@ -57,7 +57,7 @@ class _Bounds:
         return self.schema(value)
 
     def _words(self, value: Any) -> Any:
-        """Return words as far as there is room; None if there is none."""
+        """Return a description, truncated to the remaining characters; None if none remain."""
         if isinstance(value, str):
             short = bounded(value, "description", min(LONGEST_TEXT, self._left)) if self._left > 0 else None
             self._left -= min(len(value), LONGEST_TEXT)
