@@ -36,6 +36,8 @@ dropped = 0
 acquired = 0
 turn = 0
 """At which acquisition of a lock what is ready is dropped."""
+_collector = 0
+"""The thread that has collected all garbage last."""
 held_while_dropped: set[str] = set()
 """Where the locks were made that were held when something was dropped."""
 
@@ -88,8 +90,19 @@ def drop(held: list[Any]) -> None:
     global dropped
     with finalising():
         held.clear()
-        gc.collect()
+        collect()
     dropped += 1
+
+
+def collect() -> None:
+    """Collect all garbage. While another thread collects, `gc.collect` returns at once and has done nothing."""
+    global _collector
+    while True:
+        _collector = 0
+        gc.collect()
+        if _collector == _thread.get_ident():
+            return
+        time.sleep(0.001)
 
 
 @contextmanager
@@ -112,7 +125,10 @@ def quiet() -> Iterator[None]:
         _quiet.is_quiet = False
 
 
-def _note_collection(phase: str, info: object) -> None:
+def _note_collection(phase: str, info: dict[str, int]) -> None:
+    global _collector
+    if info["generation"] == 2:
+        _collector = _thread.get_ident()
     (_finalising.add if phase == "start" else _finalising.discard)(_thread.get_ident())
 
 
@@ -395,7 +411,7 @@ def main() -> None:
             check(make, number + repetition, in_cycle=True)
         gc.set_threshold(700, 10, 10)
     wait_until(lambda: workers._handed_over.empty())
-    gc.collect()
+    collect()
     wait_until(lambda: all(one() is None for one in gone))
     writers = 1 if KIND == "sqlite" else 0
     wait_until(lambda: sum(one.name == "statewright-sqlite" for one in threading.enumerate()) <= writers)

@@ -265,12 +265,12 @@ class SlowSaver(InMemorySaver):
         self.answer: Promise[None] | None = None
 
     def save_results(self, *args: Any, **options: Any) -> Any:
-        super().save_results(*args, **options)
+        saved = super().save_results(*args, **options)
         if self.answer is None and args[2].journal:
             self.answer = Promise()
             self._clock.advance(61)
             return self.answer
-        return None
+        return saved
 
 
 @pytest.mark.parametrize("colour", ["plain", "coroutine"])
