@@ -37,7 +37,7 @@ from statewright.errors import (
 )
 from statewright.ids import CheckpointId
 from statewright.runtime.run import LEASE
-from statewright.storage.sqlite import SqliteSaver, from_format_0
+from statewright.storage.sqlite import SqliteSaver, migrate
 from statewright.storage.sqlite import database as module
 from statewright.storage.sqlite.migrate import FORMAT, PAGE
 from statewright.testing import FakeClock
@@ -229,7 +229,7 @@ def test_a_file_that_cannot_grow_keeps_the_last_commit(path: Path, durability: s
     check_file(path)
 
 
-RECORDED = Path(__file__).with_name("recorded") / "format0.db"
+RECORDED = Path(__file__).with_name("recorded") / "format1.db"
 
 
 def migrate_without_room(path: Path) -> str:
@@ -244,19 +244,15 @@ def migrate_without_room(path: Path) -> str:
 
 
 def migrate_and_die(path: Path, answers: Any) -> None:
-    """End at once in the middle of a migration."""
-    count = 0
+    """End at once in the middle of a migration: everything is written, nothing is committed."""
 
-    def carry(self: Any) -> None:
-        nonlocal count
-        count += 1
-        if count == 3:
-            answers.put("dies")
-            os._exit(1)
-        carry_thread(self)
+    def die(connection: sqlite3.Connection, encryption: Any) -> None:
+        step(connection, encryption)
+        answers.put("dies")
+        os._exit(1)
 
-    carry_thread = from_format_0._Carried.carry
-    from_format_0._Carried.carry = carry  # this process alone
+    step = migrate.STEPS[-1]
+    migrate.STEPS = (*migrate.STEPS[:-1], die)  # this process alone
     SqliteSaver(path).close()
 
 
@@ -275,10 +271,10 @@ def test_a_migration_that_does_not_end_changes_nothing(path: Path, dies: bool) -
     else:
         assert "no room left" in in_child(migrate_without_room, path)
     with closing(sqlite3.connect(path)) as connection:
-        assert connection.execute("PRAGMA user_version").fetchone() == (0,)
-        assert connection.execute("SELECT count(*) FROM checkpoints").fetchone() == (33,)
+        assert connection.execute("PRAGMA user_version").fetchone() == (1,)
+        assert connection.execute("SELECT count(*) FROM records").fetchone() == (67,)
     with SqliteSaver(path) as saver:
-        assert [len(saver.history(name)) for name in ("ask", "remembers", "join")] == [2, 3, 2]
+        assert sorted(one.thread_id for one in saver.threads()) == ["ask", "join", "long", "remembers", "timer"]
 
 
 # -- locks

@@ -7,17 +7,16 @@ import importlib.util
 import shutil
 import sqlite3
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import ormsgpack
 import pytest
 
-from statewright import Command, Message
+from statewright import Command
 from statewright.checkpoint import SavedCheckpoint
 from statewright.storage.sqlite import SqliteSaver
 from statewright.testing import FakeClock
@@ -38,7 +37,6 @@ def script(name: str) -> ModuleType:
 
 
 graphs = script("make_format1")
-prototype = script("make_format0")
 GLAD, CROSS = graphs.Mood.GLAD, graphs.Mood.CROSS
 LATE = FakeClock(datetime(2026, 1, 2, tzinfo=UTC))
 
@@ -55,9 +53,7 @@ def saver(copy: Path) -> Iterator[SqliteSaver]:
         yield saver
 
 
-format_0 = pytest.mark.parametrize("copy", ["format0"], indirect=True)
 format_1 = pytest.mark.parametrize("copy", ["format1"], indirect=True)
-both = pytest.mark.parametrize("copy", ["format0", "format1"], indirect=True)
 
 
 def ident(number: int) -> str:
@@ -93,10 +89,7 @@ def told(saved: SavedCheckpoint) -> tuple[Any, ...]:
     return saved.id, parent, saved.line.branch, saved.checkpoint.step, saved.source, saved.run_id, saved.created_at
 
 
-# -- what both hold
-
-
-@both
+@format_1
 def test_the_file_is_small_and_names_no_place(copy: Path) -> None:
     content = copy.read_bytes()
     assert len(content) < LARGEST
@@ -104,7 +97,7 @@ def test_the_file_is_small_and_names_no_place(copy: Path) -> None:
         assert place not in content
 
 
-@both
+@format_1
 def test_every_thread_and_branch_is_there(saver: SqliteSaver) -> None:
     assert sorted(one.thread_id for one in saver.threads()) == ["ask", "join", "long", "remembers", "timer"]
     assert {thread: saver.branches(thread) for thread in ("ask", "join", "long", "remembers", "timer")} == {
@@ -117,7 +110,7 @@ def test_every_thread_and_branch_is_there(saver: SqliteSaver) -> None:
     assert saver.branches("remembers", namespace="inner") == ["main"]
 
 
-@both
+@format_1
 def test_opening_twice_changes_nothing(copy: Path, saver: SqliteSaver) -> None:
     first = everything(saver)
     saver.close()
@@ -131,7 +124,7 @@ def everything(saver: SqliteSaver) -> list[Any]:
     return [(told(one), one.checkpoint, dict(one.metadata), repr(one.pending)) for one in found]
 
 
-@both
+@format_1
 def test_open_questions_answers_results_and_steps_are_there(saver: SqliteSaver) -> None:
     head = loaded(saver, "ask")
     review, beside, pay = (task.id for task in head.checkpoint.frontier)
@@ -150,7 +143,7 @@ def test_open_questions_answers_results_and_steps_are_there(saver: SqliteSaver) 
     assert [(key, entry.value) for key, entry in known.journal.items()] == [((pay, "charge", 0), "receipt 42")]
 
 
-@both
+@format_1
 def test_answering_ends_the_run_without_doing_anything_twice(saver: SqliteSaver) -> None:
     ran = graphs.Ran()
     app = graphs.order(saver, LATE, ran)
@@ -161,14 +154,14 @@ def test_answering_ends_the_run_without_doing_anything_twice(saver: SqliteSaver)
     assert ran.charged == []
 
 
-@both
+@format_1
 def test_a_timer_goes_off(saver: SqliteSaver) -> None:
     early = FakeClock(datetime(2025, 6, 1, 12, 59, tzinfo=UTC))
     assert [one.kind for one in graphs.waiting(saver, early).get_state(thread_id="timer").interrupts] == ["timer"]
     assert graphs.waiting(saver, LATE).resume_due(thread_id="timer")["log"] == ["in", "awake"]
 
 
-@both
+@format_1
 def test_a_breakpoint_a_join_and_what_is_held_are_passed(saver: SqliteSaver) -> None:
     head = loaded(saver, "join")
     (held,) = head.checkpoint.held
@@ -180,7 +173,7 @@ def test_a_breakpoint_a_join_and_what_is_held_are_passed(saver: SqliteSaver) -> 
     assert ended["log"] == ["in", "short", "long", "longer", "join", "end"]
 
 
-@both
+@format_1
 def test_a_forked_branch_is_forked_again_and_goes_on(saver: SqliteSaver) -> None:
     app = graphs.chat(saver, LATE)
     begun = next(one for one in app.get_state_history(thread_id="long") if one.metadata["step"] == 7)
@@ -192,159 +185,6 @@ def test_a_forked_branch_is_forked_again_and_goes_on(saver: SqliteSaver) -> None
     assert ended["words"] == words(17)
     assert [(one.content, one.id) for one in ended["messages"]] == replies(17)
     assert saver.branches("long") == ["main", "other", "third"]
-
-
-# -- format 0
-
-
-@format_0
-def test_format_0_chain(saver: SqliteSaver) -> None:
-    found = chain(saver, "long", branch="main")
-    assert [told(one) for one in found] == [
-        (
-            ident(step + 1),
-            ident(step) if step else None,
-            "main",
-            step,
-            "loop" if step else "input",
-            "first run",
-            datetime(2025, 6, 1, 12, 0, step, 500_000, tzinfo=UTC),
-        )
-        for step in range(19)
-    ]
-    for step, one in enumerate(found):
-        values = one.checkpoint.values
-        assert (values["count"], values["goal"], values["mood"]) == (step, 18, GLAD)
-        assert values["words"] == words(step)
-        assert texts(one) == replies(step)
-        assert one.metadata == {"nodes": ["turn"] if step else ["__start__"]}
-        due = [(task.node, task.origin, task.position) for task in one.checkpoint.frontier]
-        assert due == ([("turn", one.id, 0)] if step < 18 else [])
-    assert texts(found[-1]) == [("text 0", "m0"), ("better 5", "m5"), ("text 10", "m10"), ("text 15", "m15")]
-    assert found[-1].checkpoint.values["messages"][1] == Message("better 5", role="assistant", id="m5")
-
-
-@format_0
-def test_format_0_fork(saver: SqliteSaver) -> None:
-    *_, before, forked, edited, head = chain(saver, "long", branch="other")
-    at = datetime(2025, 6, 1, 12, 0, 30, 500_000, tzinfo=UTC)
-    second = timedelta(seconds=1)
-    assert before.id == ident(4)
-    assert told(forked) == ("fork A", ident(4), "other", 3, "fork", "fork", at)
-    assert told(edited) == (ident(40), "fork A", "other", 4, "update", "edit", at + second)
-    assert told(head) == (ident(41), ident(40), "other", 5, "loop", "second run", at + 2 * second)
-    assert forked.metadata == {"nodes": ["turn"], "why": {"who": "a prototype", 1: [None]}}
-    assert "last" not in edited.checkpoint.values
-    assert (edited.checkpoint.values["mood"], edited.checkpoint.values["goal"]) == (CROSS, 6)
-    assert [one.graph_version for one in (forked, edited, head)] == [None, "2", "2"]
-    assert [(task.node, task.origin) for task in edited.checkpoint.frontier] == [("turn", ident(4))]
-    (known,) = (one.checkpoint.id for one in saver.history("long", branch="other", before=edited.id, limit=1))
-    assert known == "fork A"
-
-
-@format_0
-def test_format_0_goes_on_where_it_stood(saver: SqliteSaver) -> None:
-    ended = graphs.chat(saver, LATE).invoke(None, thread_id="long", branch="other")
-    assert ended["count"] == 6
-    assert ended["words"] == words(6)
-    assert ended["last"] == "turn 5"
-    history = chain(saver, "long", branch="other")
-    assert [one.parent_id for one in history[-2:]] == [ident(41), history[-2].id]
-
-
-@format_0
-def test_format_0_question_and_timer(saver: SqliteSaver) -> None:
-    head = loaded(saver, "ask")
-    review, _, pay = (task.id for task in head.checkpoint.frontier)
-    assert told(head)[:2] == (ident(51), ident(50))
-    assert [one.value for one in head.pending.interrupts[review]] == ["Is it good?", "Send it?"]
-    assert head.pending.errors == {pay: "ConnectionError: the first time"}
-    assert head.pending.attempts == {pay: 1}
-    assert [one.id for one in head.pending.open] == [
-        "88552ea84a229cf7eaa6f31345ca83bc",
-        "00dbfeaaa7ccc638fde5fbadfdcbaa65",
-    ]
-    (timer,) = loaded(saver, "timer").pending.open
-    assert (timer.kind, timer.due_at) == ("timer", datetime(2025, 6, 1, 13, 0, 42, 500_000, tzinfo=UTC))
-
-
-@format_0
-def test_format_0_memory_of_a_subgraph(saver: SqliteSaver) -> None:
-    inner = chain(saver, "remembers", namespace="inner")
-    assert [one.id for one in inner] == [ident(71), ident(72), ident(73)]
-    assert [one.checkpoint.values for one in inner] == [{"visits": 0}, {"visits": 1}, {"visits": 1, "seen": 1}]
-    assert [one.checkpoint.reported for one in inner] == [(), (("visits", 1),), (("visits", 1),)]
-    assert [one.id for one in chain(saver, "remembers")] == [ident(70), ident(74), ident(75)]
-    ended = graphs.remembering(saver, LATE).invoke({"log": ["two"]}, thread_id="remembers")
-    assert ended == {"log": ["one", "seen 1", "two", "seen 2"], "seen": 2}
-
-
-@format_0
-def test_format_0_becomes_format_1(copy: Path, saver: SqliteSaver, tmp_path: Path) -> None:
-    changed = {one.thread_id: one.changed_at.second for one in saver.threads()}
-    assert changed == {"long": 32, "ask": 41, "timer": 42, "remembers": 43, "join": 45}
-    assert [one.thread_id for one in saver.threads()] == ["join", "remembers", "timer", "ask", "long"]
-    saver.close()
-    SqliteSaver(tmp_path / "new.db").close()
-    assert schema(copy) == schema(tmp_path / "new.db")
-
-
-def schema(path: Path) -> list[Any]:
-    """The tables of a file, and what it says that it is."""
-    with closing(sqlite3.connect(path)) as connection:
-        found = connection.execute("SELECT name, sql FROM sqlite_schema ORDER BY name").fetchall()
-        names = ("user_version", "application_id", "journal_mode")
-        return [found, *(connection.execute(f"PRAGMA {name}").fetchone()[0] for name in names)]
-
-
-@format_0
-def test_nothing_of_format_0_is_lost(saver: SqliteSaver) -> None:
-    with closing(sqlite3.connect(RECORDED / "format0.db")) as old:
-        rows = old.execute("SELECT * FROM checkpoints").fetchall()
-        writes = old.execute("SELECT thread, namespace, checkpoint, task, kind FROM writes").fetchall()
-    assert len(rows) == 33
-    for thread, namespace, branch, own, parent, step, source, run, at, body in rows:
-        saved = loaded(saver, thread, namespace=namespace, checkpoint_id=own)
-        plain = unpacked(body)
-        assert told(saved)[:4] == (own, parent, branch, step)
-        assert (saved.source, saved.run_id) == (prototype_source(source), run)
-        assert saved.created_at == datetime.fromisoformat(at)
-        assert saved.checkpoint.values == plain["state"]
-        assert saved.metadata == plain["info"]
-        assert [list(one) for one in saved.checkpoint.reported] == plain.get("report", [])
-        due = [{"node": one.node, "from": one.origin, "at": one.position} for one in saved.checkpoint.frontier]
-        assert due == plain["next"]
-    told_of = {(thread, namespace, checkpoint) for thread, namespace, checkpoint, _, _ in writes}
-    for thread, namespace, _, own, *_ in rows:
-        known = loaded(saver, thread, namespace=namespace, checkpoint_id=own).pending
-        assert bool(known) is ((thread, namespace, own) in told_of)
-
-
-def prototype_source(source: str) -> str:
-    return {"start": "input", "step": "loop", "edit": "update", "fork": "fork"}[source]
-
-
-def unpacked(data: bytes) -> Any:
-    def made(tag: int, inside: bytes) -> Any:
-        first, second, *rest = ormsgpack.unpackb(inside)
-        if tag == prototype.OBJECT:
-            return graphs.Mood[second]
-        return Message(first, role=("system", "user", "assistant")[second], id=rest[0])
-
-    return ormsgpack.unpackb(data, ext_hook=made, option=ormsgpack.OPT_NON_STR_KEYS)
-
-
-@format_0
-def test_an_encrypted_format_1_comes_of_format_0_where_a_key_is_given(copy: Path) -> None:
-    key = bytes(range(32))
-    with graphs.knowing_moods(SqliteSaver(copy, key=key, compress=True)) as saver:
-        encrypted = everything(saver)
-    for secret in (b"better 5", b"Is it good?", b"a prototype", b"receipt 42"):
-        assert secret in (RECORDED / "format0.db").read_bytes()
-        assert secret not in copy.read_bytes()
-    shutil.copy(RECORDED / "format0.db", copy.with_name("plain.db"))
-    with graphs.knowing_moods(SqliteSaver(copy.with_name("plain.db"))) as saver:
-        assert everything(saver) == encrypted
 
 
 # -- format 1
@@ -441,11 +281,16 @@ def test_format_1_log(saver: SqliteSaver) -> None:
     assert [one.kind for one in saver.events("timer")] == ["run_started", "interrupted", "run_finished"]
 
 
-def test_the_recorded_file_of_format_0_is_what_its_script_makes(tmp_path: Path) -> None:
-    prototype.main(tmp_path / "made.db")
-    assert rows_of(tmp_path / "made.db") == rows_of(RECORDED / "format0.db")
+@format_1
+def test_format_1_becomes_todays_format(copy: Path, saver: SqliteSaver, tmp_path: Path) -> None:
+    saver.close()
+    SqliteSaver(tmp_path / "new.db").close()
+    assert schema(copy) == schema(tmp_path / "new.db")
 
 
-def rows_of(path: Path) -> Mapping[str, Any]:
+def schema(path: Path) -> list[Any]:
+    """The tables of a file, and what it says that it is."""
     with closing(sqlite3.connect(path)) as connection:
-        return {table: connection.execute(f"SELECT * FROM {table}").fetchall() for table in ("checkpoints", "writes")}
+        found = connection.execute("SELECT name, sql FROM sqlite_schema ORDER BY name").fetchall()
+        names = ("user_version", "application_id", "journal_mode")
+        return [found, *(connection.execute(f"PRAGMA {name}").fetchone()[0] for name in names)]

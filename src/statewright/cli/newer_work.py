@@ -34,8 +34,6 @@ def find_newer_work(path: Path, backup: Path) -> str | None:
     """
     with closing(connect_to_read(path)) as connection:
         connection.execute("ATTACH ? AS backup", (backup.resolve().as_uri(),))
-        if "checkpoints" in _tables(connection, "main"):
-            return "threads in the form of prototypes, which cannot be compared with the backup"
         there, here = _changed_at(connection, "main"), _changed_at(connection, "backup")
         if there is not None and (here is None or there > here):
             last = f"which ends at {moment(here)}" if here is not None else "which is empty"

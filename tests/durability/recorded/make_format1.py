@@ -3,7 +3,7 @@
     python tests/durability/recorded/make_format1.py
 
 What is drawn are numbers and the clock stands still, so ids and times are the same each time. The graphs here are those
-with which `tests/durability/test_recorded.py` goes on, from this file and from that of format 0.
+with which `tests/durability/test_recorded.py` goes on from this file.
 """
 
 import itertools

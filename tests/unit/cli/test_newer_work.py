@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -215,9 +214,3 @@ def test_a_database_of_an_older_format_is_compared(tmp_path: Path, name: str) ->
         (thread,) = connection.execute("SELECT thread_id FROM threads ORDER BY id DESC").fetchone()
         connection.execute("DELETE FROM threads WHERE thread_id = ?", (thread,))
     assert find_newer_work(path, backup) == f"a thread {thread!r} that is not in the backup"
-
-
-def test_threads_of_prototypes_are_not_lost_unseen(tmp_path: Path) -> None:
-    path = Path(shutil.copy(RECORDED / "format0.db", tmp_path / "old.db"))
-    SqliteSaver(tmp_path / "backup.db").close()
-    assert "cannot be compared with the backup" in str(find_newer_work(path, tmp_path / "backup.db"))

@@ -1,8 +1,7 @@
 """Databases brought to today's format, when they are opened.
 
 The format is in the file's `user_version`; `application_id` marks the file as ours. Both are 0 in a new file, which has
-no tables. Format 0 itself was that of prototypes: their files are marked, and have a table `checkpoints`; see
-`from_format_0`. Everything else that SQLite can read belongs to another program, and is left as it is.
+no tables. Everything else that SQLite can read belongs to another program, and is left as it is.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from typing import Final, NamedTuple
 from statewright.errors import DamagedDatabase, StorageUnavailable, WrongKey
 from statewright.storage.seal import Seal
 from statewright.storage.sqlite.faults import reading
-from statewright.storage.sqlite.from_format_0 import carry_over, has_format_0
 from statewright.storage.sqlite.from_format_1 import give_threads_to_workspaces
 from statewright.storage.sqlite.known import FORMAT, check_format
 from statewright.storage.sqlite.statements import run_script
@@ -37,8 +35,7 @@ _TABLES: Final = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name N
 def prepare(connection: sqlite3.Connection, path: Path, seal: Seal) -> None:
     """Make the tables of a new file, bring an older one to today's format.
 
-    Refuses a newer format, a wrong key, and the file of another program, which stays as it is. A file of format 0,
-    which knew no encryption, becomes encrypted if there is a key.
+    Refuses a newer format, a wrong key, and the file of another program, which stays as it is.
     """
     found = _found(connection)
     _check_is_ours(found, path)
@@ -72,7 +69,7 @@ def _found(connection: sqlite3.Connection) -> _Found:
 def _check_is_ours(found: _Found, path: Path) -> None:
     """Raise StorageUnavailable for the file of another program, DamagedDatabase for one that says what can't be."""
     if found.application == _APPLICATION:
-        if found.format < 0 or (found.format == 0 and found.tables and "checkpoints" not in found.tables):
+        if found.format < 0 or (found.format == 0 and found.tables):
             raise DamagedDatabase(f"it has format {found.format}, and {_listed(found.tables)}", where=str(path))
     elif found != (0, 0, ()):
         raise StorageUnavailable(
@@ -110,12 +107,9 @@ def _migrate(connection: sqlite3.Connection, seal: Seal) -> None:
     connection.execute("BEGIN EXCLUSIVE")
     try:
         found = _format(connection)
-        is_prototype = found == 0 and has_format_0(connection)
         for step in range(found, FORMAT):
             STEPS[step](connection, seal)
             connection.execute(f"PRAGMA user_version = {step + 1}")
-        if is_prototype:  # its threads are committed anew, which takes the tables of today
-            carry_over(connection, seal)
         connection.execute("COMMIT")
     except BaseException:
         connection.rollback()

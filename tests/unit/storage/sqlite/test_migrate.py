@@ -2,47 +2,27 @@
 
 from __future__ import annotations
 
-import importlib.util
 import multiprocessing
 import os
+import shutil
 import sqlite3
-import sys
 import threading
-import tracemalloc
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-import ormsgpack
 import pytest
 
-from statewright.checkpoint import NO_ARG, Held, Interrupt, Pending, SavedCheckpoint, Task, TimedTask
-from statewright.checkpoint.serde import Serde
 from statewright.errors import DamagedDatabase, InvalidConfig, NewerFormat, StorageError, StorageUnavailable, WrongKey
 from statewright.storage.sqlite.cache import SqliteCache
 from statewright.storage.sqlite.database import SqliteDatabase
 from statewright.storage.sqlite.migrate import FORMAT, PAGE, STEPS
-from statewright.storage.sqlite.saver import SqliteSaver
 
 KEY, OTHER = bytes(range(32)), bytes(32)
+MARK = int.from_bytes(b"SWrt")
+"""The application_id of our files."""
 RECORDED = Path(__file__).parents[3] / "durability" / "recorded"
-
-
-def script(name: str) -> ModuleType:
-    """A script that makes a recorded file, as a module."""
-    spec = importlib.util.spec_from_file_location(f"migrated_{name}", RECORDED / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-prototype = script("make_format0")
-graphs = script("make_format1")
 
 
 @pytest.fixture
@@ -71,7 +51,7 @@ def tables(path: Path) -> list[str]:
 def test_a_new_file_has_todays_format_and_is_marked_as_ours(path: Path) -> None:
     made(path)
     assert pragma(path, "user_version") == FORMAT == len(STEPS)
-    assert pragma(path, "application_id") == int.from_bytes(b"SWrt")
+    assert pragma(path, "application_id") == MARK
     assert pragma(path, "journal_mode") == "wal"
 
 
@@ -97,12 +77,18 @@ def test_a_newer_format_is_refused_and_left_as_it_is(path: Path) -> None:
 
 
 def test_a_step_that_fails_leaves_no_half_made_tables(path: Path) -> None:
-    with closing(prototype.made(path)) as connection:
-        connection.execute("CREATE TABLE events (other)")  # the last table that is made
-    with pytest.raises(StorageUnavailable, match="already exists"):
-        SqliteDatabase(path)
-    assert tables(path) == ["checkpoints", "events", "writes"]
+    somebody_elses(path, f"PRAGMA application_id={MARK}")
+    fails = (*STEPS[:-1], fail)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("statewright.storage.sqlite.migrate.STEPS", fails)
+        with pytest.raises(StorageUnavailable, match="no such table: nowhere"):
+            SqliteDatabase(path)
+    assert tables(path) == []
     assert pragma(path, "user_version") == 0
+
+
+def fail(connection: sqlite3.Connection, seal: object) -> None:
+    connection.execute("SELECT * FROM nowhere")
 
 
 def test_a_new_file_waits_for_who_writes_to_it(path: Path) -> None:
@@ -265,296 +251,45 @@ def test_the_file_of_another_program_is_refused_and_left_as_it_is(
     ],
 )
 def test_a_file_of_ours_that_has_no_known_format_is_damage(path: Path, statement: str, said: str) -> None:
-    content = somebody_elses(path, f"PRAGMA application_id={prototype.MARK}", statement)
+    content = somebody_elses(path, f"PRAGMA application_id={MARK}", statement)
     with pytest.raises(DamagedDatabase, match=said):
         SqliteDatabase(path)
     assert path.read_bytes() == content
 
 
 def test_a_file_that_is_marked_as_ours_and_empty_is_a_new_one(path: Path) -> None:
-    somebody_elses(path, f"PRAGMA application_id={prototype.MARK}")
+    somebody_elses(path, f"PRAGMA application_id={MARK}")
     made(path)
     assert pragma(path, "user_version") == FORMAT
 
 
-# -- format 0
-
-
-def as_format_0(saver: SqliteSaver, path: Path) -> None:
-    """What a saver holds, as a prototype would have kept it."""
-    with closing(prototype.made(path)) as connection:
-        connection.execute("BEGIN")
-        for thread, namespace in lines_of(saver):
-            for one in reversed(saver.history(thread, namespace=namespace)):
-                add_saved(connection, one, saver.serde)
-        connection.execute("COMMIT")
-
-
-def lines_of(saver: SqliteSaver) -> list[tuple[str, str]]:
-    with saver.database.read() as connection:
-        found = "SELECT DISTINCT thread_id, namespace FROM lines JOIN threads ON threads.id = thread ORDER BY lines.id"
-        return connection.execute(found).fetchall()
-
-
-def add_saved(connection: sqlite3.Connection, saved: SavedCheckpoint, serde: Serde) -> None:
-    checkpoint, line = saved.checkpoint, saved.line
-    body = {
-        "state": {name: plain(value, serde) for name, value in checkpoint.values.items()},
-        "next": [plain_task(one, serde) for one in checkpoint.frontier],
-        "waiting": [plain_held(one, serde) for one in checkpoint.held],
-        "arrived": {key: sorted(names) for key, names in checkpoint.joins.items()},
-        "info": plain(dict(saved.metadata), serde),
-        "report": [[name, plain(update, serde)] for name, update in checkpoint.reported],
-        "graph": saved.graph_version,
-    }
-    source = {"input": "start", "loop": "step", "update": "edit", "fork": "fork"}[saved.source]
-    columns = (saved.id, saved.parent_id, checkpoint.step, source, saved.run_id, saved.created_at.isoformat())
-    prototype.add_checkpoint(connection, body, line.thread_id, line.namespace, line.branch, *columns)
-    for task, kind, told in told_of(saved.pending, serde):
-        prototype.add_write(connection, told, line.thread_id, line.namespace, saved.id, task, kind)
-
-
-def plain(value: Any, serde: Serde) -> ormsgpack.Fragment:
-    return ormsgpack.Fragment(serde.encode(value))
-
-
-def plain_task(task: Task, serde: Serde) -> dict[str, Any]:
-    arg = {"arg": plain(task.arg, serde)} if task.arg is not NO_ARG else {}
-    limits = {"limits": list(task.timeout)} if isinstance(task, TimedTask) else {}
-    return prototype.task(task.node, task.origin, task.position, **arg, **limits)
-
-
-def plain_held(held: Held, serde: Serde) -> dict[str, Any]:
-    return {"task": plain_task(held.task, serde), "gather": held.gather, "by": held.sender}
-
-
-def told_of(pending: Pending, serde: Serde) -> list[tuple[str, str, Any]]:
-    told: list[tuple[str, str, Any]] = []
-    for task, one in pending.landed.items():
-        result = {"writes": plain(one.writes, serde), "targets": plain(list(one.targets), serde), "goto": one.goto}
-        told.append((task, "result", result))
-    for task, questions in pending.interrupts.items():
-        told.extend((task, "question", plain_question(question, serde)) for question in questions)
-    told.extend(("", "answer", {"question": key, "value": plain(one, serde)}) for key, one in pending.answers.items())
-    for (task, name, nth), (given, value) in pending.journal.items():
-        told.append((task, "step", {"name": name, "nth": nth, "given": given, "value": plain(value, serde)}))
-    return [*told, ("", "paused", None)] if pending.paused else told
-
-
-def plain_question(question: Interrupt, serde: Serde) -> dict[str, Any]:
-    due = question.due_at.isoformat() if question.due_at is not None else None
-    schema = question.schema.__name__ if question.schema is not None else None
-    told = {"id": question.id, "kind": question.kind, "event": question.event, "due": due, "schema": schema}
-    return {**told, "value": plain(question.value, serde)}
-
-
-def everything(saver: SqliteSaver) -> list[Any]:
-    lines = sorted(lines_of(saver))
-    return [
-        (
-            one.line,
-            one.parent_id,
-            one.checkpoint,
-            one.source,
-            one.run_id,
-            one.created_at,
-            dict(one.metadata),
-            known(one),
-        )
-        for thread, namespace in lines
-        for one in saver.history(thread, namespace=namespace)
-    ]
-
-
-def known(saved: SavedCheckpoint) -> Any:
-    pending = saved.pending
-    landed = [(task, dict(one.writes), repr(one.targets)) for task, one in pending.landed.items()]
-    asked = {task: [_as_of_format_0(one) for one in questions] for task, questions in pending.interrupts.items()}
-    return landed, asked, pending.answers, pending.journal, pending.paused
-
-
-def _as_of_format_0(question: Interrupt) -> Interrupt:
-    """A question without what the prototype did not know yet."""
-    return replace(question, key=None, namespace="", schema_form=None)
-
-
-@pytest.mark.parametrize("key", [None, KEY])
-def test_what_a_prototype_kept_is_what_is_loaded(tmp_path: Path, path: Path, key: bytes | None) -> None:
-    """Enough of it for old checkpoints to be laid together, with types that nobody knows then."""
-    with graphs.drawn(), graphs.knowing_moods(SqliteSaver(tmp_path / "today.db")) as saver:
-        graphs.fill(saver)
-        expected = everything(saver)
-        as_format_0(saver, path)
-    SqliteDatabase(path, key=key).close()
-    with graphs.knowing_moods(SqliteSaver(path, key=key)) as saver:
-        assert everything(saver) == expected
-        with saver.database.read() as connection:
-            assert connection.execute("SELECT count(*) FROM segments").fetchone() == (1,)
-            (growth,) = connection.execute("SELECT total(length(body)) FROM grown").fetchone()
-    assert tables(path) == [
-        "events",
-        "grown",
-        "jumps",
-        "lines",
-        "meta",
-        "pending",
-        "records",
-        "runs",
-        "segments",
-        "threads",
-    ]
-    assert growth < 10_000
+# -- format 1
 
 
 @pytest.fixture
 def old(path: Path) -> Path:
-    """A file of format 0 with a thread of one checkpoint."""
-    return filled(path, {"n": 1})
+    """The recorded file of format 1."""
+    return Path(shutil.copy(RECORDED / "format1.db", path))
 
 
-def filled(path: Path, *states: Any, **more: Any) -> Path:
-    """A file of format 0 with a thread of some states."""
-    with closing(prototype.made(path)) as connection:
-        for step, state in enumerate(states):
-            body = {**prototype.body(state, [prototype.task("a", str(step))], "a"), **more}
-            columns = (str(step), str(step - 1) if step else None, step, "step", "run", prototype.AT.format(step))
-            prototype.add_checkpoint(connection, body, "1", "", "main", *columns)
-    return path
-
-
-def values(path: Path) -> list[Any]:
-    with SqliteSaver(path) as saver:
-        return [one.checkpoint.values for one in reversed(saver.history("1"))]
-
-
-def test_states_are_told_apart_as_they_are_stored(path: Path) -> None:
-    states = [
-        {"n": 1, "m": {"a": 1, "b": 2}, "l": [1]},
-        {"n": True, "m": {"b": 2, "a": 1}, "l": [1, 2]},
-        {"n": 1.0, "m": {"b": 2}, "l": [True, 2]},
-        {"n": 0.0, "l": []},
-        {"n": -0.0, "l": [None], "m": {1: b"x", None: [float("inf")]}},
-        {"n": [], "l": None},
-        {"n": [[1]], "l": None},
-    ]
-    assert repr(values(filled(path, *states))) == repr(states)
-
-
-def test_only_what_was_added_is_stored_of_a_list_that_grows(path: Path) -> None:
-    assert values(filled(path, {"l": ["x" * 5000]}, {"l": ["x" * 5000, "y"]}))[1] == {"l": ["x" * 5000, "y"]}
-    with closing(sqlite3.connect(path)) as connection:
-        sizes = connection.execute("SELECT length(changes) FROM records ORDER BY place").fetchall()
-    assert [size > 100 for (size,) in sizes] == [True, False]
-
-
-def test_a_checkpoint_whose_parent_is_gone_begins_anew(old: Path) -> None:
-    with closing(sqlite3.connect(old, isolation_level=None)) as connection:
-        columns = ("2", "gone", 9, "step", "run", prototype.AT.format(9))
-        prototype.add_checkpoint(connection, prototype.body({"m": 2}), "1", "", "main", *columns)
-    with SqliteSaver(old) as saver:
-        head = saver.load("1")
-        assert isinstance(head, SavedCheckpoint)
-        assert (head.id, head.parent_id, head.checkpoint.values) == ("2", None, {"m": 2})
-        assert [one.id for one in saver.history("1")] == ["2", "0"]
-
-
-def test_of_what_tells_the_same_the_last_counts(old: Path) -> None:
-    question = {"kind": "question", "event": None, "due": None, "schema": None}
-    own = prototype.digest("task", "0", 0)
-    with closing(sqlite3.connect(old, isolation_level=None)) as connection:
-        for n in (1, 2):
-            for name in ("p", "q"):
-                prototype.add_write(connection, {"id": name, "value": n, **question}, "1", "", "0", own, "question")
-            prototype.add_write(connection, {"question": "p", "value": n}, "1", "", "0", own, "answer")
-    with SqliteSaver(old) as saver:
-        head = saver.load("1")
-        assert isinstance(head, SavedCheckpoint)
-        assert [(one.id, one.value) for one in head.pending.interrupts[own]] == [("p", 2), ("q", 2)]
-        assert head.pending.answers == {"p": 2}
-
-
-def test_a_question_keeps_the_type_of_a_user_that_its_answer_must_have(old: Path) -> None:
-    question = {"id": "p", "value": 1, "kind": "question", "event": None, "due": None}
-    schema = ["union", ["class", "recorded.Mood"], ["of", "list", "str"], "None"]
-    with closing(sqlite3.connect(old, isolation_level=None)) as connection:
-        prototype.add_write(connection, {**question, "schema": schema}, "1", "", "0", "t", "question")
-    with graphs.knowing_moods(SqliteSaver(old)) as saver:
-        head = saver.load("1")
-        assert isinstance(head, SavedCheckpoint)
-        assert head.pending.open[0].schema == graphs.Mood | list[str] | None
-
-
-def damaged(path: Path, statement: str) -> None:
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute(statement)
-
-
-@pytest.mark.parametrize(
-    ("damage", "said"),
-    [
-        ("UPDATE checkpoints SET body = x'c1'", "checkpoint '0' of thread '1' is not of format 0: ValueError"),
-        ("UPDATE checkpoints SET body = x'80'", "checkpoint '0' of thread '1' is not of format 0: KeyError"),
-        ("UPDATE checkpoints SET source = 'loop'", "checkpoint '0' of thread '1' is not of format 0: KeyError: 'loop'"),
-        ("UPDATE checkpoints SET created_at = 'now'", "checkpoint '0' of thread '1'.*Invalid isoformat"),
-        ("UPDATE checkpoints SET created_at = '2025-06-01'", "has no offset"),
-        (
-            "UPDATE checkpoints SET parent = '0'",
-            "is not of format 0: CheckpointNotFound: .*no checkpoint '0' to follow",
-        ),
-        (
-            "INSERT INTO writes VALUES ('1', '', '9', 't', 'paused', x'c0')",
-            "told of checkpoint '9', which is not there",
-        ),
-        ("INSERT INTO writes VALUES ('1', '', '0', 't', 'result', x'80')", "a result of task t, which is not due"),
-        ("INSERT INTO writes VALUES ('1', '', '0', 't', 'mood', x'c0')", "nobody knows what 'mood' tells"),
-        ("INSERT INTO writes VALUES ('1', '', '0', 't', 'answer', x'c0')", "what is known of checkpoint '0' of thread"),
-    ],
-)
-def test_what_is_not_of_format_0_is_named_and_left_as_it_is(old: Path, damage: str, said: str) -> None:
-    damaged(old, damage)
-    with pytest.raises(DamagedDatabase, match=f"{old.name} is damaged: .*{said}"):
+def test_a_step_that_fails_leaves_an_older_file_as_it_is(old: Path) -> None:
+    with closing(sqlite3.connect(old)) as connection:
+        connection.execute("CREATE TABLE threads_of_workspaces (other)")  # what the step would make
+    before = tables(old)
+    with pytest.raises(StorageUnavailable, match="already exists"):
         SqliteDatabase(old)
-    assert tables(old) == ["checkpoints", "writes"]
-    assert pragma(old, "user_version") == 0
-
-
-def test_a_prototype_without_threads_becomes_a_new_file(path: Path) -> None:
-    prototype.made(path).close()
-    assert values(path) == []
-    assert "checkpoints" not in tables(path)
-
-
-def test_a_large_file_is_carried_over_in_little_memory(path: Path) -> None:
-    with closing(prototype.made(path)) as connection:
-        connection.execute("BEGIN")
-        for thread in range(20):
-            text = [os.urandom(10).hex() for _ in range(800)]
-            for step in range(20):
-                body = prototype.body({"text": text[: 400 + 20 * step], "n": step})
-                columns = (str(step), str(step - 1) if step else None, step, "step", "run", prototype.AT.format(step))
-                prototype.add_checkpoint(connection, body, f"thread {thread}", "", "main", *columns)
-        connection.execute("COMMIT")
-    size = path.stat().st_size
-    tracemalloc.start()
-    try:
-        SqliteDatabase(path).close()
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak < 1_000_000 < size / 4
-    with SqliteSaver(path) as saver:
-        assert len(saver.threads()) == 20
-        assert len(saver.history("thread 7")) == 20
+    assert tables(old) == before
+    assert pragma(old, "user_version") == 1
 
 
 @pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
-def test_several_processes_may_carry_one_file_over_at_once(old: Path) -> None:
+def test_several_processes_may_migrate_one_file_at_once(old: Path) -> None:
     fork = multiprocessing.get_context("fork")
     together, answers = fork.Barrier(4), fork.SimpleQueue()
-    carriers = [fork.Process(target=_open, args=(old, together, answers)) for _ in range(4)]
-    for carrier in carriers:
-        carrier.start()
-    assert [answers.get() for _ in carriers] == ["opened"] * 4
-    for carrier in carriers:
-        carrier.join(600)
-    assert values(old) == [{"n": 1}]
+    openers = [fork.Process(target=_open, args=(old, together, answers)) for _ in range(4)]
+    for opener in openers:
+        opener.start()
+    assert [answers.get() for _ in openers] == ["opened"] * 4
+    for opener in openers:
+        opener.join(600)
+    assert pragma(old, "user_version") == FORMAT
