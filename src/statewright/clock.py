@@ -16,7 +16,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Protocol, runtime_checkable
 
-from statewright.promise import SafeEvent
+from statewright.futures import SafeEvent
 
 Seconds = float
 Duration = float | timedelta

@@ -75,7 +75,7 @@ from statewright import (
 )
 from statewright.checkpoint import SavedCheckpoint, TaskResult
 from statewright.clock import SystemClock
-from statewright.promise import resolved
+from statewright.futures import resolve
 from statewright.runtime.run import LEASE
 from statewright.storage.sqlite import SqliteDatabase, SqliteSaver, commits, fold
 
@@ -619,7 +619,7 @@ def look_out(app: Any, shape: str, thread: str, *, may_copy: bool = False) -> Ou
     needs_copy = is_source and not exists(app, copy_of(thread))
     if not SHAPES[shape].forks:
         return Outlook(["main"], needs_copy=needs_copy)
-    branches = sorted({"main", *resolved(app.checkpointer.branches(thread))})
+    branches = sorted({"main", *resolve(app.checkpointer.branches(thread))})
     history = [*app.get_state_history(thread_id=thread)] if FORKED_AFTERWARDS not in branches else []
     return Outlook(branches, history[-1].config if history else None, needs_copy)
 

@@ -38,7 +38,7 @@ from statewright import (
 )
 from statewright.clock import SystemClock
 from statewright.errors import NodeTimeoutError, RunCancelled
-from statewright.promise import Promise, comes_later
+from statewright.futures import LightFuture, is_future
 from statewright.runtime import Instrument
 from statewright.runtime.private_loop import _idle as idle_loops
 from statewright.runtime.worker_threads import workers
@@ -160,7 +160,7 @@ def faulty_saver(saver: Any, faults: Faults) -> Any:
     def calling(name: str) -> Any:
         def call(_: Any, *args: Any, **options: Any) -> Any:
             if faults.point(f"saver.{name}"):
-                answer: Promise[Any] = Promise()
+                answer: LightFuture[Any] = LightFuture()
                 answer.set_exception(Injected(f"answer of saver.{name}"))
                 return answer
             return getattr(saver, name)(*args, **options)
@@ -386,7 +386,7 @@ class Case:
 
     def _held(self) -> Iterator[str]:
         lease = self.saver.lease("1")
-        lease = lease.result() if comes_later(lease) else lease
+        lease = lease.result() if is_future(lease) else lease
         if lease is not None:
             yield f"the lease {lease}"
         for node in self.app.program.nodes.values():
@@ -496,7 +496,7 @@ def test_every_run_ends_and_holds_nothing(
 def check_going_on(case: Case, faults: Faults, expected: list[str], name: str) -> None:
     """A thread goes on where its run ended; what was done once is not done again."""
     saved = case.saver.load("1")
-    saved = saved.result() if comes_later(saved) else saved
+    saved = saved.result() if is_future(saved) else saved
     if saved is None:
         return  # it had not begun
     if case.error is not None:

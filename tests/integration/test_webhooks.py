@@ -19,9 +19,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from tests.stream_server import listening
 
+from statewright.async_futures import aresolve
 from statewright.errors import Unauthorized
 from statewright.runs import Announce, Delivery, InMemoryLedger, Insert, Ledger, Run, Webhook
-from statewright.runtime.awaiting import answered
 from statewright.service.webhooks import (
     Answer,
     Deliverer,
@@ -119,14 +119,14 @@ class House:
     async def begin(self, url: str) -> None:
         now = self.clock.now()
         run = Run(id="run_1", workspace_id="a", graph="g", thread_id="t", created_at=now, updated_at=now)
-        await answered(self.ledger.write([Insert(run)]))
+        await aresolve(self.ledger.write([Insert(run)]))
         webhook, secret = await add_webhook(self.ledger, "a", url, now=now, settings=self.settings)
         self.webhook_id, self.secret = webhook.id, str(secret)
 
     async def announce(self, count: int = 1) -> None:
         told = {"workflowRunId": "run_1", "output": {"text": "fünf €"}}
         one = Announce("a", "workflow.completed", told, self.clock.now(), "run_1")
-        await answered(self.ledger.write([one] * count))
+        await aresolve(self.ledger.write([one] * count))
 
     async def sweep(self) -> datetime | None:
         return await self.deliverer.sweep(self.clock.now())
@@ -143,7 +143,7 @@ class House:
         return await get_webhook(self.ledger, "a", self.webhook_id)
 
     async def events(self) -> list[str]:
-        return [one.type for one in await answered(self.ledger.events("run_1"))]
+        return [one.type for one in await aresolve(self.ledger.events("run_1"))]
 
 
 def test_a_message_arrives_signed_and_a_copy_of_it_is_refused_later(ledger: Ledger) -> None:

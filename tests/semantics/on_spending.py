@@ -10,10 +10,10 @@ from tests.semantics.on_services import WS
 
 from statewright import END, START, Runtime, StateGraph, wait_for_event
 from statewright.agents.asking import ask
+from statewright.async_futures import aresolve
 from statewright.messages import Message
 from statewright.models import ModelRequest, ModelResponse, ScriptedModel, Usage
 from statewright.runs import DailySpending
-from statewright.runtime.awaiting import answered
 from statewright.testing import TestService
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -84,4 +84,4 @@ def call(service: TestService, work: Any) -> Any:
 
 
 def spent(service: TestService, day: datetime = NOON) -> DailySpending | None:
-    return call(service, answered(service._core.service.desk.ledger.get(DailySpending, DailySpending.of(WS, day).id)))
+    return call(service, aresolve(service._core.service.desk.ledger.get(DailySpending, DailySpending.of(WS, day).id)))

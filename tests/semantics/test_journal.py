@@ -19,7 +19,7 @@ from statewright import (
     task,
 )
 from statewright.errors import InvalidUpdateError, NodeTimeoutError, NonDeterminismError
-from statewright.promise import Promise
+from statewright.futures import LightFuture
 from statewright.testing import FakeClock
 
 THREAD = {"thread_id": "1"}
@@ -262,12 +262,12 @@ class SlowSaver(InMemorySaver):
     def __init__(self, clock: FakeClock) -> None:
         super().__init__()
         self._clock = clock
-        self.answer: Promise[None] | None = None
+        self.answer: LightFuture[None] | None = None
 
     def save_results(self, *args: Any, **options: Any) -> Any:
         saved = super().save_results(*args, **options)
         if self.answer is None and args[2].journal:
-            self.answer = Promise()
+            self.answer = LightFuture()
             self._clock.advance(61)
             return self.answer
         return saved

@@ -23,7 +23,7 @@ from statewright.errors import (
     StorageUnavailable,
     ThreadBusy,
 )
-from statewright.promise import Promise, resolved
+from statewright.futures import LightFuture, resolve
 from statewright.runtime import Instrument
 from statewright.storage.sqlite import SqliteSaver
 from statewright.testing import FakeClock
@@ -218,12 +218,12 @@ def test_a_call_returns_when_its_thread_is_released(driver: Any, saver: Any) -> 
             return getattr(saver, name)
 
         def commit(self, commit: Any, **options: Any) -> Any:
-            resolved(saver.commit(commit, **options))
+            resolve(saver.commit(commit, **options))
             raise StorageUnavailable("The answer got lost.")
 
         def renew(self, thread_id: str, hold: Any) -> Any:
-            answer = Promise[Any]()
-            threading.Thread(target=lambda: answer.set_result(resolved(saver.renew(thread_id, hold)))).start()
+            answer = LightFuture[Any]()
+            threading.Thread(target=lambda: answer.set_result(resolve(saver.renew(thread_id, hold)))).start()
             return answer
 
     with pytest.raises(StorageUnavailable):

@@ -21,7 +21,7 @@ from statewright import (
     task,
 )
 from statewright.errors import RunCancelled
-from statewright.promise import SIGNAL_POLL_SECONDS
+from statewright.futures import SIGNAL_POLL_SECONDS
 
 LONG = 600
 """Seconds after which a test that hangs fails."""

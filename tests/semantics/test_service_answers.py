@@ -9,9 +9,9 @@ import pytest
 from tests.semantics.on_services import WS, Places, rested, run_to_rest, serving, until
 
 from statewright import START, StateGraph, interrupt, wait_for_event
+from statewright.async_futures import aresolve
 from statewright.errors import InvalidTransition
 from statewright.runs import Insert, Run, RunStatus, Signal, Wait, where
-from statewright.runtime.awaiting import answered
 from statewright.service import Service, ServiceSettings
 from statewright.service.desk import Desk
 from statewright.service.signals import answer_to
@@ -46,7 +46,7 @@ def graph_of(*nodes: Any, beside: bool = False) -> StateGraph:
 
 
 async def waits_of(service: Service, run: Run) -> dict[str, Wait]:
-    found = await answered(service.desk.ledger.find(Wait, where(run_id=run.id)))
+    found = await aresolve(service.desk.ledger.find(Wait, where(run_id=run.id)))
     return {wait.step_name: wait for wait in found}
 
 
@@ -92,7 +92,7 @@ async def test_a_wait_for_an_event_takes_one_answer(
         go_on()
         done = await until(lambda: _completed(service, run))
         assert done.output == {"log": ["first"]}
-        assert await answered(service.desk.ledger.count(Signal, where(run_id=run.id, taken=False))) == 0
+        assert await aresolve(service.desk.ledger.count(Signal, where(run_id=run.id, taken=False))) == 0
 
 
 @pytest.mark.parametrize("way", ["signal", "answer"])

@@ -17,12 +17,12 @@ from tests.semantics.on_services import PATIENCE, WS, Places, serving, types_of
 
 from statewright import END, START, Runtime, StateGraph, interrupt, sleep, wait_for_event
 from statewright.agents import tool
+from statewright.async_futures import aresolve
 from statewright.errors import NotFound, RequestConflict, StatewrightError, StorageUnavailable
+from statewright.futures import is_future
 from statewright.messages import Message, ToolCall
 from statewright.models import ModelRequest, ModelResponse, Usage
-from statewright.promise import comes_later
 from statewright.runs import ENDED, DailySpending, Delete, RunStatus, StepStatus, UpdateAll, Worker
-from statewright.runtime.awaiting import answered
 from statewright.service import RunFilter, ServiceSettings, SpendingLimits, StartRun
 from statewright.workflow.steps import compile_steps
 
@@ -60,7 +60,7 @@ class Life:
 
 def _unheard(answer: Any) -> Any:
     """The answer of a write that was made, and of which the writer never hears."""
-    if not comes_later(answer):
+    if not is_future(answer):
         raise StorageUnavailable("The process is dead.")
     lost: Future[Any] = Future()
     answer.add_done_callback(lambda _: lost.set_exception(StorageUnavailable("The process is dead.")))
@@ -242,7 +242,7 @@ async def lived(place: Places, life: Life, graphs: Any) -> None:
             with suppress(asyncio.CancelledError, StatewrightError):
                 await client
     # It is some time later: what it held counts as nobody's.
-    await answered(views["ledger"].write([UpdateAll(Worker, [], {"until": LONG_AGO})]))
+    await aresolve(views["ledger"].write([UpdateAll(Worker, [], {"until": LONG_AGO})]))
 
 
 def _serving(views: dict[str, Any], graphs: Any) -> Any:
@@ -298,7 +298,7 @@ async def check_whole(service: Any, run: Any, shape: str) -> None:
     assert (types["LLM_CALL_COMPLETED"], types["TOOL_CALLED"]) == ((3, 2) if shape == "talks" else (0, 0))
     assert USED.total() <= types["TOOL_CALLED"] + 1, "Only what was under way is done again."
     assert run.total_cost == 0.25 * types["LLM_CALL_COMPLETED"]
-    days = await answered(service.desk.ledger.find(DailySpending))
+    days = await aresolve(service.desk.ledger.find(DailySpending))
     calls = types["LLM_CALL_COMPLETED"]
     assert sum(one.requests for one in days) == calls, "What was spent counts once."
     assert (sum(one.tokens for one in days), sum(one.cost for one in days)) == (15 * calls, 0.25 * calls)

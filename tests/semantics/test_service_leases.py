@@ -20,11 +20,11 @@ import pytest
 from tests.semantics.on_services import PATIENCE, WS, Places, rested, until
 
 from statewright import START, StateGraph
+from statewright.async_futures import aresolve
 from statewright.clock import Alarm
 from statewright.errors import StorageUnavailable
-from statewright.promise import comes_later
+from statewright.futures import is_future
 from statewright.runs import Advance, Delete, Run, RunStatus, UpdateAll, Worker, where
-from statewright.runtime.awaiting import answered
 from statewright.service import Catalog, Service, ServiceSettings, StartRun
 from statewright.service.worker import RunWorker
 from statewright.testing import FakeClock
@@ -74,7 +74,7 @@ class Gate:
     def _make_later(self, make_call: Callable[[], Any]) -> Any:
         assert self._open.wait(PATIENCE)
         answer = make_call()
-        return answer.result() if comes_later(answer) else answer
+        return answer.result() if is_future(answer) else answer
 
     async def reached(self) -> None:
         assert await asyncio.to_thread(self._reached.wait, PATIENCE)
@@ -184,7 +184,7 @@ class Cluster:
 
     async def expire(self) -> None:
         """Let the leases of all workers be over, as if their processes had been suspended."""
-        await answered(self.ledger.write([UpdateAll(Worker, [], {"until": LONG_AGO})]))
+        await aresolve(self.ledger.write([UpdateAll(Worker, [], {"until": LONG_AGO})]))
 
     async def forget(self, host: Host) -> None:
         """Have another worker find the lease of a worker expired, and delete its record."""
@@ -193,7 +193,7 @@ class Cluster:
         assert await host.record() is None
 
     async def run(self, run: Run) -> Run:
-        found = await answered(self.ledger.get(Run, run.id))
+        found = await aresolve(self.ledger.get(Run, run.id))
         assert found is not None
         return found
 
@@ -233,7 +233,7 @@ class Host:
         return (await self.service.start(WS, StartRun(graph=graph, input={"label": label}))).run
 
     async def record(self, worker_id: str | None = None) -> Worker | None:
-        return await answered(self._cluster.ledger.get(Worker, worker_id or self.worker.id))
+        return await aresolve(self._cluster.ledger.get(Worker, worker_id or self.worker.id))
 
 
 async def check_calls(cluster: Cluster, *calls: tuple[str, str]) -> None:
@@ -277,7 +277,7 @@ async def test_a_worker_that_renews_its_lease_late_keeps_its_runs(place: Places)
 
 
 async def has_lease(cluster: Cluster, worker_id: str) -> bool:
-    record = await answered(cluster.ledger.get(Worker, worker_id))
+    record = await aresolve(cluster.ledger.get(Worker, worker_id))
     return record is not None and (record.until - cluster.clock.now()).total_seconds() == SETTINGS.lease
 
 
@@ -462,7 +462,7 @@ async def test_a_worker_whose_record_is_deleted_while_it_drains_registers_and_le
         run = await one.start_run("first")
         await check_calls(cluster, ("A", "first"))
         worker_id, stopping = await draining(one)
-        await answered(cluster.ledger.write([Delete(Worker, where(id=worker_id))]))
+        await aresolve(cluster.ledger.write([Delete(Worker, where(id=worker_id))]))
         await cluster.clock.let_beat(1)
         await until(lambda: has_lease(cluster, worker_id))
         one.go_on.set()

@@ -14,9 +14,9 @@ import pytest
 from tests.semantics.on_services import PATIENCE, WS, Places, events_of, rested, run_to_rest, serving, types_of, until
 
 from statewright import END, START, Command, Runtime, StateGraph, interrupt, wait_for_event
+from statewright.async_futures import aresolve
 from statewright.errors import InvalidTransition, NotFound, PayloadTooLarge, RequestConflict
 from statewright.runs import ENDED, Run, RunStatus, Signal, StepStatus, UpdateAll, Wait, Worker
-from statewright.runtime.awaiting import answered
 from statewright.service import Catalog, RunFilter, Service, ServiceSettings, StartRun
 from statewright.testing import FakeClock
 
@@ -761,7 +761,7 @@ async def test_what_a_worker_writes_that_was_held_for_gone_has_no_effect(shared:
         await zombie.has_begun()
         async with serving(shared, graph_of("works", alive, ends), settings=live) as other:
             mine = [UpdateAll(Worker, [], {"until": LONG_AGO})]
-            await answered(other.desk.ledger.write(mine))
+            await aresolve(other.desk.ledger.write(mine))
             done = await ended(other, run.id)
             assert (done.status, done.output) == (RunStatus.COMPLETED, {"log": ["work", "end"]})
             zombie.go.set()

@@ -14,9 +14,9 @@ import pytest
 from tests.semantics.on_services import PATIENCE, WS, Places, rested, run_to_rest, serving, until
 
 from statewright import START, Runtime, StateGraph, interrupt
+from statewright.async_futures import aresolve
 from statewright.errors import NotFound, RequestConflict
 from statewright.runs import ENDED, Insert, Run, RunStatus, Workspace
-from statewright.runtime.awaiting import answered
 from statewright.service import Catalog, Service, ServiceSettings
 from statewright.service.retention import Retention
 
@@ -150,10 +150,10 @@ class Case:
         return done.output["log"]
 
     async def has_thread(self) -> bool:
-        return await answered(self.views["saver"].for_workspace(WS).load("t")) is not None
+        return await aresolve(self.views["saver"].for_workspace(WS).load("t")) is not None
 
     async def has_old(self) -> bool:
-        return await answered(self.views["ledger"].get(Run, self.old.id)) is not None
+        return await aresolve(self.views["ledger"].get(Run, self.old.id)) is not None
 
 
 async def ended(service: Service, run: Run) -> Run | None:
@@ -163,7 +163,7 @@ async def ended(service: Service, run: Run) -> Run | None:
 
 async def keep_for_a_month(service: Service) -> None:
     now = service.clock.now()
-    await answered(service.desk.ledger.write([Insert(Workspace(id=WS, slug="w", retention_days=30, created_at=now))]))
+    await aresolve(service.desk.ledger.write([Insert(Workspace(id=WS, slug="w", retention_days=30, created_at=now))]))
 
 
 ON = ["memory", pytest.param("sqlite", marks=pytest.mark.full)]
@@ -228,7 +228,7 @@ async def test_two_runs_of_one_thread_that_are_forgotten_at_once_leave_no_thread
             await case.begin()
             await run_to_rest(service, "g", {"log": ["another one"]}, thread_id="t")
             is_reached = await case.sweep_meanwhile(at, case.sweep)
-            assert (await answered(case.views["ledger"].count(Run)), await case.has_thread()) == (0, False), at
+            assert (await aresolve(case.views["ledger"].count(Run)), await case.has_thread()) == (0, False), at
         places.close()
         if not is_reached:
             break
@@ -277,7 +277,7 @@ async def test_a_run_that_a_node_starts_begins_once_though_it_is_forgotten(place
         run = await run_to_rest(service, "parent", {"log": []})
 
         async def wait_of_parent() -> Any:
-            ended = [one for one in await answered(ledger.find(Run)) if one.status is RunStatus.COMPLETED]
+            ended = [one for one in await aresolve(ledger.find(Run)) if one.status is RunStatus.COMPLETED]
             waits = (await service.waits(WS, run_id=run.id)).items
             asked = [one for one in waits if one.event is None]
             return asked[0] if ended and asked and (await service.run(WS, run.id)).claim is None else None
@@ -289,14 +289,14 @@ async def test_a_run_that_a_node_starts_begins_once_though_it_is_forgotten(place
         await service.answer(WS, run.id, {question.id: "yes"})
         done = await until(lambda: ended(service, run))
         assert (done.status, done.output) == (RunStatus.COMPLETED, {"log": ["yes"]})
-        assert await answered(ledger.count(Run)) == 2
+        assert await aresolve(ledger.count(Run)) == 2
         await until(lambda: _are_all_completed(service))
         assert began == ["child"]
         await Retention(ledger, service.desk.saver).sweep(later)
         await Retention(ledger, service.desk.saver).sweep(later + timedelta(days=31))
-        assert await answered(ledger.count(Run)) == 0
+        assert await aresolve(ledger.count(Run)) == 0
 
 
 async def _are_all_completed(service: Service) -> bool:
-    runs = await answered(service.desk.ledger.find(Run))
+    runs = await aresolve(service.desk.ledger.find(Run))
     return all(run.status is RunStatus.COMPLETED for run in runs)

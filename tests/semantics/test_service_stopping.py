@@ -14,8 +14,8 @@ import pytest
 from tests.semantics.on_services import PATIENCE, WS, Places, events_of, run_to_rest, serving, types_of, until
 
 from statewright import END, START, RetryPolicy, Runtime, StateGraph, interrupt, sleep
+from statewright.async_futures import aresolve
 from statewright.runs import ENDED, RunStatus, StepStatus, Worker
-from statewright.runtime.awaiting import answered
 from statewright.service import RunFilter, ServiceSettings, StartRun
 from statewright.testing import FakeClock
 
@@ -207,7 +207,7 @@ async def test_steps_that_do_not_end_are_done_again_by_the_next_service(place: P
         run = await reached(service, run, *ENDED)
         go.set()
         assert (run.output, len(calls)) == ({"log": ["stuck", "end"]}, 2)
-        assert await answered(service.desk.ledger.count(Worker)) == 1
+        assert await aresolve(service.desk.ledger.count(Worker)) == 1
 
 
 async def test_a_run_that_comes_to_wait_while_its_service_stops_waits_in_the_next(place: Places) -> None:

@@ -19,9 +19,9 @@ import pytest
 from tests.semantics.on_services import PATIENCE, WS, Gated, Gates, Places, rested, until
 
 from statewright import START, StateGraph, interrupt
+from statewright.async_futures import aresolve
 from statewright.ids import draw_run_id
 from statewright.runs import Run, RunStatus, UpdateAll, Wait, Worker, where
-from statewright.runtime.awaiting import answered
 from statewright.service import Catalog, Service, ServiceSettings, StartRun
 
 pytestmark = pytest.mark.anyio
@@ -83,7 +83,7 @@ class Process:
 
     async def waits(self, run_id: str, step: str) -> Wait | None:
         """The wait in a step of a run that nobody is at work on."""
-        waits = await answered(self.service.desk.ledger.find(Wait, where(run_id=run_id, step_name=step)))
+        waits = await aresolve(self.service.desk.ledger.find(Wait, where(run_id=run_id, step_name=step)))
         run = await self.service.run(WS, run_id)
         assert run.status is not RunStatus.FAILED, run.error
         return waits[0] if waits and run.claim is None else None
@@ -223,7 +223,7 @@ class Case:
 
 
 async def _answer_of(answer: Any) -> Any:
-    return await answered(answer)
+    return await aresolve(answer)
 
 
 WAYS = ["a fresh run", "a run instead of another one", "an answer", "going on after a pause", "trying again"]
@@ -253,7 +253,7 @@ async def test_a_worker_that_stands_still_until_another_has_its_run(
                 done = await case.end()
                 assert (done.status, done.error) == (RunStatus.COMPLETED, None), at
                 assert done.output == {"opens": done.output["opens"], "log": ["opened", "held", "closed"]}, at
-                assert await answered(case.saver.lease("t")) is None, at
+                assert await aresolve(case.saver.lease("t")) is None, at
             finally:
                 case.other.stop()
         places.close()

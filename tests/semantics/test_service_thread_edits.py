@@ -10,9 +10,9 @@ import pytest
 from tests.semantics.on_services import PATIENCE, WS, Places, events_of, rested, run_to_rest, serving, until
 
 from statewright import END, START, StateGraph, interrupt, wait_for_event
+from statewright.async_futures import aresolve
 from statewright.errors import InvalidTransition, NotFound, RequestConflict, SignalMismatch
 from statewright.runs import Advance, Insert, Run, RunStatus, StepRun, StepStatus, where
-from statewright.runtime.awaiting import answered
 from statewright.service import Service, ServiceSettings, StartRun
 from statewright.service.signals import answer_to, woken
 
@@ -76,7 +76,7 @@ async def completed(service: Service, run: Run) -> Any:
 
 
 async def steps(service: Service, run: Run) -> dict[str, StepStatus]:
-    found = await answered(service.desk.ledger.find(StepRun, where(run_id=run.id)))
+    found = await aresolve(service.desk.ledger.find(StepRun, where(run_id=run.id)))
     return {step.name: step.status for step in found}
 
 
@@ -289,7 +289,7 @@ async def test_a_failed_run_goes_on_from_where_its_thread_was_forked(place: Plac
         broken.mended = True
         await service.retry(WS, run.id)
         assert await completed(service, run) == {"log": ["first", "mended", "last"]}
-        found = await answered(service.desk.ledger.find(StepRun, where(run_id=run.id)))
+        found = await aresolve(service.desk.ledger.find(StepRun, where(run_id=run.id)))
         done = sorted(step.name for step in found if step.status is StepStatus.COMPLETED)
         assert done == ["breaks", "first", "last"]
         assert {step.status for step in found} <= {StepStatus.COMPLETED, StepStatus.CANCELLED}

@@ -18,9 +18,9 @@ import pytest
 from tests.semantics.on_services import PATIENCE, WS, Gated, Gates, Places, rested, run_to_rest, types_of, until
 
 from statewright import START, Runtime, StateGraph, interrupt, wait_for_event
+from statewright.async_futures import aresolve
 from statewright.errors import CheckpointConflict, RequestConflict, ThreadBusy
 from statewright.runs import ENDED, Run, RunStatus, Signal, StepRun, StepStatus, Wait, where
-from statewright.runtime.awaiting import answered
 from statewright.service import Catalog, Service, ServiceSettings
 from statewright.testing import FakeClock
 
@@ -112,7 +112,7 @@ class Case:
         return found[0] if found and (await self.service.run(WS, found[0].run_id)).claim is None else None
 
     async def waits(self, run: Run) -> list[Wait]:
-        return list(await answered(self.service.desk.ledger.find(Wait, where(run_id=run.id))))
+        return list(await aresolve(self.service.desk.ledger.find(Wait, where(run_id=run.id))))
 
     async def wake(self, run: Run) -> None:
         service = self.service
@@ -198,8 +198,8 @@ async def test_a_thread_that_is_changed_beside_a_wake_up(place: Places, way: str
             assert sorted(map(str, said)) == sorted(map(str, ["first", case.value, "the other answer"])), at
             assert await case.waits(run) == []
             ledger = service.desk.ledger
-            assert await answered(ledger.count(Signal, where(run_id=run.id, taken=False))) == 0
-            steps = await answered(ledger.find(StepRun, where(run_id=run.id)))
+            assert await aresolve(ledger.count(Signal, where(run_id=run.id, taken=False))) == 0
+            steps = await aresolve(ledger.find(StepRun, where(run_id=run.id)))
             assert {step.status for step in steps} <= {StepStatus.COMPLETED, StepStatus.CANCELLED}
             told = await types_of(service, run)
             assert told.count("WORKFLOW_RESUMED") == 2, (at, told)

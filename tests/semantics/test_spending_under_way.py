@@ -27,12 +27,12 @@ from tests.semantics.on_spending import (
 from tests.semantics.test_service_crashes import LONG_AGO, QUICK, Life, MortalLedger, MortalSaver
 
 from statewright import END, START, Runtime, StateGraph, interrupt
+from statewright.async_futures import aresolve
 from statewright.clock import SystemClock
 from statewright.errors import StorageUnavailable
 from statewright.messages import Message
 from statewright.models import ModelRequest, ModelResponse, ScriptedModel, Usage
 from statewright.runs import DailySpending, Run, RunStatus, UpdateAll, Worker
-from statewright.runtime.awaiting import answered
 from statewright.service import Catalog, Service, SpendingLimits, StartRun
 from statewright.testing import FakeClock, TestService
 
@@ -183,7 +183,7 @@ def test_a_run_stops_in_each_durability(tmp_path: Path, durability: str) -> None
             service.advance(timedelta(days=1))
         run = service.run(run)
         assert (run.status, len(model.requests), len(run.output["log"])) == (RunStatus.COMPLETED, 20, 20)
-        days = call(service, answered(service._core.service.desk.ledger.find(DailySpending)))
+        days = call(service, aresolve(service._core.service.desk.ledger.find(DailySpending)))
         assert sum(one.requests for one in days) == 20
         assert durability == "async" or [one.requests for one in days if one.requests] == [2] * 10
 
@@ -285,7 +285,7 @@ async def dies(place: Places, life: Life, graph: StateGraph) -> None:
                 started = await service.start(WS, StartRun(graph="think", idempotency_key="k"))
                 while not life.is_over and (await service.run(WS, started.run.id)).status is not RunStatus.PAUSED:
                     await asyncio.sleep(0.002)
-    await answered(views["ledger"].write([UpdateAll(Worker, [], {"until": LONG_AGO})]))
+    await aresolve(views["ledger"].write([UpdateAll(Worker, [], {"until": LONG_AGO})]))
 
 
 @pytest.mark.anyio
@@ -303,7 +303,7 @@ async def test_each_day_spends_what_it_may_wherever_a_service_dies(tmp_path: Pat
                     run = await rested(service, started.run)
                     statuses.append(run.status)
                     types = await types_of(service, run)
-                    found = await answered(service.desk.ledger.find(DailySpending))
+                    found = await aresolve(service.desk.ledger.find(DailySpending))
             assert statuses == [RunStatus.PAUSED, RunStatus.COMPLETED]
             assert [one.requests for one in found] == [2, 2]
             assert types.count("LLM_CALL_COMPLETED") == 4

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from statewright.promise import Answered
+from statewright.futures import MaybeFuture
 
 
 class CacheKey(NamedTuple):
@@ -24,14 +24,14 @@ class CacheKey(NamedTuple):
 class Cache(Protocol):
     """Keeps results for a time."""
 
-    def get(self, key: CacheKey) -> Answered[Any]:
+    def get(self, key: CacheKey) -> MaybeFuture[Any]:
         """What is kept under the key; None if there is nothing, or if it is too old."""
         ...
 
-    def put(self, key: CacheKey, value: Any, *, ttl: float | None = None) -> Answered[None]:
+    def put(self, key: CacheKey, value: Any, *, ttl: float | None = None) -> MaybeFuture[None]:
         """Keep a value, for `ttl` seconds if given."""
         ...
 
-    def clear(self, nodes: Sequence[str] | None = None) -> Answered[None]:
+    def clear(self, nodes: Sequence[str] | None = None) -> MaybeFuture[None]:
         """Forget everything, or what is kept for some nodes."""
         ...

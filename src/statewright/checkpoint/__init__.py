@@ -40,14 +40,13 @@ from statewright.checkpoint.model import (
 )
 from statewright.checkpoint.retention import Pruned, PrunePolicy, ThreadEntry
 from statewright.checkpoint.workspaces import WorkspaceCheckpointer, check_workspace, scope_of
+from statewright.futures import MaybeFuture
 from statewright.ids import DEFAULT_WORKSPACE
-from statewright.promise import Answered
 
 __all__ = [
     "DEFAULT_WORKSPACE",
     "NO_ARG",
     "NO_JOINS",
-    "Answered",
     "Checkpoint",
     "Checkpointer",
     "Commit",
@@ -61,6 +60,7 @@ __all__ = [
     "JournalKey",
     "Lease",
     "Line",
+    "MaybeFuture",
     "Pending",
     "PrunePolicy",
     "Pruned",

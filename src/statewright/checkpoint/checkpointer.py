@@ -12,8 +12,8 @@ from typing import Any, Protocol, runtime_checkable
 from statewright.checkpoint.model import Commit, Hold, Lease, Line, Pending, SavedCheckpoint
 from statewright.checkpoint.retention import Pruned, PrunePolicy, ThreadEntry
 from statewright.events import Event, Log
+from statewright.futures import MaybeFuture
 from statewright.ids import CheckpointId
-from statewright.promise import Answered
 
 
 def check_value(saver: object, value: Any) -> None:
@@ -34,7 +34,7 @@ class Checkpointer(Protocol):
         namespace: str = "",
         branch: str = "main",
         checkpoint_id: CheckpointId | None = None,
-    ) -> Answered[SavedCheckpoint | None]:
+    ) -> MaybeFuture[SavedCheckpoint | None]:
         """The head of a line, or one checkpoint of the thread whatever its branch; None if there is none."""
         ...
 
@@ -42,7 +42,7 @@ class Checkpointer(Protocol):
         """Be told that values of these classes will be saved, and may be read: those that a state's schema names."""
         ...
 
-    def commit(self, commit: Commit, *, also: Sequence[Any] = ()) -> Answered[CheckpointId]:
+    def commit(self, commit: Commit, *, also: Sequence[Any] = ()) -> MaybeFuture[CheckpointId]:
         """Save a superstep and move the head, whole or not at all.
 
         `also` are writes that other views of the same database have made ready; they share the fate of the commit.
@@ -60,7 +60,7 @@ class Checkpointer(Protocol):
         hold: Hold | None = None,
         log: Log | None = None,
         also: Sequence[Any] = (),
-    ) -> Answered[None]:
+    ) -> MaybeFuture[None]:
         """Add to what is known about the frontier of a checkpoint, and to the log of the run; `also` as in `commit`.
 
         Raises ThreadBusy if `hold` claims a thread that another run holds, Fenced if the hold is lost; saves nothing
@@ -70,19 +70,19 @@ class Checkpointer(Protocol):
 
     def events(
         self, thread_id: str, *, run_id: str | None = None, after: int = 0, limit: int | None = None
-    ) -> Answered[Sequence[Event]]:
+    ) -> MaybeFuture[Sequence[Event]]:
         """The log of a thread, run by run as they began; of one run, from the entry after the number `after`."""
         ...
 
-    def renew(self, thread_id: str, hold: Hold) -> Answered[Lease | None]:
+    def renew(self, thread_id: str, hold: Hold) -> MaybeFuture[Lease | None]:
         """Prolong a hold, or let go; the lease. Raises like `save_results`."""
         ...
 
-    def lease(self, thread_id: str) -> Answered[Lease | None]:
+    def lease(self, thread_id: str) -> MaybeFuture[Lease | None]:
         """Who holds a thread; None if nobody does, though the lease may have lapsed."""
         ...
 
-    def want(self, thread_id: str, what: str) -> Answered[Lease | None]:
+    def want(self, thread_id: str, what: str) -> MaybeFuture[Lease | None]:
         """Let the holder of a thread know what is wanted of it; the lease, None if nobody holds it."""
         ...
 
@@ -94,34 +94,34 @@ class Checkpointer(Protocol):
         branch: str | None = None,
         before: CheckpointId | None = None,
         limit: int | None = None,
-    ) -> Answered[Sequence[SavedCheckpoint]]:
+    ) -> MaybeFuture[Sequence[SavedCheckpoint]]:
         """Saved checkpoints, the newest first: of one branch with its ancestors, or of all of the thread."""
         ...
 
-    def branches(self, thread_id: str, *, namespace: str = "") -> Answered[Sequence[str]]:
+    def branches(self, thread_id: str, *, namespace: str = "") -> MaybeFuture[Sequence[str]]:
         """The names of the branches of a thread, sorted."""
         ...
 
-    def namespaces(self, thread_id: str) -> Answered[Sequence[str]]:
+    def namespaces(self, thread_id: str) -> MaybeFuture[Sequence[str]]:
         """Where a thread has checkpoints, sorted: its own namespace is empty, and the others are those of subgraphs."""
         ...
 
-    def threads(self, *, prefix: str = "", limit: int | None = None) -> Answered[Sequence[ThreadEntry]]:
+    def threads(self, *, prefix: str = "", limit: int | None = None) -> MaybeFuture[Sequence[ThreadEntry]]:
         """The threads whose ids begin with `prefix`, the last changed first."""
         ...
 
-    def prune(self, policy: PrunePolicy, *, thread_id: str | None = None, dry_run: bool = False) -> Answered[Pruned]:
+    def prune(self, policy: PrunePolicy, *, thread_id: str | None = None, dry_run: bool = False) -> MaybeFuture[Pruned]:
         """Forget old checkpoints, of one thread or of all; what that was, or would be with `dry_run`.
 
         What stays can be loaded as before: forks of what goes are kept whole. Logs stay too.
         """
         ...
 
-    def copy_thread(self, thread_id: str, to: str) -> Answered[None]:
+    def copy_thread(self, thread_id: str, to: str) -> MaybeFuture[None]:
         """Give a new thread all that a thread has. Raises CheckpointConflict if `to` exists."""
         ...
 
-    def delete_thread(self, thread_id: str, *, also: Sequence[Any] = ()) -> Answered[None]:
+    def delete_thread(self, thread_id: str, *, also: Sequence[Any] = ()) -> MaybeFuture[None]:
         """Delete a thread if there is one. `also` is as in `commit`, and written in either case.
 
         Raises what a write in `also` raises, and deletes nothing then.

@@ -6,8 +6,8 @@ from collections.abc import Hashable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from statewright.checkpoint.checkpointer import Checkpointer
+from statewright.futures import MaybeFuture
 from statewright.ids import checked_name
-from statewright.promise import Answered
 
 
 @runtime_checkable
@@ -32,7 +32,7 @@ class WorkspaceCheckpointer(Checkpointer, Protocol):
         """Return a checkpointer of the same data that is bound to another workspace; it needs no closing."""
         ...
 
-    def workspaces(self) -> Answered[Sequence[str]]:
+    def workspaces(self) -> MaybeFuture[Sequence[str]]:
         """List the workspaces that have threads, sorted."""
         ...
 

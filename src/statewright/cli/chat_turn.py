@@ -18,8 +18,8 @@ from statewright.cli.failure import place_lines, said
 from statewright.cli.following import told_question
 from statewright.cli.table import moment
 from statewright.errors import InvalidResume, StatewrightError, ThreadBusy
+from statewright.futures import resolve
 from statewright.graph import Command as GraphCommand
-from statewright.promise import resolved
 from statewright.runtime import OnBusy
 
 Ending = Literal["done", "failed", "stopped", "waiting"]
@@ -171,7 +171,7 @@ class Turns:
                 self._display.take(mode, part)
 
     def _tell_busy(self) -> None:
-        lease = resolved(self._saver.lease(self._config["thread_id"]))
+        lease = resolve(self._saver.lease(self._config["thread_id"]))
         until = f", until {moment(lease.until)} at most if it was killed" if lease is not None else ""
         self._display.line(f"Another run holds the thread. Waiting for it{until}. Ctrl-C gives up.")
 
@@ -191,10 +191,10 @@ class Turns:
     def standing(self) -> Standing:
         """Where the thread stands now."""
         thread = self._config["thread_id"]
-        saved = resolved(self._saver.load(thread))
+        saved = resolve(self._saver.load(thread))
         if saved is None:
             return NOWHERE
-        return Standing(status_of(saved, resolved(self._saver.lease(thread))), saved.pending.open, due_nodes(saved))
+        return Standing(status_of(saved, resolve(self._saver.lease(thread))), saved.pending.open, due_nodes(saved))
 
     def past(self) -> Sequence[tuple[str, str]]:
         """What has been said, as speakers with their texts."""

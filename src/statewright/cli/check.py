@@ -101,23 +101,23 @@ def _check_threads(app: CompiledGraph, saver: SqliteSaver) -> None:
 
 def _branches(saver: SqliteSaver) -> Iterator[tuple[SqliteSaver, str, str]]:
     """Every branch of every thread, with the saver of its workspace."""
-    from statewright.promise import resolved
+    from statewright.futures import resolve
 
-    for workspace in resolved(saver.workspaces()):
+    for workspace in resolve(saver.workspaces()):
         own = saver.for_workspace(workspace)
-        for entry in resolved(own.threads()):
-            for branch in resolved(own.branches(entry.thread_id)):
+        for entry in resolve(own.threads()):
+            for branch in resolve(own.branches(entry.thread_id)):
                 yield own, entry.thread_id, branch
 
 
 def _problem(app: CompiledGraph, saver: SqliteSaver, thread_id: str, branch: str) -> str | None:
     """Why a thread does not fit; empty if it does, None if it has nothing left to do."""
     from statewright.errors import StatewrightError
-    from statewright.promise import resolved
+    from statewright.futures import resolve
     from statewright.runtime.fitting import fitted
 
     try:
-        saved = resolved(saver.load(thread_id, branch=branch))
+        saved = resolve(saver.load(thread_id, branch=branch))
         if saved is None or saved.checkpoint.at_rest:
             return None
         fitted(app.program, saved)

@@ -16,8 +16,8 @@ from statewright.checkpoint import DEFAULT_WORKSPACE, Checkpointer, SavedCheckpo
 from statewright.cli.failure import WrongUse
 from statewright.cli.options import DEFAULT, MEMORY, VARIABLE
 from statewright.errors import CheckpointNotFound, InvalidConfig, suggestion
+from statewright.futures import resolve
 from statewright.ids import CheckpointId
-from statewright.promise import resolved
 from statewright.storage.locations import path_of
 from statewright.storage.sqlite import SqliteSaver
 
@@ -101,8 +101,8 @@ def in_workspace(saver: SqliteSaver, named: str) -> SqliteSaver:
     """The saver of a workspace, given by its slug or its id. Raises WrongUse if the database knows none."""
     ids = _workspace_ids(saver)
     workspace = ids.get(named, named)
-    if workspace not in {DEFAULT_WORKSPACE, *ids.values(), *resolved(saver.workspaces())}:
-        known = sorted({*ids, *resolved(saver.workspaces())}.difference(ids.values()) | {DEFAULT_WORKSPACE})
+    if workspace not in {DEFAULT_WORKSPACE, *ids.values(), *resolve(saver.workspaces())}:
+        known = sorted({*ids, *resolve(saver.workspaces())}.difference(ids.values()) | {DEFAULT_WORKSPACE})
         raise WrongUse(f"There is no workspace {named!r}. {suggestion(named, known, noun='Workspaces')}")
     return saver.for_workspace(workspace)
 
@@ -153,21 +153,21 @@ def read_key(key_file: Path | None) -> bytes | None:
 
 def check_thread(saver: Checkpointer, thread_id: str) -> None:
     """Raise CheckpointNotFound if there is no such thread."""
-    if resolved(saver.branches(thread_id)):
+    if resolve(saver.branches(thread_id)):
         return
-    if all(entry.thread_id != thread_id for entry in resolved(saver.threads(prefix=thread_id))):
+    if all(entry.thread_id != thread_id for entry in resolve(saver.threads(prefix=thread_id))):
         raise CheckpointNotFound(f"There is no thread {thread_id!r}{_where_else(saver, thread_id)}")
 
 
 def _where_else(saver: Checkpointer, thread_id: str) -> str:
     """End the message about a thread that is not there: with the workspaces that have one, else with near misses."""
     if isinstance(saver, SqliteSaver):
-        others = [one for one in resolved(saver.workspaces()) if resolved(saver.for_workspace(one).branches(thread_id))]
+        others = [one for one in resolve(saver.workspaces()) if resolve(saver.for_workspace(one).branches(thread_id))]
         if others:
             named = " and ".join(repr(one) for one in others)
             look = f"statewright threads show {thread_id} --workspace {others[0]}"
             return f" in workspace {saver.workspace!r}. There is one in {named}: {look}"
-    names = [entry.thread_id for entry in resolved(saver.threads(limit=10))]
+    names = [entry.thread_id for entry in resolve(saver.threads(limit=10))]
     return f". {suggestion(thread_id, names, noun='The last threads')}"
 
 
@@ -181,20 +181,20 @@ def found_checkpoint(
     if step is not None:
         return _at_step(saver, thread_id, branch, step)
     wanted = CheckpointId(checkpoint) if checkpoint is not None else None
-    found = resolved(saver.load(thread_id, branch=branch, checkpoint_id=wanted))
+    found = resolve(saver.load(thread_id, branch=branch, checkpoint_id=wanted))
     if found is None and checkpoint is not None:
         raise CheckpointNotFound(
             f"Thread {thread_id!r} has no checkpoint {checkpoint!r}. `statewright threads history` lists them."
         )
     if found is None:
-        known = suggestion(branch, resolved(saver.branches(thread_id)), noun="Branches")
+        known = suggestion(branch, resolve(saver.branches(thread_id)), noun="Branches")
         raise CheckpointNotFound(f"Thread {thread_id!r} has no branch {branch!r}. {known}")
     return found
 
 
 def _at_step(saver: Checkpointer, thread_id: str, branch: str, step: int) -> SavedCheckpoint:
     steps: list[int] = []
-    for saved in resolved(saver.history(thread_id, branch=branch)):
+    for saved in resolve(saver.history(thread_id, branch=branch)):
         if saved.checkpoint.step == step:
             return saved
         steps.append(saved.checkpoint.step)

@@ -105,10 +105,10 @@ class Checkup:
 
     def _read_head(self, workspace: str, thread: str, namespace: str, branch: str) -> None:
         from statewright.errors import DamagedDatabase
-        from statewright.promise import resolved
+        from statewright.futures import resolve
 
         own = self._saver.for_workspace(workspace)
-        if resolved(own.load(thread, namespace=namespace, branch=branch)) is None:
+        if resolve(own.load(thread, namespace=namespace, branch=branch)) is None:
             raise DamagedDatabase("the newest checkpoint is not there")
         self.read += 1
 

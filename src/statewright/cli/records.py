@@ -47,13 +47,13 @@ def _place(database: str | None, key_file: Path | None) -> Place:
 
 async def workspace_named(ledger: Ledger, named: str) -> Workspace:
     """A workspace by its slug or its id. Raises WrongUse, which knows near misses."""
+    from statewright.async_futures import aresolve
     from statewright.cli.failure import WrongUse
     from statewright.errors import suggestion
-    from statewright.runtime.awaiting import answered
     from statewright.service.workspaces import list_workspaces
 
-    by_slug = await answered(ledger.find(Workspace, where(slug=named), limit=1))
-    found = by_slug[0] if by_slug else await answered(ledger.get(Workspace, named))
+    by_slug = await aresolve(ledger.find(Workspace, where(slug=named), limit=1))
+    found = by_slug[0] if by_slug else await aresolve(ledger.get(Workspace, named))
     if found is None:
         known = [one.slug for one in await list_workspaces(ledger)]
         raise WrongUse(f"There is no workspace {named!r}. {suggestion(named, known, noun='Workspaces')}")

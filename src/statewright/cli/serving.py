@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from statewright.async_futures import aresolve
 from statewright.cli.database import made, place_of
 from statewright.cli.failure import WrongUse
 from statewright.cli.options import MEMORY, VARIABLE
 from statewright.clock import SystemClock
-from statewright.promise import resolved
+from statewright.futures import resolve
 from statewright.runs import DEFAULT_WORKSPACE, ApiKey, Ledger, Run
-from statewright.runtime.awaiting import answered
 from statewright.server import ServerSettings
 from statewright.server.settings import is_loopback
 from statewright.service import Catalog, Service, ServiceSettings, SpendingLimits
@@ -137,7 +137,7 @@ async def prepare(ledger: Ledger, project: Project) -> None:
 async def has_keys(ledger: Ledger) -> bool:
     """Whether there is a key that opens anything now."""
     now = SystemClock().now()
-    found = await answered(ledger.find(ApiKey))
+    found = await aresolve(ledger.find(ApiKey))
     return any(one.revoked_at is None and (one.expires_at is None or one.expires_at > now) for one in found)
 
 
@@ -183,7 +183,7 @@ def run_server(
 
 
 def _runs_by_status(ledger: Ledger) -> dict[str, int]:
-    return {str(group.key[0]): group.size for group in resolved(ledger.groups(Run, ["status"]))}
+    return {str(group.key[0]): group.size for group in resolve(ledger.groups(Run, ["status"]))}
 
 
 @contextmanager

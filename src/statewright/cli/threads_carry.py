@@ -107,9 +107,9 @@ def _exported(file: Path, key_file: Path | None) -> SqliteSaver:
 
 
 def _only_thread(source: SqliteSaver, file: Path) -> str:
-    from statewright.promise import resolved
+    from statewright.futures import resolve
 
-    names = [entry.thread_id for entry in resolved(source.threads())]
+    names = [entry.thread_id for entry in resolve(source.threads())]
     if len(names) != 1:
         raise WrongUse(
             f"{str(file)!r} holds {counted(len(names), 'thread')}, and not the one that `statewright threads export` "

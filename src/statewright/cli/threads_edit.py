@@ -88,7 +88,7 @@ def prune(
     from statewright.checkpoint import PrunePolicy
     from statewright.cli.database import check_thread, opened_in
     from statewright.cli.known_types import with_stand_ins
-    from statewright.promise import resolved
+    from statewright.futures import resolve
 
     if keep is None and since is None:
         raise WrongUse("Say what to keep: --keep N, or --since DURATION.")
@@ -97,7 +97,7 @@ def prune(
     with opened_in(workspace, database, key_file) as saver:
         if thread is not None:
             check_thread(saver, thread)
-        pruned = with_stand_ins(saver.serde, lambda: resolved(saver.prune(policy, thread_id=thread, dry_run=dry_run)))
+        pruned = with_stand_ins(saver.serde, lambda: resolve(saver.prune(policy, thread_id=thread, dry_run=dry_run)))
     what = "Would delete" if dry_run else "Deleted"
     say(f"{what} {counted(pruned.checkpoints, 'checkpoint')} of {counted(pruned.threads, 'thread')}.")
 
@@ -111,14 +111,14 @@ def copy(
 ) -> None:
     """Copy a thread with its history, its branches and its open questions."""
     from statewright.cli.database import check_thread, opened_in
-    from statewright.promise import resolved
+    from statewright.futures import resolve
 
     if not new:
         raise WrongUse("The copy needs an id that is not empty.")
     with opened_in(workspace, database, key_file) as saver:
         check_thread(saver, thread)
         check_free(saver, new)
-        resolved(saver.copy_thread(thread, new))
+        resolve(saver.copy_thread(thread, new))
     say(f"Thread {new!r} is a copy of {thread!r}.")
 
 
@@ -131,13 +131,13 @@ def rm(
 ) -> None:
     """Delete a thread for good."""
     from statewright.cli.database import check_thread, opened_in
-    from statewright.promise import resolved
+    from statewright.futures import resolve
 
     with opened_in(workspace, database, key_file) as saver:
         check_thread(saver, thread)
         if not force:
             check_at_rest(saver, thread)
-        resolved(saver.delete_thread(thread))
+        resolve(saver.delete_thread(thread))
     say(f"Deleted thread {thread!r}.")
 
 
@@ -150,11 +150,11 @@ def release(
     """Release a thread from the run that holds it, e.g. on a machine that is gone. If it still runs, it is stopped."""
     from statewright.checkpoint import short_owner
     from statewright.cli.database import check_thread, opened_in
-    from statewright.promise import resolved
+    from statewright.futures import resolve
 
     with opened_in(workspace, database, key_file) as saver:
         check_thread(saver, thread)
-        lease = resolved(saver.lease(thread))
+        lease = resolve(saver.lease(thread))
         if lease is not None:
             bare_graph(saver, None).release(thread)
     say(f"Thread {thread!r} was free." if lease is None else f"Took {thread!r} from run {short_owner(lease.owner)}.")
@@ -162,9 +162,9 @@ def release(
 
 def check_free(saver: Checkpointer, thread: str) -> None:
     """Raise WrongUse if there is such a thread."""
-    from statewright.promise import resolved
+    from statewright.futures import resolve
 
-    if resolved(saver.branches(thread)):
+    if resolve(saver.branches(thread)):
         raise WrongUse(f"There is a thread {thread!r} already. Give another id, or remove it: statewright threads rm.")
 
 
@@ -173,9 +173,9 @@ def check_at_rest(saver: Checkpointer, thread: str) -> None:
     from statewright.checkpoint import short_owner
     from statewright.cli.describe import is_held
     from statewright.cli.table import moment
-    from statewright.promise import resolved
+    from statewright.futures import resolve
 
-    lease = resolved(saver.lease(thread))
+    lease = resolve(saver.lease(thread))
     if lease is not None and is_held(lease):
         raise WrongUse(
             f"Thread {thread!r} is being advanced by run {short_owner(lease.owner)} "

@@ -56,12 +56,12 @@ def history(
 def read_history(saver: Checkpointer, thread: str, branch: str | None, limit: int | None) -> Sequence[SavedCheckpoint]:
     """The checkpoints that were asked for. Raises CheckpointNotFound for a thread or branch that does not exist."""
     from statewright.cli.database import check_thread, found_checkpoint
-    from statewright.promise import resolved
+    from statewright.futures import resolve
 
     check_thread(saver, thread)
     if branch is not None:
         found_checkpoint(saver, thread, branch)
-    return resolved(saver.history(thread, branch=branch, limit=limit))
+    return resolve(saver.history(thread, branch=branch, limit=limit))
 
 
 def _print(found: Sequence[SavedCheckpoint], limit: int | None) -> None:

@@ -38,11 +38,11 @@ def ls(
 
 def entries(saver: SqliteSaver, prefix: str, limit: int) -> list[dict[str, Any]]:
     """What there is to say of each thread in a list."""
-    from statewright.promise import resolved
+    from statewright.futures import resolve
 
     return [
         {"thread": entry.thread_id, **_standing(saver, entry.thread_id), "changed_at": entry.changed_at}
-        for entry in resolved(saver.threads(prefix=prefix, limit=limit))
+        for entry in resolve(saver.threads(prefix=prefix, limit=limit))
     ]
 
 
@@ -51,15 +51,15 @@ def _standing(saver: SqliteSaver, thread: str) -> dict[str, Any]:
     from statewright.cli.describe import due_nodes, status_of
     from statewright.cli.known_types import with_stand_ins
     from statewright.errors import DamagedDatabase
-    from statewright.promise import resolved
+    from statewright.futures import resolve
 
     try:
-        head = with_stand_ins(saver.serde, lambda: resolved(saver.load(thread)))
+        head = with_stand_ins(saver.serde, lambda: resolve(saver.load(thread)))
     except DamagedDatabase:
         return {"status": "damaged", "step": None, "next": []}
     if head is None:
         return {"status": "", "step": None, "next": []}
-    status = status_of(head, resolved(saver.lease(thread)))
+    status = status_of(head, resolve(saver.lease(thread)))
     return {"status": status, "step": head.checkpoint.step, "next": due_nodes(head)}
 
 

@@ -46,12 +46,12 @@ def show(
     from statewright.cli.describe import status_of
     from statewright.cli.known_types import allow_types, pointing_to_graph
     from statewright.cli.show import as_json
-    from statewright.promise import resolved
+    from statewright.futures import resolve
 
     with opened_in(workspace, database, key_file) as saver, pointing_to_graph(saver.serde, graph):
         allow_types(saver, graph)
         saved = found_checkpoint(saver, thread, branch, checkpoint=checkpoint, step=step)
-        branches, lease = resolved(saver.branches(thread)), resolved(saver.lease(thread))
+        branches, lease = resolve(saver.branches(thread)), resolve(saver.lease(thread))
     status = status_of(saved, lease) if checkpoint is None and step is None else None
     if json:
         say(as_json(record(saved, status, branches, lease)))

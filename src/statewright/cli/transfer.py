@@ -18,8 +18,8 @@ from typing import Any, Final, NamedTuple, cast
 from statewright.channels import MISSING, Added
 from statewright.checkpoint import Checkpoint, Checkpointer, Commit, Hold, Line, Pending, SavedCheckpoint, ThreadEntry
 from statewright.events import DurableKind, Event, Log
+from statewright.futures import resolve
 from statewright.ids import CheckpointId, draw_checkpoint_id, draw_run_id
-from statewright.promise import resolved
 
 PAGE: Final = 500
 """How many checkpoints are read at once."""
@@ -34,9 +34,9 @@ def carry(source: Checkpointer, thread_id: str, target: Checkpointer, to: str) -
     """
     writer = _Writer(target, to)
     try:
-        events = resolved(source.events(thread_id))
+        events = resolve(source.events(thread_id))
         writer.name_runs(events)
-        for namespace in resolved(source.namespaces(thread_id)):
+        for namespace in resolve(source.namespaces(thread_id)):
             for saved, before in _in_order(source, thread_id, namespace):
                 writer.write(saved, before)
                 if not writer.owns:
@@ -44,21 +44,21 @@ def carry(source: Checkpointer, thread_id: str, target: Checkpointer, to: str) -
         writer.flush()
         _let_go(target, to, _changed_at(source, thread_id))
     except BaseException:
-        if writer.owns or not resolved(target.branches(to)):  # else somebody else has made a thread of that name
-            resolved(target.delete_thread(to))
+        if writer.owns or not resolve(target.branches(to)):  # else somebody else has made a thread of that name
+            resolve(target.delete_thread(to))
         raise
     return writer.count
 
 
 def _changed_at(source: Checkpointer, thread_id: str) -> datetime:
-    entries: Sequence[ThreadEntry] = resolved(source.threads(prefix=thread_id))
+    entries: Sequence[ThreadEntry] = resolve(source.threads(prefix=thread_id))
     return next((one.changed_at for one in entries if one.thread_id == thread_id), datetime.now(UTC))
 
 
 def _let_go(target: Checkpointer, to: str, at: datetime) -> None:
     """Let lists say that the thread was changed when it was, and not when it was carried."""
     owner = draw_run_id()
-    resolved(target.renew(to, Hold(owner, at, None, claims=True)))
+    resolve(target.renew(to, Hold(owner, at, None, claims=True)))
 
 
 # -- reading
@@ -80,9 +80,9 @@ def _in_order(
     Of each branch the head comes last, so that it is the head again.
     """
     listed = list(_places(source, thread_id, namespace))  # the newest first
-    branches: Sequence[str] = resolved(source.branches(thread_id, namespace=namespace))
+    branches: Sequence[str] = resolve(source.branches(thread_id, namespace=namespace))
     heads = {
-        head.id for name in branches if (head := resolved(source.load(thread_id, namespace=namespace, branch=name)))
+        head.id for name in branches if (head := resolve(source.load(thread_id, namespace=namespace, branch=name)))
     }
     order = deque(_ordered(list(reversed(listed)), heads))
     read: dict[CheckpointId, SavedCheckpoint] = {}
@@ -98,7 +98,7 @@ def _in_order(
             one = read.pop(place.id)
             before = last.get(place.branch)
             if place.parent is not None and (before is None or before.id != place.parent):  # it forks
-                before = resolved(source.load(thread_id, namespace=namespace, checkpoint_id=place.parent))
+                before = resolve(source.load(thread_id, namespace=namespace, checkpoint_id=place.parent))
             yield one, before if place.parent is not None else None
             last[place.branch] = one
 
@@ -118,7 +118,7 @@ def _places(source: Checkpointer, thread_id: str, namespace: str) -> Iterator[_P
 def listed_pages(source: Checkpointer, thread_id: str, namespace: str) -> Iterator[Sequence[SavedCheckpoint]]:
     """The checkpoints of a namespace, the newest first, page by page."""
     before: CheckpointId | None = None
-    while page := resolved(source.history(thread_id, namespace=namespace, before=before, limit=PAGE)):
+    while page := resolve(source.history(thread_id, namespace=namespace, before=before, limit=PAGE)):
         yield page
         before = page[-1].id
 
@@ -133,9 +133,9 @@ def _pages(
     for start in reversed(range(0, len(listed), PAGE)):
         size = min(PAGE + 1, len(listed) - start)
         if start:
-            page = resolved(source.history(thread_id, namespace=namespace, before=listed[start - 1], limit=size))
+            page = resolve(source.history(thread_id, namespace=namespace, before=listed[start - 1], limit=size))
         else:
-            page = resolved(source.history(thread_id, namespace=namespace, limit=size))
+            page = resolve(source.history(thread_id, namespace=namespace, limit=size))
         yield from reversed(page)
 
 
@@ -219,7 +219,7 @@ class _Writer:
                 self._passing(Line(self._to, namespace), run, log.at, log)
             else:
                 self.flush()
-                resolved(self._target.save_results(line, saved.id, Pending(), log=log))
+                resolve(self._target.save_results(line, saved.id, Pending(), log=log))
 
     def _passing(self, line: Line, run_id: str, at: datetime, log: Log | None) -> None:
         """Commit a checkpoint that is dropped at once: what is logged with it stays, as it does when calls end."""
@@ -243,12 +243,12 @@ class _Writer:
     def _commit(self, commit: Commit) -> None:
         self._under_way.append(self._target.commit(commit))
         while len(self._under_way) > _UNDER_WAY:
-            resolved(self._under_way.popleft())
+            resolve(self._under_way.popleft())
 
     def flush(self) -> None:
         """Wait until everything is written. Raises what went wrong first."""
         while self._under_way:
-            resolved(self._under_way.popleft())
+            resolve(self._under_way.popleft())
 
 
 _PASSING: Final = "\x1fcarried"

@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from typing import Any, Final, cast
 
 from statewright.errors import ModelError, ModelUnavailable
+from statewright.http.retry_after import retry_after
 from statewright.redaction import Mask, without_secrets
-from statewright.retry_after import retry_after
 
 _FOR_NOW: Final = (408, 409, 425, 429)
 """Besides 500 and above: another attempt may succeed."""

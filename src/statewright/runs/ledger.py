@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from statewright.promise import Answered
+from statewright.futures import MaybeFuture
 from statewright.runs.change import Change, RunEvent, Where
 from statewright.runs.records import Run
 from statewright.runs.records.record import R
@@ -40,7 +40,7 @@ class Ledger(Protocol):
     caller.
     """
 
-    def write(self, changes: Sequence[Change]) -> Answered[None]:
+    def write(self, changes: Sequence[Change]) -> MaybeFuture[None]:
         """Make changes, in their order, all or none. Raises RecordConflict if one cannot be made as it stands."""
         ...
 
@@ -48,7 +48,7 @@ class Ledger(Protocol):
         """The same as part of a commit: for `also=` of a saver that is a view of the same database."""
         ...
 
-    def get(self, kind: type[R], id: str) -> Answered[R | None]:  # noqa: A002  # what it is called everywhere
+    def get(self, kind: type[R], id: str) -> MaybeFuture[R | None]:  # noqa: A002  # what it is called everywhere
         """One record; None if there is none."""
         ...
 
@@ -60,25 +60,25 @@ class Ledger(Protocol):
         order: Order | None = None,
         limit: int | None = None,
         offset: int = 0,
-    ) -> Answered[Sequence[R]]:
+    ) -> MaybeFuture[Sequence[R]]:
         """The records that fit, by their ids if no order is given."""
         ...
 
-    def count(self, kind: type[R], where: Where = ()) -> Answered[int]:
+    def count(self, kind: type[R], where: Where = ()) -> MaybeFuture[int]:
         """How many records fit."""
         ...
 
     def groups(
         self, kind: type[R], by: Sequence[str], *, where: Where = (), sums: Sequence[str] = ()
-    ) -> Answered[Sequence[Group]]:
+    ) -> MaybeFuture[Sequence[Group]]:
         """The records that fit by the values that they have in common, sorted by these, with sums of columns."""
         ...
 
-    def events(self, run_id: str, *, after: int = 0, limit: int | None = None) -> Answered[Sequence[RunEvent]]:
+    def events(self, run_id: str, *, after: int = 0, limit: int | None = None) -> MaybeFuture[Sequence[RunEvent]]:
         """The log of a run from the event after the number `after`, the oldest first."""
         ...
 
-    def claim(self, worker_id: str, now: datetime, limit: int) -> Answered[Sequence[Run]]:
+    def claim(self, worker_id: str, now: datetime, limit: int) -> MaybeFuture[Sequence[Run]]:
         """Take runs that are due for a worker, those first that have been due longest.
 
         A run is left alone while another one that has not ended has its thread, or stands before it in the line for its

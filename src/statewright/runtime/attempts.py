@@ -22,9 +22,9 @@ from statewright.checkpoint import Checkpoint, Pending, Task, TaskResult, TimedT
 from statewright.clock import Clock, as_seconds, wait_until
 from statewright.errors import CircuitOpen, NodeTimeoutError, RateLimited, RunCancelled, add_note
 from statewright.fingerprint import fingerprint
+from statewright.futures import SafeEvent, resolve
 from statewright.graph import Graph
 from statewright.ids import CheckpointId, TaskId
-from statewright.promise import SafeEvent, resolved
 from statewright.runtime.attempt import ENDS_THE_RUN, asked, begin, conclude, given, perform, reported, settle
 from statewright.runtime.effects import Failure, Outcome
 from statewright.runtime.fitting import leads_to_nodes, renamed_target
@@ -350,7 +350,7 @@ def _performed(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoi
         return wait(scope, effect.seconds)
     if type(effect) is Take:
         return take(effect.slots, scope)
-    return resolved(cast(Ask, effect).answer)
+    return resolve(cast(Ask, effect).answer)
 
 
 def tried(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Tried:

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager, nullcontext
 from types import TracebackType
 from typing import Any, cast
 
+from statewright.async_futures import aresolve
 from statewright.checkpoint import Checkpoint, Task, TimeLimit
 from statewright.clock import Clock, SystemClock, Timer
 from statewright.errors import NodeCancelledError, NodeTimeoutError
@@ -26,7 +27,6 @@ from statewright.runtime.attempts import (
     next_timeout,
     tried,
 )
-from statewright.runtime.awaiting import answered
 from statewright.runtime.limits import Slots
 from statewright.runtime.program import NodeProgram
 from statewright.runtime.scope import Attempt, Scope, enter_scope
@@ -76,7 +76,7 @@ async def perform_waiting(scope: Scope, effect: TaskEffect) -> Any:
         return await wait_async(scope, effect.seconds)
     if type(effect) is Take:
         return await take_async(effect.slots, scope)
-    return await answered(cast(Ask, effect).answer)
+    return await aresolve(cast(Ask, effect).answer)
 
 
 async def tried_value(awaitable: Awaitable[Any], deadline: Deadline | None, wrap: Callable[[Any], Any]) -> Any:

@@ -8,8 +8,8 @@ from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from typing import Any, cast
 
 from statewright.errors import InvalidConfig, NodeFailed
+from statewright.futures import SIGNAL_POLL_SECONDS, wait_until_done
 from statewright.graph import ParentCommand
-from statewright.promise import SIGNAL_POLL_SECONDS, wait_until_done
 from statewright.runtime.interrupts import ChildCommand, Paused
 from statewright.runtime.run import Run
 from statewright.runtime.standing import note_refusal

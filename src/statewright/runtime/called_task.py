@@ -28,10 +28,10 @@ from statewright.checkpoint import JournalEntry, JournalKey, Task, scope_of
 from statewright.clock import Duration, as_seconds
 from statewright.errors import Fenced, GraphDrained, InvalidUpdateError, RunCancelled
 from statewright.fingerprint import fingerprint
+from statewright.futures import SafeEvent, resolve
 from statewright.graph import CachePolicy, RetryPolicy, TimeoutPolicy, is_coroutine_function
 from statewright.graph.policy import as_retries, as_timeout
 from statewright.ids import TaskId
-from statewright.promise import SafeEvent, resolved
 from statewright.runtime.attempt import ENDS_THE_RUN
 from statewright.runtime.attempts import (
     Ask,
@@ -527,13 +527,13 @@ class Call:
         scope, key = self._scope, self._place[1]
         if self._entry is not None:
             with accept_saved(scope, key, self._entry):
-                resolved(save_entry(scope, key, self._entry))
+                resolve(save_entry(scope, key, self._entry))
             self._tell(self._entry.value)
             return copy_container(self._entry.value)
         with step_events(scope, key):
             value = self._called_now() if self._is_simple else self._guarded()
             _check_is_result(self._called.name, value)
-            resolved(record(scope, key, self._entry_of(value)))
+            resolve(record(scope, key, self._entry_of(value)))
         self._tell(value)
         return value
 
@@ -571,7 +571,7 @@ class Call:
                 elif type(effect) is Take:
                     answer = take(effect.slots, self._scope)
                 else:
-                    answer = resolved(cast(Ask, effect).answer)
+                    answer = resolve(cast(Ask, effect).answer)
 
     def _once(self) -> Any:
         try:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from statewright.checkpoint import Task, TaskResult
-from statewright.promise import wait_until_done
+from statewright.futures import wait_until_done
 from statewright.runtime.effects import Failure, Outcome
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Calls:
         """`end`, on the running event loop; the cancellation that came meanwhile."""
         signal: Any = None
         if stopped := self.stop():
-            from statewright.runtime.awaiting import wait_in_any_case  # loads asyncio
+            from statewright.async_futures import wait_in_any_case  # loads asyncio
 
             for call in stopped:
                 signal = await wait_in_any_case(call.ended) or signal

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from statewright.checkpoint import Lease, SavedCheckpoint
 from statewright.errors import ThreadBusy
-from statewright.promise import Promise
+from statewright.futures import LightFuture
 
 if TYPE_CHECKING:
     from statewright.runtime.thread_queue import Ticket
@@ -55,7 +55,7 @@ class Claim:
         """Whether the thread was claimed: the run has begun, and what it raises from then on is its own."""
         self.is_given_up = False
         """Whether the run was cancelled while its reader had a part, and has let go of its thread."""
-        self.release: Promise[None] | None = None
+        self.release: LightFuture[None] | None = None
         """That another thread releases the thread of a run that was dropped."""
         self.ticket: Ticket | None = None
         """Its place in the queue for the thread, once it has met a holder."""

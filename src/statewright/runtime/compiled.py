@@ -37,6 +37,7 @@ from statewright.errors import (
     suggestion,
 )
 from statewright.events import Event
+from statewright.futures import resolve
 from statewright.graph import (
     Budget,
     Command,
@@ -51,7 +52,6 @@ from statewright.graph import (
     StateT,
 )
 from statewright.ids import checked_name, draw_run_id
-from statewright.promise import resolved
 from statewright.runtime.attempts import cached_name
 from statewright.runtime.batch import config_at, recorded, run_beside, run_beside_async, without_signals
 from statewright.runtime.claim import Claim
@@ -847,7 +847,7 @@ class CompiledGraph(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT])
         """The log of the thread's runs, in order; of the one run that is named by `run_id`, after the entry `after`."""
         run = self._thread_run(config, options)
         thread_id, run_id = cast(Line, run.line).thread_id, run.settings.run_id
-        return resolved(cast(Checkpointer, run.saver).events(thread_id, run_id=run_id, after=after, limit=limit))
+        return resolve(cast(Checkpointer, run.saver).events(thread_id, run_id=run_id, after=after, limit=limit))
 
     def fork(
         self,
@@ -881,10 +881,10 @@ class CompiledGraph(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT])
         """
         saver = self._needed_saver()
         thread_id = checked_name("thread_id", str(thread_id))
-        lease = resolved(saver.lease(thread_id))
+        lease = resolve(saver.lease(thread_id))
         if lease is not None:
             with suppress(Fenced):  # it has let go by itself, or another run has the thread by now
-                resolved(saver.renew(thread_id, Hold(lease.owner, self._clock.now(), None)))
+                resolve(saver.renew(thread_id, Hold(lease.owner, self._clock.now(), None)))
 
     async def arelease(self, thread_id: str) -> None:
         """`release`, without blocking the running event loop."""
@@ -899,19 +899,19 @@ class CompiledGraph(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT])
 
     def threads(self, *, prefix: str = "", limit: int | None = None) -> Sequence[ThreadEntry]:
         """The threads that the checkpointer keeps, those of other graphs included; the last changed first."""
-        return resolved(self._needed_saver().threads(prefix=prefix, limit=limit))
+        return resolve(self._needed_saver().threads(prefix=prefix, limit=limit))
 
     def copy_thread(self, thread_id: str, to: str) -> None:
         """Give a new thread all that a thread has. Raises CheckpointConflict if there is a thread `to`."""
-        resolved(self._needed_saver().copy_thread(thread_name(thread_id), checked_name("to", thread_name(to))))
+        resolve(self._needed_saver().copy_thread(thread_name(thread_id), checked_name("to", thread_name(to))))
 
     def delete_thread(self, thread_id: str) -> None:
         """Forget a thread, with its history and its logs."""
-        resolved(self._needed_saver().delete_thread(thread_name(thread_id)))
+        resolve(self._needed_saver().delete_thread(thread_name(thread_id)))
 
     def prune(self, policy: PrunePolicy, *, thread_id: str | None = None, dry_run: bool = False) -> Pruned:
         """Forget old checkpoints of a thread, or of all threads; what that was, or would be with `dry_run`."""
-        return resolved(self._needed_saver().prune(policy, thread_id=thread_name(thread_id), dry_run=dry_run))
+        return resolve(self._needed_saver().prune(policy, thread_id=thread_name(thread_id), dry_run=dry_run))
 
     def _needed_saver(self) -> Checkpointer:
         if self.checkpointer is None:
@@ -969,7 +969,7 @@ class CompiledGraph(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT])
         if self.cache is None:
             raise InvalidConfig("The graph keeps no results: compile(cache=...) gives it a cache.")
         named = self._known(nodes, "clear_cache") or frozenset(self.graph.nodes)
-        resolved(self.cache.clear([cached_name(self.graph, node) for node in sorted(named)]))
+        resolve(self.cache.clear([cached_name(self.graph, node) for node in sorted(named)]))
 
     async def aclear_cache(self, nodes: Names = None) -> None:
         """`clear_cache`, without blocking the running event loop."""

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 
-from statewright.promise import SafeEvent
+from statewright.futures import SafeEvent
 
 
 class RunControl:

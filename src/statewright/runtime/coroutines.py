@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 from collections.abc import Sequence
 
-from statewright.promise import resolved
+from statewright.futures import resolve
 from statewright.runtime.effects import Failure
 from statewright.runtime.loop_executor import DEFAULT_IN_FLIGHT, LoopExecutor
 from statewright.runtime.private_loop import borrow_loop, give_back
@@ -38,7 +38,7 @@ class Coroutines:
             cancelling = asyncio.run_coroutine_threadsafe(self._end(), loop)
             cancelling.add_done_callback(lambda _: _at_work.discard(executor))
             if waits:
-                resolved(cancelling)
+                resolve(cancelling)
         else:
             _at_work.discard(executor)
         give_back(loop, idle=not executor.has_running)

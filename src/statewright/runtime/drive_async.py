@@ -12,15 +12,15 @@ from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from typing import Any, Final, cast
 
+from statewright.async_futures import aresolve, wait_for_all, wait_in_any_case
 from statewright.checkpoint import Checkpoint, Task
 from statewright.clock import Timer
 from statewright.errors import Fenced
+from statewright.futures import is_future
 from statewright.ids import draw_checkpoint_id
-from statewright.promise import comes_later
 from statewright.runtime.attempt import perform
 from statewright.runtime.attempt_async import call_function, perform_async
 from statewright.runtime.attempts_async import call_later, lent_async, pause, perform_guarded_async
-from statewright.runtime.awaiting import answered, wait_for_all, wait_in_any_case
 from statewright.runtime.control import RunControl
 from statewright.runtime.drive_sync import lanes_of, note_on_failure
 from statewright.runtime.effects import (
@@ -187,14 +187,14 @@ async def _await_turn(run: Run, holder: str) -> tuple[bool, asyncio.CancelledErr
     ticket = enter_queue(run)
     seconds = FIRST_LOOK
     try:
-        await answered(request_thread(run, holder))
+        await aresolve(request_thread(run, holder))
         with run.control.calling(ticket.call) if run.control is not None else nullcontext():
             while True:
                 ticket.called.clear()
                 if is_stopped(run):
                     return False, None
                 first = is_first(run, ticket)
-                if first and is_over(run, await answered(lease_of(run)), holder):
+                if first and is_over(run, await aresolve(lease_of(run)), holder):
                     return True, None
                 await pause(run.clock, seconds if first else LONGEST_LOOK, ticket)
                 seconds = next_look(seconds, first=first)
@@ -278,7 +278,7 @@ async def _perform_effect(run: Run, effect: Effect) -> tuple[Any, Exception | No
             if run.saves_at_rest and not are_callers_saved():
                 signal = await wait_for_all([begin_in_thread(wait_for_callers)]) or signal
             answer = ask_saver(run, effect)
-        if comes_later(answer):
+        if is_future(answer):
             signal = await wait_in_any_case(answer) or signal
             answer = answer.result()
     except Exception as error:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from statewright.clock import wait_until
 from statewright.errors import Fenced, add_note
+from statewright.futures import SafeEvent
 from statewright.ids import draw_checkpoint_id
-from statewright.promise import SafeEvent
 from statewright.runtime.attempt import perform
 from statewright.runtime.attempts import lent, perform_guarded
 from statewright.runtime.control import RunControl

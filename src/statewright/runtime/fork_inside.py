@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, cast
 
 from statewright.checkpoint import Checkpoint, Checkpointer, Line, Pending, SavedCheckpoint, Task
 from statewright.errors import InvalidUpdateError
+from statewright.futures import resolve
 from statewright.ids import CheckpointId
-from statewright.promise import resolved
 from statewright.runtime.carry import copied, taken_along
 from statewright.runtime.effects import Effect, Load
 from statewright.runtime.loop import commit_of, save_commit
@@ -127,8 +127,8 @@ def _questions_inside(run: Run, line: Line) -> set[str]:
     """The ids of all questions that the outermost call around a namespace has asked so far."""
     saver, top = cast(Checkpointer, run.saver), line.namespace.partition("|")[0]
     ids: set[str] = set()
-    for name in resolved(saver.namespaces(line.thread_id)):
+    for name in resolve(saver.namespaces(line.thread_id)):
         if name == top or name.startswith((top + "|", top + ":")):
-            for saved in resolved(saver.history(line.thread_id, namespace=name, branch=line.branch)):
+            for saved in resolve(saver.history(line.thread_id, namespace=name, branch=line.branch)):
                 ids.update(one.id for questions in saved.pending.interrupts.values() for one in questions)
     return ids

@@ -16,9 +16,9 @@ from statewright.checkpoint import Hold, JournalEntry, JournalKey, Pending, Task
 from statewright.errors import Fenced, InvalidUpdateError, JournalConflict, NonDeterminismError
 from statewright.events import Log
 from statewright.fingerprint import fingerprint
+from statewright.futures import is_future, resolve
 from statewright.graph import START, is_coroutine_function
 from statewright.ids import CheckpointId
-from statewright.promise import comes_later, resolved
 from statewright.runtime.run import Run
 from statewright.runtime.scope import Scope
 from statewright.runtime.standing import check_hold, check_hold_async, check_not_refused, check_open, note_refusal
@@ -40,7 +40,7 @@ def journalled(
             return _given(scope, key, entry, value)
         if type(entry) is Unsaved:
             with _saved_again(scope, key, entry):
-                resolved(save_entry(scope, key, entry))
+                resolve(save_entry(scope, key, entry))
         return value
     if is_coroutine_function(function):
         return _awaited(scope, key, given, function, args, kwargs)
@@ -49,7 +49,7 @@ def journalled(
         result = function(*args, **kwargs)
         if not inspect.isawaitable(result):
             check_not_refused(own)
-            resolved(record(scope, key, JournalEntry(given, copy_container(result))))
+            resolve(record(scope, key, JournalEntry(given, copy_container(result))))
             return result
     return _completed(scope, key, given, result, _AWAITED)
 
@@ -165,7 +165,7 @@ def save_entry(scope: Scope, key: JournalKey, entry: JournalEntry) -> Any:
     except JournalConflict:
         run.put_back_noted(log)
         raise
-    if not comes_later(answer):
+    if not is_future(answer):
         run.journal[key] = JournalEntry(*entry)
     else:
         answer.add_done_callback(lambda saved: _note_saved(run, key, entry, log, saved))
@@ -204,10 +204,10 @@ def _save_checkpoint(scope: Scope) -> None:
 
 async def wait_for_async(answer: Any) -> None:
     """Wait until the saver has what it was given, on the running event loop."""
-    if comes_later(answer):
-        from statewright.runtime.awaiting import answered  # loads asyncio
+    if is_future(answer):
+        from statewright.async_futures import aresolve  # loads asyncio
 
-        await answered(answer)
+        await aresolve(answer)
 
 
 async def _awaited(

@@ -12,8 +12,8 @@ from typing import Final
 
 from statewright.checkpoint import Checkpoint, Line, Pending, TaskResult
 from statewright.clock import Timer
+from statewright.futures import resolve
 from statewright.ids import CheckpointId
-from statewright.promise import resolved
 from statewright.runtime.run import Run
 from statewright.runtime.saving import saved_form_of_result
 from statewright.runtime.worker_threads import workers
@@ -88,7 +88,7 @@ class Landing:
         assert isinstance(run.line, Line)
         landed = {one.task.id: saved_form_of_result(run.program, one) for one in group}
         known = Pending(landed=landed)
-        resolved(run.saver.save_results(run.line, self._checkpoint_id, known, hold=run.hold()))
+        resolve(run.saver.save_results(run.line, self._checkpoint_id, known, hold=run.hold()))
 
 
 def landing_of(run: Run, checkpoint: Checkpoint) -> Landing | None:

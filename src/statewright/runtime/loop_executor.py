@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Final, cast
 
+from statewright.async_futures import wait_for_all
 from statewright.runtime.attempt_async import perform_async
 from statewright.runtime.attempts_async import perform_guarded_async
-from statewright.runtime.awaiting import wait_for_all
 from statewright.runtime.effects import Failure, Outcome
 from statewright.runtime.limits import Slots
 from statewright.runtime.scope import Scope

@@ -16,7 +16,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from statewright.errors import RunCancelled
-from statewright.promise import SIGNAL_POLL_SECONDS, resolved
+from statewright.futures import SIGNAL_POLL_SECONDS, resolve
 from statewright.runtime.control import RunControl
 from statewright.runtime.scope import current_scope
 
@@ -46,7 +46,7 @@ def run_privately(function: Callable[..., Any], *args: Any) -> Any:
     """Call a coroutine function on a private loop, and wait for its answer."""
     loop = borrow_loop()
     try:
-        return resolved(asyncio.run_coroutine_threadsafe(function(*args), loop))
+        return resolve(asyncio.run_coroutine_threadsafe(function(*args), loop))
     finally:
         give_back(loop, idle=True)
 

@@ -23,9 +23,9 @@ from statewright.checkpoint import (
 from statewright.clock import Clock
 from statewright.errors import RunError
 from statewright.events import Entry, Event, Log
+from statewright.futures import AnyFuture
 from statewright.graph import Budget, RunStarter
 from statewright.ids import TaskId, draw_checkpoint_id, draw_run_id
-from statewright.promise import Later
 from statewright.runtime.budget import Spending
 from statewright.runtime.config import OnBusy, OnUnfinished, Settings
 from statewright.store import Store
@@ -252,7 +252,7 @@ class Run:
         """The state as it was saved, if it was migrated since and that is not saved yet."""
         self.unfinished_joins: tuple[str, ...] = ()
         """The join edges that it left half reached, and who did not arrive, once it has ended."""
-        self.unsaved: Later[Any] | None = None
+        self.unsaved: AnyFuture[Any] | None = None
         """The commit that is under way while the run goes on."""
         self.saves_at_rest = saves_at_rest
         """Whether supersteps are saved only when the run comes to rest: durability `exit`."""

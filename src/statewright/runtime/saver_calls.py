@@ -7,8 +7,8 @@ from collections.abc import Generator
 from typing import Any, TypeVar, cast
 
 from statewright.checkpoint import Checkpoint, Checkpointer, Line
+from statewright.futures import AnyFuture, is_future, resolve
 from statewright.ids import CheckpointId
-from statewright.promise import Later, comes_later, resolved
 from statewright.runtime.effects import AwaitTurn, Effect, Emit, Land, Load, Namespaces, Save, SaveCallers
 from statewright.runtime.loop import save_held_back
 from statewright.runtime.run import Run
@@ -34,16 +34,16 @@ def perform_effect(run: Run, effect: Effect) -> Any:
             flush(run)  # if the commit before has failed, this one was refused for that: that error comes first
             raise
         before = handed_over(run, answer)
-        return resolved(before)
+        return resolve(before)
     flush(run)
     if run.saves_at_rest:
         wait_for_callers()
-    return resolved(ask_saver(run, effect))
+    return resolve(ask_saver(run, effect))
 
 
-def handed_over(run: Run, answer: Any) -> Later[Any] | None:
+def handed_over(run: Run, answer: Any) -> AnyFuture[Any] | None:
     """Note that a commit is under way; the one before, if it is too: a run is never ahead by more than that."""
-    before, run.unsaved = run.unsaved, answer if comes_later(answer) else None
+    before, run.unsaved = run.unsaved, answer if is_future(answer) else None
     return before
 
 
@@ -80,10 +80,10 @@ def flush(run: Run) -> None:
         check_saved(run, unsaved)
 
 
-def check_saved(run: Run, unsaved: Later[Any]) -> None:
+def check_saved(run: Run, unsaved: AnyFuture[Any]) -> None:
     """Wait for a commit that was under way while the run went on. Raises what it failed with."""
     try:
-        resolved(unsaved)
+        resolve(unsaved)
     except BaseException:
         run.commit_failed()
         raise

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from statewright.checkpoint import Checkpointer, Hold, Lease, Line
 from statewright.errors import Fenced, GraphDrained, RunCancelled, RunError
-from statewright.promise import Answered, resolved
+from statewright.futures import MaybeFuture, resolve
 from statewright.runtime.run import Run
 from statewright.runtime.scope import Scope
 
@@ -199,7 +199,7 @@ def check_hold(scope: Scope, name: str) -> None:
     root = scope.run.root
     if root.claimed:
         try:
-            lease = resolved(_current_lease(root))
+            lease = resolve(_current_lease(root))
         except Fenced as error:
             raise _lost(scope, name, root) from error
         _check_lease(scope, name, root, lease)
@@ -209,16 +209,16 @@ async def check_hold_async(scope: Scope, name: str) -> None:
     """`check_hold`, on the running event loop."""
     root = scope.run.root
     if root.claimed:
-        from statewright.runtime.awaiting import answered  # loads asyncio
+        from statewright.async_futures import aresolve  # loads asyncio
 
         try:
-            lease = await answered(_current_lease(root))
+            lease = await aresolve(_current_lease(root))
         except Fenced as error:
             raise _lost(scope, name, root) from error
         _check_lease(scope, name, root, lease)
 
 
-def _current_lease(root: Run) -> Answered[Lease | None]:
+def _current_lease(root: Run) -> MaybeFuture[Lease | None]:
     """The lease on the thread of a run, renewed if it has lapsed: a process that was suspended does not know when it
     wakes."""
     saver, thread_id = cast(Checkpointer, root.saver), cast(Line, root.line).thread_id

@@ -8,8 +8,8 @@ from typing import Any, Protocol, cast
 
 from statewright.checkpoint import Checkpointer, Interrupt, Line, Pending, SavedCheckpoint
 from statewright.errors import InvalidConfig, suggestion
+from statewright.futures import resolve
 from statewright.graph import Graph
-from statewright.promise import resolved
 from statewright.runtime.fork_inside import find_callers
 from statewright.runtime.program import Program
 from statewright.runtime.run import Run
@@ -81,7 +81,7 @@ def renew_questions_around(run: Run, before: SavedCheckpoint | None) -> None:
     for head, task in callers:
         others = [one for one in head.pending.interrupts.get(task.id, ()) if one.id not in asked_before]
         known = Pending(interrupts={task.id: (*others, *asked_now)})
-        resolved(saver.save_results(head.line, head.id, known))
+        resolve(saver.save_results(head.line, head.id, known))
 
 
 def _asked_at(saved: SavedCheckpoint) -> Sequence[Interrupt]:
@@ -113,4 +113,4 @@ def _with_state(run: Run, graph: Graph, namespace: str, task: TaskSnapshot) -> T
 def _head_of(run: Run, namespace: str) -> SavedCheckpoint | None:
     """The head of a namespace on the branch of the run."""
     line = cast(Line, run.line)
-    return resolved(cast(Checkpointer, run.saver).load(line.thread_id, namespace=namespace, branch=line.branch))
+    return resolve(cast(Checkpointer, run.saver).load(line.thread_id, namespace=namespace, branch=line.branch))

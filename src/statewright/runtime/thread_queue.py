@@ -20,7 +20,7 @@ from weakref import WeakMethod, WeakValueDictionary
 from statewright.checkpoint import Checkpointer, Hold, Lease, Line, add_holder, discard_holder, scope_of
 from statewright.clock import Clock, SystemClock, Timer
 from statewright.errors import Fenced, StorageError, ThreadBusy
-from statewright.promise import Answered, Promise, SafeEvent, comes_later, resolved
+from statewright.futures import LightFuture, MaybeFuture, SafeEvent, is_future, resolve
 from statewright.runtime.claim import Claim
 from statewright.runtime.config import STOPS_HOLDER
 from statewright.runtime.control import RunControl
@@ -90,14 +90,14 @@ class Holding:
     ) -> None:
         if kind is GeneratorExit:
             self._abandon()
-        elif comes_later(released := self.end()):
-            from statewright.runtime.awaiting import wait_in_any_case  # loads asyncio
+        elif is_future(released := self.end()):
+            from statewright.async_futures import wait_in_any_case  # loads asyncio
 
             signal = await wait_in_any_case(released)
             if signal is not None:
                 raise signal
 
-    def end(self) -> Answered[object]:
+    def end(self) -> MaybeFuture[object]:
         """Release the thread, unless the last write of the run has done so; the saver's answer.
 
         If that is interrupted, as by a second Ctrl-C, another thread does it: others must not wait for the lease.
@@ -108,7 +108,7 @@ class Holding:
             self._abandon()
             raise
 
-    def _end(self) -> Answered[object]:
+    def _end(self) -> MaybeFuture[object]:
         run = self._run
         try:
             if (run.claimed or cast(Claim, run.claim).in_doubt) and not run.nested:
@@ -129,14 +129,14 @@ class Holding:
         """
         if self._process == os.getpid():  # not the copy of a run in a forked process: it goes on in the other one
             discard_holder(cast(str, self._run.owner))
-            cast(Claim, self._run.claim).release = Promise()
+            cast(Claim, self._run.claim).release = LightFuture()
             workers.hand_over(self._end_abandoned)
 
     def _end_abandoned(self) -> None:
         try:
             _wait_for(self._end())
         finally:
-            cast("Promise[None]", cast(Claim, self._run.claim).release).set_result(None)
+            cast("LightFuture[None]", cast(Claim, self._run.claim).release).set_result(None)
 
 
 class LeaseRenewer(Holding):
@@ -218,7 +218,7 @@ class LeaseRenewer(Holding):
         if run.claimed:
             try:
                 hold = cast(Hold, run.hold())
-                lease: Lease | None = resolved(_saver(run).renew(_thread(run), hold))
+                lease: Lease | None = resolve(_saver(run).renew(_thread(run), hold))
                 run.held_until = hold.until
                 if lease is not None and lease.wanted is not None:
                     self.ask_to_stop(lease.wanted)
@@ -230,7 +230,7 @@ class LeaseRenewer(Holding):
                 _log_failure(run, "renewed")
         self._set_timer()
 
-    def _end(self) -> Answered[object]:
+    def _end(self) -> MaybeFuture[object]:
         self._ended = True
         self._timer.cancel()
         return super()._end()
@@ -240,9 +240,9 @@ class LeaseRenewer(Holding):
         super()._abandon()
 
 
-def _wait_for(released: Answered[object]) -> None:
+def _wait_for(released: MaybeFuture[object]) -> None:
     with suppress(Exception):  # it lapses
-        resolved(released)
+        resolve(released)
 
 
 def _log_failure(run: Run, what: str) -> None:
@@ -284,7 +284,7 @@ def _thread(run: Run) -> str:
 # -- waiting for a thread
 
 
-def request_thread(run: Run, holder: str) -> Answered[object]:
+def request_thread(run: Run, holder: str) -> MaybeFuture[object]:
     """Ask the holder of a thread to stop, if the run says so (`on_busy`); the saver's answer."""
     if run.on_busy not in STOPS_HOLDER:
         return None
@@ -317,7 +317,7 @@ def _check_not_in_the_way(run: Run, holder: str) -> None:
     import asyncio  # loaded already
 
     with suppress(RuntimeError):  # no loop runs here
-        if asyncio.get_running_loop() is known.loop and (lease := resolved(lease_of(run))) is not None:
+        if asyncio.get_running_loop() is known.loop and (lease := resolve(lease_of(run))) is not None:
             raise ThreadBusy(_thread(run), lease.owner, lease.until)
 
 
@@ -368,7 +368,7 @@ def is_first(run: Run, ticket: Ticket) -> bool:
         return _queues[_queue_key(run)][0] is ticket
 
 
-def lease_of(run: Run) -> Answered[Lease | None]:
+def lease_of(run: Run) -> MaybeFuture[Lease | None]:
     """Who holds the thread now."""
     return _saver(run).lease(_thread(run))
 
@@ -393,7 +393,7 @@ def await_turn(run: Run, holder: str) -> bool:
     """
     _check_not_in_the_way(run, holder)
     ticket = enter_queue(run)
-    resolved(request_thread(run, holder))
+    resolve(request_thread(run, holder))
     seconds = FIRST_LOOK
     with run.control.calling(ticket.call) if run.control is not None else nullcontext():
         while True:
@@ -401,7 +401,7 @@ def await_turn(run: Run, holder: str) -> bool:
             if is_stopped(run):
                 return False
             first = is_first(run, ticket)
-            if first and is_over(run, resolved(lease_of(run)), holder):
+            if first and is_over(run, resolve(lease_of(run)), holder):
                 return True
             run.clock.wait(ticket.called, seconds if first else LONGEST_LOOK)
             seconds = next_look(seconds, first=first)

@@ -21,9 +21,9 @@ from statewright.checkpoint import (
     TaskResult,
 )
 from statewright.errors import CheckpointConflict, CheckpointNotFound, InvalidUpdateError, suggestion
+from statewright.futures import resolve
 from statewright.graph import END, START
 from statewright.ids import CheckpointId, checked_name
-from statewright.promise import resolved
 from statewright.runtime.apply import apply_beside, with_report
 from statewright.runtime.attempt import conclude, written
 from statewright.runtime.carry import taken_along
@@ -65,7 +65,7 @@ def saved_history(run: Run, checkpoint_id: str | None, page: int, *, includes_it
     if before is not None and includes_it:
         yield cast(SavedCheckpoint, perform_all(run, load_saved(run)))
     while True:
-        found: Sequence[SavedCheckpoint] = resolved(
+        found: Sequence[SavedCheckpoint] = resolve(
             saver.history(
                 line.thread_id, namespace=line.namespace, branch=run.settings.branch, before=before, limit=page
             )

@@ -19,7 +19,7 @@ from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import Final, TypeVar
 
-from statewright.promise import Promise
+from statewright.futures import LightFuture
 
 T = TypeVar("T")
 Job = Callable[[], object]
@@ -118,9 +118,9 @@ def _in_place(job: Job, places: threading.Semaphore) -> Job:
 workers: Final = WorkerThreads()
 
 
-def call_beside(function: Callable[[], T]) -> Promise[T]:
+def call_beside(function: Callable[[], T]) -> LightFuture[T]:
     """Call a function on a thread of its own, where this one must not wait for it or must not be interrupted in it."""
-    promise: Promise[T] = Promise()
+    promise: LightFuture[T] = LightFuture()
 
     def call() -> None:
         try:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final
 
+from statewright.async_futures import aresolve
 from statewright.runs import Ledger, Workspace
-from statewright.runtime.awaiting import answered
 from statewright.service.rates import RateLimiter
 
 FRESH: Final = timedelta(seconds=5)
@@ -35,7 +35,7 @@ class StartLimits:
         known = self._known.get(workspace_id)
         if known is not None and abs(now - known[1]) < FRESH:
             return known[0]
-        workspace: Workspace | None = await answered(self._ledger.get(Workspace, workspace_id))
+        workspace: Workspace | None = await aresolve(self._ledger.get(Workspace, workspace_id))
         limit = workspace.starts_per_minute if workspace is not None else None
         if len(self._known) >= _MOST:
             self._known.clear()

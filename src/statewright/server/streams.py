@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Final
 
+from statewright.async_futures import aresolve
 from statewright.errors import StatewrightError, TooManyRequests
 from statewright.runs import ApiKey, Condition, Ledger
-from statewright.runtime.awaiting import answered
 from statewright.service.keys import is_open
 
 CHECK_EVERY: Final = 5.0
@@ -89,7 +89,7 @@ class Streams:
         ids = list(self._by_key)
         for begin in range(0, len(ids), _AT_ONCE):
             some = ids[begin : begin + _AT_ONCE]
-            found = await answered(self._ledger.find(ApiKey, [Condition("id", "in", some)]))
+            found = await aresolve(self._ledger.find(ApiKey, [Condition("id", "in", some)]))
             valid = {key.id for key in found if is_open(key, self._now())}
             for key_id in some:
                 if key_id not in valid:

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Final
 
+from statewright.async_futures import aresolve
 from statewright.errors import StatewrightError
 from statewright.ids import draw_run_id
 from statewright.runs import Delete, Insert, Ledger, Worker, where
-from statewright.runtime.awaiting import answered
 
 FRESH: Final = 5.0
 """Seconds for which a result is believed: anybody may ask for it, and it costs a write."""
@@ -49,7 +49,7 @@ class WriteProbe:
         try:
             async with asyncio.timeout(self._patience):
                 # In one transaction: no other process ever sees it.
-                await answered(self._ledger.write([Insert(probe), Delete(Worker, where(id=probe.id))]))
+                await aresolve(self._ledger.write([Insert(probe), Delete(Worker, where(id=probe.id))]))
         except (StatewrightError, TimeoutError):
             return False
         return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from statewright.async_futures import aresolve
 from statewright.errors import DuplicateRecord, InvalidRequest, InvalidTransition, RecordConflict, suggestion
 from statewright.runs import (
     Advance,
@@ -19,7 +20,6 @@ from statewright.runs import (
     Wait,
     where,
 )
-from statewright.runtime.awaiting import answered
 from statewright.service.deciding import check_decider
 from statewright.service.desk import Desk
 from statewright.service.endings import Ending
@@ -93,7 +93,7 @@ class Approvals:
         self._check(decision, edited_content)
         desk = self._desk
         approval = await self.get(workspace_id, approval_id)
-        wait = await answered(desk.ledger.get(Wait, approval_id))
+        wait = await aresolve(desk.ledger.get(Wait, approval_id))
         if approval.decision is not None or wait is None:
             raise InvalidTransition(
                 f"Approval {approval_id}", approval.decision or "closed", decision, [], is_asked_for=True

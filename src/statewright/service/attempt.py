@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final, cast
 
+from statewright.async_futures import aresolve
 from statewright.checkpoint import Checkpointer, Hold, WorkspaceCheckpointer, run_of
 from statewright.clock import Clock
 from statewright.errors import (
@@ -41,7 +42,6 @@ from statewright.runs import (
     where,
 )
 from statewright.runtime import CompiledGraph, RunControl
-from statewright.runtime.awaiting import answered
 from statewright.runtime.thread_calls import call_in_thread
 from statewright.service.hub import Hub
 from statewright.service.meter import Meter
@@ -229,14 +229,14 @@ class RunAttempt:
 
     async def _still_mine(self) -> Run | None:
         """The run as it is, if its claim is still this one."""
-        found = await answered(self._around.ledger.get(Run, self.run_id))
+        found = await aresolve(self._around.ledger.get(Run, self.run_id))
         return found if found is not None and found.claim == self._run.claim else None
 
     async def _put_off(self, until: Any) -> None:
         progress = Progress(replace(self._run, status=RunStatus.PENDING), NO_GRAPH)
         changes = progress.put_off(until, self._around.clock.now())
         try:
-            await answered(self._around.ledger.write(changes))
+            await aresolve(self._around.ledger.write(changes))
             self._around.published(changes)
         except RecordConflict:
             logger.info("Run %s was taken over or cancelled.", self.run_id)
@@ -248,7 +248,7 @@ class RunAttempt:
         progress = Progress(replace(self._run, status=RunStatus.PENDING), NO_GRAPH)
         pauses = self._run.status is RunStatus.RUNNING
         changes = progress.put_off_to_next_day(limit, self._around.clock.now(), pauses=pauses)
-        await answered(self._around.ledger.write(changes))
+        await aresolve(self._around.ledger.write(changes))
         self._around.published(changes)
 
     async def _advance(self) -> None:
@@ -301,17 +301,17 @@ class RunAttempt:
             self._tell_wait()
             await self._take_thread(app)
             return run.input if run.input is not None else {}, Progress(run, app.graph)
-        steps = await answered(
+        steps = await aresolve(
             self._around.ledger.find(StepRun, [*where(run_id=run.id), Condition("status", "in", _OPEN)])
         )
-        waits = await answered(self._around.ledger.find(Wait, where(run_id=run.id)))
+        waits = await aresolve(self._around.ledger.find(Wait, where(run_id=run.id)))
         if run.status is RunStatus.WAITING:
             return await self._answered(app, steps, waits)
         await self._free_thread()
         progress = Progress(run, app.graph, steps=steps, waits=waits)
         inbox = await self._inbox()
         progress.steps.answered = {signal.interrupt_id for signal in inbox if signal.interrupt_id is not None}
-        saved = await answered(self._saver.load(run.thread_id))
+        saved = await aresolve(self._saver.load(run.thread_id))
         if saved is not None and saved.checkpoint.at_rest:  # it was ended from outside
             progress.values = saved.checkpoint.values
         return None, progress
@@ -344,14 +344,14 @@ class RunAttempt:
     async def _inbox(self) -> Sequence[Signal]:
         """What has come for the run and was not taken yet, the oldest first."""
         untaken = where(run_id=self.run_id, taken=False)
-        return await answered(self._around.ledger.find(Signal, untaken, order=Order("created_at")))
+        return await aresolve(self._around.ledger.find(Signal, untaken, order=Order("created_at")))
 
     async def _refuse_unfit(self, come: Arrived) -> None:
         """Let the waits go on whose answers do not have the type that was asked for."""
         typed = [wait for wait in come.ended if wait.schema is not None and wait.id in come.signals]
         if not typed:
             return
-        saved = await answered(self._saver.load(self._run.thread_id))
+        saved = await aresolve(self._saver.load(self._run.thread_id))
         refused = unfit(saved, {wait.interrupt_id: come.answers[wait.interrupt_id] for wait in typed})
         for wait in typed:
             if wait.interrupt_id in refused:
@@ -364,16 +364,16 @@ class RunAttempt:
         guard = [Condition("claim", "=", run.claim)]
         advance = Advance(run.id, now, values, ignored_events(come), guard)
         changes = [advance, *taken_changes(come), *due_again(run.id, now)]
-        await answered(around.ledger.write(changes))
+        await aresolve(around.ledger.write(changes))
         around.published(changes)
 
     async def _still_waiting(self, values: Mapping[str, Any]) -> None:
         guard = [Condition("claim", "=", self._run.claim), Condition("version", "=", self._run.version)]
         try:
-            await answered(self._around.ledger.write([Update(Run, self.run_id, values, guard)]))
+            await aresolve(self._around.ledger.write([Update(Run, self.run_id, values, guard)]))
         except RecordConflict:  # something came while this was decided: it is looked at again
             values = {**values, "due_at": self._around.clock.now()}
-            await answered(self._around.ledger.write([Update(Run, self.run_id, values, guard[:1])]))
+            await aresolve(self._around.ledger.write([Update(Run, self.run_id, values, guard[:1])]))
 
     async def _take_thread(self, app: CompiledGraph) -> None:
         """Take the thread over from runs that were cancelled for this one, as if they had not been if it says so."""
@@ -381,7 +381,7 @@ class RunAttempt:
         if not before:
             return
         await self._free_thread()
-        saved = await answered(self._saver.load(self._run.thread_id))
+        saved = await aresolve(self._saver.load(self._run.thread_id))
         if not self._run.settings.get("rollsBack") or saved is None:
             return
         if await find_edited_run(self._saver, saved) in before:
@@ -401,17 +401,17 @@ class RunAttempt:
         suspended for longer than its lease) must not release the thread of its successor.
         """
         saver, thread = self._saver, self._run.thread_id
-        lease = await answered(saver.lease(thread))
+        lease = await aresolve(saver.lease(thread))
         if lease is None or not await self._has_lost_claim(run_of(lease.owner)):
             return
         with suppress(Fenced):  # the holder has released the thread itself meanwhile
-            await answered(saver.renew(thread, Hold(lease.owner, self._around.clock.now(), None)))
+            await aresolve(saver.renew(thread, Hold(lease.owner, self._around.clock.now(), None)))
 
     async def _has_lost_claim(self, holder: str) -> bool:
         """Return whether the run that holds the thread does so through an attempt other than its present one."""
         if holder == self.run_id:
             return await self._still_mine() is not None
-        run = await answered(self._around.ledger.get(Run, holder))
+        run = await aresolve(self._around.ledger.get(Run, holder))
         return run is not None and run.claim is None
 
     async def _drive(self, app: CompiledGraph, given: Any, progress: Progress) -> None:
@@ -495,5 +495,5 @@ class RunAttempt:
         """Write how a run ended that could not save it itself."""
         self._around.prepare(progress)
         changes = progress.failed(error, self._around.clock.now())
-        await answered(self._around.ledger.write(changes))
+        await aresolve(self._around.ledger.write(changes))
         self._around.published(changes)

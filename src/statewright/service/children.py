@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from statewright.errors import InvalidRequest, suggestion
-from statewright.promise import resolved
+from statewright.futures import resolve
 from statewright.runs import Change, Run, Signal, where
 from statewright.runtime import RUN_ENDED
 from statewright.service.desk import Desk
@@ -77,11 +77,11 @@ class ChildStarter:
         return before is not None and (before.graph, before.input) != (graph, as_json(input))
 
     def _read(self, run_id: str) -> Run | None:
-        return resolved(self._desk.ledger.get(Run, run_id))
+        return resolve(self._desk.ledger.get(Run, run_id))
 
     def _told_anew(self, run_id: str) -> list[Change]:
         """What tells the run how its child stands now, in place of all that it was told before."""
         before = where(run_id=self._run.id, type=f"{RUN_ENDED}{run_id}", taken=False)
-        told = resolved(self._desk.ledger.find(Signal, before))
+        told = resolve(self._desk.ledger.find(Signal, before))
         child = self._read(run_id)  # after that: an end that comes in between is told twice, and not lost
         return told_anew(child, self._run.id, told) if child is not None else []

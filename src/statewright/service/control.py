@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
+from statewright.async_futures import aresolve
 from statewright.errors import InvalidTransition, RecordConflict, RecordPresent, RequestConflict
 from statewright.runs import (
     ENDED,
@@ -28,7 +29,6 @@ from statewright.runs import (
     check_transition,
     where,
 )
-from statewright.runtime.awaiting import answered
 from statewright.service.desk import Desk
 from statewright.service.endings import Ending, ended_changes
 from statewright.service.records import GOING, conditions_of, others_on_thread
@@ -67,7 +67,7 @@ class Control:
                 return run
             cancellation = await self.cancellation([run], reason)
             try:
-                await answered(desk.ledger.write(cancellation.changes))
+                await aresolve(desk.ledger.write(cancellation.changes))
             except RecordConflict:  # one of them has moved, or started another one
                 continue
             cancellation.tell()
@@ -101,7 +101,7 @@ class Control:
         parents = [run.id]
         while parents:
             conditions = [Condition("parent_id", "in", parents), Condition("status", "in", GOING)]
-            children = await answered(self._desk.ledger.find(Run, conditions))
+            children = await aresolve(self._desk.ledger.find(Run, conditions))
             found += children
             parents = [child.id for child in children]
         return found
@@ -180,7 +180,7 @@ class Control:
         if run.status is not RunStatus.FAILED:
             return
         for conditions, told in _in_its_way(run):
-            found: Sequence[Run] = await answered(self._desk.ledger.find(Run, conditions, limit=1))
+            found: Sequence[Run] = await aresolve(self._desk.ledger.find(Run, conditions, limit=1))
             if found:
                 other = found[0]
                 raise RequestConflict(
@@ -205,7 +205,7 @@ class Control:
         if not status:
             return []
         done: list[str] = []
-        for run in await answered(self._desk.ledger.find(Run, conditions, order=Order("created_at"), limit=_BULK)):
+        for run in await aresolve(self._desk.ledger.find(Run, conditions, order=Order("created_at"), limit=_BULK)):
             try:
                 await act(workspace_id, run.id)
             except RequestConflict:  # it has gone another way meanwhile

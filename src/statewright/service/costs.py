@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from statewright.async_futures import aresolve
 from statewright.runs import Condition, ModelCall, where
-from statewright.runtime.awaiting import answered
 from statewright.service.desk import Desk
 
 _SUMS = ("cost", "input_tokens", "output_tokens")
@@ -69,7 +69,7 @@ class Costs:
         return CostSummary(start, end, _total(by_model), by_model)
 
     async def _by_model(self, conditions: Sequence[Condition]) -> list[Spent]:
-        groups = await answered(self._desk.ledger.groups(ModelCall, ["model"], where=conditions, sums=_SUMS))
+        groups = await aresolve(self._desk.ledger.groups(ModelCall, ["model"], where=conditions, sums=_SUMS))
         return [
             Spent(
                 name=str(group.key[0]),

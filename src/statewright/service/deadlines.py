@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Final
 
+from statewright.async_futures import aresolve
 from statewright.errors import RecordConflict
 from statewright.runs import Change, Condition, Ledger, Order, Run, RunStatus
-from statewright.runtime.awaiting import answered
 from statewright.service.progress import NO_GRAPH, OnEnd, Progress
 
 _GOING: Final = [RunStatus.PENDING, RunStatus.RUNNING, RunStatus.WAITING]
@@ -28,12 +28,12 @@ class Deadlines:
         """Fail the runs whose time is over; when the next one has no more."""
         unclaimed = [Condition("claim", "=", None), Condition("deadline_at", "!=", None)]
         late = [*unclaimed, Condition("deadline_at", "<=", now), Condition("status", "in", _GOING)]
-        found = await answered(self._ledger.find(Run, late, order=Order("deadline_at"), limit=_AT_ONCE))
+        found = await aresolve(self._ledger.find(Run, late, order=Order("deadline_at"), limit=_AT_ONCE))
         for run in found:
             await self._fail(run, now)
         if len(found) == _AT_ONCE:
             return now
-        next_one = await answered(
+        next_one = await aresolve(
             self._ledger.find(
                 Run, [*unclaimed, Condition("deadline_at", ">", now)], order=Order("deadline_at"), limit=1
             )
@@ -45,7 +45,7 @@ class Deadlines:
         progress.stopping, progress.on_end = "timeout", self._on_end
         try:
             changes = progress.failed(TimeoutError(), now, guard=[Condition("version", "=", run.version)])
-            await answered(self._ledger.write(changes))
+            await aresolve(self._ledger.write(changes))
         except RecordConflict:  # it has moved: whoever moved it looks after it
             return
         self._published(changes)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final, cast
 
+from statewright.async_futures import aresolve
 from statewright.runs import ENDED, Among, ApiKey, Approval, Condition, Ledger, Run, RunStatus, Wait, Where, where
-from statewright.runtime.awaiting import answered
 from statewright.service.keys import check_scope
 from statewright.service.questions import APPROVAL, approval_of
 
@@ -44,15 +44,15 @@ async def check_thread_change(
     while True:
         named = Among(Run, "id", runs)
         asked = [Condition("run_id", "in", named)]
-        if await answered(ledger.count(Approval, asked)):
+        if await aresolve(ledger.count(Approval, asked)):
             check_decider(key)
         # Whether tools may be called has no record but these.
-        check_answers(key, await answered(ledger.find(Wait, asked)))
-        for group in await answered(ledger.groups(Run, ["definition_id"], where=runs)):
+        check_answers(key, await aresolve(ledger.find(Wait, asked)))
+        for group in await aresolve(ledger.groups(Run, ["definition_id"], where=runs)):
             if _has_approval_step(await body_of(group.key[0] or "")):
                 check_decider(key)
         started = [Condition("parent_id", "in", named), Condition("status", "in", _GOING)]
-        children = await answered(ledger.find(Run, started))
+        children = await aresolve(ledger.find(Run, started))
         if not children:
             return
         runs = [Condition("id", "in", [child.id for child in children])]

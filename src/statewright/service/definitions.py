@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from statewright.async_futures import aresolve
 from statewright.errors import DuplicateRecord, RequestConflict
 from statewright.runs import Insert, Json, StoredDefinition, where
-from statewright.runtime.awaiting import answered
 from statewright.service.catalog import definition_id
 from statewright.service.desk import Desk
 from statewright.service.records import Page
@@ -102,7 +102,7 @@ class Definitions:
 
     async def graphs(self, workspace_id: str) -> list[ServedGraph]:
         """What can be run by a name: what the project serves, and the newest versions that the workspace has."""
-        found = await answered(self._desk.ledger.find(StoredDefinition, where(workspace_id=workspace_id)))
+        found = await aresolve(self._desk.ledger.find(StoredDefinition, where(workspace_id=workspace_id)))
         newest = {one.name: one for one in sorted(found, key=lambda one: one.created_at)}
         shown = {one.name: _shown(one) for one in newest.values()}
         shown |= {one.name: _shown(one) for one in self._desk.catalog.stored(self._desk.now())}

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from statewright.async_futures import aresolve
 from statewright.checkpoint import WorkspaceCheckpointer
 from statewright.clock import Clock
 from statewright.runs import Advance, Announce, Change, Insert, Ledger, Run, RunStatus, UpdateAll
-from statewright.runtime.awaiting import answered
 from statewright.service.attempt import RunAttempt
 from statewright.service.catalog import Catalog
 from statewright.service.hub import Hub
@@ -60,7 +60,7 @@ class Desk:
 
     async def write(self, changes: Sequence[Change]) -> None:
         """Make changes, and tell those who listen of the events among them. Raises RecordConflict."""
-        await answered(self.ledger.write(changes))
+        await aresolve(self.ledger.write(changes))
         self.published(changes)
 
     def published(self, changes: Sequence[Change]) -> None:

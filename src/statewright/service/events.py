@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from statewright.async_futures import aresolve
 from statewright.errors import DuplicateRecord, InvalidRequest, RecordConflict
 from statewright.ids import draw_checkpoint_id
 from statewright.runs import (
@@ -18,7 +19,6 @@ from statewright.runs import (
     Wait,
     where,
 )
-from statewright.runtime.awaiting import answered
 from statewright.service.desk import Desk
 from statewright.service.signals import check_payload, guard_unanswered, unanswered, woken
 from statewright.service.starting import Starter
@@ -64,13 +64,13 @@ class Events:
     async def _known(self, workspace_id: str, key: str | None) -> ReceivedEvent | None:
         if key is None:
             return None
-        found = await answered(self._desk.ledger.find(ReceivedEvent, where(workspace_id=workspace_id, key=key)))
+        found = await aresolve(self._desk.ledger.find(ReceivedEvent, where(workspace_id=workspace_id, key=key)))
         return found[0] if found else None
 
     async def _starts(self, event: ReceivedEvent, now: datetime) -> list[Change]:
         """What starts the runs that triggers name."""
         named = where(workspace_id=event.workspace_id, event=event.name, active=True)
-        triggers = await answered(self._desk.ledger.find(Trigger, named))
+        triggers = await aresolve(self._desk.ledger.find(Trigger, named))
         changes: list[Change] = []
         for wanted in runs_of_event(triggers, event.id, event.name, event.payload):
             run, starting = await self._starter.prepare(event.workspace_id, wanted, now)
@@ -82,10 +82,10 @@ class Events:
         """What gives the event to the runs that wait for it."""
         ledger = self._desk.ledger
         named = where(workspace_id=event.workspace_id, event=event.name)
-        open_waits = await answered(ledger.find(Wait, named))
+        open_waits = await aresolve(ledger.find(Wait, named))
         # Read after the waits: a worker that takes a signal meanwhile closes its wait, so these changes are refused.
         of_waiting_runs = Condition("run_id", "in", Among(Wait, "run_id", named))
-        waits = unanswered(open_waits, await answered(ledger.find(Signal, [*where(taken=False), of_waiting_runs])))
+        waits = unanswered(open_waits, await aresolve(ledger.find(Signal, [*where(taken=False), of_waiting_runs])))
         event.woken = list(dict.fromkeys(wait.run_id for wait in waits))
         changes: list[Change] = [guard for wait in waits for guard in guard_unanswered(wait)]
         for run_id in event.woken:

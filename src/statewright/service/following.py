@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
 from typing import Final
 
+from statewright.async_futures import aresolve
 from statewright.runs import ENDED, Run, RunEvent, RunStatus
-from statewright.runtime.awaiting import answered
 from statewright.service.desk import Desk
 from statewright.service.hub import Hub, Listener, LiveEvent, Told
 
@@ -57,11 +57,11 @@ async def _next(desk: Desk, run_id: str, last: int, listener: Listener) -> Seque
 
 
 async def _read(desk: Desk, run_id: str, after: int) -> Sequence[RunEvent]:
-    return await answered(desk.ledger.events(run_id, after=after, limit=PART))
+    return await aresolve(desk.ledger.events(run_id, after=after, limit=PART))
 
 
 async def _has_ended(desk: Desk, run_id: str, last: int) -> bool:
-    run = await answered(desk.ledger.get(Run, run_id))
+    run = await aresolve(desk.ledger.get(Run, run_id))
     return run is None or (run.status in ENDED and run.last_event <= last)
 
 

@@ -10,8 +10,8 @@ from statewright.checkpoint import Checkpointer, Commit, Hold, Line, Pending
 from statewright.clock import Clock
 from statewright.errors import RecordConflict
 from statewright.events import Event, Log
+from statewright.futures import MaybeFuture, is_future
 from statewright.ids import CheckpointId
-from statewright.promise import Answered, comes_later
 from statewright.runs import Change, Json, Ledger, Spend
 from statewright.runtime import CompiledGraph, Instrument
 from statewright.runtime.effects import Failure
@@ -76,7 +76,7 @@ class RunRecorder(Instrument):
 
     # -- as a saver
 
-    def commit(self, commit: Commit, *, also: Sequence[Any] = ()) -> Answered[CheckpointId]:
+    def commit(self, commit: Commit, *, also: Sequence[Any] = ()) -> MaybeFuture[CheckpointId]:
         return self._write(
             lambda: self._changes_of(commit),
             lambda changes: self._saver.commit(commit, also=self._jobs(also, changes)),
@@ -97,7 +97,7 @@ class RunRecorder(Instrument):
         hold: Hold | None = None,
         log: Log | None = None,
         also: Sequence[Any] = (),
-    ) -> Answered[None]:
+    ) -> MaybeFuture[None]:
         now = log.at if log is not None else hold.now if hold is not None else self._clock.now()
         return self._write(
             lambda: self.progress.landed(line.namespace, pending, log, now),
@@ -128,7 +128,7 @@ class RunRecorder(Instrument):
                 if before is not None:
                     self.progress.restore(before)
                 raise
-            if before is not None and comes_later(answer):
+            if before is not None and is_future(answer):
                 self._unconfirmed.append((answer, before))
         return self._publish_when_saved(answer, changes)
 
@@ -148,7 +148,7 @@ class RunRecorder(Instrument):
 
     def _publish_when_saved(self, answer: Any, changes: Sequence[Change]) -> Any:
         """Publish the changes once they are saved; return the answer."""
-        if comes_later(answer):
+        if is_future(answer):
             answer.add_done_callback(lambda done: self._saved(done, changes))
         else:
             self._saved(None, changes)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
+from statewright.async_futures import aresolve
 from statewright.errors import InvalidRequest, NotFound
 from statewright.runs import (
     ENDED,
@@ -22,7 +23,6 @@ from statewright.runs import (
     Where,
     where,
 )
-from statewright.runtime.awaiting import answered
 from statewright.service.plain import entries_as_text
 from statewright.service.request import RunFilter
 
@@ -53,7 +53,7 @@ class Records:
 
     async def own(self, kind: type[R], workspace_id: str, identity: str, noun: str) -> R:
         """A record of a workspace. Raises NotFound if there is none, or it is somebody else's."""
-        found: Any = await answered(self._ledger.get(kind, identity))
+        found: Any = await aresolve(self._ledger.get(kind, identity))
         if found is None or found.workspace_id != workspace_id:
             raise NotFound(f"There is no {noun} {identity!r}.")
         return found
@@ -69,13 +69,13 @@ class Records:
             raise InvalidRequest(f"page {page} of {page_size} cannot be: give a page from 1, of 1 to {LARGEST_PAGE}.")
         sorted_by = order or Order("created_at", descending=True)
         offset = (page - 1) * page_size
-        found = await answered(self._ledger.find(kind, conditions, order=sorted_by, limit=page_size, offset=offset))
-        total = await answered(self._ledger.count(kind, conditions))
+        found = await aresolve(self._ledger.find(kind, conditions, order=sorted_by, limit=page_size, offset=offset))
+        total = await aresolve(self._ledger.count(kind, conditions))
         return Page(found, page, page_size, total)
 
     async def all_of_run(self, kind: type[R], run: Run, *, order: str = "created_at") -> Sequence[R]:
         """The records of a kind that belong to a run, the oldest first."""
-        return await answered(self._ledger.find(kind, where(run_id=run.id), order=Order(order)))
+        return await aresolve(self._ledger.find(kind, where(run_id=run.id), order=Order(order)))
 
 
 def others_on_thread(run: Run) -> list[Condition]:

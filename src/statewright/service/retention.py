@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from statewright.async_futures import aresolve
 from statewright.checkpoint import WorkspaceCheckpointer
 from statewright.errors import RecordConflict, RecordPresent, StorageUnavailable
 from statewright.runs import (
@@ -32,7 +33,6 @@ from statewright.runs import (
     Workspace,
     where,
 )
-from statewright.runtime.awaiting import answered
 
 EVERY: Final = timedelta(hours=1)
 """How often it is looked for what is old, at least."""
@@ -80,7 +80,7 @@ class Retention:
         """Whether there may be more."""
         limited = [Condition("retention_days", "!=", None)]
         more = False
-        for workspace in await answered(self._ledger.find(Workspace, limited)):
+        for workspace in await aresolve(self._ledger.find(Workspace, limited)):
             before = now - timedelta(days=workspace.retention_days)
             for status in _ENDED_AT:
                 more |= await self._forget_runs(workspace, status, before)
@@ -94,7 +94,7 @@ class Retention:
         old = [*where(workspace_id=workspace.id, status=status), Condition(ended, "<", before)]
         gone = kept = 0
         while gone < AT_ONCE:
-            page = await answered(self._ledger.find(Run, old, order=Order(ended), limit=AT_ONCE, offset=kept))
+            page = await aresolve(self._ledger.find(Run, old, order=Order(ended), limit=AT_ONCE, offset=kept))
             needed = await self._find_needed(page)
             forgotten = [run for run in page if run.id not in needed and await self._forget(run)]
             gone += len(forgotten)
@@ -109,7 +109,7 @@ class Retention:
         if not parents:
             return set()
         conditions = [Condition("id", "in", parents), Condition("status", "in", _MAY_CONTINUE)]
-        active = {parent.id for parent in await answered(self._ledger.find(Run, conditions))}
+        active = {parent.id for parent in await aresolve(self._ledger.find(Run, conditions))}
         return {run.id for run in runs if run.parent_id in active}
 
     async def _forget(self, run: Run) -> bool:
@@ -138,7 +138,7 @@ class Retention:
         ]
         saver = self._saver.for_workspace(run.workspace_id)
         try:
-            await answered(saver.delete_thread(run.thread_id, also=[self._ledger.job(changes)]))
+            await aresolve(saver.delete_thread(run.thread_id, also=[self._ledger.job(changes)]))
         except RecordPresent:
             return False
         return True
@@ -148,7 +148,7 @@ class Retention:
         is_shared = Condition("thread_id", "in", Among(Run, "thread_id", _others(run)))
         guard = Update(Run, run.id, {}, [*where(version=run.version), is_shared])
         try:
-            await answered(self._ledger.write([guard, Forget(run.id)]))
+            await aresolve(self._ledger.write([guard, Forget(run.id)]))
         except RecordConflict:
             return False
         return True
@@ -158,10 +158,10 @@ class Retention:
     ) -> bool:
         """Whether there may be more."""
         old = [*where(workspace_id=workspace.id), *done, Condition("created_at", "<", before)]
-        found: Sequence[Any] = await answered(self._ledger.find(kind, old, limit=AT_ONCE))
+        found: Sequence[Any] = await aresolve(self._ledger.find(kind, old, limit=AT_ONCE))
         if found:
             ids = [one.id for one in found]
-            await answered(self._ledger.write([Delete(kind, [*done, Condition("id", "in", ids)])]))
+            await aresolve(self._ledger.write([Delete(kind, [*done, Condition("id", "in", ids)])]))
         return len(found) == AT_ONCE
 
 

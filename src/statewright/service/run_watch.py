@@ -16,9 +16,9 @@ from datetime import datetime
 from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
 
+from statewright.async_futures import aresolve
 from statewright.errors import StatewrightError
 from statewright.runs import ENDED, Condition, Ledger, Run, RunStatus
-from statewright.runtime.awaiting import answered
 from statewright.service.hub import Listener
 
 logger = logging.getLogger("statewright.service")
@@ -109,7 +109,7 @@ class _Poll:
 
     async def _versions(self, ids: Iterable[str]) -> Mapping[str, RunVersion]:
         columns = ("id", *RunVersion._fields)
-        rows = await answered(self._ledger.groups(Run, columns, where=[Condition("id", "in", ids)]))
+        rows = await aresolve(self._ledger.groups(Run, columns, where=[Condition("id", "in", ids)]))
         return {row.key[0]: RunVersion(*row.key[1:]) for row in rows}
 
     def _compare(self, ids: Iterable[str], versions: Mapping[str, RunVersion]) -> None:

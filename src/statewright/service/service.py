@@ -14,6 +14,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final, Literal, Self, overload
 
+from statewright.async_futures import aresolve
 from statewright.checkpoint import InMemorySaver, WorkspaceCheckpointer
 from statewright.clock import Clock, SystemClock
 from statewright.errors import DuplicateRecord, InvalidConfig, NotFound, RecordConflict, RequestConflict
@@ -38,7 +39,6 @@ from statewright.runs import (
     where,
 )
 from statewright.runtime import CompiledGraph, Instrument
-from statewright.runtime.awaiting import answered
 from statewright.service.approvals import Approvals
 from statewright.service.attempt import RunAttempt, Surroundings
 from statewright.service.background import Background, Part
@@ -228,7 +228,7 @@ class Service:
     async def _make_known(self) -> None:
         for stored in self.desk.catalog.stored(self.desk.now()):
             with suppress(DuplicateRecord):
-                await answered(self.desk.ledger.write([Insert(stored)]))
+                await aresolve(self.desk.ledger.write([Insert(stored)]))
 
     def _on_end(self, run: Run, ending: Ending, now: datetime) -> Sequence[Change]:
         """What starts with the end of a run: on failure, what its graph or its start names for that."""
@@ -287,7 +287,7 @@ class Service:
     async def _written(self, workspace_id: str, wanted: StartRun, room: Room, labels: Sequence[Change]) -> Started:
         run = room.run
         try:
-            await answered(self.desk.ledger.write([*room.changes, Insert(run), *labels]))
+            await aresolve(self.desk.ledger.write([*room.changes, Insert(run), *labels]))
         except DuplicateRecord:
             return Started(await self._known(workspace_id, wanted) or run, created=False)
         room.tell()
@@ -345,7 +345,7 @@ class Service:
         if not run.begun:
             return {}
         app = await self._app_of(run)
-        saved = await answered(self.desk.saver_of(workspace_id).load(run.thread_id))
+        saved = await aresolve(self.desk.saver_of(workspace_id).load(run.thread_id))
         return as_json(app.program.output(saved.checkpoint.values)) if saved is not None else {}
 
     async def model_calls(self, workspace_id: str, run_id: str) -> Sequence[ModelCall]:
@@ -355,12 +355,12 @@ class Service:
         """What the steps of a run have logged and printed, in order; of the steps of one name if it is given."""
         run = await self.run(workspace_id, run_id)
         conditions = where(run_id=run.id, **({"step_name": step} if step is not None else {}))
-        return await answered(self.desk.ledger.find(StepLog, conditions, order=Order("created_at")))
+        return await aresolve(self.desk.ledger.find(StepLog, conditions, order=Order("created_at")))
 
     async def events(self, workspace_id: str, run_id: str, *, after: int = 0, limit: int = 100) -> Sequence[RunEvent]:
         """The log of a run after an event, the oldest first."""
         run = await self.run(workspace_id, run_id)
-        return await answered(self.desk.ledger.events(run.id, after=after, limit=limit))
+        return await aresolve(self.desk.ledger.events(run.id, after=after, limit=limit))
 
     @overload
     def follow(
@@ -503,7 +503,7 @@ class Service:
 
     async def check(self) -> None:
         """Raise StorageError if the ledger cannot be read."""
-        await answered(self.desk.ledger.find(Run, limit=1))
+        await aresolve(self.desk.ledger.find(Run, limit=1))
 
 
 def _untold(outcome: str) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, cast
 
+from statewright.async_futures import aresolve
 from statewright.errors import (
     DuplicateRecord,
     InvalidRequest,
@@ -34,7 +35,6 @@ from statewright.runs import (
     Wait,
     where,
 )
-from statewright.runtime.awaiting import answered
 from statewright.service.deciding import check_answers
 from statewright.service.desk import Desk
 from statewright.service.form import LONGEST_NAME
@@ -75,7 +75,7 @@ class Signals:
         self._check(kind, payload)
         check_signal_id(key)
         run = await desk.records.run(workspace_id, run_id)
-        if key is not None and await answered(desk.ledger.count(Signal, where(run_id=run_id, key=key))):
+        if key is not None and await aresolve(desk.ledger.count(Signal, where(run_id=run_id, key=key))):
             return run
         if run.status in ENDED:
             raise InvalidTransition(f"Run {run.id}", run.status, "signalled", [], is_asked_for=True)
@@ -107,7 +107,7 @@ class Signals:
         run = await desk.records.run(workspace_id, run_id)
         if run.status is not RunStatus.WAITING:
             raise InvalidTransition(f"Run {run.id}", run.status, "answered", ["waiting"], is_asked_for=True)
-        waits = await answered(desk.ledger.find(Wait, where(run_id=run.id)))
+        waits = await aresolve(desk.ledger.find(Wait, where(run_id=run.id)))
         by_name = {name: wait for wait in waits for name in (wait.id, wait.interrupt_id)}
         unknown = next((name for name in answers if name not in by_name), None)
         if unknown is not None:
@@ -173,7 +173,7 @@ class Signals:
         """Raise InvalidRequest for an answer of another type than was asked for."""
         asked = [wait for wait in waits if wait.interrupt_id in answers]
         if any(wait.schema is not None for wait in asked):
-            saved = await answered(self._desk.saver_of(run.workspace_id).load(run.thread_id))
+            saved = await aresolve(self._desk.saver_of(run.workspace_id).load(run.thread_id))
             open_ids = {question.id for question in saved.pending.open} if saved is not None else set[str]()
             if not open_ids.issuperset(answers):  # it was closed after the waits were read
                 raise InvalidTransition(f"A question of run {run.id}", "closed", "answered", [], is_asked_for=True)
@@ -191,10 +191,10 @@ class Signals:
         """Return an unanswered wait for a type of signal. Raises InvalidTransition or SignalMismatch."""
         if run.status is not RunStatus.WAITING:
             raise InvalidTransition(f"Run {run.id}", run.status, "resumed", ["waiting", "paused"], is_asked_for=True)
-        waits: Sequence[Wait] = await answered(self._desk.ledger.find(Wait, where(run_id=run.id)))
+        waits: Sequence[Wait] = await aresolve(self._desk.ledger.find(Wait, where(run_id=run.id)))
         of_kind = [wait for wait in waits if wait.event == kind]
         if of_kind:
-            inbox = await answered(self._desk.ledger.find(Signal, where(run_id=run.id, taken=False)))
+            inbox = await aresolve(self._desk.ledger.find(Signal, where(run_id=run.id, taken=False)))
             still_open = unanswered(of_kind, inbox)
             if not still_open:
                 raise _already_answered(run)

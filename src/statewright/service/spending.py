@@ -10,9 +10,9 @@ import logging
 from dataclasses import dataclass
 from datetime import datetime
 
+from statewright.async_futures import aresolve
 from statewright.clock import Clock
 from statewright.runs import DailySpending, Ledger, Workspace
-from statewright.runtime.awaiting import answered
 from statewright.runtime.budget import warn_unpriced
 from statewright.service.spending_limits import EVERY_OTHER, Limits, SpendingLimits, by_name
 
@@ -52,7 +52,7 @@ class Spending:
 
     async def _slug_of(self, workspace_id: str) -> str:
         if workspace_id not in self._slugs:
-            workspace: Workspace | None = await answered(self._ledger.get(Workspace, workspace_id))
+            workspace: Workspace | None = await aresolve(self._ledger.get(Workspace, workspace_id))
             if workspace is None:
                 return workspace_id
             self._slugs[workspace_id] = workspace.slug
@@ -61,7 +61,7 @@ class Spending:
     async def of_today(self, workspace_id: str) -> DailySpending:
         """What a workspace has spent today."""
         nothing = DailySpending.of(workspace_id, self._clock.now())
-        return await answered(self._ledger.get(DailySpending, nothing.id)) or nothing
+        return await aresolve(self._ledger.get(DailySpending, nothing.id)) or nothing
 
     async def check_start(self, workspace_id: str, not_before: datetime | None = None) -> None:
         """Raise SpendingLimitReached if a run is to begin today in a workspace that has used up its day."""
@@ -88,6 +88,6 @@ class Spending:
         """Log which workspaces with limits are not there: their names may be misspelt."""
         named = set(self._limits) - {EVERY_OTHER}
         if named:
-            known = {name for one in await answered(self._ledger.find(Workspace)) for name in (one.id, one.slug)}
+            known = {name for one in await aresolve(self._ledger.find(Workspace)) for name in (one.id, one.slug)}
             for name in sorted(named - known):
                 logger.warning("There are spending limits for workspace %r, which is not there (yet).", name)

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from pydantic_core import to_json
 
+from statewright.async_futures import aresolve
 from statewright.clock import Clock
 from statewright.errors import InvalidRequest, PayloadTooLarge, RequestConflict, suggestion
 from statewright.ids import draw_checkpoint_id, draw_run_id
@@ -23,7 +24,6 @@ from statewright.runs import (
     Workspace,
     where,
 )
-from statewright.runtime.awaiting import answered
 from statewright.service.catalog import Catalog
 from statewright.service.control import Cancellation
 from statewright.service.plain import entries_as_text, iso
@@ -133,7 +133,7 @@ class Starter:
         read, limited = self._limited.get(workspace_id, (None, False))
         now = self._clock.monotonic()
         if read is None or now - read > _KNOWN_FOR:
-            workspace = await answered(self._ledger.get(Workspace, workspace_id))
+            workspace = await aresolve(self._ledger.get(Workspace, workspace_id))
             limited = workspace is not None and workspace.max_running is not None
             self._limited[workspace_id] = (now, limited)
         return limited
@@ -142,7 +142,7 @@ class Starter:
 
     async def known(self, workspace_id: str, key: str) -> Run | None:
         """The run that an idempotency key gave before."""
-        found = await answered(self._ledger.find(Run, where(workspace_id=workspace_id, idempotency_key=key)))
+        found = await aresolve(self._ledger.find(Run, where(workspace_id=workspace_id, idempotency_key=key)))
         return found[0] if found else None
 
     async def make_room(self, run: Run, cancelling: Cancelling) -> Room | Run:
@@ -152,7 +152,7 @@ class Starter:
         """
         if run.thread_id == run.id:
             return Room(run)
-        busy = await answered(self._ledger.find(Run, others_on_thread(run)))
+        busy = await aresolve(self._ledger.find(Run, others_on_thread(run)))
         same = next((one for one in busy if run.idempotency_key and one.idempotency_key == run.idempotency_key), None)
         if same is not None:
             return same

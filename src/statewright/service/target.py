@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from statewright.async_futures import aresolve
 from statewright.errors import InvalidRequest, NotFound
 from statewright.runs import Ledger, StoredDefinition
-from statewright.runtime.awaiting import answered
 from statewright.service.catalog import PROJECT
 from statewright.service.form import text
 
@@ -28,7 +28,7 @@ async def find_target(ledger: Ledger, workspace_id: str, graph: str | None, defi
         raise InvalidRequest("What is to be run is a graph or a definition: give graph or definitionId, and not both.")
     if definition_id is None:
         return Target(text(graph, "The graph"), None)
-    definition = await answered(ledger.get(StoredDefinition, text(definition_id, "The definition's id")))
+    definition = await aresolve(ledger.get(StoredDefinition, text(definition_id, "The definition's id")))
     if definition is None or definition.workspace_id not in (workspace_id, PROJECT):
         raise NotFound(f"There is no definition {definition_id!r} in this workspace. Add it, or name a graph.")
     return Target(definition.name, definition.id)

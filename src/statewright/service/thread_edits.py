@@ -12,11 +12,12 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, Final
 
+from statewright.async_futures import aresolve
 from statewright.checkpoint import Checkpointer, Commit, Interrupt, Pending, SavedCheckpoint
 from statewright.errors import RequestConflict
+from statewright.futures import MaybeFuture
 from statewright.graph import Graph
 from statewright.ids import CheckpointId
-from statewright.promise import Answered
 from statewright.runs import (
     Absent,
     Advance,
@@ -38,7 +39,6 @@ from statewright.runs import (
     where,
 )
 from statewright.runtime import RUN_ENDED
-from statewright.runtime.awaiting import answered
 from statewright.runtime.plan import due_tasks
 from statewright.service.moves import Moves
 from statewright.service.questions import arrived
@@ -73,18 +73,18 @@ class RestingRun:
     @classmethod
     async def find(cls, ledger: Ledger, workspace_id: str, thread_id: str, graph: Graph) -> RestingRun | None:
         """Return the run that rests on a thread, or else its newest run if that has failed; None otherwise."""
-        runs: Sequence[Run] = await answered(ledger.find(Run, _rests_on(workspace_id, thread_id)))
+        runs: Sequence[Run] = await aresolve(ledger.find(Run, _rests_on(workspace_id, thread_id)))
         if not runs:
             begun = where(workspace_id=workspace_id, thread_id=thread_id, begun=True)
             newest = Order("started_at", descending=True)
-            last: Sequence[Run] = await answered(ledger.find(Run, begun, order=newest, limit=1))
+            last: Sequence[Run] = await aresolve(ledger.find(Run, begun, order=newest, limit=1))
             runs = [run for run in last if run.status is RunStatus.FAILED]
             if not runs:
                 return None
         run = max(runs, key=lambda one: one.id)
-        waits = await answered(ledger.find(Wait, where(run_id=run.id)))
-        steps = await answered(ledger.find(StepRun, [*where(run_id=run.id), Condition("status", "in", _OPEN_STEPS)]))
-        inbox = await answered(ledger.find(Signal, where(run_id=run.id, taken=False)))
+        waits = await aresolve(ledger.find(Wait, where(run_id=run.id)))
+        steps = await aresolve(ledger.find(StepRun, [*where(run_id=run.id), Condition("status", "in", _OPEN_STEPS)]))
+        inbox = await aresolve(ledger.find(Signal, where(run_id=run.id, taken=False)))
         return cls(run, graph, waits, steps, inbox)
 
     def changes(self, commit: Commit, now: datetime) -> list[Change]:
@@ -212,7 +212,7 @@ async def find_edited_run(saver: Checkpointer, head: SavedCheckpoint) -> str:
     """
     saved = head
     while saved.source in ("update", "fork") and "rolled_back" not in saved.metadata and saved.parent_id is not None:
-        parent = await answered(saver.load(saved.line.thread_id, checkpoint_id=saved.parent_id))
+        parent = await aresolve(saver.load(saved.line.thread_id, checkpoint_id=saved.parent_id))
         if parent is None:  # it was pruned
             break
         saved = parent
@@ -233,7 +233,7 @@ class EditRecorder:
         """Everything else is what the saver does."""
         return getattr(self._saver, name)
 
-    def commit(self, commit: Commit, *, also: Sequence[Any] = ()) -> Answered[CheckpointId]:
+    def commit(self, commit: Commit, *, also: Sequence[Any] = ()) -> MaybeFuture[CheckpointId]:
         """Save a commit together with what it means for the run."""
         self.changes = self._changes_of(commit, commit.created_at)
         jobs = [*also, self._ledger.job(self.changes)] if self.changes else also

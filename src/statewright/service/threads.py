@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
+from statewright.async_futures import aresolve
 from statewright.checkpoint import Checkpointer
 from statewright.errors import (
     CheckpointNotFound,
@@ -18,7 +19,6 @@ from statewright.errors import (
 )
 from statewright.runs import ApiKey, Condition, Order, Run, RunStatus, where
 from statewright.runtime import CompiledGraph, StateSnapshot
-from statewright.runtime.awaiting import answered
 from statewright.runtime.thread_calls import call_in_thread
 from statewright.service.deciding import check_thread_change
 from statewright.service.desk import Desk
@@ -44,7 +44,7 @@ class Threads:
     ) -> list[dict[str, Any]]:
         """The checkpoints of a thread, the newest first, each with its parent: a tree of all branches, or one."""
         app = await self._app(workspace_id, thread_id)
-        found = await answered(self._desk.saver_of(workspace_id).history(thread_id, branch=branch, limit=limit))
+        found = await aresolve(self._desk.saver_of(workspace_id).history(thread_id, branch=branch, limit=limit))
         from statewright.runtime.snapshot import snapshot_of
 
         return [_shown(snapshot_of(app.program, one)) for one in found]
@@ -134,7 +134,7 @@ class Threads:
         """The runs on a thread, the newest first. Raises NotFound if the workspace has none."""
         conditions = where(workspace_id=workspace_id, thread_id=thread_id)
         newest = Order("created_at", descending=True)
-        found = await answered(self._desk.ledger.find(Run, conditions, order=newest, limit=100))
+        found = await aresolve(self._desk.ledger.find(Run, conditions, order=newest, limit=100))
         if not found:
             raise NotFound(f"There is no thread {thread_id!r}.")
         return list(found)
@@ -145,7 +145,7 @@ class Threads:
         if not newest.begun:  # what another one has saved is read by its graph
             mine = where(workspace_id=workspace_id, thread_id=thread_id, begun=True)
             order = Order("created_at", descending=True)
-            begun = await answered(self._desk.ledger.find(Run, mine, order=order, limit=1))
+            begun = await aresolve(self._desk.ledger.find(Run, mine, order=order, limit=1))
             newest = begun[0] if begun else newest
         definition = await asked(self._versions.stored(workspace_id, newest.definition_id or ""))
         return self._desk.catalog.app_of(definition).surrounded_by(
@@ -156,7 +156,7 @@ class Threads:
         app = await self._app(workspace_id, thread_id)
         mine = where(workspace_id=workspace_id, thread_id=thread_id)
         conditions = [*mine, Condition("status", "in", AT_WORK)]
-        busy = await answered(self._desk.ledger.find(Run, conditions))
+        busy = await aresolve(self._desk.ledger.find(Run, conditions))
         if busy:
             raise RequestConflict(
                 f"Thread {thread_id!r} is being advanced by run {busy[0].id}. Pause it, or wait until it rests.",

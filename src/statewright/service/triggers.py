@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final, cast
 
+from statewright.async_futures import aresolve
 from statewright.errors import InvalidRequest, NotFound
 from statewright.ids import draw_checkpoint_id
 from statewright.runs import Delete, Insert, Json, Ledger, Order, Trigger, Update, where
-from statewright.runtime.awaiting import answered
 from statewright.service.form import flag, known_fields, mapping, text
 from statewright.service.request import StartRun
 from statewright.service.target import find_target
@@ -92,7 +92,7 @@ async def add_trigger(ledger: Ledger, workspace_id: str, new: NewTrigger, now: d
     """A new trigger. Raises InvalidRequest, and NotFound for an unknown definition."""
     values = await _values(ledger, workspace_id, new)
     trigger = Trigger(id=f"trg_{draw_checkpoint_id()}", workspace_id=workspace_id, created_at=now, **values)
-    await answered(ledger.write([Insert(trigger)]))
+    await aresolve(ledger.write([Insert(trigger)]))
     return trigger
 
 
@@ -101,17 +101,17 @@ async def list_triggers(
 ) -> list[Trigger]:
     """The triggers of a workspace, or those for events of one name, the oldest first."""
     conditions = where(workspace_id=workspace_id) if event is None else where(workspace_id=workspace_id, event=event)
-    return list(await answered(ledger.find(Trigger, conditions, order=Order("created_at"), limit=limit, offset=offset)))
+    return list(await aresolve(ledger.find(Trigger, conditions, order=Order("created_at"), limit=limit, offset=offset)))
 
 
 async def count_triggers(ledger: Ledger, workspace_id: str) -> int:
     """How many triggers a workspace has."""
-    return await answered(ledger.count(Trigger, where(workspace_id=workspace_id)))
+    return await aresolve(ledger.count(Trigger, where(workspace_id=workspace_id)))
 
 
 async def get_trigger(ledger: Ledger, workspace_id: str, trigger_id: str) -> Trigger:
     """One trigger. Raises NotFound."""
-    found: Trigger | None = await answered(ledger.get(Trigger, trigger_id))
+    found: Trigger | None = await aresolve(ledger.get(Trigger, trigger_id))
     if found is None or found.workspace_id != workspace_id:
         raise NotFound(f"There is no trigger {trigger_id!r} in this workspace. List them to see their ids.")
     return found
@@ -127,7 +127,7 @@ async def change_trigger(ledger: Ledger, workspace_id: str, trigger_id: str, cha
     if "graph" in changes:
         kept["definition_id"] = None
     values = await _values(ledger, workspace_id, NewTrigger(**{**kept, **changes}))
-    await answered(ledger.write([Update(Trigger, trigger_id, {name: values[name] for name in _touched(changes)})]))
+    await aresolve(ledger.write([Update(Trigger, trigger_id, {name: values[name] for name in _touched(changes)})]))
     return replace(trigger, **values)
 
 
@@ -140,7 +140,7 @@ def _touched(changes: Mapping[str, Any]) -> list[str]:
 async def remove_trigger(ledger: Ledger, workspace_id: str, trigger_id: str) -> None:
     """Forget a trigger; the runs that it has started go on. Raises NotFound."""
     await get_trigger(ledger, workspace_id, trigger_id)
-    await answered(ledger.write([Delete(Trigger, where(id=trigger_id, workspace_id=workspace_id))]))
+    await aresolve(ledger.write([Delete(Trigger, where(id=trigger_id, workspace_id=workspace_id))]))
 
 
 async def _values(ledger: Ledger, workspace_id: str, new: NewTrigger) -> dict[str, Any]:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import Any, TypeVar
 
+from statewright.async_futures import aresolve
 from statewright.errors import InvalidRequest, NotFound, suggestion
-from statewright.promise import resolved
+from statewright.futures import resolve
 from statewright.runs import Ledger, Order, StoredDefinition, where
-from statewright.runtime.awaiting import answered
 from statewright.service.catalog import PROJECT, Catalog
 from statewright.service.request import StartRun
 
@@ -29,7 +29,7 @@ async def asked(asking: Asking[T]) -> T:
             question = asking.send(answer)
         except StopIteration as found:
             return found.value
-        answer = await answered(question)
+        answer = await aresolve(question)
 
 
 def asked_here(asking: Asking[T]) -> T:
@@ -40,7 +40,7 @@ def asked_here(asking: Asking[T]) -> T:
             question = asking.send(answer)
         except StopIteration as found:
             return found.value
-        answer = resolved(question)
+        answer = resolve(question)
 
 
 class Versions:

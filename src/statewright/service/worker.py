@@ -28,6 +28,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from statewright.async_futures import aresolve
 from statewright.clock import Clock
 from statewright.errors import DuplicateRecord, RecordConflict, StatewrightError
 from statewright.ids import draw_run_id
@@ -47,7 +48,6 @@ from statewright.runs import (
     Worker,
     where,
 )
-from statewright.runtime.awaiting import answered
 from statewright.service.attempt import RunAttempt
 from statewright.service.loops import CANCELLING
 from statewright.service.settings import ServiceSettings
@@ -195,7 +195,7 @@ class RunWorker:
 
     async def _claimed(self, limit: int) -> Sequence[Run]:
         try:
-            runs = await answered(self._ledger.claim(self.id, self._clock.now(), limit))
+            runs = await aresolve(self._ledger.claim(self.id, self._clock.now(), limit))
         except Exception:
             logger.exception("The ledger could not be asked for work. It will be asked again.")
             return ()
@@ -208,7 +208,7 @@ class RunWorker:
         checked are released with the next heartbeat.
         """
         try:
-            record = await answered(self._ledger.get(Worker, self.id))
+            record = await aresolve(self._ledger.get(Worker, self.id))
             # The time is read last: the process may have been suspended at any step before.
             if record is None or record.until <= self._clock.now() + timedelta(seconds=self._beat_every):
                 await self._prolong()
@@ -244,7 +244,7 @@ class RunWorker:
     async def _until_due(self) -> float:
         unclaimed = [Condition("claim", "=", None), Condition("due_at", "!=", None)]
         try:
-            found = await answered(self._ledger.find(Run, unclaimed, order=Order("due_at"), limit=1))
+            found = await aresolve(self._ledger.find(Run, unclaimed, order=Order("due_at"), limit=1))
         except Exception:
             return self._settings.look_every
         now = self._clock.now()
@@ -284,7 +284,7 @@ class RunWorker:
             started_at=now,
         )
         with suppress(DuplicateRecord):  # it was written before, and the answer was lost: the next beat prolongs it
-            await answered(self._ledger.write([Insert(record)]))
+            await aresolve(self._ledger.write([Insert(record)]))
         self._is_known = True
         self._bell.set()
 
@@ -312,7 +312,7 @@ class RunWorker:
         """Renew the lease, or register again if another worker has deleted the record."""
         until = self._clock.now() + timedelta(seconds=self._settings.lease)
         try:
-            await answered(self._ledger.write([Update(Worker, self.id, {"until": until})]))
+            await aresolve(self._ledger.write([Update(Worker, self.id, {"until": until})]))
         except RecordConflict:
             logger.warning("Worker %s was taken for dead, and its runs may have other claims: it registers.", self.id)
             self._is_known = False
@@ -330,9 +330,9 @@ class RunWorker:
     async def _inherit(self, now: datetime) -> None:
         """Give the runs of workers that have gone to whoever has room."""
         claimed = [Condition("claim", "!=", None), Condition("worker_id", "!=", None)]
-        holders = await answered(self._ledger.groups(Run, ["worker_id"], where=claimed))
+        holders = await aresolve(self._ledger.groups(Run, ["worker_id"], where=claimed))
         # After that: a worker that comes in between is known, and has what it has by right.
-        workers = await answered(self._ledger.find(Worker))
+        workers = await aresolve(self._ledger.find(Worker))
         for worker in workers:
             if worker.id != self.id and (
                 worker.until <= now or is_process_gone(worker.place, worker.pid, worker.process_started)
@@ -348,7 +348,7 @@ class RunWorker:
 
     async def _release_all(self, worker_id: str, now: datetime, unchanged: Absent) -> None:
         """Release the runs of a lost worker, unless its record has changed: `unchanged` is part of each release."""
-        orphans = await answered(self._ledger.find(Run, _claimed_by(worker_id)))
+        orphans = await aresolve(self._ledger.find(Run, _claimed_by(worker_id)))
         released = sum([await self._release(run, now, "worker lost", unchanged) for run in orphans])
         if released:
             logger.warning("Worker %s has gone: %d of its runs go on elsewhere.", worker_id, released)
@@ -360,21 +360,21 @@ class RunWorker:
         events = [NewEvent("WORKFLOW_RESUMED", {"reason": reason})] if run.begun else []
         guard = [Condition("version", "=", run.version), Condition("claim", "=", run.claim)]
         try:
-            await answered(self._ledger.write([*guards, Advance(run.id, now, values, events, guard)]))
+            await aresolve(self._ledger.write([*guards, Advance(run.id, now, values, events, guard)]))
         except RecordConflict:
             return False
         return True
 
     async def _forget(self, worker: Worker) -> None:
-        if not await answered(self._ledger.count(Run, _claimed_by(worker.id))):
-            await answered(self._ledger.write([Delete(Worker, where(id=worker.id, until=worker.until))]))
+        if not await aresolve(self._ledger.count(Run, _claimed_by(worker.id))):
+            await aresolve(self._ledger.write([Delete(Worker, where(id=worker.id, until=worker.until))]))
 
     async def _look_after_own(self) -> None:
         """Stop what this worker does with runs that are not its any more, and pause those that are to pause."""
         attempts = list(self._at_work.values())
         for start in range(0, len(attempts), 200):
             ids = [one.run_id for one in attempts[start : start + 200]]
-            found = {run.id: run for run in await answered(self._ledger.find(Run, [Condition("id", "in", ids)]))}
+            found = {run.id: run for run in await aresolve(self._ledger.find(Run, [Condition("id", "in", ids)]))}
             for one in attempts[start : start + 200]:
                 one.compare(found.get(one.run_id))
 
@@ -383,7 +383,7 @@ class RunWorker:
 
         A claim that was under way when such a run was seen may be the run's own: then it is looked at once more.
         """
-        claimed = await answered(self._ledger.find(Run, _claimed_by(self.id)))
+        claimed = await aresolve(self._ledger.find(Run, _claimed_by(self.id)))
         with self._promising:
             attended = {run.claim for run in self._given}
             attended |= {attempt.claim for attempt in self._at_work.values()}
@@ -411,7 +411,7 @@ class RunWorker:
         await self._stop_beating()  # a heartbeat would register the worker again after its record is deleted
         self._has_drained.set()
         try:
-            await answered(self._ledger.write([Delete(Worker, where(id=self.id))]))
+            await aresolve(self._ledger.write([Delete(Worker, where(id=self.id))]))
         except StatewrightError:  # then it counts as gone when its lease is over, and everything else ends in order
             logger.exception("The worker could not say that it leaves.")
 

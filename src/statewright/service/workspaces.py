@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
+from statewright.async_futures import aresolve
 from statewright.errors import DuplicateRecord, InvalidRequest, NotFound, RequestConflict
 from statewright.ids import draw_checkpoint_id
 from statewright.runs import DEFAULT_WORKSPACE, Insert, Ledger, Order, Update, Workspace
-from statewright.runtime.awaiting import answered
 from statewright.service.form import known_fields, number, text
 
 LONGEST_SLUG: Final = 63
@@ -42,7 +42,7 @@ async def create_workspace(ledger: Ledger, new: NewWorkspace, now: datetime) -> 
     values = _checked({name: getattr(new, name) for name in _FIELDS})
     workspace = Workspace(id=f"ws_{draw_checkpoint_id()}", slug=slug, created_at=now, **values)
     try:
-        await answered(ledger.write([Insert(workspace)]))
+        await aresolve(ledger.write([Insert(workspace)]))
     except DuplicateRecord:
         raise RequestConflict(f"There is a workspace {slug!r} already. Choose another slug.") from None
     return workspace
@@ -50,11 +50,11 @@ async def create_workspace(ledger: Ledger, new: NewWorkspace, now: datetime) -> 
 
 async def ensure_default_workspace(ledger: Ledger, now: datetime) -> Workspace:
     """The workspace of those who need no key; it is made if it is not there yet."""
-    found: Workspace | None = await answered(ledger.get(Workspace, DEFAULT_WORKSPACE))
+    found: Workspace | None = await aresolve(ledger.get(Workspace, DEFAULT_WORKSPACE))
     if found is None:
         made = Workspace(id=DEFAULT_WORKSPACE, slug=DEFAULT_WORKSPACE, name="Default", created_at=now)
         try:
-            await answered(ledger.write([Insert(made)]))
+            await aresolve(ledger.write([Insert(made)]))
         except DuplicateRecord:  # another process was quicker
             return await get_workspace(ledger, DEFAULT_WORKSPACE)
         return made
@@ -63,7 +63,7 @@ async def ensure_default_workspace(ledger: Ledger, now: datetime) -> Workspace:
 
 async def get_workspace(ledger: Ledger, workspace_id: str) -> Workspace:
     """A workspace. Raises NotFound."""
-    found: Workspace | None = await answered(ledger.get(Workspace, workspace_id))
+    found: Workspace | None = await aresolve(ledger.get(Workspace, workspace_id))
     if found is None:
         raise NotFound(f"There is no workspace {workspace_id!r}. List them to see their ids.")
     return found
@@ -71,12 +71,12 @@ async def get_workspace(ledger: Ledger, workspace_id: str) -> Workspace:
 
 async def list_workspaces(ledger: Ledger, *, limit: int | None = None, offset: int = 0) -> list[Workspace]:
     """All workspaces, by their slugs."""
-    return list(await answered(ledger.find(Workspace, order=Order("slug"), limit=limit, offset=offset)))
+    return list(await aresolve(ledger.find(Workspace, order=Order("slug"), limit=limit, offset=offset)))
 
 
 async def count_workspaces(ledger: Ledger) -> int:
     """How many workspaces there are."""
-    return await answered(ledger.count(Workspace))
+    return await aresolve(ledger.count(Workspace))
 
 
 async def change_workspace(ledger: Ledger, workspace_id: str, changes: Mapping[str, Any]) -> Workspace:
@@ -85,7 +85,7 @@ async def change_workspace(ledger: Ledger, workspace_id: str, changes: Mapping[s
     values = _checked(changes)
     workspace = await get_workspace(ledger, workspace_id)
     if values:
-        await answered(ledger.write([Update(Workspace, workspace_id, values)]))
+        await aresolve(ledger.write([Update(Workspace, workspace_id, values)]))
     return replace(workspace, **values)
 
 

@@ -32,16 +32,16 @@ from statewright.checkpoint import (
 )
 from statewright.errors import CheckpointConflict, CheckpointNotFound, Fenced, JournalConflict, ThreadBusy
 from statewright.events import Log
+from statewright.futures import MaybeFuture, is_future
 from statewright.ids import CheckpointId, InterruptId, draw_checkpoint_id
-from statewright.promise import Answered, comes_later
 
 T = TypeVar("T")
 LINE = Line("thread")
 
 
-def answer(given: Answered[T]) -> T:
+def answer(given: MaybeFuture[T]) -> T:
     """The answer of a saver, waited for if it comes later."""
-    return given.result() if comes_later(given) else cast(T, given)
+    return given.result() if is_future(given) else cast(T, given)
 
 
 def commit_after(

@@ -31,9 +31,9 @@ from statewright.checkpoint import NO_ARG, Checkpoint, Line, Pending, SavedCheck
 from statewright.checkpoint.serde import Serde
 from statewright.errors import InternalError, InvalidConfig
 from statewright.events import Event, EventKind
+from statewright.futures import resolve
 from statewright.graph import START, ParentCommand
 from statewright.ids import CheckpointId
-from statewright.promise import resolved
 from statewright.runtime import CompiledGraph
 from statewright.runtime.effects import Failure, Outcome, Pause, Rest
 from statewright.runtime.run import Run
@@ -224,7 +224,7 @@ class Recorder:
             return None
         thread_id, namespace, branch = run.line
         wanted = CheckpointId(checkpoint_id) if checkpoint_id is not None else None
-        return resolved(run.saver.load(thread_id, namespace=namespace, branch=branch, checkpoint_id=wanted))
+        return resolve(run.saver.load(thread_id, namespace=namespace, branch=branch, checkpoint_id=wanted))
 
     def _note_found(self, opened: _Open, saved: SavedCheckpoint | None, number: int, which: str) -> None:
         if saved is None:

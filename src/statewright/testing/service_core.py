@@ -8,10 +8,10 @@ from contextlib import AsyncExitStack, ExitStack
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from statewright.async_futures import aresolve
 from statewright.checkpoint import InMemorySaver, WorkspaceCheckpointer
 from statewright.errors import InvalidRequest
 from statewright.runs import DEFAULT_WORKSPACE, ENDED, Approval, InMemoryLedger, Ledger, Run, RunStatus, Wait, where
-from statewright.runtime.awaiting import answered
 from statewright.service import Catalog, ServiceSettings
 from statewright.service.loops import LoopThread
 from statewright.service.webhooks import WebhookSettings
@@ -122,12 +122,12 @@ class Core:
     async def waits(self, run: Run | str) -> Sequence[Wait]:
         """What a run waits for."""
         run_id = run if isinstance(run, str) else run.id
-        return await answered(self._ledger.find(Wait, where(run_id=run_id)))
+        return await aresolve(self._ledger.find(Wait, where(run_id=run_id)))
 
     async def pending_approval(self, run: Run | str) -> Approval:
         """The one approval that a run waits for. Raises InvalidRequest if there is none, or more than one."""
         run_id = run if isinstance(run, str) else run.id
-        found: Sequence[Approval] = await answered(self._ledger.find(Approval, where(run_id=run_id, decision=None)))
+        found: Sequence[Approval] = await aresolve(self._ledger.find(Approval, where(run_id=run_id, decision=None)))
         if len(found) != 1:
             raise InvalidRequest(
                 f"Run {run_id} waits for {len(found)} approvals. Bring it to one, or decide with "

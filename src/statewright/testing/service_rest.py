@@ -13,8 +13,8 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, Final
 
+from statewright.async_futures import aresolve
 from statewright.runs import Condition, Delivery, Order, Run, Schedule, where
-from statewright.runtime.awaiting import answered
 from statewright.testing.service_clock import ServiceClock
 from statewright.testing.service_watch import TaskWatch, WatchedLedger, WatchedService
 
@@ -80,11 +80,11 @@ class Rest:
         )
 
     async def _at_work(self) -> list[str]:
-        found: Sequence[Run] = await answered(self._ledger.find(Run, [Condition("claim", "!=", None)]))
+        found: Sequence[Run] = await aresolve(self._ledger.find(Run, [Condition("claim", "!=", None)]))
         return [run.id for run in found]
 
     async def _is_at_rest(self, passed: float) -> bool:
-        if passed < LONGEST_FLIGHT and await answered(self._ledger.count(Delivery, _IN_FLIGHT)):
+        if passed < LONGEST_FLIGHT and await aresolve(self._ledger.count(Delivery, _IN_FLIGHT)):
             return False
         runs, worker = await self._at_work(), self._service.worker
         if not runs:
@@ -120,7 +120,7 @@ class Rest:
 
     async def _first(self, kind: Any, column: str, conditions: Iterable[Condition], now: datetime) -> list[datetime]:
         later = [*conditions, Condition(column, ">", now)]
-        found = await answered(self._ledger.find(kind, later, order=Order(column), limit=1))
+        found = await aresolve(self._ledger.find(kind, later, order=Order(column), limit=1))
         return [getattr(one, column) for one in found]
 
     async def advance_to(self, target: datetime) -> None:

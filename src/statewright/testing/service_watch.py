@@ -10,7 +10,7 @@ from typing import Any
 
 from statewright.clock import Clock
 from statewright.events import Event
-from statewright.promise import Answered, comes_later
+from statewright.futures import MaybeFuture, is_future
 from statewright.runs import Change, Group, Ledger, Order, Run, RunEvent, Where
 from statewright.runs.records.record import R
 from statewright.runtime import Instrument
@@ -29,7 +29,7 @@ class WatchedLedger:
         """How often a worker has begun to look for work."""
         self.last_empty_look = 0
 
-    def write(self, changes: Sequence[Change]) -> Answered[None]:
+    def write(self, changes: Sequence[Change]) -> MaybeFuture[None]:
         self.writes += 1
         return self._ledger.write(changes)
 
@@ -37,7 +37,7 @@ class WatchedLedger:
         self.writes += 1
         return self._ledger.job(changes)
 
-    def get(self, kind: type[R], id: str) -> Answered[R | None]:  # noqa: A002  # what it is called everywhere
+    def get(self, kind: type[R], id: str) -> MaybeFuture[R | None]:  # noqa: A002  # what it is called everywhere
         return self._ledger.get(kind, id)
 
     def find(
@@ -48,26 +48,26 @@ class WatchedLedger:
         order: Order | None = None,
         limit: int | None = None,
         offset: int = 0,
-    ) -> Answered[Sequence[R]]:
+    ) -> MaybeFuture[Sequence[R]]:
         return self._ledger.find(kind, where, order=order, limit=limit, offset=offset)
 
-    def count(self, kind: type[R], where: Where = ()) -> Answered[int]:
+    def count(self, kind: type[R], where: Where = ()) -> MaybeFuture[int]:
         return self._ledger.count(kind, where)
 
     def groups(
         self, kind: type[R], by: Sequence[str], *, where: Where = (), sums: Sequence[str] = ()
-    ) -> Answered[Sequence[Group]]:
+    ) -> MaybeFuture[Sequence[Group]]:
         return self._ledger.groups(kind, by, where=where, sums=sums)
 
-    def events(self, run_id: str, *, after: int = 0, limit: int | None = None) -> Answered[Sequence[RunEvent]]:
+    def events(self, run_id: str, *, after: int = 0, limit: int | None = None) -> MaybeFuture[Sequence[RunEvent]]:
         return self._ledger.events(run_id, after=after, limit=limit)
 
-    def claim(self, worker_id: str, now: datetime, limit: int) -> Answered[Sequence[Run]]:
+    def claim(self, worker_id: str, now: datetime, limit: int) -> MaybeFuture[Sequence[Run]]:
         with self._lock:
             self.looks += 1
             look = self.looks
         found = self._ledger.claim(worker_id, now, limit)
-        if comes_later(found):
+        if is_future(found):
             found.add_done_callback(lambda answer: self._looked(look, answer.result()))
         else:
             self._looked(look, found)

@@ -19,8 +19,8 @@ from statewright.checkpoint import Hold, Line, Pending, PrunePolicy
 from statewright.cli.copying import copy_database
 from statewright.cli.newer_work import AHEAD, find_newer_work
 from statewright.cli.transfer import carry
+from statewright.futures import resolve
 from statewright.ids import task_id
-from statewright.promise import resolved
 from statewright.runs import RECORDS, Delete, Insert, Record, Schedule, Update, Worker, columns_of, where
 from statewright.storage.sqlite import SqliteCache, SqliteLedger, SqliteSaver, SqliteStore
 from statewright.testing.ledger_conformance import bare, filled
@@ -73,9 +73,9 @@ def advance(saver: SqliteSaver) -> None:
 
 def land(saver: SqliteSaver) -> None:
     """Save a result of a superstep that does not end."""
-    saved = resolved(saver.load("t"))
+    saved = resolve(saver.load("t"))
     assert saved is not None
-    resolved(saver.save_results(Line("t"), saved.id, Pending(errors={task_id("t", 1): "no luck"})))
+    resolve(saver.save_results(Line("t"), saved.id, Pending(errors={task_id("t", 1): "no luck"})))
 
 
 def fork(saver: SqliteSaver) -> None:
@@ -84,11 +84,11 @@ def fork(saver: SqliteSaver) -> None:
 
 def take(saver: SqliteSaver) -> None:
     now = datetime.now(UTC)
-    resolved(saver.renew("t", Hold("run", now, now + timedelta(minutes=1), claims=True)))
+    resolve(saver.renew("t", Hold("run", now, now + timedelta(minutes=1), claims=True)))
 
 
 def copy(saver: SqliteSaver) -> None:
-    resolved(saver.copy_thread("t", "copy"))
+    resolve(saver.copy_thread("t", "copy"))
 
 
 def import_it(saver: SqliteSaver) -> None:
@@ -122,8 +122,8 @@ def test_an_old_thread_is_found_beside_a_newer_backup(saver: SqliteSaver) -> Non
     back_up(saver)
     copy_database(saver.database.path, older := saver.database.path.with_name("older.db"))
     with SqliteSaver(older, key=b"k" * 32) as other:
-        resolved(other.copy_thread("t", "copy"))
-        resolved(other.delete_thread("t"))
+        resolve(other.copy_thread("t", "copy"))
+        resolve(other.delete_thread("t"))
     assert find_newer_work(older, saver.database.path.with_name("backup.db")) == (
         "a thread 'copy' that is not in the backup"
     )
@@ -164,11 +164,11 @@ def test_each_instant_tells_of_the_past_or_is_named() -> None:
 
 
 def prune(saver: SqliteSaver) -> None:
-    resolved(saver.prune(PrunePolicy(keep_last=1)))
+    resolve(saver.prune(PrunePolicy(keep_last=1)))
 
 
 def forget(saver: SqliteSaver) -> None:
-    resolved(saver.delete_thread("t"))
+    resolve(saver.delete_thread("t"))
 
 
 def vacuum(saver: SqliteSaver) -> None:

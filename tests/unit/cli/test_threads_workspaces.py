@@ -13,7 +13,7 @@ import pytest
 from statewright import START, StateGraph
 from statewright.checkpoint import Hold
 from statewright.cli.threads import threads as threads_app
-from statewright.promise import resolved
+from statewright.futures import resolve
 from statewright.runs import Workspace
 from statewright.storage.sqlite import SqliteDatabase, SqliteLedger, SqliteSaver
 
@@ -97,11 +97,11 @@ def test_a_thread_of_a_workspace_is_released(acme: str, threads: Any, folder: Pa
     now = datetime.now(UTC)
     hold = Hold("run@host.1.2.3", now, now + timedelta(hours=1), claims=True)
     with SqliteSaver(folder / "runs.db", workspace=acme) as saver:
-        resolved(saver.renew("t", hold))
+        resolve(saver.renew("t", hold))
     assert threads("release", "t").out == "Thread 't' was free.\n"
     assert threads("release", "t", "--workspace", "acme").out.startswith("Took 't' from run ")
     with SqliteSaver(folder / "runs.db", workspace=acme) as saver:
-        assert resolved(saver.lease("t")) is None
+        assert resolve(saver.lease("t")) is None
 
 
 def test_every_command_on_threads_takes_a_workspace() -> None:

@@ -17,8 +17,8 @@ from statewright.checkpoint import Checkpoint, Commit, Line, PrunePolicy
 from statewright.cli import transfer
 from statewright.cli.transfer import carry, changed_fields
 from statewright.errors import CheckpointConflict
+from statewright.futures import resolve
 from statewright.ids import CheckpointId, draw_checkpoint_id
-from statewright.promise import resolved
 from statewright.storage.sqlite import SqliteSaver
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -66,15 +66,15 @@ def facts(saver: Any, thread: str, namespaces: list[str]) -> dict[str, Any]:
     """All that there is to know of a thread but its id."""
     found: dict[str, Any] = {}
     for namespace in namespaces:
-        history = resolved(saver.history(thread, namespace=namespace))
+        history = resolve(saver.history(thread, namespace=namespace))
         found[f"history of {namespace}"] = {
             one.id: replace(one, line=one.line._replace(thread_id=""), parent_id=_known(one, history))
             for one in history
         }
-        branches = resolved(saver.branches(thread, namespace=namespace))
-        heads = {name: resolved(saver.load(thread, namespace=namespace, branch=name)).id for name in branches}
+        branches = resolve(saver.branches(thread, namespace=namespace))
+        heads = {name: resolve(saver.load(thread, namespace=namespace, branch=name)).id for name in branches}
         found[f"heads of {namespace}"] = heads
-    events = resolved(saver.events(thread))
+    events = resolve(saver.events(thread))
     found["log"] = [(e.run_id, e.seq, e.kind, e.namespace, e.step, e.node, e.task_id, e.data, e.at) for e in events]
     return found
 
@@ -88,8 +88,8 @@ def check_carried(source: SqliteSaver, target: Any, thread: str = "t") -> int:
     count = carry(source, thread, target, "new")
     assert facts(target, "new", namespaces) == facts(source, thread, namespaces)
     assert target.namespaces("new") == namespaces
-    (entry,) = resolved(target.threads(prefix="new"))
-    assert (entry.changed_at, entry.owner) == (resolved(source.threads(prefix=thread))[0].changed_at, None)
+    (entry,) = resolve(target.threads(prefix="new"))
+    assert (entry.changed_at, entry.owner) == (resolve(source.threads(prefix=thread))[0].changed_at, None)
     return count
 
 
@@ -112,7 +112,7 @@ def test_a_thread_that_waits_inside_a_subgraph_waits_there_again(source: SqliteS
 
 def test_what_happened_in_subgraphs_that_are_over_stays_in_the_log(source: SqliteSaver, target: Any) -> None:
     waiting(source).invoke(Command(resume="yes"), thread_id="t")
-    assert {event.namespace for event in resolved(source.events("t"))} != {""}
+    assert {event.namespace for event in resolve(source.events("t"))} != {""}
     check_carried(source, target)
 
 
@@ -140,8 +140,8 @@ def test_a_pruned_thread_is_carried_with_the_log_of_what_is_gone(source: SqliteS
     graph.invoke(Command(resume="yes"), thread_id="t")
     graph.invoke({"n": 1}, thread_id="t")
     graph.fork({"configurable": {"thread_id": "t"}}, branch="other")
-    resolved(source.prune(PrunePolicy(keep_last=1)))
-    assert len({event.run_id for event in resolved(source.events("t"))}) > 2
+    resolve(source.prune(PrunePolicy(keep_last=1)))
+    assert len({event.run_id for event in resolve(source.events("t"))}) > 2
     check_carried(source, target)
 
 
@@ -149,8 +149,8 @@ def test_a_thread_whose_main_branch_begins_later_is_carried(source: SqliteSaver,
     graph = waiting(source)
     graph.fork({"configurable": {"thread_id": "t"}}, branch="other")
     graph.invoke(Command(resume="yes"), thread_id="t")
-    resolved(source.prune(PrunePolicy(keep_last=1)))
-    assert resolved(source.history("t"))[-1].line.branch == "other"
+    resolve(source.prune(PrunePolicy(keep_last=1)))
+    assert resolve(source.history("t"))[-1].line.branch == "other"
     check_carried(source, target)
 
 
@@ -168,7 +168,7 @@ def test_fields_that_go_are_gone(source: SqliteSaver, target: Any) -> None:
     for step, values in enumerate(states):
         _commit(source, ids, step, values, AT + timedelta(seconds=step))
     check_carried(source, target)
-    assert resolved(target.load("new")).checkpoint.values == {"b": 1}
+    assert resolve(target.load("new")).checkpoint.values == {"b": 1}
 
 
 def test_the_order_survives_a_clock_that_went_back(source: SqliteSaver, target: Any) -> None:
@@ -176,12 +176,12 @@ def test_the_order_survives_a_clock_that_went_back(source: SqliteSaver, target: 
     for step, seconds in enumerate((50, 40, 30, 20, 45)):
         _commit(source, ids, step, {"n": step}, AT + timedelta(seconds=seconds))
     check_carried(source, target)
-    assert resolved(target.load("new")).id == ids[-1]
+    assert resolve(target.load("new")).id == ids[-1]
 
 
 def _commit(saver: Any, ids: list[CheckpointId], step: int, values: dict[str, Any], at: datetime) -> None:
     parent = ids[step - 1] if step else None
-    before = resolved(saver.load("t", checkpoint_id=parent)).checkpoint.values if parent is not None else None
+    before = resolve(saver.load("t", checkpoint_id=parent)).checkpoint.values if parent is not None else None
     gone = {name: MISSING for name in before or {} if name not in values}
     commit = Commit(
         line=Line("t"),
@@ -193,16 +193,16 @@ def _commit(saver: Any, ids: list[CheckpointId], step: int, values: dict[str, An
         run_id="run",
         created_at=at,
     )
-    resolved(saver.commit(commit))
+    resolve(saver.commit(commit))
 
 
 def test_a_thread_that_exists_is_left_alone(source: SqliteSaver, target: Any) -> None:
     waiting(source)
     app(target).invoke({"n": 6}, thread_id="new")
-    before = resolved(target.load("new"))
+    before = resolve(target.load("new"))
     with pytest.raises(CheckpointConflict):
         carry(source, "t", target, "new")
-    assert resolved(target.load("new")) == before
+    assert resolve(target.load("new")) == before
 
 
 def test_what_fails_half_way_leaves_nothing(source: SqliteSaver, target: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,7 +214,7 @@ def test_what_fails_half_way_leaves_nothing(source: SqliteSaver, target: Any, mo
     monkeypatch.setattr(transfer, "_let_go", fail)
     with pytest.raises(RuntimeError, match="no more"):
         carry(source, "t", target, "new")
-    assert resolved(target.threads()) == []
+    assert resolve(target.threads()) == []
 
 
 def test_a_thread_of_many_steps_takes_no_more_room_than_before(source: SqliteSaver, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.unit.cli.conftest import Command
 
-from statewright.promise import resolved
+from statewright.futures import resolve
 from statewright.runs import DailySpending, Spend
 from statewright.storage.sqlite import SqliteLedger
 
@@ -51,7 +51,7 @@ def test_what_workspaces_have_spent_is_shown_with_the_limits_of_the_project(fold
     [sales] = [one for one in json.loads(statewright("workspaces", "ls", "--json").out) if one["slug"] == "sales"]
     with SqliteLedger(folder / ".statewright" / "runs.db") as ledger:
         nothing = DailySpending.of(sales["id"], datetime.now(UTC))
-        resolved(ledger.write([Spend(replace(nothing, requests=3, input_tokens=40, output_tokens=2, cost=0.75))]))
+        resolve(ledger.write([Spend(replace(nothing, requests=3, input_tokens=40, output_tokens=2, cost=0.75))]))
     found = {one["slug"]: one for one in json.loads(statewright("workspaces", "spending", "--json").out)}
     assert (found["default"]["tokens"], found["default"]["reached"]) == (0, None)
     assert found["default"]["limits"] == {"tokens_per_day": 1000, "cost_per_day": None, "requests_per_day": None}

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from statewright.async_futures import aresolve
 from statewright.errors import StorageFull
-from statewright.promise import Promise
+from statewright.futures import LightFuture
 from statewright.runs import InMemoryLedger, Ledger, Worker
-from statewright.runtime.awaiting import answered
 from statewright.server.write_probe import WriteProbe
 from statewright.storage.sqlite import SqliteDatabase, SqliteLedger
 
@@ -37,7 +37,7 @@ def full() -> Any:
     raise StorageFull("no room")
 
 
-@pytest.mark.parametrize("answer", [full, Promise], ids=["full", "hangs"])
+@pytest.mark.parametrize("answer", [full, LightFuture], ids=["full", "hangs"])
 def test_a_database_that_takes_no_writes_is_found_out(answer: Any) -> None:
     assert not asyncio.run(WriteProbe(Ill(answer), now, patience=0.01).succeeds())
 
@@ -58,7 +58,7 @@ def test_many_questions_cost_one_write() -> None:
 def test_nothing_is_left_of_it(kind: str, tmp_path: Path) -> None:
     async def run(ledger: Ledger) -> None:
         assert await WriteProbe(ledger, now).succeeds()
-        assert list(await answered(ledger.find(Worker))) == []
+        assert list(await aresolve(ledger.find(Worker))) == []
 
     if kind == "memory":
         asyncio.run(run(InMemoryLedger()))

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from statewright.async_futures import aresolve
 from statewright.checkpoint import Checkpointer, InMemorySaver
 from statewright.ids import draw_checkpoint_id
 from statewright.runs import InMemoryLedger, Ledger, Run
-from statewright.runtime.awaiting import answered
 from statewright.storage.sqlite import SqliteDatabase, SqliteLedger, SqliteSaver
 
 NOW = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
@@ -51,7 +51,7 @@ def ask() -> Callable[[Callable[[], Any]], Any]:
 
     def asked(call: Callable[[], Any]) -> Any:
         async def answer() -> Any:
-            return await answered(call())
+            return await aresolve(call())
 
         return asyncio.run(answer())
 

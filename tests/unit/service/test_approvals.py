@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from statewright.async_futures import aresolve
 from statewright.checkpoint import Checkpointer
 from statewright.errors import InvalidRequest, InvalidTransition, NotFound
 from statewright.runs import Approval, Insert, Ledger, Run, RunStatus, Signal, Wait
-from statewright.runtime.awaiting import answered
 from statewright.service.approvals import Approvals
 from statewright.service.catalog import Catalog
 from statewright.service.desk import Desk
@@ -59,11 +59,11 @@ async def test_a_decision_is_the_answer_to_its_question(
     decided = await Approvals(desk).decide("default", "w", decision, edited_content=given, decided_by="ann")
     assert (decided.decision, decided.decided_by, decided.decided_at) == (decision, "ann", desk.now())
     assert (decided.edited_content, decided.content) == (given, {"text": "dear"})
-    [kept] = await answered(desk.ledger.find(Signal))
+    [kept] = await aresolve(desk.ledger.find(Signal))
     assert kept.payload == {"decision": decision, "content": content, "decidedBy": "ann", "decidedByKey": None}
     found = await desk.records.run("default", run.id)
     assert found.due_at == desk.now()
-    [event] = await answered(desk.ledger.events(run.id))
+    [event] = await aresolve(desk.ledger.events(run.id))
     assert (event.type, event.step_id) == ("APPROVAL_DECIDED", "s")
     who = {"decidedBy": "ann", "decidedByKey": None}
     assert event.payload == {"stepName": "agree", "approvalId": "w", "decision": decision, **who}
@@ -98,9 +98,9 @@ async def test_a_decision_is_taken_while_something_else_goes_on(
     decided = await Approvals(desk).decide("default", "w", "approved")
     found = await desk.records.run("default", run.id)
     assert (decided.decision, found.status, found.claim, found.due_at) == ("approved", status, "c", None)
-    [kept] = await answered(desk.ledger.find(Signal))
+    [kept] = await aresolve(desk.ledger.find(Signal))
     assert (kept.interrupt_id, kept.taken) == ("i-w", False)
-    assert [event.type for event in await answered(desk.ledger.events(run.id))] == ["APPROVAL_DECIDED"]
+    assert [event.type for event in await aresolve(desk.ledger.events(run.id))] == ["APPROVAL_DECIDED"]
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ async def test_what_nobody_waits_for_any_more_is_closed(
     with pytest.raises(InvalidTransition, match="closed"):
         await Approvals(desk).decide("default", "w", "approved")
     assert (await Approvals(desk).get("default", "w")).decision is None
-    assert await answered(desk.ledger.count(Signal)) == 0
+    assert await aresolve(desk.ledger.count(Signal)) == 0
 
 
 async def test_approvals_of_one_run_are_told_from_those_of_others(desk: Desk, new_run: Callable[..., Run]) -> None:

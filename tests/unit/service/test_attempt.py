@@ -11,11 +11,11 @@ from typing import Annotated, Any, TypedDict
 import pytest
 
 from statewright import END, START, RetryPolicy, StateGraph, interrupt, wait_for_event
+from statewright.async_futures import aresolve
 from statewright.checkpoint import Checkpointer, Hold
 from statewright.errors import NotFound, Problem, WorkflowError
-from statewright.promise import comes_later
+from statewright.futures import is_future
 from statewright.runs import Approval, Insert, Ledger, Run, RunStatus, Signal, StepRun, Wait, where
-from statewright.runtime.awaiting import answered
 from statewright.service.approvals import Approvals
 from statewright.service.attempt import RunAttempt, Surroundings
 from statewright.service.catalog import Catalog
@@ -76,10 +76,10 @@ class Place:
         return RunAttempt(self.run, around)
 
     async def keep(self) -> None:
-        await answered(self.ledger.write([Insert(self.run)]))
+        await aresolve(self.ledger.write([Insert(self.run)]))
 
     async def found(self) -> Any:
-        return await answered(self.ledger.get(Run, self.run.id))
+        return await aresolve(self.ledger.get(Run, self.run.id))
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ async def test_a_thread_that_somebody_else_holds_is_tried_again(place: Place) ->
     await before.ainvoke({}, thread_id=place.run.thread_id, run_id="other")
     place.done.clear()
     held = Hold("other/1", now, now + timedelta(minutes=1), claims=True)
-    await answered(place.saver.renew(place.run.thread_id, held))
+    await aresolve(place.saver.renew(place.run.thread_id, held))
     await place.attempt().advance()
     run = await place.found()
     assert (run.claim, place.done, run.status in (RunStatus.PENDING, RunStatus.RUNNING)) == (None, [], True)
@@ -235,7 +235,7 @@ class Waiting:
 
     async def claimed(self, ledger: Ledger | None = None) -> RunAttempt:
         """An attempt at the run, which must be due."""
-        [run] = await answered(self.ledger.claim("wrk_1", self.clock.now(), 5))
+        [run] = await aresolve(self.ledger.claim("wrk_1", self.clock.now(), 5))
         around = Surroundings(
             saver=self.desk.saver, ledger=ledger or self.ledger, clock=self.clock, app_of=self._app_of, hub=Hub(),
             published=self.desk.published, durability="sync", max_steps=10, max_output=1000,
@@ -251,10 +251,10 @@ class Waiting:
 
     async def waits(self) -> dict[Any, str]:
         """The ids of the open waits, by what was asked."""
-        return {str(one.value or one.event): one.id for one in await answered(self.ledger.find(Wait))}
+        return {str(one.value or one.event): one.id for one in await aresolve(self.ledger.find(Wait))}
 
     async def events(self) -> list[str]:
-        return [event.type for event in await answered(self.ledger.events(self.run.id))]
+        return [event.type for event in await aresolve(self.ledger.events(self.run.id))]
 
 
 async def test_questions_of_a_nested_graph_are_answered_one_after_the_other(
@@ -284,7 +284,7 @@ async def test_an_approval_that_is_decided_while_another_branch_runs_is_heeded_a
 
     async def hears_slowly(state: Log) -> Log:
         amount = wait_for_event("paid")["amount"]
-        [asked] = await answered(place.ledger.find(Approval))
+        [asked] = await aresolve(place.ledger.find(Approval))
         during.append(await place.approvals.decide("default", asked.id, "rejected"))
         assert (await place.found()).due_at is None
         return {"log": [amount]}
@@ -317,7 +317,7 @@ async def test_an_answer_that_does_not_fit_leaves_the_question_open(
 ) -> None:
     place = Waiting(storage, new_run(), side_by_side(asks_two))
     await place.begin()
-    [wait] = await answered(place.ledger.find(Wait))
+    [wait] = await aresolve(place.ledger.find(Wait))
     now = place.clock.now()
     wrong = Signal(
         id="sig", run_id=place.run.id, type="", interrupt_id=wait.interrupt_id, payload="many", key="k", created_at=now
@@ -370,7 +370,7 @@ class Late:
     def find(self, kind: Any, *args: Any, **options: Any) -> Any:
         found: Any = self._ledger.find(kind, *args, **options)
         if kind is Signal:
-            found = found.result() if comes_later(found) else found
+            found = found.result() if is_future(found) else found
             self._send()
         return found
 
@@ -379,7 +379,7 @@ class Late:
         now = FakeClock().now()
         signal = Signal(id="sig", run_id=self._run_id, type="paid", payload={"amount": 5}, key="k", created_at=now)
         written: Any = self._ledger.write([Insert(signal), *woken(self._run_id, now)])
-        if comes_later(written):
+        if is_future(written):
             written.result()
 
 
@@ -406,5 +406,5 @@ async def test_a_run_that_only_backs_off_is_released_at_once(
     await asyncio.wait_for(advancing, 600)
     run = await place.found()
     assert (run.status, run.claim, run.due_at) == (RunStatus.RUNNING, None, place.clock.now())
-    [step] = await answered(place.ledger.find(StepRun, where(run_id=run.id)))
+    [step] = await aresolve(place.ledger.find(StepRun, where(run_id=run.id)))
     assert (step.status, step.attempt) == ("running", 2)

@@ -10,10 +10,10 @@ import pytest
 from tests.unit.service.conftest import NOW
 
 from statewright import END, START, StateGraph
+from statewright.async_futures import aresolve
 from statewright.checkpoint import Checkpointer, Pending, Task, TaskResult
 from statewright.errors import InvalidRequest, NotFound, PayloadTooLarge
 from statewright.runs import Change, Insert, Ledger, Run, RunLabel, RunStatus, Signal, StepRun, StepStatus, where
-from statewright.runtime.awaiting import answered
 from statewright.service.catalog import Catalog
 from statewright.service.children import ChildStarter
 from statewright.service.desk import Desk
@@ -164,7 +164,7 @@ async def test_a_child_that_has_ended_is_told_as_it_stands_to_a_parent_that_asks
     for _ in range(2):  # also if the node is executed once more before that is saved
         parent.start("run_k", awaited=True)
     await desk.write(parent.done())
-    inbox = await answered(desk.ledger.find(Signal, where(run_id=run.id, taken=False)))
+    inbox = await aresolve(desk.ledger.find(Signal, where(run_id=run.id, taken=False)))
     [told] = [one for one in inbox if one.id != other.id]
     error = {"message": "no"}
     assert told.payload == {"runId": "run_k", "status": str(status), "output": 7, "error": error}
@@ -180,4 +180,4 @@ async def test_of_a_child_that_goes_on_only_the_end_to_come_counts(desk: Desk, n
     late = ended_before(run, child, 2)
     await desk.write([Insert(late)])  # the child ends before that is saved
     await desk.write(parent.done())
-    assert [one.id for one in await answered(desk.ledger.find(Signal, where(taken=False)))] == [late.id]
+    assert [one.id for one in await aresolve(desk.ledger.find(Signal, where(taken=False)))] == [late.id]

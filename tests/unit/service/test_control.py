@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from statewright.async_futures import aresolve
 from statewright.checkpoint import Checkpointer
 from statewright.errors import InvalidTransition, NotFound, RequestConflict
 from statewright.runs import (
@@ -24,7 +25,6 @@ from statewright.runs import (
     Wait,
     where,
 )
-from statewright.runtime.awaiting import answered
 from statewright.service.catalog import Catalog
 from statewright.service.control import Control
 from statewright.service.desk import Desk
@@ -50,7 +50,7 @@ async def added(desk: Desk, run: Run, *more: Any) -> Run:
 
 
 async def kinds(desk: Desk, run: Run) -> list[str]:
-    return [event.type for event in await answered(desk.ledger.events(run.id))]
+    return [event.type for event in await aresolve(desk.ledger.events(run.id))]
 
 
 def step(run: Run, status: StepStatus, name: str = "s") -> StepRun:
@@ -70,10 +70,10 @@ async def test_a_cancelled_run_leaves_nothing_open(desk: Desk, new_run: Callable
     await added(desk, run, wait, approval, *steps)
     after = await Control(desk).cancel("default", run.id, "why")
     assert (after.status, after.claim, after.due_at, after.cancelled_at) == (RunStatus.CANCELLED, None, None, now)
-    found = await answered(desk.ledger.find(StepRun))
+    found = await aresolve(desk.ledger.find(StepRun))
     assert [one.status for one in found] == [StepStatus.COMPLETED, StepStatus.CANCELLED, StepStatus.CANCELLED]
-    assert await answered(desk.ledger.count(Wait)) == 0
-    assert [one.decision for one in await answered(desk.ledger.find(Approval))] == ["cancelled"]
+    assert await aresolve(desk.ledger.count(Wait)) == 0
+    assert [one.decision for one in await aresolve(desk.ledger.find(Approval))] == ["cancelled"]
     assert await kinds(desk, run) == ["WORKFLOW_CANCELLED"]
 
 
@@ -83,9 +83,9 @@ async def test_children_are_cancelled_with_their_parent_and_theirs_too(desk: Des
     await added(desk, new_run(id="run_3", parent_id="run_2"))
     await added(desk, new_run(id="run_4", parent_id="run_1", status=RunStatus.COMPLETED))
     await Control(desk).cancel("default", "run_1")
-    found = {run.id: run.status for run in await answered(desk.ledger.find(Run))}
+    found = {run.id: run.status for run in await aresolve(desk.ledger.find(Run))}
     assert [found[f"run_{n}"] for n in range(1, 5)] == ["cancelled", "cancelled", "cancelled", "completed"]
-    [event] = await answered(desk.ledger.events("run_3"))
+    [event] = await aresolve(desk.ledger.events("run_3"))
     assert event.payload == {"reason": "run run_1, which has started it, was cancelled"}
 
 
@@ -95,9 +95,9 @@ async def test_cancelling_a_run_that_has_ended_changes_nothing(
 ) -> None:
     run = await added(desk, new_run(id="run_1", status=status))
     await added(desk, new_run(id="run_2", parent_id="run_1", status=RunStatus.WAITING))
-    before = await answered(desk.ledger.find(Run))
+    before = await aresolve(desk.ledger.find(Run))
     assert await Control(desk).cancel("default", run.id, "why") == before[0]
-    assert await answered(desk.ledger.find(Run)) == before
+    assert await aresolve(desk.ledger.find(Run)) == before
 
 
 async def test_a_child_that_begins_while_its_parent_is_cancelled_is_cancelled_too(
@@ -107,7 +107,7 @@ async def test_a_child_that_begins_while_its_parent_is_cancelled_is_cancelled_to
     child = new_run(id="run_2", parent_id="run_1")
     desk.ledger = Quicker(desk.ledger, [Insert(child), Advance("run_1", desk.now())])  # type: ignore[assignment]
     await Control(desk).cancel("default", parent.id)
-    found = {run.id: run.status for run in await answered(desk.ledger.find(Run))}
+    found = {run.id: run.status for run in await aresolve(desk.ledger.find(Run))}
     assert found == {"run_1": RunStatus.CANCELLED, "run_2": RunStatus.CANCELLED}
 
 
@@ -153,7 +153,7 @@ async def test_a_run_that_is_tried_again_has_all_its_attempts_and_time(desk: Des
     after = await Control(desk).retry("default", run.id)
     assert (after.status, after.due_at, after.error) == (RunStatus.RUNNING, now, None)
     assert (after.failed_at, after.deadline_at, "pause" in after.settings) == (None, None, False)
-    [again] = await answered(desk.ledger.find(StepRun))
+    [again] = await aresolve(desk.ledger.find(StepRun))
     assert (again.status, again.attempt, again.error, again.completed_at) == (StepStatus.RUNNING, 1, None, None)
 
 
@@ -208,9 +208,9 @@ async def test_a_parent_and_a_child_that_it_waits_for_are_cancelled_in_one_write
     child = await added(desk, new_run(id="run_1", parent_id="run_2", parent_waits=True))
     parent = await added(desk, new_run(id="run_2", status=RunStatus.WAITING))
     cancellation = await Control(desk).cancellation([child, parent], "why")
-    await answered(desk.ledger.write(cancellation.changes))
+    await aresolve(desk.ledger.write(cancellation.changes))
     cancellation.tell()
-    found = await answered(desk.ledger.find(Run))
+    found = await aresolve(desk.ledger.find(Run))
     assert [run.status for run in found] == [RunStatus.CANCELLED] * 2
     assert [await kinds(desk, run) for run in found] == [["WORKFLOW_CANCELLED"]] * 2
 
@@ -256,4 +256,4 @@ async def test_others_can_stop_nothing(desk: Desk, new_run: Callable[..., Run]) 
     for refused in (control.pause, control.resume, control.retry):
         with pytest.raises(InvalidTransition):
             await refused("default", run.id)
-    assert await answered(desk.ledger.count(Run, where(version=1))) == 1
+    assert await aresolve(desk.ledger.count(Run, where(version=1))) == 1

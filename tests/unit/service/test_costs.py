@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from statewright.async_futures import aresolve
 from statewright.checkpoint import InMemorySaver
 from statewright.errors import NotFound
 from statewright.runs import Insert, Ledger, ModelCall
-from statewright.runtime.awaiting import answered
 from statewright.service.catalog import Catalog
 from statewright.service.costs import Costs
 from statewright.service.desk import Desk
@@ -34,7 +34,7 @@ async def costs(ledger: Ledger, new_run: Any, now: datetime) -> Costs:
         )
         for run in runs for n in range(3)
     ]  # fmt: skip
-    await answered(ledger.write([Insert(one) for one in (*runs, *calls)]))
+    await aresolve(ledger.write([Insert(one) for one in (*runs, *calls)]))
     return Costs(Desk(ledger, InMemorySaver(), Catalog(), FakeClock(), ServiceSettings()))
 
 

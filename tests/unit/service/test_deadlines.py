@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from statewright.promise import comes_later
+from statewright.async_futures import aresolve
+from statewright.futures import is_future
 from statewright.runs import (
     Advance,
     Announce,
@@ -22,7 +23,6 @@ from statewright.runs import (
     StepStatus,
     Wait,
 )
-from statewright.runtime.awaiting import answered
 from statewright.service.deadlines import Deadlines
 from statewright.service.endings import Ending
 
@@ -49,10 +49,10 @@ class Place:
         return ()
 
     async def keep(self, *records: Any) -> None:
-        await answered(self.ledger.write([Insert(one) for one in records]))
+        await aresolve(self.ledger.write([Insert(one) for one in records]))
 
     async def statuses(self) -> list[str]:
-        return [str(run.status) for run in await answered(self.ledger.find(Run))]
+        return [str(run.status) for run in await aresolve(self.ledger.find(Run))]
 
 
 @pytest.fixture
@@ -68,11 +68,11 @@ async def test_a_run_that_nobody_has_in_hand_has_failed_at_its_deadline(
     assert await place.deadlines.sweep(now - SECOND) == now
     assert await place.statuses() == [status]
     assert await place.deadlines.sweep(now) is None
-    [run] = await answered(place.ledger.find(Run))
+    [run] = await aresolve(place.ledger.find(Run))
     assert (run.status, run.failed_at, run.due_at, run.deadline_at) == (RunStatus.FAILED, now, None, None)
     assert run.error["code"] == "RUN_TIMEOUT"
     assert "2026-03-02T12:00:00Z" in run.error["message"]
-    assert [event.type for event in await answered(place.ledger.events("run_1"))][-1] == "WORKFLOW_FAILED"
+    assert [event.type for event in await aresolve(place.ledger.events("run_1"))][-1] == "WORKFLOW_FAILED"
     assert place.ended == [("run_1", RunStatus.FAILED)]
     assert [one.event_type for one in place.told if isinstance(one, Announce)] == ["workflow.failed"]
 
@@ -83,10 +83,10 @@ async def test_what_it_waited_for_is_closed(place: Place, new_run: Callable[...,
     step = StepRun(id="s", run_id="run_1", task_id="t", name="s", type="node", status=StepStatus.WAITING)
     await place.keep(run, step, Wait(id="w", interrupt_id="i", kind="question", **asked), Approval(id="w", **asked))
     await place.deadlines.sweep(now)
-    [found] = await answered(place.ledger.find(StepRun))
+    [found] = await aresolve(place.ledger.find(StepRun))
     assert (found.status, await place.statuses()) == (StepStatus.FAILED, ["failed"])
-    assert [one.decision for one in await answered(place.ledger.find(Approval))] == ["expired"]
-    assert await answered(place.ledger.count(Wait)) == 0
+    assert [one.decision for one in await aresolve(place.ledger.find(Approval))] == ["expired"]
+    assert await aresolve(place.ledger.count(Wait)) == 0
 
 
 async def test_what_somebody_has_in_hand_or_has_halted_is_left_alone(
@@ -135,10 +135,10 @@ class Moved:
 
     def find(self, *args: Any, **options: Any) -> Any:
         found = self._ledger.find(*args, **options)
-        found = found.result() if comes_later(found) else found
+        found = found.result() if is_future(found) else found
         if self._changes:
             written = self._ledger.write([self._changes.pop()])
-            if comes_later(written):
+            if is_future(written):
                 written.result()
         return found
 

@@ -9,10 +9,10 @@ import pytest
 from tests.unit.service.conftest import Overtaken
 
 from statewright import END, START, StateGraph
+from statewright.async_futures import aresolve
 from statewright.checkpoint import Checkpointer
 from statewright.errors import InvalidRequest, NotFound, PayloadTooLarge
 from statewright.runs import Delete, Insert, Ledger, Run, RunStatus, Signal, Trigger, Update, Wait, where
-from statewright.runtime.awaiting import answered
 from statewright.service.catalog import Catalog
 from statewright.service.desk import Desk
 from statewright.service.events import Events
@@ -62,13 +62,13 @@ async def test_an_event_wakes_what_waits_and_starts_what_is_named(desk: Desk, ne
     await desk.write([Insert(one) for one in (run, other, *waits, *rest)])
     event = await book.send("default", "paid", {"a": 1}, key="k")
     assert event.woken == [run.id]
-    assert [one.run_id for one in await answered(desk.ledger.find(Signal))] == [run.id]
+    assert [one.run_id for one in await aresolve(desk.ledger.find(Signal))] == [run.id]
     [started] = [await desk.records.run("default", one) for one in event.started]
     assert (started.graph, started.status) == ("report", RunStatus.PENDING)
     assert (await desk.records.run("default", run.id)).due_at == desk.now()
     again = await book.send("default", "paid", {"a": 2}, key="k")
     assert (again.id, again.payload) == (event.id, {"a": 1})
-    assert await answered(desk.ledger.count(Signal)) == 1
+    assert await aresolve(desk.ledger.count(Signal)) == 1
 
 
 @pytest.mark.parametrize("name", ["", "x" * 256, "__run_ended:run_1"])
@@ -92,7 +92,7 @@ async def test_an_event_whose_trigger_leads_nowhere_does_nothing_at_all(
     await desk.write([Insert(one) for one in (run, wait(run, "paid", desk, 1), trigger(desk, graph="reprot"))])
     with pytest.raises(NotFound, match="reprot"):
         await book.send("default", "paid", {}, key="k")
-    assert await answered(desk.ledger.count(Signal)) == 0
+    assert await aresolve(desk.ledger.count(Signal)) == 0
 
 
 async def test_a_run_whose_wait_has_just_ended_is_not_woken_and_the_others_are(
@@ -105,5 +105,5 @@ async def test_a_run_whose_wait_has_just_ended_is_not_woken_and_the_others_are(
     desk.ledger = cast(Any, Overtaken(desk.ledger, *lapsed))
     event = await book.send("default", "paid", {"a": 1})
     assert (event.woken, len(event.started)) == ([run.id], 1)
-    assert [one.run_id for one in await answered(desk.ledger.find(Signal))] == [run.id]
-    assert await answered(desk.ledger.count(Run, where(source=f"event:{event.id}"))) == 1
+    assert [one.run_id for one in await aresolve(desk.ledger.find(Signal))] == [run.id]
+    assert await aresolve(desk.ledger.count(Run, where(source=f"event:{event.id}"))) == 1

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from statewright.async_futures import aresolve
 from statewright.checkpoint import Checkpointer
 from statewright.errors import NotFound
 from statewright.runs import Advance, Insert, Ledger, NewEvent, Run, RunStatus
-from statewright.runtime.awaiting import answered
 from statewright.service.catalog import Catalog
 from statewright.service.desk import Desk
 from statewright.service.following import PART, follow, settled
@@ -36,7 +36,7 @@ def desk(storage: tuple[Ledger, Checkpointer]) -> Desk:
 async def told(desk: Desk, run: Run, *kinds: str, loud: bool = True, **values: Any) -> None:
     """Add events to the log of a run, of which the listeners of this process hear, or do not."""
     change = Advance(run.id, desk.now(), values, [NewEvent(kind, {}) for kind in kinds])
-    await (desk.write([change]) if loud else answered(desk.ledger.write([change])))
+    await (desk.write([change]) if loud else aresolve(desk.ledger.write([change])))
 
 
 async def test_a_log_is_followed_until_its_end(desk: Desk, new_run: Callable[..., Run]) -> None:
@@ -73,7 +73,7 @@ async def test_an_event_that_another_process_wrote_between_two_is_not_left_out(
     await asyncio.sleep(0.05)
     for kind in ("B", "C", "D"):
         await told(desk, run, kind, loud=False)
-    _, own, _, later = await answered(desk.ledger.events(run.id))
+    _, own, _, later = await aresolve(desk.ledger.events(run.id))
     desk.hub.publish([own])
     desk.hub.publish([later])
     await told(desk, run, "WORKFLOW_COMPLETED", status=RunStatus.COMPLETED)

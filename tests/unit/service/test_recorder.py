@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from statewright import END, START, StateGraph, interrupt
+from statewright.async_futures import aresolve
 from statewright.checkpoint import Checkpointer
 from statewright.errors import RecordConflict
 from statewright.runs import Advance, Change, Condition, Insert, Ledger, Run, RunEvent, RunStatus, StepRun
-from statewright.runtime.awaiting import answered
 from statewright.service.hub import Hub
 from statewright.service.progress import Progress
 from statewright.service.recorder import RunRecorder
@@ -50,7 +50,7 @@ class Recorded:
                 self.hub.publish(change.written)
 
     async def advance(self) -> None:
-        await answered(self.ledger.write([Insert(self.run)]))
+        await aresolve(self.ledger.write([Insert(self.run)]))
         with self.hub.listening(self.run.id) as listener:
             try:
                 await self.app.ainvoke({}, thread_id=self.run.thread_id, run_id=self.run.id)
@@ -58,7 +58,7 @@ class Recorded:
                 self.told.extend(self.hub.news(listener))
 
     async def found(self) -> Any:
-        return await answered(self.ledger.get(Run, self.run.id))
+        return await aresolve(self.ledger.get(Run, self.run.id))
 
 
 def one(state: Any) -> dict[str, int]:
@@ -80,7 +80,7 @@ async def test_the_run_its_thread_and_its_log_move_together(
     await recorded.advance()
     run = await recorded.found()
     assert (run.status, run.output, run.claim) == (RunStatus.COMPLETED, {"one": 1}, None)
-    log = await answered(recorded.ledger.events(run.id))
+    log = await aresolve(recorded.ledger.events(run.id))
     assert [event.type for event in log] == [
         "WORKFLOW_STARTED", "STEP_STARTED", "STEP_COMPLETED", "WORKFLOW_COMPLETED",
     ]  # fmt: skip
@@ -96,7 +96,7 @@ async def test_who_lost_the_run_saves_nothing(
 
     async def loses(state: Any) -> dict[str, int]:
         clock = FakeClock()
-        await answered(
+        await aresolve(
             ledger.write([Advance(run.id, clock.now(), {"claim": "other"}, (), [Condition("claim", "=", "c")])])
         )
         return {"late": 1}
@@ -106,10 +106,10 @@ async def test_who_lost_the_run_saves_nothing(
         await recorded.advance()
     found = await recorded.found()
     assert (found.claim, found.status, found.output) == ("other", RunStatus.RUNNING, None)
-    saved = await answered(recorded.saver.load(run.thread_id))
+    saved = await aresolve(recorded.saver.load(run.thread_id))
     assert saved is not None
     assert "late" not in str(saved.checkpoint.values)
-    assert [event.type for event in await answered(ledger.events(run.id))][-1] == "STEP_STARTED"
+    assert [event.type for event in await aresolve(ledger.events(run.id))][-1] == "STEP_STARTED"
 
 
 async def test_a_run_that_asks_waits(storage: tuple[Ledger, Checkpointer], new_run: Callable[..., Run]) -> None:
@@ -128,7 +128,7 @@ async def test_the_error_itself_is_told_and_not_its_text_alone(
         await recorded.advance()
     run = await recorded.found()
     assert run.error == {"message": "ValueError: no luck", "code": "ValueError", "step": "breaks"}
-    [step] = await answered(recorded.ledger.find(StepRun))
+    [step] = await aresolve(recorded.ledger.find(StepRun))
     assert step.error == {"message": "ValueError: no luck", "code": "ValueError"}
 
 
@@ -139,7 +139,7 @@ async def test_everything_else_is_what_the_saver_does(
     await recorded.advance()
     saver = recorded.app.checkpointer
     assert isinstance(saver, RunRecorder)
-    assert await answered(saver.load(recorded.run.thread_id)) is not None
+    assert await aresolve(saver.load(recorded.run.thread_id)) is not None
 
 
 async def test_what_was_not_saved_is_not_told(tmp_path: Path, new_run: Callable[..., Run]) -> None:
@@ -151,7 +151,7 @@ async def test_what_was_not_saved_is_not_told(tmp_path: Path, new_run: Callable[
         recorded = Recorded((SqliteLedger(database), SqliteSaver(database)), new_run(claim="c"), one, doubles)
         with pytest.raises(RecordConflict):
             await recorded.advance()
-        log = await answered(recorded.ledger.events(recorded.run.id))
+        log = await aresolve(recorded.ledger.events(recorded.run.id))
         assert [event.type for event in log][-1] == "STEP_STARTED"
         assert recorded.told == list(log)
         assert (recorded.progress.was_refused, recorded.progress.has_written) == (True, True)

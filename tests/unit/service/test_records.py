@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from statewright.async_futures import aresolve
 from statewright.errors import InvalidRequest, NotFound
 from statewright.runs import Insert, Ledger, Run, RunLabel, RunStatus, where
-from statewright.runtime.awaiting import answered
 from statewright.service.records import LARGEST_PAGE, Records, conditions_of
 from statewright.service.request import RunFilter
 
@@ -26,7 +26,7 @@ async def filled(ledger: Ledger, new_run: Callable[..., Run], now: datetime) -> 
     for n in range(5):
         run = new_run(id=f"run_{n}", created_at=now + timedelta(hours=n), graph="even" if n % 2 == 0 else "odd")
         label = RunLabel(id=f"{run.id}/0", run_id=run.id, name="" if n < 3 else "n", value="red" if n < 3 else f"{n}")
-        await answered(ledger.write([Insert(run), Insert(label)]))
+        await aresolve(ledger.write([Insert(run), Insert(label)]))
     return Records(ledger)
 
 
@@ -59,7 +59,7 @@ async def test_filters_are_met_together(ledger: Ledger, new_run: Any, now: datet
 
     async def found(**wanted: Any) -> list[str]:
         conditions = conditions_of("default", RunFilter(**wanted))
-        return [run.id for run in await answered(ledger.find(Run, conditions))]
+        return [run.id for run in await aresolve(ledger.find(Run, conditions))]
 
     assert await found() == [f"run_{n}" for n in range(5)]
     assert await found(graph="even", tags=["red"]) == ["run_0", "run_2"]

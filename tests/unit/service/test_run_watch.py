@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from statewright.async_futures import aresolve
 from statewright.checkpoint import InMemorySaver
 from statewright.clock import SystemClock
 from statewright.errors import StorageUnavailable
 from statewright.runs import Advance, Delete, InMemoryLedger, Insert, NewEvent, Run, RunStatus, where
-from statewright.runtime.awaiting import answered
 from statewright.service import Catalog
 from statewright.service.desk import Desk
 from statewright.service.following import follow, settled
@@ -65,7 +65,7 @@ def desk(ledger: Counting) -> Desk:
 
 async def by_another_process(ledger: Any, run: Run, *events: str, **values: Any) -> None:
     """Change a run without a word to the hub."""
-    await answered(ledger.write([Advance(run.id, run.created_at, values, [NewEvent(one, {}) for one in events])]))
+    await aresolve(ledger.write([Advance(run.id, run.created_at, values, [NewEvent(one, {}) for one in events])]))
 
 
 async def until(true: Callable[[], Any]) -> None:
@@ -76,7 +76,7 @@ async def until(true: Callable[[], Any]) -> None:
 
 async def test_idle_readers_ask_nothing_one_by_one(ledger: Counting, desk: Desk, new_run: Callable[..., Run]) -> None:
     runs = [new_run(id=f"run_{number}") for number in range(50)]
-    await answered(ledger.write([Insert(run) for run in runs]))
+    await aresolve(ledger.write([Insert(run) for run in runs]))
     streams: list[Any] = [follow(desk, run.id, 0) for run in runs]
     readers = [asyncio.create_task(anext(stream)) for stream in streams]
     await until(lambda: desk.hub.listeners == 50 and ledger.asked["groups"] >= 3)
@@ -99,7 +99,7 @@ async def test_a_stream_ends_when_another_process_has_ended_the_run(
     ledger: Counting, desk: Desk, new_run: Callable[..., Run], after: int
 ) -> None:
     run = new_run()
-    await answered(ledger.write([Insert(run)]))
+    await aresolve(ledger.write([Insert(run)]))
     await by_another_process(ledger, run, "WORKFLOW_STARTED")
 
     async def read() -> list[str]:
@@ -118,10 +118,10 @@ async def test_a_stream_ends_when_its_run_is_forgotten(
     ledger: Counting, desk: Desk, new_run: Callable[..., Run]
 ) -> None:
     run = new_run()
-    await answered(ledger.write([Insert(run)]))
+    await aresolve(ledger.write([Insert(run)]))
     reading = asyncio.create_task(anext(follow(desk, run.id, 0), None))
     await until(lambda: ledger.asked["groups"] >= 3)
-    await answered(ledger.write([Delete(Run, where(id=run.id))]))
+    await aresolve(ledger.write([Delete(Run, where(id=run.id))]))
     assert await asyncio.wait_for(reading, 600) is None
 
 
@@ -129,7 +129,7 @@ async def test_who_waits_for_a_run_learns_of_its_end_by_another_process(
     ledger: Counting, desk: Desk, new_run: Callable[..., Run]
 ) -> None:
     run = new_run(status=RunStatus.RUNNING, claim="c", worker_id="other")
-    await answered(ledger.write([Insert(run)]))
+    await aresolve(ledger.write([Insert(run)]))
     waiting = asyncio.create_task(settled(desk, run.workspace_id, run.id, 60))
     await until(lambda: ledger.asked["groups"] >= 3)
     await by_another_process(ledger, run, status=RunStatus.PAUSED, claim=None)

@@ -14,10 +14,10 @@ from typing import Any, TypedDict
 import pytest
 
 from statewright import END, START, StateGraph, interrupt
+from statewright.async_futures import aresolve
 from statewright.checkpoint import Checkpointer, InMemorySaver
 from statewright.errors import NotFound, StatewrightError
 from statewright.runs import InMemoryLedger, Insert, Ledger, Run, RunStatus, Update, Worker, Workspace
-from statewright.runtime.awaiting import answered
 from statewright.service import Catalog, RunFilter, Service, ServiceSettings, StartRun
 from statewright.storage.sqlite import SqliteDatabase, SqliteLedger, SqliteSaver
 from statewright.testing import FakeClock
@@ -109,7 +109,7 @@ async def numbers(service: Service, run_id: str) -> list[int]:
 
 async def test_a_run_that_has_not_begun_has_no_state(storage: Storage) -> None:
     service = service_of(storage, graph("g", first))
-    await answered(storage[0].write([Insert(one) for one in service.desk.catalog.stored(service.clock.now())]))
+    await aresolve(storage[0].write([Insert(one) for one in service.desk.catalog.stored(service.clock.now())]))
     run = (await service.start(WS, StartRun(graph="g"))).run
     assert (run.status, run.claim, service.worker) == (RunStatus.PENDING, None, None)
     assert (await service.state(WS, run.id), await service.steps(WS, run.id)) == ({}, [])
@@ -147,7 +147,7 @@ async def test_a_run_that_nothing_stands_in_the_way_of_is_begun_with_by_who_took
             StartRun(graph="g", concurrency_key="k", concurrency_limit=1),
         ):
             assert (await service.start(WS, wanted)).run.claim is None
-        await answered(storage[0].write([Insert(Workspace(id="small", slug="small", max_running=1, created_at=later))]))
+        await aresolve(storage[0].write([Insert(Workspace(id="small", slug="small", max_running=1, created_at=later))]))
         assert (await service.start("small", StartRun(graph="g"))).run.claim is None
 
 
@@ -212,7 +212,7 @@ async def test_a_service_that_stops_takes_no_more_and_leaves_the_rest(storage: S
     await asyncio.wait_for(stopping, PATIENCE)
     await service.stop()
     left = await service.run(WS, run.id)
-    assert (left.status, left.claim, await answered(storage[0].count(Worker))) == (RunStatus.RUNNING, None, 0)
+    assert (left.status, left.claim, await aresolve(storage[0].count(Worker))) == (RunStatus.RUNNING, None, 0)
     assert next(step.status for step in await service.steps(WS, run.id)) == "completed"
     async with working(storage, *graphs) as other:
         for one in (run, accepted):
@@ -296,7 +296,7 @@ class Crowd:
 async def test_what_waits_in_the_ledger_is_done_without_more_at_once_than_there_is_room_for(storage: Storage) -> None:
     crowd = Crowd(3)
     service = service_of(storage, graph("g", crowd.counts), capacity=3)
-    await answered(storage[0].write([Insert(one) for one in service.desk.catalog.stored(service.clock.now())]))
+    await aresolve(storage[0].write([Insert(one) for one in service.desk.catalog.stored(service.clock.now())]))
     runs = [(await service.start(WS, StartRun(graph="g"))).run for _ in range(12)]
     async with service:
         for run in runs:

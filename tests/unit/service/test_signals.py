@@ -9,10 +9,10 @@ from typing import Any, cast
 import pytest
 from tests.unit.service.conftest import Overtaken
 
+from statewright.async_futures import aresolve
 from statewright.checkpoint import Checkpointer
 from statewright.errors import InvalidRequest, InvalidTransition, NotFound, PayloadTooLarge, SignalMismatch
 from statewright.runs import Approval, Delete, Insert, Ledger, Run, RunStatus, Signal, Update, Wait, where
-from statewright.runtime.awaiting import answered
 from statewright.service.approvals import Approvals
 from statewright.service.catalog import Catalog
 from statewright.service.desk import Desk
@@ -53,7 +53,7 @@ def approval() -> dict[str, Any]:
 
 
 async def inbox(desk: Desk) -> list[Any]:
-    return list(await answered(desk.ledger.find(Signal)))
+    return list(await aresolve(desk.ledger.find(Signal)))
 
 
 async def test_a_signal_wakes_a_run_that_waits(desk: Desk, new_run: Callable[..., Run]) -> None:
@@ -203,12 +203,12 @@ async def test_of_several_approvals_all_are_decided_or_none(desk: Desk, new_run:
     with pytest.raises(PayloadTooLarge):
         await signals(desk).answer("default", run.id, {"i": yes, "i3": "x" * 2000, "i2": yes})
     assert await inbox(desk) == []
-    assert [one.decision for one in await answered(desk.ledger.find(Approval))] == [None, None]
+    assert [one.decision for one in await aresolve(desk.ledger.find(Approval))] == [None, None]
 
     await signals(desk).answer("default", run.id, {"i": yes, "i3": 3, "i2": yes})
     assert sorted(str(one.interrupt_id) for one in await inbox(desk)) == ["i", "i2", "i3"]
-    assert [one.decision for one in await answered(desk.ledger.find(Approval))] == ["approved", "approved"]
-    told = [event.type for event in await answered(desk.ledger.events(run.id))]
+    assert [one.decision for one in await aresolve(desk.ledger.find(Approval))] == ["approved", "approved"]
+    told = [event.type for event in await aresolve(desk.ledger.events(run.id))]
     assert told.count("APPROVAL_DECIDED") == 2
 
 

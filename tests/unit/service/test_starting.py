@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from statewright import END, START, StateGraph
+from statewright.async_futures import aresolve
 from statewright.errors import InvalidRequest, NotFound, PayloadTooLarge, RequestConflict
 from statewright.runs import Absent, Advance, Insert, Ledger, Run, RunLabel, RunStatus
-from statewright.runtime.awaiting import answered
 from statewright.service.catalog import Catalog
 from statewright.service.control import Cancellation
 from statewright.service.request import StartRun
@@ -34,7 +34,7 @@ async def starter(ledger: Ledger) -> Starter:
     graph.add_edge("one", END)
     catalog, clock = Catalog(), FakeClock()
     catalog.serve("report", graph)
-    await answered(ledger.write([Insert(one) for one in catalog.stored(clock.now())]))
+    await aresolve(ledger.write([Insert(one) for one in catalog.stored(clock.now())]))
     return Starter(ledger, catalog, clock, ServiceSettings())
 
 
@@ -124,8 +124,8 @@ async def room_of(start: Starter, run: Run, ends: Ends) -> Room:
 
 async def test_a_thread_is_free_or_busy_in_its_workspace(ledger: Ledger, new_run: Any) -> None:
     start, ends = await starter(ledger), Ends()
-    await answered(ledger.write([Insert(new_run(id="run_1", thread_id="t"))]))
-    await answered(ledger.write([Insert(new_run(id="run_0", thread_id="u", status=RunStatus.COMPLETED))]))
+    await aresolve(ledger.write([Insert(new_run(id="run_1", thread_id="t"))]))
+    await aresolve(ledger.write([Insert(new_run(id="run_0", thread_id="u", status=RunStatus.COMPLETED))]))
     for free in (new_run(thread_id="u"), new_run(thread_id="t", workspace_id="other", on_busy="interrupt")):
         room = await room_of(start, free, ends)
         assert (room.run, [type(one) for one in room.changes]) == (free, [Absent])
@@ -143,7 +143,7 @@ async def test_a_thread_is_free_or_busy_in_its_workspace(ledger: Ledger, new_run
 
 async def test_who_stands_in_line_or_has_a_thread_of_its_own_needs_no_room(ledger: Ledger, new_run: Any) -> None:
     start = await starter(ledger)
-    await answered(ledger.write([Insert(new_run(thread_id="t"))]))
+    await aresolve(ledger.write([Insert(new_run(thread_id="t"))]))
     for run in (new_run(thread_id="t", on_busy="enqueue"), new_run(), new_run(on_busy="interrupt")):
         assert (await room_of(start, run, Ends())).changes == ()
 
@@ -151,7 +151,7 @@ async def test_who_stands_in_line_or_has_a_thread_of_its_own_needs_no_room(ledge
 async def test_a_key_that_the_run_on_the_thread_has_is_that_run(ledger: Ledger, new_run: Any) -> None:
     start = await starter(ledger)
     run = new_run(id="run_1", thread_id="t", idempotency_key="k")
-    await answered(ledger.write([Insert(run)]))
+    await aresolve(ledger.write([Insert(run)]))
 
     ends = Ends()
     for on_busy in ("reject", "enqueue", "interrupt", "rollback"):
@@ -168,7 +168,7 @@ async def test_who_takes_a_thread_over_takes_over_what_the_one_before_was_to_do(
 ) -> None:
     start = await starter(ledger)
     settings = {"takesOver": ["run_1"], "rollsBack": True}
-    await answered(ledger.write([Insert(new_run(id="run_2", thread_id="t", begun=begun, settings=settings))]))
+    await aresolve(ledger.write([Insert(new_run(id="run_2", thread_id="t", begun=begun, settings=settings))]))
     room = await room_of(start, new_run(thread_id="t", on_busy="interrupt"), Ends())
     assert room.run.settings == {"takesOver": ["run_2", "run_1"], "rollsBack": rolls_back}
 

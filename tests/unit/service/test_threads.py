@@ -11,10 +11,10 @@ import pytest
 from tests.unit.service.conftest import NOW
 
 from statewright import END, START, StateGraph, interrupt
+from statewright.async_futures import aresolve
 from statewright.checkpoint import Checkpointer
 from statewright.errors import Forbidden, InvalidRequest, NotFound, RequestConflict
 from statewright.runs import Advance, ApiKey, Approval, Insert, Ledger, Run, RunStatus, StoredDefinition
-from statewright.runtime.awaiting import answered
 from statewright.service.catalog import Catalog
 from statewright.service.request import StartRun
 from statewright.service.service import Service
@@ -238,7 +238,7 @@ async def test_a_run_that_comes_to_an_idle_thread_meanwhile_is_a_conflict_and_no
         with pytest.raises(RequestConflict, match="Another run has moved"):
             await service.threads.update("default", "t", {"n": 7}, as_node="two")
         monkeypatch.undo()
-        after = await answered(storage[1].load("t"))
+        after = await aresolve(storage[1].load("t"))
         assert after is not None
         assert after.checkpoint.id == before["checkpointId"]
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from statewright import END, START, StateGraph
+from statewright.async_futures import aresolve
 from statewright.errors import InvalidRequest, NotFound
 from statewright.runs import Insert, Ledger, StoredDefinition
-from statewright.runtime.awaiting import answered
 from statewright.service.catalog import Catalog
 from statewright.service.request import StartRun
 from statewright.service.versions import Versions, asked, asked_here
@@ -38,7 +38,7 @@ async def versions(ledger: Ledger, now: datetime) -> tuple[Versions, Catalog]:
     catalog.serve("served", graph)
     old, new = stored("def_old", now), stored("def_new", now + timedelta(days=1))
     others = stored("def_x", now, workspace_id="x", name="secret")
-    await answered(ledger.write([Insert(one) for one in (new, old, others, *catalog.stored(now))]))
+    await aresolve(ledger.write([Insert(one) for one in (new, old, others, *catalog.stored(now))]))
     return Versions(ledger, catalog), catalog
 
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from statewright.async_futures import aresolve
 from statewright.clock import Alarm
 from statewright.errors import StorageUnavailable
 from statewright.runs import Advance, Condition, Delete, Insert, Ledger, Run, RunStatus, Worker, where
-from statewright.runtime.awaiting import answered
 from statewright.service.settings import ServiceSettings
 from statewright.service.starting import claimed
 from statewright.service.worker import RunWorker
@@ -41,7 +41,7 @@ class Attempt:
         given_back = {"claim": None, "worker_id": None, "due_at": self.run.created_at}
         guard = [Condition("claim", "=", self.run.claim)]
         change = Advance(self.run_id, self.run.created_at, given_back if self.released else ends, (), guard)
-        await answered(self._ledger.write([change]))
+        await aresolve(self._ledger.write([change]))
 
     def release(self) -> None:
         self.released = True
@@ -67,7 +67,7 @@ class Shop:
         return self.attempts[-1]
 
     async def find(self, kind: Any, **values: Any) -> list[Any]:
-        return list(await answered(self.ledger.find(kind, where(**values))))
+        return list(await aresolve(self.ledger.find(kind, where(**values))))
 
     async def begun_with(self, count: int) -> None:
         """Wait until the worker has begun with so many runs."""
@@ -124,7 +124,7 @@ def worker(identity: str, clock: FakeClock, *, seconds: float) -> Worker:
 async def test_no_more_is_taken_than_there_is_room_for(ledger: Ledger, new_run: Callable[..., Run]) -> None:
     clock = Asked()
     runs = [new_run(id=f"run_{n}", due_at=clock.now()) for n in range(5)]
-    await answered(ledger.write([Insert(run) for run in runs]))
+    await aresolve(ledger.write([Insert(run) for run in runs]))
     async with working(ledger, clock, capacity=2) as shop:
         assert ([one.run_id for one in shop.attempts], shop.worker.at_work) == (["run_0", "run_1"], 2)
         assert not shop.worker.has_room
@@ -138,7 +138,7 @@ async def test_no_more_is_taken_than_there_is_room_for(ledger: Ledger, new_run: 
 
 async def test_a_run_that_is_due_later_is_taken_then(ledger: Ledger, new_run: Callable[..., Run]) -> None:
     clock = Asked()
-    await answered(ledger.write([Insert(new_run(due_at=clock.now() + timedelta(seconds=0.5)))]))
+    await aresolve(ledger.write([Insert(new_run(due_at=clock.now() + timedelta(seconds=0.5)))]))
     async with working(ledger, clock, look_every=60) as shop:
         assert shop.attempts == []
         clock.advance(timedelta(seconds=0.5))
@@ -151,7 +151,7 @@ async def test_what_is_given_is_begun_with_at_once(ledger: Ledger, new_run: Call
         run = claimed(new_run(), shop.worker.id)
         promise = shop.worker.promise()
         assert promise is not None
-        await answered(ledger.write([Insert(run)]))
+        await aresolve(ledger.write([Insert(run)]))
         shop.worker.take(promise, run)
         await shop.begun_with(1)
         assert [one.run.claim for one in shop.attempts] == [run.claim]
@@ -168,7 +168,7 @@ async def test_a_place_that_is_promised_is_kept_until_it_is_taken_or_given_back(
         assert first is not None
         assert second is not None
         due = [new_run(id=f"run_{n}", due_at=clock.now()) for n in range(3)]
-        await answered(ledger.write([Insert(one) for one in due]))
+        await aresolve(ledger.write([Insert(one) for one in due]))
         await looks(shop, clock)
         assert shop.attempts == []
         shop.worker.take(first, None)
@@ -176,7 +176,7 @@ async def test_a_place_that_is_promised_is_kept_until_it_is_taken_or_given_back(
         await looks(shop, clock)
         assert ([one.run_id for one in shop.attempts], shop.worker.promise()) == (["run_0"], None)
         mine = claimed(new_run(id="run_9"), shop.worker.id)
-        await answered(ledger.write([Insert(mine)]))
+        await aresolve(ledger.write([Insert(mine)]))
         shop.worker.take(second, mine)
         await shop.begun_with(2)
         await looks(shop, clock)
@@ -214,7 +214,7 @@ async def test_the_runs_of_a_worker_that_says_nothing_are_for_others(
         new_run(claim="b", worker_id="gone"),
     ]
     others = new_run(claim="c", worker_id="alive")
-    await answered(ledger.write([Insert(one) for one in (gone, alive, *held, others)]))
+    await aresolve(ledger.write([Insert(one) for one in (gone, alive, *held, others)]))
     async with working(ledger, clock, lease=30, look_every=60) as shop:
         assert shop.attempts == []
         await clock.beat()
@@ -222,7 +222,7 @@ async def test_the_runs_of_a_worker_that_says_nothing_are_for_others(
         assert sorted(one.run_id for one in shop.attempts) == sorted(run.id for run in held)
         assert [one.claim for one in await shop.find(Run, id=others.id)] == ["c"]
         assert {one.id for one in await shop.find(Worker)} == {"alive", shop.worker.id}
-        events = [[event.type for event in await answered(ledger.events(run.id))] for run in held]
+        events = [[event.type for event in await aresolve(ledger.events(run.id))] for run in held]
         assert events == [["WORKFLOW_RESUMED"], []]
         shop.go.set()
 
@@ -232,12 +232,12 @@ async def test_a_claim_whose_worker_is_not_known_any_more_is_nobodys(
 ) -> None:
     clock = Asked()
     before = new_run(id="run_1", claim="a", worker_id="long gone", status=RunStatus.RUNNING, begun=True)
-    await answered(ledger.write([Insert(before)]))
+    await aresolve(ledger.write([Insert(before)]))
     async with working(ledger, clock, lease=30, look_every=60) as shop:
         assert [one.run_id for one in shop.attempts] == ["run_1"]
-        assert [event.payload for event in await answered(ledger.events("run_1"))] == [{"reason": "worker lost"}]
+        assert [event.payload for event in await aresolve(ledger.events("run_1"))] == [{"reason": "worker lost"}]
         later = new_run(id="run_2", claim="b", worker_id="gone too", status=RunStatus.RUNNING)
-        await answered(ledger.write([Insert(later)]))
+        await aresolve(ledger.write([Insert(later)]))
         await clock.beat()
         await shop.begun_with(2)
         assert [one.run_id for one in shop.attempts] == ["run_1", "run_2"]
@@ -249,7 +249,7 @@ async def test_what_is_being_forgotten_has_a_claim_without_a_worker_and_keeps_it
 ) -> None:
     clock = Asked()
     run = new_run(claim="retention", status=RunStatus.COMPLETED)
-    await answered(ledger.write([Insert(run)]))
+    await aresolve(ledger.write([Insert(run)]))
     async with working(ledger, clock, lease=30, look_every=60) as shop:
         await clock.beat()
         assert [(one.claim, one.version) for one in await shop.find(Run)] == [("retention", run.version)]
@@ -258,7 +258,7 @@ async def test_what_is_being_forgotten_has_a_claim_without_a_worker_and_keeps_it
 async def test_a_worker_that_was_held_for_gone_is_known_again(ledger: Ledger) -> None:
     clock = Asked()
     async with working(ledger, clock, lease=30, look_every=60) as shop:
-        await answered(ledger.write([Delete(Worker, where(id=shop.worker.id))]))
+        await aresolve(ledger.write([Delete(Worker, where(id=shop.worker.id))]))
         await clock.beat()
         [record] = await shop.find(Worker)
         assert (record.id, record.until) == (shop.worker.id, clock.now() + timedelta(seconds=30))
@@ -324,9 +324,9 @@ async def test_a_worker_has_no_room_before_others_know_it(ledger: Ledger) -> Non
 async def test_a_worker_looks_after_what_others_want_of_its_runs(ledger: Ledger, new_run: Callable[..., Run]) -> None:
     clock = Asked()
     run = new_run(due_at=clock.now())
-    await answered(ledger.write([Insert(run)]))
+    await aresolve(ledger.write([Insert(run)]))
     async with working(ledger, clock, lease=30, look_every=60) as shop:
-        await answered(ledger.write([Advance(run.id, clock.now(), {"settings": {"pause": True}})]))
+        await aresolve(ledger.write([Advance(run.id, clock.now(), {"settings": {"pause": True}})]))
         await clock.beat()
         [attempt] = shop.attempts
         assert [found.settings for found in attempt.compared] == [{"pause": True}]
@@ -336,7 +336,7 @@ async def test_a_worker_looks_after_what_others_want_of_its_runs(ledger: Ledger,
 async def test_what_is_at_work_when_a_worker_stops_is_for_others(ledger: Ledger, new_run: Callable[..., Run]) -> None:
     clock = Asked()
     run, later = new_run(due_at=clock.now()), new_run(due_at=clock.now() + timedelta(hours=1))
-    await answered(ledger.write([Insert(run), Insert(later)]))
+    await aresolve(ledger.write([Insert(run), Insert(later)]))
     async with working(ledger, clock) as shop:
         assert shop.worker.at_work == 1
     [found] = await shop.find(Run, id=run.id)
@@ -346,7 +346,7 @@ async def test_what_is_at_work_when_a_worker_stops_is_for_others(ledger: Ledger,
 
 async def test_a_ledger_that_cannot_be_asked_is_asked_again(ledger: Ledger, new_run: Callable[..., Run]) -> None:
     clock = Asked()
-    await answered(ledger.write([Insert(new_run(due_at=clock.now()))]))
+    await aresolve(ledger.write([Insert(new_run(due_at=clock.now()))]))
     sick: Any = Sick(ledger)
     async with working(sick, clock, look_every=1) as shop:
         assert (shop.attempts, sick.asked > 0) == ([], True)
@@ -378,12 +378,12 @@ async def test_a_claim_without_an_attempt_is_released_and_taken_up_with_the_next
     clock = Asked()
     async with working(ledger, clock, lease=30, look_every=60) as shop:
         lost = claimed(new_run(status=RunStatus.RUNNING, begun=True), shop.worker.id)
-        await answered(ledger.write([Insert(lost)]))
+        await aresolve(ledger.write([Insert(lost)]))
         await clock.beat()
         await shop.begun_with(1)
         assert [one.run_id for one in shop.attempts] == [lost.id]
         assert shop.attempts[0].claim != lost.claim
-        assert [event.type for event in await answered(ledger.events(lost.id))] == ["WORKFLOW_RESUMED"]
+        assert [event.type for event in await aresolve(ledger.events(lost.id))] == ["WORKFLOW_RESUMED"]
         shop.go.set()
 
 
@@ -395,7 +395,7 @@ async def test_a_run_that_is_just_being_given_to_a_worker_is_not_released(
         promise = shop.worker.promise()
         assert promise is not None
         run = claimed(new_run(), shop.worker.id)
-        await answered(ledger.write([Insert(run)]))
+        await aresolve(ledger.write([Insert(run)]))
         await clock.beat()
         await clock.beat()
         assert [(one.claim, one.version) for one in await shop.find(Run)] == [(run.claim, run.version)]
@@ -413,7 +413,7 @@ async def test_a_claim_is_released_though_others_are_always_under_way(
     async with working(ledger, clock, lease=30, look_every=60) as shop:
         before = shop.worker.promise()
         lost = claimed(new_run(id="run_lost"), shop.worker.id)
-        await answered(ledger.write([Insert(lost)]))
+        await aresolve(ledger.write([Insert(lost)]))
         await clock.beat()
         after = shop.worker.promise()
         assert before is not None
@@ -458,7 +458,7 @@ async def test_a_worker_that_cannot_say_that_it_is_there_says_it_later(
 ) -> None:
     clock = Asked()
     failing: Any = Failing(ledger, lambda name, number: when if number <= 3 else None)
-    await answered(ledger.write([Insert(new_run(due_at=clock.now()))]))
+    await aresolve(ledger.write([Insert(new_run(due_at=clock.now()))]))
     shop = Shop(failing, clock, look_every=1)
     work = asyncio.create_task(shop.worker.work())
     while not shop.attempts:
@@ -476,7 +476,7 @@ async def test_a_heart_beats_again_whatever_failed_in_it(ledger: Ledger, new_run
     sick = False
     failing: Any = Failing(ledger, lambda name, number: "before" if sick else None)
     async with working(failing, clock, lease=30, look_every=60) as shop:
-        await answered(ledger.write([Delete(Worker, where(id=shop.worker.id))]))
+        await aresolve(ledger.write([Delete(Worker, where(id=shop.worker.id))]))
         sick = True
         await clock.beat()
         await clock.beat()

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from statewright.async_futures import aresolve
 from statewright.checkpoint import InMemorySaver
 from statewright.events import Event
 from statewright.runs import InMemoryLedger, Insert, Ledger, Worker
-from statewright.runtime.awaiting import answered
 from statewright.testing import FakeClock, LedgerConformance
 from statewright.testing.service_watch import TaskWatch, WatchedLedger, WatchedPart, WatchedParts
 
@@ -25,12 +25,12 @@ def test_a_watched_ledger_is_a_ledger_that_counts() -> None:
         worker = Worker(
             id="w", place="p", pid=1, process_started="", capacity=1, until=NOW + timedelta(1), started_at=NOW
         )
-        await answered(ledger.write([Insert(worker)]))
+        await aresolve(ledger.write([Insert(worker)]))
         assert (ledger.writes, ledger.looks, ledger.last_empty_look) == (1, 0, 0)
-        assert await answered(ledger.claim("w", NOW, 1)) == []
+        assert await aresolve(ledger.claim("w", NOW, 1)) == []
         assert (ledger.writes, ledger.looks, ledger.last_empty_look) == (1, 1, 1)
-        assert await answered(ledger.get(Worker, "w")) == worker
-        assert await answered(ledger.count(Worker)) == 1
+        assert await aresolve(ledger.get(Worker, "w")) == worker
+        assert await aresolve(ledger.count(Worker)) == 1
 
     asyncio.run(use())
 

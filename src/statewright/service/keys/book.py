@@ -10,10 +10,10 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
+from statewright.async_futures import aresolve
 from statewright.errors import InvalidRequest, NotFound, RecordConflict, RequestConflict, Unauthorized
 from statewright.ids import draw_checkpoint_id
 from statewright.runs import ApiKey, Insert, Ledger, Order, Update, where
-from statewright.runtime.awaiting import answered
 from statewright.service.form import instant, number, text
 from statewright.service.keys.scope import ADMIN, read_scopes
 
@@ -52,14 +52,14 @@ async def create_key(
         expires_at=expires_at,
         created_at=now,
     )
-    await answered(ledger.write([Insert(record)]))
+    await aresolve(ledger.write([Insert(record)]))
     return record, key
 
 
 async def list_keys(ledger: Ledger, workspace_id: str, *, limit: int | None = None, offset: int = 0) -> list[ApiKey]:
     """The keys of a workspace, revoked ones among them, the newest first."""
     newest = Order("created_at", descending=True)
-    found = await answered(
+    found = await aresolve(
         ledger.find(ApiKey, where(workspace_id=workspace_id), order=newest, limit=limit, offset=offset)
     )
     return list(found)
@@ -67,7 +67,7 @@ async def list_keys(ledger: Ledger, workspace_id: str, *, limit: int | None = No
 
 async def count_keys(ledger: Ledger, workspace_id: str) -> int:
     """How many keys a workspace has, revoked ones among them."""
-    return await answered(ledger.count(ApiKey, where(workspace_id=workspace_id)))
+    return await aresolve(ledger.count(ApiKey, where(workspace_id=workspace_id)))
 
 
 async def revoke_key(ledger: Ledger, workspace_id: str, key_id: str, now: datetime) -> ApiKey:
@@ -76,14 +76,14 @@ async def revoke_key(ledger: Ledger, workspace_id: str, key_id: str, now: dateti
     A `KeyRing` may know it for some seconds: let it forget the key where it is in the same process.
     """
     while True:
-        found: ApiKey | None = await answered(ledger.get(ApiKey, key_id))
+        found: ApiKey | None = await aresolve(ledger.get(ApiKey, key_id))
         if found is None or found.workspace_id != workspace_id:
             raise NotFound(f"There is no key {key_id!r} in this workspace. List them to see their ids.")
         if found.revoked_at is not None:
             return found
         another = await _another_admin(ledger, found, now)
         try:
-            await answered(
+            await aresolve(
                 ledger.write([*another, Update(ApiKey, key_id, {"revoked_at": now}, where(revoked_at=None))])
             )
         except RecordConflict:  # one of the two was revoked meanwhile
@@ -98,7 +98,7 @@ async def _another_admin(ledger: Ledger, key: ApiKey, now: datetime) -> list[Upd
     """
     if ADMIN not in key.scopes or not is_open(key, now):
         return []
-    keys: Sequence[ApiKey] = await answered(ledger.find(ApiKey, where(workspace_id=key.workspace_id, revoked_at=None)))
+    keys: Sequence[ApiKey] = await aresolve(ledger.find(ApiKey, where(workspace_id=key.workspace_id, revoked_at=None)))
     other = next((one for one in keys if one.id != key.id and ADMIN in one.scopes and is_open(one, now)), None)
     if other is None:
         raise RequestConflict(
@@ -124,7 +124,7 @@ async def look_up(ledger: Ledger, digest: str | None) -> ApiKey | None:
         return None
     from hmac import compare_digest
 
-    found: Sequence[ApiKey] = await answered(ledger.find(ApiKey, where(digest=digest), limit=1))
+    found: Sequence[ApiKey] = await aresolve(ledger.find(ApiKey, where(digest=digest), limit=1))
     return found[0] if found and compare_digest(found[0].digest, digest) else None
 
 

@@ -7,10 +7,10 @@ from dataclasses import fields, replace
 from datetime import datetime
 from typing import Any, Final
 
+from statewright.async_futures import aresolve
 from statewright.errors import DuplicateRecord, InvalidRequest, NotFound, RecordConflict, RequestConflict
 from statewright.ids import draw_checkpoint_id
 from statewright.runs import Condition, Delete, Insert, Ledger, Order, Plus, Schedule, Update, where
-from statewright.runtime.awaiting import answered
 from statewright.service.form import known_fields
 from statewright.service.schedules.cron import next_time, times
 from statewright.service.schedules.request import NewSchedule, check_schedule
@@ -27,7 +27,7 @@ async def add_schedule(ledger: Ledger, workspace_id: str, new: NewSchedule, now:
     values = await _values(ledger, workspace_id, new, now)
     schedule = Schedule(id=f"sch_{draw_checkpoint_id()}", workspace_id=workspace_id, created_at=now, **values)
     try:
-        await answered(ledger.write([Insert(schedule)]))
+        await aresolve(ledger.write([Insert(schedule)]))
     except DuplicateRecord:
         raise _name_taken(new.name) from None
     return schedule
@@ -38,17 +38,17 @@ async def list_schedules(
 ) -> list[Schedule]:
     """The schedules of a workspace by their names."""
     conditions = where(workspace_id=workspace_id)
-    return list(await answered(ledger.find(Schedule, conditions, order=Order("name"), limit=limit, offset=offset)))
+    return list(await aresolve(ledger.find(Schedule, conditions, order=Order("name"), limit=limit, offset=offset)))
 
 
 async def count_schedules(ledger: Ledger, workspace_id: str) -> int:
     """How many schedules a workspace has."""
-    return await answered(ledger.count(Schedule, where(workspace_id=workspace_id)))
+    return await aresolve(ledger.count(Schedule, where(workspace_id=workspace_id)))
 
 
 async def get_schedule(ledger: Ledger, workspace_id: str, schedule_id: str) -> Schedule:
     """One schedule. Raises NotFound."""
-    found: Schedule | None = await answered(ledger.get(Schedule, schedule_id))
+    found: Schedule | None = await aresolve(ledger.get(Schedule, schedule_id))
     if found is None or found.workspace_id != workspace_id:
         raise NotFound(f"There is no schedule {schedule_id!r} in this workspace. List them to see their ids.")
     return found
@@ -72,7 +72,7 @@ async def change_schedule(
             values["next_at"] = schedule.next_at
         update = Update(Schedule, schedule_id, {**values, "version": Plus(1)}, where(version=schedule.version))
         try:
-            await answered(ledger.write([update]))
+            await aresolve(ledger.write([update]))
         except DuplicateRecord:
             raise _name_taken(new.name) from None
         except RecordConflict:
@@ -94,7 +94,7 @@ async def resume_schedule(ledger: Ledger, workspace_id: str, schedule_id: str, n
 async def remove_schedule(ledger: Ledger, workspace_id: str, schedule_id: str) -> None:
     """Forget a schedule; the runs that it has started go on. Raises NotFound."""
     await get_schedule(ledger, workspace_id, schedule_id)
-    await answered(ledger.write([Delete(Schedule, where(id=schedule_id, workspace_id=workspace_id))]))
+    await aresolve(ledger.write([Delete(Schedule, where(id=schedule_id, workspace_id=workspace_id))]))
 
 
 def preview(schedule: Schedule | NewSchedule, count: int, after: datetime) -> list[datetime]:
@@ -138,7 +138,7 @@ async def _values(ledger: Ledger, workspace_id: str, new: NewSchedule, now: date
 async def _check_name(ledger: Ledger, schedule: Schedule, name: str) -> None:
     """Refuse a name that another schedule has. Raises RequestConflict."""
     named = [*where(workspace_id=schedule.workspace_id, name=name), Condition("id", "!=", schedule.id)]
-    if await answered(ledger.count(Schedule, named)):
+    if await aresolve(ledger.count(Schedule, named)):
         raise _name_taken(name)
 
 

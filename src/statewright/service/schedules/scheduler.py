@@ -12,9 +12,9 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from statewright.async_futures import aresolve
 from statewright.errors import DuplicateRecord, RecordConflict, StorageUnavailable
 from statewright.runs import ENDED, Change, Condition, Ledger, Order, Plus, Run, Schedule, Update, where
-from statewright.runtime.awaiting import answered
 from statewright.service.control import Cancellation
 from statewright.service.plain import iso
 from statewright.service.request import StartRun
@@ -56,14 +56,14 @@ class Scheduler:
         A run that cannot start is told to the log, and its schedule goes on with its next time.
         """
         due = [Condition("paused", "=", False), Condition("next_at", "<=", now)]
-        found = await answered(self._ledger.find(Schedule, due, order=Order("next_at"), limit=AT_ONCE))
+        found = await aresolve(self._ledger.find(Schedule, due, order=Order("next_at"), limit=AT_ONCE))
         for schedule in found:
             await self._serve(schedule, now)
         return await self._due_next()
 
     async def _due_next(self) -> datetime | None:
         waiting = [Condition("paused", "=", False), Condition("next_at", "!=", None)]
-        found: Sequence[Schedule] = await answered(
+        found: Sequence[Schedule] = await aresolve(
             self._ledger.find(Schedule, waiting, order=Order("next_at"), limit=1)
         )
         return found[0].next_at if found else None
@@ -95,7 +95,7 @@ class Scheduler:
             return None
 
     async def _has_changed(self, schedule: Schedule) -> bool:
-        found: Schedule | None = await answered(self._ledger.get(Schedule, schedule.id))
+        found: Schedule | None = await aresolve(self._ledger.get(Schedule, schedule.id))
         return found is None or found.version != schedule.version
 
     async def _start(self, schedule: Schedule, turn: Turn, now: datetime) -> Schedule:
@@ -119,7 +119,7 @@ class Scheduler:
         """The last run of a schedule, if it has not ended and the next one is not to run beside it."""
         if schedule.last_run_id is None or schedule.overlap in ("allow", "enqueue"):
             return None
-        last: Run | None = await answered(self._ledger.get(Run, schedule.last_run_id))
+        last: Run | None = await aresolve(self._ledger.get(Run, schedule.last_run_id))
         return last if last is not None and last.status not in ENDED else None
 
     async def _write(
@@ -130,7 +130,7 @@ class Scheduler:
             values.update(last_at=turn.at, last_run_id=run.id)
         guarded = Update(Schedule, schedule.id, {**values, "version": Plus(1)}, where(version=schedule.version))
         # The guard comes first: whoever was too late is refused before anything is written.
-        await answered(self._ledger.write([guarded, *changes]))
+        await aresolve(self._ledger.write([guarded, *changes]))
         return replace(schedule, **values, version=schedule.version + 1)
 
 

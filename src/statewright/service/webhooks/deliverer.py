@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
+from statewright.async_futures import aresolve
 from statewright.clock import Clock
 from statewright.errors import RecordConflict
 from statewright.runs import Change, Condition, Delivery, Ledger, Order, Run, Webhook, where
-from statewright.runtime.awaiting import answered
 from statewright.service.webhooks.deliver import (
     Outcome,
     body_of,
@@ -67,7 +67,7 @@ class Deliverer:
         It raises what the ledger has refused to write. What was sent then is sent again, when its time is up.
         """
         due = [_PENDING, Condition("due_at", "<=", now)]
-        for (webhook_id,), _, _ in await answered(self._ledger.groups(Delivery, ["webhook_id"], where=due)):
+        for (webhook_id,), _, _ in await aresolve(self._ledger.groups(Delivery, ["webhook_id"], where=due)):
             if webhook_id not in self._lanes:
                 self._lanes[webhook_id] = asyncio.create_task(self._lane(webhook_id), name=f"webhook {webhook_id}")
         await self._settle(self._patience)
@@ -101,13 +101,13 @@ class Deliverer:
 
     async def _next_due(self) -> datetime | None:
         pending = [_PENDING, Condition("due_at", "!=", None)]
-        first = await answered(self._ledger.find(Delivery, pending, order=_BY_TIME, limit=1))
+        first = await aresolve(self._ledger.find(Delivery, pending, order=_BY_TIME, limit=1))
         return first[0].due_at if first else None
 
     async def _lane(self, webhook_id: str) -> None:
         """Send the messages to one webhook until none is due."""
         while not self._closing and (batch := await self._due_to(webhook_id)):
-            webhook = await answered(self._ledger.get(Webhook, webhook_id))
+            webhook = await aresolve(self._ledger.get(Webhook, webhook_id))
             done = await asyncio.gather(*(self._deliver(one, webhook) for one in batch), return_exceptions=True)
             for error in done:
                 if error is not None:
@@ -116,7 +116,7 @@ class Deliverer:
     async def _due_to(self, webhook_id: str) -> Sequence[Delivery]:
         due = [*where(webhook_id=webhook_id), _PENDING, Condition("due_at", "<=", self._clock.now())]
         limit = self._settings.at_once_per_webhook
-        return await answered(self._ledger.find(Delivery, due, order=_BY_TIME, limit=limit))
+        return await aresolve(self._ledger.find(Delivery, due, order=_BY_TIME, limit=limit))
 
     async def _deliver(self, delivery: Delivery, webhook: Webhook | None) -> None:
         if webhook is None or not webhook.active:
@@ -144,7 +144,7 @@ class Deliverer:
     async def _refused(self, changes: Sequence[Change]) -> str | None:
         """Make changes; the table that was not as they expect it, in which case none was made."""
         try:
-            await answered(self._ledger.write(changes))
+            await aresolve(self._ledger.write(changes))
         except RecordConflict as conflict:
             return conflict.table
         return None

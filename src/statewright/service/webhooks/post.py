@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from statewright.errors import InvalidRequest
 from statewright.extras import optional
-from statewright.retry_after import retry_after
+from statewright.http.retry_after import retry_after
 from statewright.service.webhooks.address import Target, find_addresses, read_url, written
 from statewright.service.webhooks.settings import WebhookSettings
 

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
+from statewright.async_futures import aresolve
 from statewright.errors import InvalidRequest, NotFound, RecordConflict, RequestConflict
 from statewright.ids import draw_checkpoint_id
 from statewright.runs import Delete, Delivery, Insert, Ledger, Order, Update, Webhook, where
-from statewright.runtime.awaiting import answered
 from statewright.service.webhooks.address import check_url
 from statewright.service.webhooks.event_types import TEST_EVENT, read_event_types
 from statewright.service.webhooks.secret import rotated_secret, without_secret
@@ -49,7 +49,7 @@ async def add_webhook(
     types = read_event_types(events)
     _check_description(description)
     await check_url(url, settings)
-    if await answered(ledger.count(Webhook, where(workspace_id=workspace_id))) >= settings.max_per_workspace:
+    if await aresolve(ledger.count(Webhook, where(workspace_id=workspace_id))) >= settings.max_per_workspace:
         raise RequestConflict(f"The workspace has {settings.max_per_workspace} webhooks already. Remove one first.")
     secret = draw_secret()
     webhook = Webhook(
@@ -61,7 +61,7 @@ async def add_webhook(
         secret={"current": secret},
         created_at=now,
     )
-    await answered(ledger.write([Insert(webhook)]))
+    await aresolve(ledger.write([Insert(webhook)]))
     return WithSecret(without_secret(webhook), secret)
 
 
@@ -70,8 +70,8 @@ async def list_webhooks(
 ) -> tuple[list[Webhook], int]:
     """Webhooks of a workspace, the newest first, and how many there are in all."""
     mine = where(workspace_id=workspace_id)
-    found = await answered(ledger.find(Webhook, mine, order=_NEWEST_FIRST, limit=limit, offset=offset))
-    return [without_secret(one) for one in found], await answered(ledger.count(Webhook, mine))
+    found = await aresolve(ledger.find(Webhook, mine, order=_NEWEST_FIRST, limit=limit, offset=offset))
+    return [without_secret(one) for one in found], await aresolve(ledger.count(Webhook, mine))
 
 
 async def get_webhook(ledger: Ledger, workspace_id: str, webhook_id: str) -> Webhook:
@@ -120,7 +120,7 @@ async def remove_webhook(ledger: Ledger, workspace_id: str, webhook_id: str) -> 
     """Forget a webhook, what was sent to it and what was to be sent. Raises NotFound."""
     webhook = await _webhook(ledger, workspace_id, webhook_id)
     gone = [Delete(Webhook, where(id=webhook.id)), Delete(Delivery, where(webhook_id=webhook.id))]
-    await answered(ledger.write(gone))
+    await aresolve(ledger.write(gone))
 
 
 async def deliveries_of(
@@ -129,8 +129,8 @@ async def deliveries_of(
     """What was sent to a webhook, or is to be, the newest first, and how much that is in all. Raises NotFound."""
     webhook = await _webhook(ledger, workspace_id, webhook_id)
     its = where(webhook_id=webhook.id)
-    found = await answered(ledger.find(Delivery, its, order=_NEWEST_FIRST, limit=limit, offset=offset))
-    return list(found), await answered(ledger.count(Delivery, its))
+    found = await aresolve(ledger.find(Delivery, its, order=_NEWEST_FIRST, limit=limit, offset=offset))
+    return list(found), await aresolve(ledger.count(Delivery, its))
 
 
 async def send_test(ledger: Ledger, workspace_id: str, webhook_id: str, *, now: datetime) -> Delivery:
@@ -150,12 +150,12 @@ async def send_test(ledger: Ledger, workspace_id: str, webhook_id: str, *, now: 
         due_at=now,
         created_at=now,
     )
-    await answered(ledger.write([Insert(delivery)]))
+    await aresolve(ledger.write([Insert(delivery)]))
     return delivery
 
 
 async def _webhook(ledger: Ledger, workspace_id: str, webhook_id: str) -> Webhook:
-    found = await answered(ledger.get(Webhook, webhook_id))
+    found = await aresolve(ledger.get(Webhook, webhook_id))
     if found is None or found.workspace_id != workspace_id:
         raise _not_found(webhook_id)
     return found
@@ -163,7 +163,7 @@ async def _webhook(ledger: Ledger, workspace_id: str, webhook_id: str) -> Webhoo
 
 async def _update(ledger: Ledger, before: Webhook, values: dict[str, Any]) -> None:
     try:
-        await answered(ledger.write([Update(Webhook, before.id, values)]))
+        await aresolve(ledger.write([Update(Webhook, before.id, values)]))
     except RecordConflict:
         raise _not_found(before.id) from None
 

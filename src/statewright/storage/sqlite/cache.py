@@ -13,7 +13,7 @@ from statewright.cache import CacheKey
 from statewright.checkpoint.forms import microseconds
 from statewright.clock import Clock, SystemClock
 from statewright.errors import SerdeError
-from statewright.promise import Promise
+from statewright.futures import LightFuture
 from statewright.storage.sqlite.faults import reading
 from statewright.storage.sqlite.statements import statements
 from statewright.storage.sqlite.view import Given, View
@@ -55,7 +55,7 @@ class SqliteCache(View):
         except SerdeError:  # the node is called instead, and what it answers replaces this
             return None
 
-    def put(self, key: CacheKey, value: Any, *, ttl: float | None = None) -> Promise[None]:
+    def put(self, key: CacheKey, value: Any, *, ttl: float | None = None) -> LightFuture[None]:
         """Keep a value, for `ttl` seconds if given. Raises SerdeError for what cannot be stored."""
         stored = self.database.seal.close(self.database.serde.encode(value, f"the result of {key.node}"))
         now = microseconds(self._clock.now())
@@ -70,7 +70,7 @@ class SqliteCache(View):
 
         return self.database.hand_over(keep)
 
-    def clear(self, nodes: Sequence[str] | None = None) -> Promise[None]:
+    def clear(self, nodes: Sequence[str] | None = None) -> LightFuture[None]:
         def forget(connection: Connection) -> None:
             if nodes is None:
                 connection.execute(_FORGET_ALL)

@@ -29,7 +29,7 @@ from weakref import ref
 
 from statewright.checkpoint.serde import Serde
 from statewright.errors import StorageUnavailable
-from statewright.promise import Promise, SafeEvent, is_main_thread
+from statewright.futures import LightFuture, SafeEvent, is_main_thread
 from statewright.runtime.worker_threads import call_beside, workers
 from statewright.storage.locations import path_of
 from statewright.storage.seal import Seal
@@ -50,7 +50,7 @@ LARGEST_GROUP: Final = 256
 """How many jobs one transaction takes."""
 
 
-class _Write(Promise[T]):
+class _Write(LightFuture[T]):
     """A job, and the promise to do it."""
 
     __slots__ = ("_job", "answer", "error")
@@ -100,7 +100,7 @@ class SqliteDatabase:
         self.seal = Seal(key, compress=compress)
         self.known = Known(self.path)
         """What was written lately; used under the lock of the writer alone."""
-        self.ahead: dict[tuple[str, str], Promise[Any]] = {}
+        self.ahead: dict[tuple[str, str], LightFuture[Any]] = {}
         """By workspace and id of a thread, the last commit that a run has not waited for: who reads the thread does."""
         self._lock = threading.Lock()
         self._starting = threading.Lock()
@@ -211,7 +211,9 @@ class SqliteDatabase:
         except IndexError:  # all are in use
             return self._connect()
 
-    def read_beside(self, read: Callable[[sqlite3.Connection], T], *, after: Promise[Any] | None = None) -> Promise[T]:
+    def read_beside(
+        self, read: Callable[[sqlite3.Connection], T], *, after: LightFuture[Any] | None = None
+    ) -> LightFuture[T]:
         """What a function reads, on a thread of its own, when a write is through."""
 
         def call() -> T:
@@ -222,7 +224,7 @@ class SqliteDatabase:
 
         return call_beside(call)
 
-    def unsaved_of(self, thread: tuple[str, str]) -> Promise[Any] | None:
+    def unsaved_of(self, thread: tuple[str, str]) -> LightFuture[Any] | None:
         """Find the last commit to a thread, given by its workspace and id, if it is still on its way to the disk."""
         self._check_process()
         promise = self.ahead.get(thread)
@@ -277,7 +279,7 @@ class SqliteDatabase:
             finally:
                 self._undo()  # nothing, except what is known: rows may have other numbers
 
-    def hand_over(self, job: Job[T]) -> Promise[T]:
+    def hand_over(self, job: Job[T]) -> LightFuture[T]:
         """Let a job be done in a transaction on the writer thread; jobs keep their order.
 
         It is done even if nobody waits for it any more. The promise of a closed database raises.

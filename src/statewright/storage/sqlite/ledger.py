@@ -14,8 +14,8 @@ from typing import Any, Final, TypeVar
 
 from statewright.checkpoint.forms import instant_of, microseconds
 from statewright.errors import NewerFormat, SerdeError
+from statewright.futures import MaybeFuture
 from statewright.page import cut_page
-from statewright.promise import Answered
 from statewright.runs import Change, Group, Order, Run, RunEvent, Where, where
 from statewright.runs.records.record import R
 from statewright.storage.sqlite.faults import UNREADABLE
@@ -72,19 +72,19 @@ class SqliteLedger(View):
 
     # -- writing
 
-    def write(self, changes: Sequence[Change]) -> Answered[None]:
+    def write(self, changes: Sequence[Change]) -> MaybeFuture[None]:
         return self._written(self.job(changes))
 
     def job(self, changes: Sequence[Change]) -> Job:
         return job_of(self._tables, changes)
 
-    def claim(self, worker_id: str, now: datetime, limit: int) -> Answered[Sequence[Run]]:
+    def claim(self, worker_id: str, now: datetime, limit: int) -> MaybeFuture[Sequence[Run]]:
         at = microseconds(now)
         return self._written(lambda connection: claim_runs(connection, self._tables, worker_id, at, limit))
 
     # -- reading
 
-    def get(self, kind: type[R], id: str) -> Answered[R | None]:  # noqa: A002  # what it is called everywhere
+    def get(self, kind: type[R], id: str) -> MaybeFuture[R | None]:  # noqa: A002  # what it is called everywhere
         def read(connection: sqlite3.Connection) -> R | None:
             return next(iter(self._found(connection, kind, where(id=id), '"id"', None, 0)), None)
 
@@ -98,7 +98,7 @@ class SqliteLedger(View):
         order: Order | None = None,
         limit: int | None = None,
         offset: int = 0,
-    ) -> Answered[Sequence[R]]:
+    ) -> MaybeFuture[Sequence[R]]:
         by = ordered(self._tables[kind], order)
         return self._read(lambda connection: self._found(connection, kind, where, by, limit, offset))
 
@@ -113,14 +113,14 @@ class SqliteLedger(View):
             values += [-1 if limit is None else cut_page(limit).stop, offset]  # an offset below 0 is 0
         return [table.record(row) for row in connection.execute(f"{table.select} WHERE {fitting} {sorted_by}", values)]
 
-    def count(self, kind: type[R], where: Where = ()) -> Answered[int]:
+    def count(self, kind: type[R], where: Where = ()) -> MaybeFuture[int]:
         fitting, values = conditions(self._tables, kind, where)
         sql = f'SELECT count(*) FROM "{kind.TABLE}" WHERE {fitting}'
         return self._read(lambda connection: connection.execute(sql, values).fetchone()[0])
 
     def groups(
         self, kind: type[R], by: Sequence[str], *, where: Where = (), sums: Sequence[str] = ()
-    ) -> Answered[Sequence[Group]]:
+    ) -> MaybeFuture[Sequence[Group]]:
         table: Table[R] = self._tables[kind]
         for name in (*by, *sums):
             table.check_column(name, searched=True)
@@ -138,7 +138,7 @@ class SqliteLedger(View):
 
         return self._read(read)
 
-    def events(self, run_id: str, *, after: int = 0, limit: int | None = None) -> Answered[Sequence[RunEvent]]:
+    def events(self, run_id: str, *, after: int = 0, limit: int | None = None) -> MaybeFuture[Sequence[RunEvent]]:
         def read(connection: sqlite3.Connection) -> list[RunEvent]:
             row = connection.execute(_NUMBER, (run_id,)).fetchone()
             return (
@@ -168,7 +168,7 @@ class SqliteLedger(View):
         except UNREADABLE as error:
             raise damaged("run_events", error) from error
 
-    def _read(self, read: Callable[[sqlite3.Connection], T]) -> Answered[T]:
+    def _read(self, read: Callable[[sqlite3.Connection], T]) -> MaybeFuture[T]:
         """What a function reads; on a thread of its own where an event loop waits for the answer."""
         read = _of_text(read)
         if on_event_loop():

@@ -31,9 +31,9 @@ from statewright.checkpoint.serde import Serde
 from statewright.clock import Duration
 from statewright.errors import CheckpointConflict, CheckpointNotFound
 from statewright.events import Event, Log
+from statewright.futures import MaybeFuture
 from statewright.ids import CheckpointId
 from statewright.page import cut_page
-from statewright.promise import Answered
 from statewright.runtime.worker_threads import call_beside
 from statewright.storage.sqlite.commits import Job, Writer, check_hold, has_moved
 from statewright.storage.sqlite.faults import with_damage_report
@@ -99,7 +99,7 @@ class SqliteSaver(View):
         """Raise SerdeError for a value that cannot be stored."""
         self.database.serde.encode(value)
 
-    def workspaces(self) -> Answered[Sequence[str]]:
+    def workspaces(self) -> MaybeFuture[Sequence[str]]:
         """List the workspaces that have threads, sorted."""
         return self._read(lambda connection: [name for (name,) in connection.execute(_WORKSPACES)])
 
@@ -114,7 +114,7 @@ class SqliteSaver(View):
 
     # -- writing
 
-    def commit(self, commit: Commit, *, also: Sequence[Job] = ()) -> Answered[CheckpointId]:
+    def commit(self, commit: Commit, *, also: Sequence[Job] = ()) -> MaybeFuture[CheckpointId]:
         beside = [self._writer.commit_job(one, ()) for one in commit.beside]
         job = self._writer.commit_job(commit, [*beside, *also])
         if not commit.overlaps:
@@ -135,10 +135,10 @@ class SqliteSaver(View):
         hold: Hold | None = None,
         log: Log | None = None,
         also: Sequence[Job] = (),
-    ) -> Answered[None]:
+    ) -> MaybeFuture[None]:
         return self._written(self._writer.results_job(line, checkpoint_id, pending, hold, log, also))
 
-    def renew(self, thread_id: str, hold: Hold) -> Answered[Lease | None]:
+    def renew(self, thread_id: str, hold: Hold) -> MaybeFuture[Lease | None]:
         def job(connection: sqlite3.Connection) -> Lease | None:
             thread = self._writer.thread(connection, thread_id)
             check_hold(thread, thread_id, hold)
@@ -148,7 +148,7 @@ class SqliteSaver(View):
 
         return self._written(with_damage_report(job, thread_id))
 
-    def want(self, thread_id: str, what: str) -> Answered[Lease | None]:
+    def want(self, thread_id: str, what: str) -> MaybeFuture[Lease | None]:
         def job(connection: sqlite3.Connection) -> Lease | None:
             connection.execute(_WANT, (what, self.workspace, thread_id))
             self.database.known.threads.pop((self.workspace, thread_id), None)
@@ -157,7 +157,7 @@ class SqliteSaver(View):
 
         return self._written(with_damage_report(job, thread_id))
 
-    def delete_thread(self, thread_id: str, *, also: Sequence[Job] = ()) -> Answered[None]:
+    def delete_thread(self, thread_id: str, *, also: Sequence[Job] = ()) -> MaybeFuture[None]:
         def delete(connection: sqlite3.Connection) -> None:
             thread = self._writer.thread(connection, thread_id)
             if thread is not None:
@@ -173,7 +173,7 @@ class SqliteSaver(View):
 
         return self._written(job)
 
-    def prune(self, policy: PrunePolicy, *, thread_id: str | None = None, dry_run: bool = False) -> Answered[Pruned]:
+    def prune(self, policy: PrunePolicy, *, thread_id: str | None = None, dry_run: bool = False) -> MaybeFuture[Pruned]:
         if on_event_loop():
             return call_beside(lambda: self._pruned(policy, thread_id, dry_run))
         return self._pruned(policy, thread_id, dry_run)
@@ -207,7 +207,7 @@ class SqliteSaver(View):
         row = connection.execute(_THREAD, (self.workspace, thread_id)).fetchone()
         return [(row[0], thread_id)] if row is not None else []
 
-    def copy_thread(self, thread_id: str, to: str) -> Answered[None]:
+    def copy_thread(self, thread_id: str, to: str) -> MaybeFuture[None]:
         def job(connection: sqlite3.Connection) -> None:
             source, target = self._writer.thread(connection, thread_id), self._writer.thread(connection, to)
             if source is None:
@@ -232,7 +232,7 @@ class SqliteSaver(View):
         namespace: str = "",
         branch: str = "main",
         checkpoint_id: CheckpointId | None = None,
-    ) -> Answered[SavedCheckpoint | None]:
+    ) -> MaybeFuture[SavedCheckpoint | None]:
         line = Line(thread_id, namespace, branch)
         return self._read(lambda connection: self._loaded(connection, line, checkpoint_id), thread_id)
 
@@ -263,7 +263,7 @@ class SqliteSaver(View):
         branch: str | None = None,
         before: CheckpointId | None = None,
         limit: int | None = None,
-    ) -> Answered[Sequence[SavedCheckpoint]]:
+    ) -> MaybeFuture[Sequence[SavedCheckpoint]]:
         def read(connection: sqlite3.Connection) -> Sequence[SavedCheckpoint]:
             line = Line(thread_id, namespace, branch or "main")
             if branch is not None:
@@ -357,7 +357,7 @@ class SqliteSaver(View):
             return None
         return State(end.place, end.values)
 
-    def threads(self, *, prefix: str = "", limit: int | None = None) -> Answered[Sequence[ThreadEntry]]:
+    def threads(self, *, prefix: str = "", limit: int | None = None) -> MaybeFuture[Sequence[ThreadEntry]]:
         bounds = (self.workspace, prefix, prefix, -1 if limit is None else cut_page(limit).stop)
         return self._read(
             lambda connection: [
@@ -366,19 +366,19 @@ class SqliteSaver(View):
             ]
         )
 
-    def branches(self, thread_id: str, *, namespace: str = "") -> Answered[Sequence[str]]:
+    def branches(self, thread_id: str, *, namespace: str = "") -> MaybeFuture[Sequence[str]]:
         return self._read(
             lambda connection: sorted(_names(lines_of(connection, self.workspace, thread_id, namespace))),
             thread_id,
         )
 
-    def namespaces(self, thread_id: str) -> Answered[Sequence[str]]:
+    def namespaces(self, thread_id: str) -> MaybeFuture[Sequence[str]]:
         return self._read(
             lambda connection: _names(connection.execute(_NAMESPACES, (self.workspace, thread_id))),
             thread_id,
         )
 
-    def lease(self, thread_id: str) -> Answered[Lease | None]:
+    def lease(self, thread_id: str) -> MaybeFuture[Lease | None]:
         return self._read(lambda connection: self._lease(connection, thread_id), thread_id)
 
     def _lease(self, connection: sqlite3.Connection, thread_id: str) -> Lease | None:
@@ -387,7 +387,7 @@ class SqliteSaver(View):
 
     def events(
         self, thread_id: str, *, run_id: str | None = None, after: int = 0, limit: int | None = None
-    ) -> Answered[Sequence[Event]]:
+    ) -> MaybeFuture[Sequence[Event]]:
         def read(connection: sqlite3.Connection) -> Sequence[Event]:
             reader = self._reader(connection)
             begin = after if run_id is not None else 0
@@ -404,7 +404,7 @@ class SqliteSaver(View):
 
         return self._read(read, thread_id)
 
-    def _read(self, read: Callable[[sqlite3.Connection], T], thread_id: str | None = None) -> Answered[T]:
+    def _read(self, read: Callable[[sqlite3.Connection], T], thread_id: str | None = None) -> MaybeFuture[T]:
         """What a function reads; on a thread of its own where an event loop waits for the answer.
 
         What this process has committed to the thread is there: a run may have ended without waiting for it.

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from sqlite3 import Connection
 from typing import Any, Final
 
+from statewright.async_futures import await_future
 from statewright.checkpoint.forms import microseconds
 from statewright.clock import Clock, Duration, SystemClock, Timer, as_seconds
 from statewright.errors import InvalidUpdateError, SerdeError
 from statewright.page import cut_page
-from statewright.runtime.awaiting import awaited
 from statewright.runtime.thread_calls import call_in_thread
 from statewright.storage.sqlite.batch import Step, Work
 from statewright.storage.sqlite.items import Items, place_of
@@ -130,10 +130,10 @@ class SqliteStore(View, StoreFace):
         if work.texts:
             await call_in_thread(work.embed)
         if work.writes:
-            return await awaited(self.database.hand_over(work.perform))
+            return await await_future(self.database.hand_over(work.perform))
         answers = await call_in_thread(work.read)
         if work.was_read:
-            await awaited(self.database.hand_over(work.refresh))
+            await await_future(self.database.hand_over(work.refresh))
         return answers
 
     async def aget(self, namespace: Namespace, key: str, **options: Any) -> Item | None:

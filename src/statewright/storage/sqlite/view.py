@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from statewright.errors import InvalidConfig
-from statewright.promise import Answered
+from statewright.futures import MaybeFuture
 from statewright.storage.sqlite.database import SqliteDatabase
 from statewright.storage.sqlite.statements import run_script
 
@@ -35,7 +35,7 @@ class View:
         if not found:
             self.database.write(lambda connection: run_script(connection, f"{name}_tables"))
 
-    def _written(self, job: Callable[[sqlite3.Connection], T]) -> Answered[T]:
+    def _written(self, job: Callable[[sqlite3.Connection], T]) -> MaybeFuture[T]:
         """What a job answers that is done in a transaction; later where an event loop runs, which must not wait."""
         return self.database.hand_over(job) if on_event_loop() else self.database.write(job)
 

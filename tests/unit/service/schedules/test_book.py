@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from statewright.async_futures import aresolve
 from statewright.errors import InvalidRequest, NotFound, RequestConflict
 from statewright.runs import Insert, Ledger, Schedule, StoredDefinition
-from statewright.runtime.awaiting import answered
 from statewright.service.schedules import (
     NewSchedule,
     add_schedule,
@@ -49,7 +49,7 @@ def define(ledger: Ledger, now: datetime, workspace: str) -> None:
     )
 
     async def write() -> None:
-        await answered(ledger.write([Insert(stored)]))
+        await aresolve(ledger.write([Insert(stored)]))
 
     asyncio.run(write())
 

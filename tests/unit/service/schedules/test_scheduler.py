@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from statewright.async_futures import aresolve
 from statewright.errors import NotFound, RecordConflict, StorageUnavailable
 from statewright.runs import (
     Change,
@@ -27,7 +28,6 @@ from statewright.runs import (
     Update,
     where,
 )
-from statewright.runtime.awaiting import answered
 from statewright.service.control import Cancellation
 from statewright.service.request import StartRun
 from statewright.service.schedules import (
@@ -110,7 +110,7 @@ class World:
 
 def ask(call: Callable[[], Any]) -> Any:
     async def asked() -> Any:
-        return await answered(call())
+        return await aresolve(call())
 
     return asyncio.run(asked())
 
@@ -259,7 +259,7 @@ def test_a_run_that_ends_while_it_is_cancelled_is_no_obstacle(world: World) -> N
 
     async def too_late(runs: Sequence[Run]) -> Cancellation:
         completed = {"status": RunStatus.COMPLETED}
-        await answered(world.ledger.write([Update(Run, run.id, completed) for run in runs]))
+        await aresolve(world.ledger.write([Update(Run, run.id, completed) for run in runs]))
         return await world.cancelling(runs)
 
     world.scheduler = Scheduler(world.ledger, world.prepare, too_late)

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
+from statewright.async_futures import await_future
 from statewright.errors import StorageError, StorageUnavailable
-from statewright.promise import Promise
-from statewright.runtime.awaiting import awaited
+from statewright.futures import LightFuture
 from statewright.storage.sqlite.cache import SqliteCache
 from statewright.storage.sqlite.database import LARGEST_GROUP, Job, SqliteDatabase
 
@@ -58,7 +58,7 @@ def fail() -> None:
     raise ValueError("no luck")
 
 
-def failure(promise: Promise[Any]) -> Exception | None:
+def failure(promise: LightFuture[Any]) -> Exception | None:
     """What was raised instead of an answer."""
     try:
         promise.result(LONG)
@@ -196,10 +196,10 @@ def test_who_hands_over_does_not_wait_for_who_writes(database: SqliteDatabase) -
 def test_a_wait_that_is_given_up_ends_neither_the_write_nor_the_writer(database: SqliteDatabase) -> None:
     async def main() -> None:
         with Occupied(database):
-            waiting = asyncio.ensure_future(awaited(database.hand_over(keeping("a"))))
+            waiting = asyncio.ensure_future(await_future(database.hand_over(keeping("a"))))
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(waiting, 0.01)
-        assert await awaited(database.hand_over(keeping("b"))) == "b"
+        assert await await_future(database.hand_over(keeping("b"))) == "b"
 
     asyncio.run(asyncio.wait_for(main(), LONG))
     assert kept(database) == ["a", "b"]

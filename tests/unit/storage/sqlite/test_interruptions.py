@@ -15,7 +15,7 @@ from tests.interruptions import LONG, Interrupted, interruptions, on_another_thr
 
 from statewright.checkpoint import Line
 from statewright.errors import StorageUnavailable
-from statewright.promise import Promise
+from statewright.futures import LightFuture
 from statewright.storage.sqlite.cache import SqliteCache
 from statewright.storage.sqlite.database import Job, SqliteDatabase, _Write
 
@@ -54,7 +54,7 @@ def fail() -> None:
     raise ValueError("no luck")
 
 
-def waiting(database: SqliteDatabase, *names: str) -> list[Promise[str]]:
+def waiting(database: SqliteDatabase, *names: str) -> list[LightFuture[str]]:
     """What others wait for, as if the writer thread had not come to it yet."""
     promises = [_Write(keeping(name)) for name in names]
     database._queue.extend(promises)
@@ -91,7 +91,7 @@ def test_a_write_that_is_refused_and_interrupted_leaves_nothing_behind(database:
 
 
 def test_jobs_of_others_are_done_however_the_main_thread_is_interrupted(database: SqliteDatabase) -> None:
-    others: list[Promise[str]] = []
+    others: list[LightFuture[str]] = []
 
     def wait() -> None:
         others[:] = waiting(database, "x", "y", "z")
@@ -155,7 +155,7 @@ def test_a_database_that_is_being_written_anew_may_be_interrupted(database: Sqli
 
 
 def test_closing_tells_all_who_wait_however_it_is_interrupted(tmp_path: Path) -> None:
-    databases, others = list[SqliteDatabase](), list[Promise[str]]()
+    databases, others = list[SqliteDatabase](), list[LightFuture[str]]()
 
     def open_another() -> None:
         databases.append(opened(tmp_path / f"{len(databases)}.db"))
@@ -199,7 +199,7 @@ class Broken:
         raise Interrupted(statement)
 
 
-def failure(promise: Promise[Any]) -> BaseException | None:
+def failure(promise: LightFuture[Any]) -> BaseException | None:
     try:
         promise.result(LONG)
     except BaseException as error:

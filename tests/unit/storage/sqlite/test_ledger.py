@@ -16,8 +16,9 @@ from typing import Any
 
 import pytest
 
+from statewright.async_futures import aresolve
 from statewright.errors import DamagedDatabase, InvalidConfig, NewerFormat, RecordConflict, SerdeError, WrongKey
-from statewright.promise import comes_later
+from statewright.futures import is_future
 from statewright.runs import (
     Advance,
     Among,
@@ -46,7 +47,6 @@ from statewright.runs import (
     Workspace,
     where,
 )
-from statewright.runtime.awaiting import answered
 from statewright.storage.sqlite.database import SqliteDatabase
 from statewright.storage.sqlite.ledger import SqliteLedger
 from statewright.storage.sqlite.saver import SqliteSaver
@@ -203,11 +203,11 @@ def test_an_event_loop_does_not_wait_here(ledger: SqliteLedger) -> None:
             ledger.events("r1"),
             ledger.claim("w", NOW, 1),
         ]
-        assert all(comes_later(one) for one in later)
-        assert len(await answered(later[-1])) == 1
+        assert all(is_future(one) for one in later)
+        assert len(await aresolve(later[-1])) == 1
         with pytest.raises(RecordConflict):
-            await answered(ledger.write([Insert(run())]))
-        found = await answered(ledger.find(Run))
+            await aresolve(ledger.write([Insert(run())]))
+        found = await aresolve(ledger.find(Run))
         assert [one.worker_id for one in found] == ["w"]
 
     asyncio.run(use())

@@ -20,7 +20,7 @@ SIGNAL_POLL_SECONDS: Final = 0.25
 """How often the main thread wakes while it waits, to run signal handlers that would wait with it. In seconds."""
 
 
-class Promise(Generic[T]):
+class LightFuture(Generic[T]):
     """An answer that some thread will give, and any other may wait for."""
 
     __slots__ = ("_callbacks", "_done", "_error", "_value")
@@ -134,20 +134,20 @@ class SafeEvent(threading.Event):
         return True
 
 
-Later = Promise[T] | Future[T]
-Answered = T | Promise[T] | Future[T]
-_LATER: Final = (Promise, Future)
+AnyFuture = LightFuture[T] | Future[T]
+MaybeFuture = T | LightFuture[T] | Future[T]
+_LATER: Final = (LightFuture, Future)
 
 
-def resolved(answer: Answered[T]) -> T:
+def resolve(answer: MaybeFuture[T]) -> T:
     """Return an answer, waited for if it comes later."""
-    if not comes_later(answer):
+    if not is_future(answer):
         return answer  # pyright: ignore[reportReturnType]
     wait_until_done(answer)
     return answer.result()
 
 
-def wait_until_done(answer: Later[Any], timeout: float | None = None) -> bool:
+def wait_until_done(answer: AnyFuture[Any], timeout: float | None = None) -> bool:
     """Block until a promise or future is done, however it ends. Return False if it is not after so many seconds."""
     if answer.done():
         return True
@@ -184,6 +184,6 @@ def _acquire(lock: threading.Lock, timeout: float | None) -> bool:
     return True
 
 
-def comes_later(answer: Answered[T]) -> TypeGuard[Later[T]]:
+def is_future(answer: MaybeFuture[T]) -> TypeGuard[AnyFuture[T]]:
     """Whether an answer is not there yet, or was not when it was returned."""
     return isinstance(answer, _LATER)

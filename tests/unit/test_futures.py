@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from tests.interruptions import LONG, interruptions
 
-from statewright.promise import Promise, SafeEvent, comes_later
-from statewright.runtime.awaiting import awaited
+from statewright.async_futures import await_future
+from statewright.futures import LightFuture, SafeEvent, is_future
 
-LATER_OR_NOT: list[tuple[object, bool]] = [(Promise(), True), (Future(), True), (None, False), ("id", False)]
+LATER_OR_NOT: list[tuple[object, bool]] = [(LightFuture(), True), (Future(), True), (None, False), ("id", False)]
 
 
 def test_the_answer_is_there_once_it_was_given():
-    promise: Promise[int] = Promise()
+    promise: LightFuture[int] = LightFuture()
     assert not promise.done()
     promise.set_result(7)
     assert promise.done()
@@ -26,13 +26,13 @@ def test_the_answer_is_there_once_it_was_given():
 
 
 def test_none_is_an_answer():
-    promise: Promise[None] = Promise()
+    promise: LightFuture[None] = LightFuture()
     promise.set_result(None)
     assert promise.result() is None
 
 
 def test_an_error_is_raised_at_whoever_asks():
-    promise: Promise[int] = Promise()
+    promise: LightFuture[int] = LightFuture()
     promise.set_exception(KeyError("gone"))
     promise.wait()
     for _ in range(2):
@@ -41,7 +41,7 @@ def test_an_error_is_raised_at_whoever_asks():
 
 
 def test_many_threads_wait_for_one_answer():
-    promise: Promise[str] = Promise()
+    promise: LightFuture[str] = LightFuture()
     with ThreadPoolExecutor(4) as pool:
         waiting = [pool.submit(promise.result) for _ in range(4)]
         threading.Timer(0.02, promise.set_result, ["yes"]).start()
@@ -49,7 +49,7 @@ def test_many_threads_wait_for_one_answer():
 
 
 def test_nobody_has_to_wait_for_ever():
-    promise: Promise[int] = Promise()
+    promise: LightFuture[int] = LightFuture()
     assert not promise.wait(0.01)
     with pytest.raises(TimeoutError, match=r"0\.01 seconds"):
         promise.result(0.01)
@@ -58,7 +58,7 @@ def test_nobody_has_to_wait_for_ever():
 
 
 def test_callbacks_are_called_in_their_order_and_at_once_if_they_come_late():
-    promise: Promise[int] = Promise()
+    promise: LightFuture[int] = LightFuture()
     heard: list[str] = []
     promise.add_done_callback(lambda _: heard.append("first"))
     promise.add_done_callback(lambda told: heard.append(f"second {told.result()}"))
@@ -70,11 +70,11 @@ def test_callbacks_are_called_in_their_order_and_at_once_if_they_come_late():
 
 def test_a_callback_that_is_added_while_the_answer_is_given_is_called_once():
     for _ in range(300):
-        promise: Promise[int] = Promise()
+        promise: LightFuture[int] = LightFuture()
         heard: list[int] = []
         ready = threading.Barrier(2)
 
-        def give(promise: Promise[int] = promise, ready: threading.Barrier = ready) -> None:
+        def give(promise: LightFuture[int] = promise, ready: threading.Barrier = ready) -> None:
             ready.wait()
             promise.set_result(1)
 
@@ -93,16 +93,16 @@ def _note(heard: list[int], number: int, _: object) -> None:
 
 def test_a_coroutine_awaits_what_another_thread_gives():
     async def wait() -> str:
-        promise: Promise[str] = Promise()
+        promise: LightFuture[str] = LightFuture()
         threading.Timer(0.01, promise.set_result, ["given"]).start()
-        return await awaited(promise)
+        return await await_future(promise)
 
     assert asyncio.run(wait()) == "given"
 
 
 @pytest.mark.parametrize(("answer", "later"), LATER_OR_NOT)
 def test_what_comes_later(answer: object, later: bool):
-    assert comes_later(answer) is later
+    assert is_future(answer) is later
 
 
 # -- events that are set anywhere
@@ -144,7 +144,7 @@ def test_an_event_may_be_set_wherever_a_thread_that_waits_for_it_is() -> None:
 
 
 def test_who_adds_a_callback_calls_only_that() -> None:
-    promise, begun, go_on = Promise[int](), threading.Event(), threading.Event()
+    promise, begun, go_on = LightFuture[int](), threading.Event(), threading.Event()
     called: list[tuple[str, threading.Thread]] = []
     promise.add_done_callback(lambda _: (begun.set(), go_on.wait(LONG)))
     promise.add_done_callback(lambda _: called.append(("another", threading.current_thread())))

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary, ref
 
-from statewright.promise import Later, comes_later
+from statewright.futures import AnyFuture, is_future
 
 T = TypeVar("T")
 
@@ -52,14 +52,14 @@ class _Mailbox:
 _mailboxes: WeakKeyDictionary[asyncio.AbstractEventLoop, _Mailbox] = WeakKeyDictionary()
 
 
-async def awaited(answer: Later[T]) -> T:
+async def await_future(answer: AnyFuture[T]) -> T:
     """What another thread brings. If the wait is cancelled, the work goes on."""
     if not answer.done():
         await _wait(answer)
     return answer.result()
 
 
-async def _wait(answer: Later[Any]) -> None:
+async def _wait(answer: AnyFuture[Any]) -> None:
     loop = asyncio.get_running_loop()
     mailbox = _mailboxes.get(loop)
     if mailbox is None:
@@ -70,7 +70,7 @@ async def _wait(answer: Later[Any]) -> None:
     await waiter
 
 
-async def wait_in_any_case(answer: Later[Any]) -> asyncio.CancelledError | None:
+async def wait_in_any_case(answer: AnyFuture[Any]) -> asyncio.CancelledError | None:
     """Wait until the answer is there, and return the cancellation that came meanwhile.
 
     What is being saved will be saved, so whoever is cancelled learns first what came of it. Ask the answer for its
@@ -96,6 +96,6 @@ async def wait_for_all(futures: Iterable[asyncio.Future[Any]]) -> asyncio.Cancel
     return signal
 
 
-async def answered(answer: Any) -> Any:
+async def aresolve(answer: Any) -> Any:
     """The answer of a saver, awaited if it comes later."""
-    return await awaited(answer) if comes_later(answer) else answer
+    return await await_future(answer) if is_future(answer) else answer
