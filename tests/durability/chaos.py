@@ -1098,7 +1098,7 @@ class Books:
                 self._finished |= {_task(note, task) for task in note["tasks"] if task not in book.due}
 
     def _take_pending(self, book: LineBook, line: LineName, saved: SavedCheckpoint) -> None:
-        self._finished |= {(*_world(line), task) for task in saved.pending.landed}
+        self._finished |= {(*_world(line), task) for task in saved.pending.completed}
         book.asking = frozenset(saved.pending.interrupts)
 
     def _is_consumed(self, line: LineName) -> bool:
@@ -1155,7 +1155,7 @@ class Books:
             if found != ids:
                 raise BrokenPromise(f"Line {line} of {to!r} has the checkpoints {found}, not {ids}.")
             newest = [next(_checkpoints(app, (thread, *line))).pending for thread in (source, to)]
-            one, other = ((*map(repr, pending.landed.items()), replace(pending, landed={})) for pending in newest)
+            one, other = ((*map(repr, pending.completed.items()), replace(pending, landed={})) for pending in newest)
             if one != other:
                 raise BrokenPromise(f"Of {line} of {to!r} is known {other}, not {one}.")
         if _logs(app, source) != _logs(app, to):

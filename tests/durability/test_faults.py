@@ -23,7 +23,7 @@ from typing import Annotated, Any, TypedDict
 import pytest
 
 from statewright import END, START, Instrument, StateGraph, append
-from statewright.checkpoint import Checkpoint, Commit, Line, SavedCheckpoint
+from statewright.checkpoint import BranchKey, Checkpoint, Commit, SavedCheckpoint
 from statewright.errors import (
     CheckpointConflict,
     DamagedDatabase,
@@ -497,7 +497,7 @@ def move_head(saver: SqliteSaver) -> None:
     known = head.checkpoint
     checkpoint = Checkpoint("f" * 32, known.step + 1, known.values, known.frontier)
     commit = Commit(
-        line=Line("1"),
+        line=BranchKey("1"),
         expected=head.id,
         parent_id=head.id,
         checkpoint=checkpoint,

@@ -137,8 +137,8 @@ def test_open_questions_answers_results_and_steps_are_there(saver: SqliteSaver) 
     ]
     assert [one.value for one in known.interrupts[review]][-1] == "Send it?"
     assert list(known.answers.values()) == ["fine"]
-    assert list(known.landed) == [beside]
-    result = known.landed[beside]
+    assert list(known.completed) == [beside]
+    result = known.completed[beside]
     assert (dict(result.writes), list(result.targets), result.goto) == ({"log": ["beside"], "total": 1}, [], False)
     assert [(key, entry.value) for key, entry in known.journal.items()] == [((pay, "charge", 0), "receipt 42")]
 

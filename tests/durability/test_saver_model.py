@@ -251,7 +251,7 @@ def folded_with(limits: Mapping[str, Any]) -> Generator[None]:
 def plain_checkpoint(saved: SavedCheckpoint) -> dict[str, Any]:
     """All of a saved checkpoint, in a form that compares."""
     pending = saved.pending
-    landed = {task: (dict(one.writes), repr(list(one.targets)), one.goto) for task, one in pending.landed.items()}
+    landed = {task: (dict(one.writes), repr(list(one.targets)), one.goto) for task, one in pending.completed.items()}
     known = (landed, pending.interrupts, pending.answers, pending.errors, pending.attempts, pending.journal)
     return {
         "line": saved.line,

@@ -22,7 +22,7 @@ def nest(app: Any, form: str, depth: int = 1, *, awaits: bool = False) -> Any:
     outer = app
     for _ in range(depth):
         outer = _held(outer, form, awaits)
-    return outer.surrounded_by(checkpointer=app.checkpointer, store=app.store, cache=app.cache, clock=app._clock)
+    return outer.with_services(checkpointer=app.checkpointer, store=app.store, cache=app.cache, clock=app._clock)
 
 
 def _held(app: Any, form: str, awaits: bool) -> Any:

@@ -56,7 +56,7 @@ def quick(state: State) -> dict[str, Any]:
 def is_saved(saver: Any, name: str) -> bool:
     """Whether the result of a node is saved while others of its superstep still run."""
     head = saver.load(THREAD["thread_id"])
-    return head is not None and any(result.task.node == name for result in head.pending.landed.values())
+    return head is not None and any(result.task.node == name for result in head.pending.completed.values())
 
 
 def cancel_soon(

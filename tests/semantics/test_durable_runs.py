@@ -24,7 +24,7 @@ from statewright import (
     sleep,
     wait_for_event,
 )
-from statewright.checkpoint import Hold
+from statewright.checkpoint import LeaseRequest
 from statewright.errors import (
     InvalidRequest,
     InvalidTransition,
@@ -781,9 +781,9 @@ async def test_the_runs_of_a_worker_that_has_gone_go_on_elsewhere(place: Places)
             WS, StartRun(graph="three", thread_id=thread, after=service.clock.now() + timedelta(days=1))
         )
         # As a process leaves it that was killed after its first superstep.
-        app = service.desk.catalog.named("three").app.surrounded_by(checkpointer=service.desk.saver)
+        app = service.desk.catalog.named("three").app.with_services(checkpointer=service.desk.saver)
         await app.ainvoke({"n": 1}, thread_id=thread, run_id=started.run.id, interrupt_after="first")
-        lease = Hold(
+        lease = LeaseRequest(
             f"{started.run.id}/gone", service.clock.now(), service.clock.now() + timedelta(hours=1), claims=True
         )
         answer: Any = service.desk.saver.renew(thread, lease)

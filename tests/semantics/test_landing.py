@@ -42,7 +42,7 @@ def until(holds: Any) -> None:
 
 def landed(saver: Any) -> int:
     head = saver.load("t")
-    return len(head.pending.landed) if head is not None else 0
+    return len(head.pending.completed) if head is not None else 0
 
 
 def test_7_3_results_are_saved_while_siblings_still_run(driver: Any, saver: Any) -> None:
@@ -82,7 +82,7 @@ def test_7_3_a_superstep_that_is_soon_over_writes_no_separate_results(driver: An
     gate = threading.Event()
     gate.set()
     driver.invoke(fan_out(gate, []).compile(Counting()), {}, thread_id="t")
-    assert [pending.landed for pending in written if pending.landed] == []
+    assert [pending.completed for pending in written if pending.completed] == []
 
 
 def test_7_3_under_sync_a_task_counts_as_finished_when_it_is_saved(driver: Any, saver: Any) -> None:

@@ -36,7 +36,7 @@ from statewright.errors import GraphDrained, RunError
 from statewright.runtime.attempt import perform
 from statewright.runtime.drive_sync import perform_effect
 from statewright.runtime.effects import RunTasks
-from statewright.runtime.lifecycle import run_to_rest
+from statewright.runtime.lifecycle import run_until_idle
 from statewright.runtime.scope import Scope, enter_scope, leave_scope
 
 pytestmark = pytest.mark.filterwarnings("ignore::statewright.errors.UnfinishedJoinWarning")  # random graphs have some
@@ -255,7 +255,7 @@ def by_hand(plan: GraphPlan, order: random.Random) -> Outcome:
     """By a driver of this test, which performs the tasks of each superstep in a random order."""
     app = compiled(plan)
     run = app._run(None, {"recursion_limit": LIMIT})
-    core, answer, seen = run_to_rest(run, GIVEN), None, []
+    core, answer, seen = run_until_idle(run, GIVEN), None, []
     while True:
         try:
             effect = core.send(answer)

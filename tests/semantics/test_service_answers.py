@@ -13,7 +13,7 @@ from statewright.async_futures import aresolve
 from statewright.errors import InvalidTransition
 from statewright.runs import Insert, Run, RunStatus, Signal, Wait, where
 from statewright.service import Service, ServiceSettings
-from statewright.service.desk import Desk
+from statewright.service.desk import ServiceContext
 from statewright.service.signals import answer_to
 
 pytestmark = pytest.mark.anyio
@@ -101,15 +101,15 @@ async def test_what_comes_between_the_look_and_the_write_of_another_is_seen(
 ) -> None:
     async with serving(place, graph_of(pays), settings=IDLE) as service:
         run = await run_to_rest(service, "g", {})
-        go_on, write = held_back(service, monkeypatch), Desk.write
+        go_on, write = held_back(service, monkeypatch), ServiceContext.write
         rival = {"signal": "answer", "answer": "signal"}[way]
 
-        async def overtaken(desk: Desk, changes: Any) -> None:
-            monkeypatch.setattr(Desk, "write", write)
+        async def overtaken(desk: ServiceContext, changes: Any) -> None:
+            monkeypatch.setattr(ServiceContext, "write", write)
             await comes(service, run, rival, "first")
             await write(desk, changes)
 
-        monkeypatch.setattr(Desk, "write", overtaken)
+        monkeypatch.setattr(ServiceContext, "write", overtaken)
         with pytest.raises(InvalidTransition):
             await comes(service, run, way, "second")
         go_on()

@@ -157,7 +157,7 @@ class Case:
             case "update":
                 asyncio.run(threads.update(WS, "t", {"log": ["edit"]}, as_node="first"))
             case _:
-                app = graph_of(self.node).compile().surrounded_by(checkpointer=self.saver, clock=self.clock)
+                app = graph_of(self.node).compile().with_services(checkpointer=self.saver, clock=self.clock)
                 named = {"configurable": {"thread_id": "t", "checkpoint_id": self.head}}
                 with suppress(*REFUSALS):
                     app.fork(named, branch="side")

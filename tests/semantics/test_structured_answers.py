@@ -95,7 +95,7 @@ def test_an_answer_in_a_form_is_saved_and_read_elsewhere(
     kind, answer = FORMS[form]
     for turn in (1, 2):
         with SqliteSaver(tmp_path / "threads.db") as saver:
-            app = graph(kind, answer).surrounded_by(checkpointer=saver)
+            app = graph(kind, answer).with_services(checkpointer=saver)
             before = app.get_state(thread_id="t").values
             assert turn == 1 or before.get("structured_response", answer) == answer
             result = driver.invoke(app, {"messages": [f"turn {turn}"]}, thread_id="t")

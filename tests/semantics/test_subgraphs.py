@@ -240,7 +240,7 @@ def test_a_subgraph_sees_the_state_that_a_node_in_its_place_would_see(
     def told(depth: int) -> Any:
         SEEN.clear()
         inner = StateGraph(schema).add_node("look", look).add_edge(START, "look").compile(validate=validate)
-        app = around(inner, schema, depth, memory, validate=validate).surrounded_by(checkpointer=InMemorySaver())
+        app = around(inner, schema, depth, memory, validate=validate).with_services(checkpointer=InMemorySaver())
         result = driver.invoke(app, given, thread_id="1")
         return list(SEEN), result if isinstance(result, dict) else dict(vars(result))
 

@@ -14,7 +14,7 @@ from statewright.agents.limits import UsageLimits
 from statewright.agents.network_graph import network_graph
 from statewright.agents.network_run import NetworkRun
 from statewright.agents.network_state import further_usage, usage_of_calls
-from statewright.agents.router import Roster, Router
+from statewright.agents.router import AgentRegistry, Router
 from statewright.agents.routing_agent import RoutingAgent, default_router
 from statewright.agents.state import Formatter, State, formatted_result
 from statewright.agents.thread_history import ThreadHistory
@@ -89,7 +89,7 @@ class Network(Generic[T]):
         problems = [*self._problems(router)]
         if problems:
             raise InvalidConfig(f"Network {name!r} cannot be: " + " ".join(problems))
-        self.roster = Roster(name, agents, router)
+        self.roster = AgentRegistry(name, agents, router)
         self._models: Mapping[str | None, Any] = {}
 
     def _problems(self, router: object) -> Iterator[str]:
@@ -246,7 +246,7 @@ class Network(Generic[T]):
         if router is not None or default is not None:
             other = other._copied()
             other.router = router or other.router
-            other.roster = Roster(other.name, list(other.agents.values()), other.router)
+            other.roster = AgentRegistry(other.name, list(other.agents.values()), other.router)
             other.roster.named = {**self.roster.named, **other.roster.named}
             other.default_model = default if default is not None else other.default_model
         return other

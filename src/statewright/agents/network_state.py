@@ -12,7 +12,7 @@ from statewright.agents.data import PREFIX
 from statewright.agents.kept_answer import usage_in_journal
 from statewright.agents.limits import used_up
 from statewright.agents.result import USER, AgentResult
-from statewright.agents.router import Crew
+from statewright.agents.router import RunAgents
 from statewright.channels import Ephemeral
 from statewright.checkpoint import SavedCheckpoint
 from statewright.errors import InvalidUpdateError, suggestion
@@ -66,7 +66,7 @@ def check_known(values: Values) -> None:
         )
 
 
-def crew_of(network: Network[Any], runtime: Runtime[Any]) -> Crew:
+def crew_of(network: Network[Any], runtime: Runtime[Any]) -> RunAgents:
     """The agents that the present run can call. Runs on one thread follow each other, and a call has its namespace."""
     info = runtime.execution_info
     return network.roster.crew(f"{info.workspace!r}|{info.thread_id or info.run_id}|{info.namespace}")

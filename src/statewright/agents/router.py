@@ -21,7 +21,7 @@ MOST_RUNS: Final = 10_000
 """For how many runs a network remembers agents that were not declared. A run that ends is forgotten anyway."""
 
 
-class Roster:
+class AgentRegistry:
     """The agents of a network by name: those that were declared, and those that stand where its router gets at them."""
 
     def __init__(self, network: str, agents: Sequence[Agent], router: Router | None) -> None:
@@ -35,9 +35,9 @@ class Roster:
         """Add an agent. Raises InvalidConfig if another one has its name."""
         self.declared = by_name(f"Network {self.network!r}", [*self.declared.values(), agent])
 
-    def crew(self, run: str) -> Crew:
+    def crew(self, run: str) -> RunAgents:
         """The agents of one run: those that its own router has made are nobody else's."""
-        return Crew(self, run)
+        return RunAgents(self, run)
 
     def admitted(self, run: str) -> Mapping[str, Agent]:
         """The agents that the router of a run has answered without their being known."""
@@ -55,10 +55,10 @@ class Roster:
         self._admitted.pop(run, None)
 
 
-class Crew:
+class RunAgents:
     """The agents that one run can call."""
 
-    def __init__(self, roster: Roster, run: str) -> None:
+    def __init__(self, roster: AgentRegistry, run: str) -> None:
         self._roster = roster
         self._run = run
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from statewright.checkpoint.model import Commit, Hold, Lease, Line, Pending, SavedCheckpoint
+from statewright.checkpoint.model import BranchKey, Commit, Lease, LeaseRequest, Pending, SavedCheckpoint
 from statewright.checkpoint.retention import Pruned, PrunePolicy, ThreadEntry
 from statewright.events import Event, Log
 from statewright.futures import MaybeFuture
@@ -53,11 +53,11 @@ class Checkpointer(Protocol):
 
     def save_results(
         self,
-        line: Line,
+        line: BranchKey,
         checkpoint_id: CheckpointId,
         pending: Pending,
         *,
-        hold: Hold | None = None,
+        hold: LeaseRequest | None = None,
         log: Log | None = None,
         also: Sequence[Any] = (),
     ) -> MaybeFuture[None]:
@@ -74,7 +74,7 @@ class Checkpointer(Protocol):
         """The log of a thread, run by run as they began; of one run, from the entry after the number `after`."""
         ...
 
-    def renew(self, thread_id: str, hold: Hold) -> MaybeFuture[Lease | None]:
+    def renew(self, thread_id: str, hold: LeaseRequest) -> MaybeFuture[Lease | None]:
         """Prolong a hold, or let go; the lease. Raises like `save_results`."""
         ...
 

@@ -95,7 +95,7 @@ class Encoder:
 
 def _values_of(pending: Pending) -> Iterator[tuple[str, Any]]:
     """Yield what users gave, and where it comes from."""
-    for result in pending.landed.values():
+    for result in pending.completed.values():
         writes = result.writes
         for name, update in writes.items() if isinstance(writes, dict) else writes:
             yield f"the update of {result.task.node!r}: {name}", update

@@ -15,7 +15,7 @@ from statewright.checkpoint.model import (
     NO_ARG,
     NO_JOINS,
     Commit,
-    Held,
+    DeferredTask,
     Interrupt,
     InterruptKind,
     Joins,
@@ -60,7 +60,7 @@ class Control(NamedTuple):
     source: Source
     metadata: Mapping[str, Any]
     frontier: tuple[Task, ...]
-    held: tuple[Held, ...]
+    held: tuple[DeferredTask, ...]
     joins: Joins
     graph_version: str | None
     id: str | None
@@ -153,12 +153,12 @@ def made_task(plain: Any, own: str, place: int) -> Task:
     return TimedTask(node, given, source, position, TimeLimit(*timeout))
 
 
-def _plain_held(held: Held, own: str) -> list[Any]:
+def _plain_held(held: DeferredTask, own: str) -> list[Any]:
     return [plain_task(held.task, own, -1), held.gather, held.sender]
 
 
-def _made_held(plain: Sequence[Any], own: str) -> Held:
-    return Held(made_task(plain[0], own, -1), gather=plain[1], sender=plain[2])
+def _made_held(plain: Sequence[Any], own: str) -> DeferredTask:
+    return DeferredTask(made_task(plain[0], own, -1), gather=plain[1], sender=plain[2])
 
 
 def plain_result(result: TaskResult) -> list[Any]:
@@ -185,7 +185,7 @@ Entry = tuple[int, str, Any]
 
 def plain_pending(pending: Pending, serde: Serde) -> list[Entry]:
     """What is known, entry by entry."""
-    entries: list[Entry] = [(LANDED, task, plain_result(result)) for task, result in pending.landed.items()]
+    entries: list[Entry] = [(LANDED, task, plain_result(result)) for task, result in pending.completed.items()]
     for task, questions in pending.interrupts.items():
         entries.append((INTERRUPTS, task, [_plain_interrupt(one, serde) for one in questions]))
     # One entry a question: a task that asks often writes each of them once.
@@ -219,7 +219,7 @@ def made_pending(entries: Sequence[Entry], frontier: Sequence[Task], serde: Serd
         if kind == LANDED:
             if task not in tasks:
                 raise DamagedDatabase(f"there is a result of the task {key}, which is not due")
-            pending.landed[task] = made_result(plain, tasks[task])
+            pending.completed[task] = made_result(plain, tasks[task])
         elif kind == INTERRUPTS:
             pending.interrupts[task] = tuple(_made_interrupt(one, serde) for one in cast("list[list[Any]]", plain))
         elif kind == ANSWERS:

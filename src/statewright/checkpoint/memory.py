@@ -18,7 +18,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Self
 
 from statewright.checkpoint.holders import checked_lease
-from statewright.checkpoint.model import Commit, Hold, Lease, Line, Pending, SavedCheckpoint, Source
+from statewright.checkpoint.model import BranchKey, Commit, Lease, LeaseRequest, Pending, SavedCheckpoint, Source
 from statewright.checkpoint.retention import Pruned, PrunePolicy, ThreadEntry
 from statewright.checkpoint.workspaces import check_workspace
 from statewright.clock import Duration
@@ -39,7 +39,7 @@ class _Thread:
         self.saved: dict[str, dict[str, Commit]] = {}
         """A commit here belongs to the saver, which keeps in `pending` what becomes known of its frontier."""
         self.heads: dict[tuple[str, str], CheckpointId] = {}
-        self.hold: Hold | None = None
+        self.hold: LeaseRequest | None = None
         """That of the run that holds the thread."""
         self.wanted: str | None = None
         self.epoch = 0
@@ -62,7 +62,7 @@ class _Thread:
         hold = self.hold
         return None if hold is None or hold.until is None else Lease(hold.owner, self.epoch, hold.until, self.wanted)
 
-    def check(self, thread_id: str, hold: Hold | None) -> None:
+    def check(self, thread_id: str, hold: LeaseRequest | None) -> None:
         """Raise ThreadBusy or Fenced if a hold is not right."""
         held = self.hold
         if hold is None or (held is not None and held.owner == hold.owner):
@@ -73,11 +73,11 @@ class _Thread:
         if lease is not None and not lease.has_lapsed(hold.now):
             raise ThreadBusy(thread_id, lease.owner, lease.until)
 
-    def has_moved(self, hold: Hold | None) -> bool:
+    def has_moved(self, hold: LeaseRequest | None) -> bool:
         """Return whether a claim was decided on something that has changed since."""
         return hold is not None and hold.claims and hold.expected_epoch not in (None, self.epoch)
 
-    def take(self, hold: Hold | None) -> None:
+    def take(self, hold: LeaseRequest | None) -> None:
         """Take, keep or let go of the thread."""
         held = self.hold
         if hold is None:
@@ -277,11 +277,11 @@ class InMemorySaver:
 
     def save_results(
         self,
-        line: Line,
+        line: BranchKey,
         checkpoint_id: CheckpointId,
         pending: Pending,
         *,
-        hold: Hold | None = None,
+        hold: LeaseRequest | None = None,
         log: Log | None = None,
         also: Sequence[Callable[[], object]] = (),
     ) -> None:
@@ -320,7 +320,7 @@ class InMemorySaver:
                 number += len(log.entries)
         return [one for one in found if run_id is None or (one.seq or 0) > after][cut_page(limit)]
 
-    def renew(self, thread_id: str, hold: Hold) -> Lease | None:
+    def renew(self, thread_id: str, hold: LeaseRequest) -> Lease | None:
         with self._lock:
             thread = self._threads.get(thread_id) or _Thread()
             thread.check(thread_id, hold)
@@ -472,9 +472,9 @@ def _consumed(pending: Pending, source: Source) -> Pending:
     that answers otherwise, those of one that was given up by a rollback. Steps that a given-up task has done stay done
     for whoever goes back to it.
     """
-    landed = {} if source == "loop" and not pending.interrupts else pending.landed
+    completed = {} if source == "loop" and not pending.interrupts else pending.completed
     journal = {} if source == "loop" else pending.journal
-    return replace(pending, landed=landed, attempts={}, retries={}, journal=journal)
+    return replace(pending, completed=completed, attempts={}, retries={}, journal=journal)
 
 
 def _drop(thread: _Thread, namespace: str, branch: str) -> None:

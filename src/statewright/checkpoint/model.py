@@ -96,7 +96,7 @@ class TimedTask(Task):
         self.timeout = timeout
 
 
-class Held:
+class DeferredTask:
     """A task that is due but waits until nothing can come before it any more."""
 
     __slots__ = ("gather", "sender", "task")
@@ -112,7 +112,7 @@ class Held:
         return f"Held({self.task!r}{', gather=True' if self.gather else ''})"
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Held):
+        if not isinstance(other, DeferredTask):
             return NotImplemented
         return (self.task, self.gather, self.sender) == (other.task, other.gather, other.sender)
 
@@ -136,7 +136,7 @@ class Checkpoint:
         step: int,
         values: Values,
         frontier: tuple[Task, ...],
-        held: tuple[Held, ...] = (),
+        held: tuple[DeferredTask, ...] = (),
         joins: Joins = NO_JOINS,
         reported: tuple[tuple[str, Any], ...] = (),
     ) -> None:
@@ -248,7 +248,7 @@ class JournalEntry(NamedTuple):
 class Pending:
     """What is known about the tasks of a checkpoint's frontier before the next commit."""
 
-    landed: dict[TaskId, TaskResult] = field(default_factory=dict[TaskId, TaskResult])
+    completed: dict[TaskId, TaskResult] = field(default_factory=dict[TaskId, TaskResult])
     interrupts: dict[TaskId, tuple[Interrupt, ...]] = field(default_factory=dict[TaskId, tuple[Interrupt, ...]])
     answers: dict[InterruptId, Any] = field(default_factory=dict[InterruptId, Any])
     errors: dict[TaskId, str] = field(default_factory=dict[TaskId, str])
@@ -270,7 +270,7 @@ class Pending:
 
     def open_of(self, task: TaskId) -> tuple[Interrupt, ...]:
         """The questions of a task without an answer; one that has landed asks nothing any more."""
-        if task in self.landed:
+        if task in self.completed:
             return ()
         return tuple(question for question in self.interrupts.get(task, ()) if question.id not in self.answers)
 
@@ -300,7 +300,7 @@ class Pending:
         before = {one.id for asked in self.settled.values() for one in asked}
         before -= {one.id for asked in self.interrupts.values() for one in asked}
         return Pending(
-            landed=dict(self.landed),
+            completed=dict(self.completed),
             interrupts=dict(self.interrupts),
             answers={question: answer for question, answer in self.answers.items() if question in before},
             journal=dict(self.journal),
@@ -311,7 +311,7 @@ class Pending:
     def merged(self, other: Pending) -> Pending:
         """Both together; `other` is later."""
         return Pending(
-            {**self.landed, **other.landed},
+            {**self.completed, **other.completed},
             {**self.interrupts, **other.interrupts},
             {**self.answers, **other.answers},
             {**self.errors, **other.errors},
@@ -325,7 +325,7 @@ class Pending:
     def of(self, tasks: Collection[TaskId]) -> Pending:
         """What is known of some of the tasks, and all answers."""
         return Pending(
-            {task: result for task, result in self.landed.items() if task in tasks},
+            {task: result for task, result in self.completed.items() if task in tasks},
             {task: questions for task, questions in self.interrupts.items() if task in tasks},
             dict(self.answers),
             {task: error for task, error in self.errors.items() if task in tasks},
@@ -338,7 +338,7 @@ class Pending:
 
     def __bool__(self) -> bool:
         return bool(
-            self.landed
+            self.completed
             or self.interrupts
             or self.answers
             or self.errors
@@ -360,7 +360,7 @@ def _joined(
     return joined
 
 
-class Hold(NamedTuple):
+class LeaseRequest(NamedTuple):
     """The hold of a run on its thread, as part of a write: the write happens only if the hold is right."""
 
     owner: str
@@ -389,7 +389,7 @@ class Lease(NamedTuple):
         return self.until <= now or is_holder_gone(self.owner)
 
 
-class Line(NamedTuple):
+class BranchKey(NamedTuple):
     """What has one head: a branch of a namespace of a thread."""
 
     thread_id: str
@@ -402,7 +402,7 @@ class Line(NamedTuple):
 class Commit:
     """What one superstep saves, as a whole or not at all. Made in every superstep, so not frozen; nobody changes it."""
 
-    line: Line
+    line: BranchKey
     expected: CheckpointId | None
     """The head that the line must have, or the commit is refused."""
     parent_id: CheckpointId | None
@@ -419,7 +419,7 @@ class Commit:
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
     pending: Pending | None = None
     """What is already known about the new frontier: a fork brings landed results and answers along."""
-    hold: Hold | None = None
+    hold: LeaseRequest | None = None
     """The hold of the run that commits; None asks for nothing."""
     log: Log | None = None
     """What the commit adds to the log of a run; the saver numbers it."""
@@ -444,7 +444,7 @@ class Commit:
 class SavedCheckpoint:
     """A checkpoint as it was saved, with what has become known about its frontier since."""
 
-    line: Line
+    line: BranchKey
     parent_id: CheckpointId | None
     checkpoint: Checkpoint
     source: Source

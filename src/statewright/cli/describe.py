@@ -27,7 +27,7 @@ def task_label(task: Task) -> str:
 def _due(saved: SavedCheckpoint) -> list[Task]:
     checkpoint = saved.checkpoint
     due = [*checkpoint.frontier, *(held.task for held in checkpoint.held)]
-    return [task for task in due if task.id not in saved.pending.landed]
+    return [task for task in due if task.id not in saved.pending.completed]
 
 
 def status_of(saved: SavedCheckpoint, lease: Lease | None) -> str:

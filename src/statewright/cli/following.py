@@ -51,11 +51,11 @@ class Saved:
         return self.line("chat", self.target, "--thread", self.thread, *self.models)
 
 
-Rest = tuple[Any, Sequence[Interrupt]]
+FollowedEnd = tuple[Any, Sequence[Interrupt]]
 """The state at rest, and what the run waits for."""
 
 
-def follow(app: CompiledGraph, given: Any, config: dict[str, Any]) -> Rest:
+def follow(app: CompiledGraph, given: Any, config: dict[str, Any]) -> FollowedEnd:
     """Run a graph with progress on a terminal."""
     from statewright.cli.terminal import Progress
 
@@ -73,7 +73,7 @@ def follow(app: CompiledGraph, given: Any, config: dict[str, Any]) -> Rest:
 
 
 def conclude(
-    run: Callable[[], Rest],
+    run: Callable[[], FollowedEnd],
     saved: Saved | None,
     *,
     network: Network[Any] | None = None,

@@ -122,7 +122,7 @@ def keeps_threads(app: CompiledGraph) -> bool:
 
 def saved_in(app: CompiledGraph, saver: Checkpointer) -> CompiledGraph:
     """The same graph with its threads in another saver, which is told what the state holds."""
-    return app.surrounded_by(checkpointer=saver)
+    return app.with_services(checkpointer=saver)
 
 
 def _found(target: str, models: Models) -> tuple[Found, Models]:

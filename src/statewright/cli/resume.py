@@ -23,7 +23,7 @@ from statewright.cli.run import (
 )
 
 if TYPE_CHECKING:
-    from statewright.cli.following import Rest
+    from statewright.cli.following import FollowedEnd
     from statewright.runtime import CompiledGraph
 
 
@@ -107,7 +107,7 @@ def resume(
         )
 
 
-def _continued(app: CompiledGraph, config: dict[str, Any], answers: Any, event: str | None, due: bool) -> Rest:
+def _continued(app: CompiledGraph, config: dict[str, Any], answers: Any, event: str | None, due: bool) -> FollowedEnd:
     """Go on, and follow that to its rest."""
     from statewright.cli.following import follow
     from statewright.graph import Command
@@ -127,7 +127,7 @@ def _continued(app: CompiledGraph, config: dict[str, Any], answers: Any, event: 
     return _split(result)
 
 
-def _split(result: Any) -> Rest:
+def _split(result: Any) -> FollowedEnd:
     """What `invoke` gives, as the state and the questions."""
     from statewright.runtime.stream import INTERRUPT
 

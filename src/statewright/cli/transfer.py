@@ -16,7 +16,16 @@ from itertools import groupby
 from typing import Any, Final, NamedTuple, cast
 
 from statewright.channels import MISSING, Added
-from statewright.checkpoint import Checkpoint, Checkpointer, Commit, Hold, Line, Pending, SavedCheckpoint, ThreadEntry
+from statewright.checkpoint import (
+    BranchKey,
+    Checkpoint,
+    Checkpointer,
+    Commit,
+    LeaseRequest,
+    Pending,
+    SavedCheckpoint,
+    ThreadEntry,
+)
 from statewright.events import DurableKind, Event, Log
 from statewright.futures import resolve
 from statewright.ids import CheckpointId, draw_checkpoint_id, draw_run_id
@@ -58,7 +67,7 @@ def _changed_at(source: Checkpointer, thread_id: str) -> datetime:
 def _let_go(target: Checkpointer, to: str, at: datetime) -> None:
     """Let lists say that the thread was changed when it was, and not when it was carried."""
     owner = draw_run_id()
-    resolve(target.renew(to, Hold(owner, at, None, claims=True)))
+    resolve(target.renew(to, LeaseRequest(owner, at, None, claims=True)))
 
 
 # -- reading
@@ -171,7 +180,7 @@ class _Writer:
     def __init__(self, target: Checkpointer, to: str) -> None:
         self._target = target
         self._to = to
-        self._heads: dict[Line, CheckpointId] = {}
+        self._heads: dict[BranchKey, CheckpointId] = {}
         self._under_way: deque[Any] = deque()
         self.owns = False
         """Whether the thread was made here."""
@@ -203,7 +212,7 @@ class _Writer:
     def name_runs(self, events: Iterable[Event]) -> None:
         """Let the runs be known in the order in which they began, though their first checkpoints may be gone."""
         for run in dict.fromkeys(event.run_id for event in events):
-            self._passing(Line(self._to, _PASSING), run, datetime.now(UTC), None)
+            self._passing(BranchKey(self._to, _PASSING), run, datetime.now(UTC), None)
 
     def begin(self, saved: SavedCheckpoint, events: Iterable[Event]) -> None:
         """Note that the thread is new, now that its first checkpoint is written, and write the logs of its runs.
@@ -216,12 +225,12 @@ class _Writer:
         for (run, namespace, at), group in groupby(events, lambda one: (one.run_id, one.namespace, one.at)):
             log = Log(run, at or saved.created_at, tuple(_entry(event) for event in group))
             if namespace:
-                self._passing(Line(self._to, namespace), run, log.at, log)
+                self._passing(BranchKey(self._to, namespace), run, log.at, log)
             else:
                 self.flush()
                 resolve(self._target.save_results(line, saved.id, Pending(), log=log))
 
-    def _passing(self, line: Line, run_id: str, at: datetime, log: Log | None) -> None:
+    def _passing(self, line: BranchKey, run_id: str, at: datetime, log: Log | None) -> None:
         """Commit a checkpoint that is dropped at once: what is logged with it stays, as it does when calls end."""
         checkpoint = Checkpoint(draw_checkpoint_id(), 0, {}, ())
         self._commit(

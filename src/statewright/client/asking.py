@@ -6,7 +6,7 @@ import json
 from typing import Any, Final, TypeVar
 
 from statewright.client.call import Call, Reply
-from statewright.client.effects import Lost, Send, Sleep, Talk
+from statewright.client.effects import Flow, Lost, Send, Sleep
 from statewright.client.refusal import error_of, retry_after, unreachable
 from statewright.client.settings import ClientSettings
 from statewright.errors import ServiceError
@@ -16,7 +16,7 @@ PASSING: Final = frozenset({429, 502, 503, 504})
 """Statuses of what may go better a little later."""
 
 
-def ask(call: Call[T], settings: ClientSettings) -> Talk[T]:
+def ask(call: Call[T], settings: ClientSettings) -> Flow[T]:
     """What the answer to a request means. Raises the ServiceError that it was refused with."""
     failures = 0
     while True:

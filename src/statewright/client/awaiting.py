@@ -7,8 +7,8 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from typing import TYPE_CHECKING, Any, Self
 
 from statewright.client.api.root import Root
-from statewright.client.effects import Effect, Give, Lost, Open, Read, Send, Sleep, Talk, go_on
-from statewright.client.face import Awaiting
+from statewright.client.effects import Effect, Flow, Lost, Open, Read, Send, Sleep, Yield, advance
+from statewright.client.face import Async
 from statewright.client.http import build, build_stream, library, reason, reply
 from statewright.client.settings import DEFAULT_URL, ClientSettings
 from statewright.clock import Clock, SystemClock
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import httpx
 
 
-class AsyncClient(Root[Awaiting]):
+class AsyncClient(Root[Async]):
     """Asks a service on an event loop. `aclose` it, or use it in `async with`."""
 
     def __init__(
@@ -61,27 +61,27 @@ class AwaitingDriver:
         self._http = http
         self._settings = settings
 
-    async def run(self, talk: Talk[Any]) -> Any:
+    async def run(self, talk: Flow[Any]) -> Any:
         line = _Line(self._http, self._settings)
         try:
             effect = next(talk)
             while True:
-                effect = go_on(talk, await line.do(effect))
+                effect = advance(talk, await line.do(effect))
         except StopIteration as end:
             return end.value
         finally:
             await line.close()
 
-    async def iterate(self, talk: Talk[Any]) -> AsyncGenerator[Any]:
+    async def iterate(self, talk: Flow[Any]) -> AsyncGenerator[Any]:
         line = _Line(self._http, self._settings)
         try:
             effect = next(talk)
             while True:
-                if isinstance(effect, Give):
+                if isinstance(effect, Yield):
                     yield effect.item
                     effect = talk.send(None)
                 else:
-                    effect = go_on(talk, await line.do(effect))
+                    effect = advance(talk, await line.do(effect))
         except StopIteration:
             return
         finally:
@@ -117,7 +117,7 @@ class _Line:
                 return await self._read()
             case Sleep(seconds):
                 return await self._sleep(seconds)
-            case Give():
+            case Yield():
                 raise AssertionError("items are for those who iterate")
 
     async def _open(self, request: Any) -> Any:

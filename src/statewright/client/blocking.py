@@ -7,8 +7,8 @@ from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any, Self
 
 from statewright.client.api.root import Root
-from statewright.client.effects import Effect, Give, Lost, Open, Read, Send, Sleep, Talk, go_on
-from statewright.client.face import Blocking
+from statewright.client.effects import Effect, Flow, Lost, Open, Read, Send, Sleep, Yield, advance
+from statewright.client.face import Sync
 from statewright.client.http import build, build_stream, library, reason, reply
 from statewright.client.settings import DEFAULT_URL, ClientSettings
 from statewright.clock import Clock, SystemClock
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import httpx
 
 
-class Client(Root[Blocking]):
+class Client(Root[Sync]):
     """Asks a service, and waits for its answers. Safe to use from several threads; `close` it, or use it in `with`."""
 
     def __init__(
@@ -61,27 +61,27 @@ class BlockingDriver:
         self._http = http
         self._settings = settings
 
-    def run(self, talk: Talk[Any]) -> Any:
+    def run(self, talk: Flow[Any]) -> Any:
         line = _Line(self._http, self._settings)
         try:
             effect = next(talk)
             while True:
-                effect = go_on(talk, line.do(effect))
+                effect = advance(talk, line.do(effect))
         except StopIteration as end:
             return end.value
         finally:
             line.close()
 
-    def iterate(self, talk: Talk[Any]) -> Generator[Any]:
+    def iterate(self, talk: Flow[Any]) -> Generator[Any]:
         line = _Line(self._http, self._settings)
         try:
             effect = next(talk)
             while True:
-                if isinstance(effect, Give):
+                if isinstance(effect, Yield):
                     yield effect.item
                     effect = talk.send(None)
                 else:
-                    effect = go_on(talk, line.do(effect))
+                    effect = advance(talk, line.do(effect))
         except StopIteration:
             return
         finally:
@@ -118,7 +118,7 @@ class _Line:
             case Sleep(seconds):
                 self._settings.clock.wait(threading.Event(), seconds)
                 return None
-            case Give():
+            case Yield():
                 raise AssertionError("items are for those who iterate")
 
     def _open(self, request: Any) -> Any:

@@ -1,6 +1,6 @@
 """What a conversation with the service needs done, as data. Two drivers do it: one blocks, one awaits.
 
-A conversation is a generator. It yields what it needs, is sent what came of it, and returns its result; `Give` hands
+A conversation is a generator. It yields what it needs, is sent what came of it, and returns its result; `Yield` hands
 an item to whoever iterates. If a connection breaks, `Lost` is raised in it. So pauses, second tries, pages and streams
 that are taken up again are written once.
 """
@@ -47,14 +47,14 @@ class Sleep:
 
 
 @dataclass(frozen=True, slots=True)
-class Give:
+class Yield:
     """Hand an item to whoever iterates."""
 
     item: Any
 
 
-Effect = Send | Open | Read | Sleep | Give
-Talk = Generator[Effect, Any, T]
+Effect = Send | Open | Read | Sleep | Yield
+Flow = Generator[Effect, Any, T]
 """A conversation that ends with a `T`."""
 
 
@@ -62,6 +62,6 @@ class Lost(Exception):
     """A connection could not be made, or has broken. Never leaves the client."""
 
 
-def go_on(talk: Talk[Any], outcome: Any) -> Effect:
+def advance(talk: Flow[Any], outcome: Any) -> Effect:
     """What a conversation needs next, once it knows what came of the last. Raises StopIteration at its end."""
     return talk.throw(outcome) if isinstance(outcome, Lost) else talk.send(outcome)

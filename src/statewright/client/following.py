@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from statewright.client.asking import ask, pause_after
 from statewright.client.call import Call, Reply, as_told, get, place
-from statewright.client.effects import Give, Lost, Open, Read, Sleep, Talk
+from statewright.client.effects import Flow, Lost, Open, Read, Sleep, Yield
 from statewright.client.pages import LARGEST
 from statewright.client.records.runs import Event, LiveEvent
 from statewright.client.refusal import error_of, unreachable
@@ -30,7 +30,7 @@ class Following:
         path = place("workflow-runs", run_id, "stream")
         self._call: Call[Any] = get(path, as_told, {"live": True} if live else {})
 
-    def talk(self) -> Talk[None]:
+    def talk(self) -> Flow[None]:
         """Give the events until the run has ended and all have come."""
         while True:
             begun = self._settings.clock.monotonic()
@@ -54,7 +54,7 @@ class Following:
         lasted = self._settings.clock.monotonic() - begun > _LASTING
         self._failures = 1 if lasted else self._failures + 1
 
-    def _listen(self) -> Talk[float | None]:
+    def _listen(self) -> Flow[float | None]:
         """Give what one connection brings; the pause that the service asks for if it refuses for now."""
         head: Reply = yield Open(self._call, str(self._last) if self._last else None)
         if head.status != 200:
@@ -69,20 +69,20 @@ class Following:
                 yield from self._take(message)
         return None
 
-    def _take(self, message: Message) -> Talk[None]:
+    def _take(self, message: Message) -> Flow[None]:
         data = json.loads(message.data)
         if "seq" in data:
             yield from self._give(Event.from_json(data))
         else:
-            yield Give(LiveEvent.from_json(data))
+            yield Yield(LiveEvent.from_json(data))
 
-    def _give(self, event: Event) -> Talk[None]:
+    def _give(self, event: Event) -> Flow[None]:
         if event.seq <= self._last:
             return
         self._last, self._failures = event.seq, 0
-        yield Give(event)
+        yield Yield(event)
 
-    def _is_over(self) -> Talk[bool]:
+    def _is_over(self) -> Flow[bool]:
         """Whether a stream that has ended has ended with its run; what came after is given."""
         run: Any = yield from ask(get(place("workflow-runs", self._run_id), as_told), self._settings)
         if run["status"] not in ENDED:

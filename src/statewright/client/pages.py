@@ -8,7 +8,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from statewright.client.asking import ask
 from statewright.client.call import Call, get
-from statewright.client.effects import Give, Talk
+from statewright.client.effects import Flow, Yield
 from statewright.client.settings import ClientSettings
 
 T = TypeVar("T")
@@ -45,7 +45,7 @@ def page_of(path: str, read: Callable[[Any], T], *, page: int, page_size: int, *
     return get(path, reading, {**params, "page": page, "pageSize": page_size})
 
 
-def all_of(first: Call[Page[Any]], settings: ClientSettings) -> Talk[None]:
+def all_of(first: Call[Page[Any]], settings: ClientSettings) -> Flow[None]:
     """Give every item of a list, from a page on; each once, though the list may grow meanwhile."""
     call, seen = first, set[str]()
     while True:
@@ -53,7 +53,7 @@ def all_of(first: Call[Page[Any]], settings: ClientSettings) -> Talk[None]:
         for item in page.items:
             if item.id not in seen:  # what is new pushes the others to the next page
                 seen.add(item.id)
-                yield Give(item)
+                yield Yield(item)
         if page.page >= page.total_pages:
             return
         call = replace(call, params=_turned(call.params, page.page + 1))

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from statewright.redaction import Redactor
 from statewright.terminal_text import cut, plain
 
-Line = dict[str, Any]
+CapturedLine = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ class _Attempt:
     """The lines of one attempt."""
 
     place: Place
-    lines: list[Line] = field(default_factory=list[Line])
+    lines: list[CapturedLine] = field(default_factory=list[CapturedLine])
     size: int = 0
     left_out: int = 0
     unfinished: dict[str, str] = field(default_factory=dict[str, str])
@@ -60,12 +60,12 @@ class _Attempt:
     def is_full(self, limits: CaptureLimits) -> bool:
         return len(self.lines) >= limits.lines or self.size >= limits.size
 
-    def all_lines(self) -> list[Line]:
+    def all_lines(self) -> list[CapturedLine]:
         """The lines, with one that says how many are missing."""
         if not self.left_out:
             return self.lines
         many = "1 more line was" if self.left_out == 1 else f"{self.left_out} more lines were"
-        last: Line = {
+        last: CapturedLine = {
             **(self.lines[-1] if self.lines else {}),
             "level": "warning",
             "logger": __package__,
@@ -84,7 +84,7 @@ class Captured:
         self._total = 0
         self._lock = threading.RLock()  # a signal may come while it is held, and its handler may print
 
-    def add(self, place: Place, text: str, told: Line) -> None:
+    def add(self, place: Place, text: str, told: CapturedLine) -> None:
         """Keep one message, which may have several lines; `told` is what else there is to say of it."""
         with self._lock:
             attempt = self._attempt(place)
@@ -93,7 +93,7 @@ class Captured:
             else:
                 self._keep(attempt, self._shown(text), told)
 
-    def write(self, place: Place, stream: str, text: str, told: Line) -> None:
+    def write(self, place: Place, stream: str, text: str, told: CapturedLine) -> None:
         """Keep what is written to a stream, a line at a time."""
         with self._lock:
             attempt = self._attempt(place)
@@ -105,7 +105,7 @@ class Captured:
                 if len(kept) > self._longest:
                     self._finish(attempt, stream, told)
 
-    def take(self, task_id: str, at: str) -> list[Line]:
+    def take(self, task_id: str, at: str) -> list[CapturedLine]:
         """All lines of a task, attempt by attempt, which are forgotten. `at` is the present instant."""
         with self._lock:
             attempts = self._tasks.pop(task_id, {})
@@ -135,11 +135,11 @@ class Captured:
             _, oldest = self._tasks.popitem(last=False)
             self._total -= sum(one.weight for one in oldest.values())
 
-    def _finish(self, attempt: _Attempt, stream: str, told: Line) -> None:
+    def _finish(self, attempt: _Attempt, stream: str, told: CapturedLine) -> None:
         """Take what was written last to a stream as a line."""
         self._keep_lines(attempt, attempt.unfinished.pop(stream), told)
 
-    def _keep_lines(self, attempt: _Attempt, text: str, told: Line) -> None:
+    def _keep_lines(self, attempt: _Attempt, text: str, told: CapturedLine) -> None:
         """Keep lines that were written together: a secret may go over several."""
         if attempt.is_full(self._limits):
             attempt.left_out += text.count("\n") + 1
@@ -155,7 +155,7 @@ class Captured:
     def _shown(self, text: str) -> str:
         return self._redactor.text(plain(cut(text, self._longest)))
 
-    def _keep(self, attempt: _Attempt, text: str, told: Line) -> None:
+    def _keep(self, attempt: _Attempt, text: str, told: CapturedLine) -> None:
         message = cut(text, self._limits.line)
         size = len(message.encode())
         attempt.lines.append({**told, "message": message, "node": attempt.place.node, "attempt": attempt.place.attempt})

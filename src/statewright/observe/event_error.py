@@ -8,13 +8,13 @@ from statewright.checkpoint import TaskResult
 from statewright.errors import RunCancelled
 from statewright.events import Event
 from statewright.graph import NodeError, Send
-from statewright.runtime.effects import Failure, Rest
+from statewright.runtime.effects import Failure, RunOutcome
 
 
 def error_of(event: Event) -> tuple[BaseException | None, str | None]:
     """The error that an event tells of, and the node that raised it; of a task also one that its handler was sent."""
     match event.data:
-        case Rest():
+        case RunOutcome():
             return event.data.error, event.data.node
         case Failure():
             return event.data.error, event.node

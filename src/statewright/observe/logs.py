@@ -14,8 +14,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from statewright.clock import Clock, SystemClock
-from statewright.observe.captured import Captured, CaptureLimits, Line
-from statewright.observe.speaker import present_speaker
+from statewright.observe.captured import Captured, CapturedLine, CaptureLimits
+from statewright.observe.speaker import current_task
 from statewright.observe.tee import Tee
 from statewright.redaction import Redactor
 
@@ -79,7 +79,7 @@ class LogCapture:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         self.uninstall()
 
-    def take(self, task_id: str) -> list[Line]:
+    def take(self, task_id: str) -> list[CapturedLine]:
         """What a task of a run's own graph has said since it was taken last, attempt by attempt; it is forgotten here.
 
         Each line has `at`, `level`, `logger`, `message`, `stream` (`log`, `stdout` or `stderr`), `node` and `attempt`.
@@ -89,7 +89,7 @@ class LogCapture:
 
     def _listener(self, stream: str) -> Any:
         def heard(text: str) -> None:
-            place = present_speaker() if text and not _is_passing_on.get() else None
+            place = current_task() if text and not _is_passing_on.get() else None
             if place is not None:
                 told = {"at": self._now(), "level": None, "logger": None, "stream": stream}
                 self._captured.write(place, stream, text, told)
@@ -98,7 +98,7 @@ class LogCapture:
 
     def logged(self, record: logging.LogRecord) -> None:
         """Keep a record, if a task has made it."""
-        place = present_speaker()
+        place = current_task()
         if place is not None:
             told = {"at": self._now(), "level": record.levelname.lower(), "logger": record.name, "stream": "log"}
             self._captured.add(place, _said(record), told)

@@ -6,7 +6,7 @@ from statewright.observe.captured import Place
 from statewright.runtime.scope import Scope, current_scope
 
 
-def present_speaker() -> Place | None:
+def current_task() -> Place | None:
     """The task of the run's own graph that is at work; None outside tasks, and for an attempt that was given up.
 
     What a subgraph does is done by the task that called it, under the name of the node inside.

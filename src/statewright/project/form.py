@@ -7,7 +7,7 @@ from math import inf
 from typing import Any, Final, NamedTuple, cast
 
 
-class Form(NamedTuple):
+class ValueType(NamedTuple):
     """What a value must be."""
 
     name: str
@@ -58,19 +58,19 @@ def _is_temperature(value: Any) -> bool:
     return _is_number(value) and 0 <= value <= 2
 
 
-TEXT: Final = Form("a text", _of(str))
-BOOLEAN: Final = Form("true or false", _of(bool))
-COUNT: Final = Form("a whole number of at least 1", _is_count)
-CONCURRENCY: Final = Form("a whole number from 1 to 100", _is_concurrency)
-TEMPERATURE: Final = Form("a number from 0 to 2", _is_temperature)
-AMOUNT: Final = Form("a number above 0", _is_amount)
-DURATION: Final = Form("a number of seconds above 0", _is_duration)
-PORT: Final = Form("a whole number from 0 to 65535", _is_port)
-DURABILITY: Final = Form("'sync' or 'async'", _is_durability)
-METRICS_ACCESS: Final = Form("'open', 'keys' or 'off'", _is_metrics_access)
-TEXTS: Final = Form("a list of texts", _is_texts)
-LIST: Final = Form("a list", _of(list))
-TABLE: Final = Form("a table", _of(dict))
+TEXT: Final = ValueType("a text", _of(str))
+BOOLEAN: Final = ValueType("true or false", _of(bool))
+COUNT: Final = ValueType("a whole number of at least 1", _is_count)
+CONCURRENCY: Final = ValueType("a whole number from 1 to 100", _is_concurrency)
+TEMPERATURE: Final = ValueType("a number from 0 to 2", _is_temperature)
+AMOUNT: Final = ValueType("a number above 0", _is_amount)
+DURATION: Final = ValueType("a number of seconds above 0", _is_duration)
+PORT: Final = ValueType("a whole number from 0 to 65535", _is_port)
+DURABILITY: Final = ValueType("'sync' or 'async'", _is_durability)
+METRICS_ACCESS: Final = ValueType("'open', 'keys' or 'off'", _is_metrics_access)
+TEXTS: Final = ValueType("a list of texts", _is_texts)
+LIST: Final = ValueType("a list", _of(list))
+TABLE: Final = ValueType("a table", _of(dict))
 
 
 def kind_of(value: Any) -> str:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from statewright.errors import Problem, WorkflowError
 from statewright.project.assistants import read_assistant
-from statewright.project.form import CONCURRENCY, COUNT, TABLE, TEXT, Form
+from statewright.project.form import CONCURRENCY, COUNT, TABLE, TEXT, ValueType
 from statewright.project.graphs import check_names, read_graph
 from statewright.project.handlers import read_handlers
 from statewright.project.integrations import read_integration
@@ -35,7 +35,7 @@ _DEFAULTS: Final = {
     "max_concurrency": CONCURRENCY,
     "provider": TEXT,
 }
-_SECTIONS: Final[Mapping[str, Form]] = {
+_SECTIONS: Final[Mapping[str, ValueType]] = {
     "assistants": TABLE,
     "models": TABLE,
     "integrations": TABLE,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from statewright.errors import Problem, nearest
-from statewright.project.form import TABLE, Form, kind_of
+from statewright.project.form import TABLE, ValueType, kind_of
 from statewright.project.lines import Keys, lines_of, written_path
 from statewright.workflow.states.model import Mark
 
@@ -36,7 +36,7 @@ class Reader:
     def mark(self, keys: Keys) -> Mark:
         return Mark(self.line(keys), 1 if self.line(keys) else 0)
 
-    def table(self, given: Any, keys: Keys, forms: Mapping[str, Form], *, strict: bool = False) -> dict[str, Any]:
+    def table(self, given: Any, keys: Keys, forms: Mapping[str, ValueType], *, strict: bool = False) -> dict[str, Any]:
         """The values of a table that are what they must be. A key that is not known is odd; `strict`, it is wrong."""
         found: dict[str, Any] = {}
         note = self.problem if strict else self.warn
@@ -50,7 +50,7 @@ class Reader:
     def entries(self, given: Any, keys: Keys) -> dict[str, Any]:
         return cast("dict[str, Any]", given) if self.fits(given, keys, TABLE) else {}
 
-    def fits(self, value: Any, keys: Keys, form: Form) -> bool:
+    def fits(self, value: Any, keys: Keys, form: ValueType) -> bool:
         if form.fits(value):
             return True
         # Where secrets may stand not even a part of a value is quoted.

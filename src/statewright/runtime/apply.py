@@ -7,7 +7,7 @@ from itertools import takewhile
 from typing import Any, Final
 
 from statewright.channels import MISSING, Added, Overwrite, difference, is_overwrite
-from statewright.checkpoint import NO_ARG, Checkpoint, Held, Task, TaskResult, Values
+from statewright.checkpoint import NO_ARG, Checkpoint, DeferredTask, Task, TaskResult, Values
 from statewright.graph import STOP
 from statewright.runtime.fold import fold_results, fold_writes, pairs_of, without_transients
 from statewright.runtime.frontier import next_frontier, simple_frontier
@@ -42,7 +42,7 @@ def apply_beside(
     results: Sequence[TaskResult],
     commit_id: str,
     due: Sequence[Task],
-    held: Sequence[Held],
+    held: Sequence[DeferredTask],
 ) -> Checkpoint:
     """The checkpoint after results from outside a superstep, with `due` and `held` going on beside what follows."""
     values = folded_values(program, checkpoint.values, results)
@@ -95,8 +95,8 @@ def differences(
     The fields that were `rewritten` are stored whole: that a value, or what is in a list, is the same object as
     before does not say that it is unchanged.
     """
-    saved = {name: value for name, value in new.items() if name not in program.unsaved}
-    gone = {name: MISSING for name in old if name not in saved and name not in program.unsaved}
+    saved = {name: value for name, value in new.items() if name not in program.untracked}
+    gone = {name: MISSING for name in old if name not in saved and name not in program.untracked}
     changes = {
         name: value if name in rewritten else difference(old.get(name, MISSING), value)
         for name, value in saved.items()
@@ -126,7 +126,7 @@ def deltas(program: Program, results: Sequence[TaskResult], old: Values, new: Ma
 
     MISSING stands for a signal that is gone.
     """
-    channels, unsaved = program.channels, program.unsaved
+    channels, unsaved = program.channels, program.untracked
     changes = {
         name: channels[name].delta(written, new[name]) if name in channels else new[name]
         for name, written in _updates(results)

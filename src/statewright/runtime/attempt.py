@@ -39,7 +39,7 @@ from statewright.runtime.fold import fold_results, fold_writes, pairs_of
 from statewright.runtime.host import RuntimeHost, previous_of, writer_of
 from statewright.runtime.interrupts import ChildCommand, Paused
 from statewright.runtime.log import text_of
-from statewright.runtime.mutation import changed_channels, own_containers, picture
+from statewright.runtime.mutation import changed_channels, own_containers, take_snapshot
 from statewright.runtime.program import NodeProgram, Route
 from statewright.runtime.reading import with_managed
 from statewright.runtime.run import Run
@@ -54,14 +54,16 @@ ENDS_THE_RUN: Final = (RunCancelled, BudgetExceeded, GraphDrained)
 def perform(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Outcome:
     """Run a task whose node, and whose conditional edges, are plain functions."""
     try:
-        if scope.plain and node.whole and task.arg is NO_ARG:  # what `begin` and the reader come to, without the calls
+        if (
+            scope.plain and node.reads_all and task.arg is NO_ARG
+        ):  # what `begin` and the reader come to, without the calls
             state: Any = checkpoint.values.copy()
             for name in node.containers:
                 if type(value := state.get(name)) in CONTAINERS:
                     state[name] = value.copy()
         else:
             state = begin(scope, node, task, checkpoint)
-        answer = node.call(state) if node.bare else node.call(*given(node, state), **asked(node.asks, scope))
+        answer = node.call(state) if node.state_only else node.call(*given(node, state), **asked(node.asks, scope))
         return conclude(scope, node, task, checkpoint, answer)
     except BaseException as error:
         return settle(scope, node, task, error)
@@ -74,7 +76,7 @@ def begin(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -
     run = scope.run
     scope.input = state = read_input(scope, node, task, checkpoint)
     if run.program.debug:
-        scope.picture = picture(checkpoint.values), picture(own_containers(state))
+        scope.mutation_snapshot = take_snapshot(checkpoint.values), take_snapshot(own_containers(state))
     if run.watch is not None and node.name != START and (scope.attempt is None or not scope.attempt.again):
         # The node may go on to change its own input; those who watch have another one.
         watched = read_input(scope, node, task, checkpoint) if run.watch.wants("task_started") else state
@@ -104,17 +106,17 @@ def conclude(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint
     known = node.known_plain
     if type(answer) is dict and known is not None and answer.keys() <= known:  # nothing about it has to change
         writes: Writes = answer  # pyright: ignore[reportUnknownVariableType]
-        if node.kept_updates or scope.apart is not None or scope.run.nested:
+        if node.kept_updates or scope.sibling_group is not None or scope.run.nested:
             writes = own_writes(scope, node, answer)  # pyright: ignore[reportUnknownArgumentType]
         result = TaskResult(task, writes, node.successors)
     else:
         result = written(scope, node, task, answer)
     if node.routes and not result.goto:
         program = scope.run.program
-        if node.lone_route is not None:
+        if node.single_route is not None:
             result.folded = folded = fold_writes(program, checkpoint.values, result)
-            choice = node.lone_route.path(folded.copy())
-            if type(choice) is str and (target := node.lone_route.meanings.get(choice)) is not None:
+            choice = node.single_route.path(folded.copy())
+            if type(choice) is str and (target := node.single_route.meanings.get(choice)) is not None:
                 result.targets = () if target == END else (target,)
             else:
                 take_choices(scope.run, node, result, [choice])
@@ -132,7 +134,7 @@ def own_writes(scope: Scope, node: NodeProgram, answer: dict[str, Any]) -> Write
     A node alone may not get at what a channel keeps. Beside others, or in a subgraph, whose writes its caller folds
     later, it may also answer one dict or list again and again, and change it in between.
     """
-    lasts = scope.apart is not None or scope.run.nested
+    lasts = scope.sibling_group is not None or scope.run.nested
     writes = answer.copy() if lasts else answer
     for name, update in answer.items():
         if type(update) in COPIED_UPDATES and (lasts or name in node.kept_updates):
@@ -168,7 +170,7 @@ def settle(scope: Scope, node: NodeProgram, task: Task, error: BaseException) ->
     elif not isinstance(error, Exception):
         if type(error).__name__ == "CancelledError":  # told by name: asyncio may not be loaded
             error = NodeCancelledError(node.name, error)
-        elif scope.apart is None:
+        elif scope.sibling_group is None:
             raise error  # it ends the process, or the run; beside others it is a failure like any other
         outcome = Failure(task, error)
     elif node.handler is not None and not isinstance(error, ENDS_THE_RUN):
@@ -212,7 +214,7 @@ def answer_of_child(scope: Scope, node: NodeProgram, task: Task, signal: ChildCo
 
     They count as one answer each: raises ConflictingWrites where two write a field that keeps one value.
     """
-    scope.picture = None
+    scope.mutation_snapshot = None
     program = scope.run.program
     commands: list[Command[Any]] = [
         Command(update=one.update, goto=[renamed_target(program, target) for target in one.targets])
@@ -276,12 +278,12 @@ def check_declared(node: NodeProgram, writes: Writes) -> None:
 
 def finished(scope: Scope, node: NodeProgram, checkpoint: Checkpoint, result: TaskResult) -> TaskResult:
     run = scope.run
-    if scope.picture is not None:
-        shared, own = scope.picture
+    if scope.mutation_snapshot is not None:
+        shared, own = scope.mutation_snapshot
         written = {name for name, _ in pairs_of(result)}
         lost = (name for name in changed_channels(own, own_containers(scope.input)) if name not in written)
         changed = list(dict.fromkeys((*changed_channels(shared, checkpoint.values), *lost)))
-        scope.picture = None
+        scope.mutation_snapshot = None
         if changed:
             raise MutatedState(node.name, changed)
     if run.watch is not None and node.name != START and scope.attempt is None:

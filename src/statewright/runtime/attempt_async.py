@@ -34,10 +34,10 @@ from statewright.runtime.thread_calls import begin_in_thread
 async def perform_async(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, place: int = 0) -> Any:
     """Run a task that awaits something. Gives its outcome, or hands it to those who run it beside others."""
     outcome: Outcome
-    if scope.apart is not None:  # made here, not by the one who starts it: what lives shortly costs little
+    if scope.sibling_group is not None:  # made here, not by the one who starts it: what lives shortly costs little
         scope = scope.enter_apart(task, place)
     try:
-        if scope.plain and node.whole and task.arg is NO_ARG:
+        if scope.plain and node.reads_all and task.arg is NO_ARG:
             state: Any = checkpoint.values.copy()
             for name in node.containers:
                 if type(value := state.get(name)) in CONTAINERS:
@@ -46,7 +46,7 @@ async def perform_async(scope: Scope, node: NodeProgram, task: Task, checkpoint:
             state = begin(scope, node, task, checkpoint)
         if node.acall is None:
             answer = await call_function(scope, node.call, *given(node, state), **asked(node.asks, scope))
-        elif node.bare:
+        elif node.state_only:
             answer = await node.acall(state)
         else:
             answer = await node.acall(*given(node, state), **asked(node.asks, scope))
@@ -64,7 +64,7 @@ async def perform_async(scope: Scope, node: NodeProgram, task: Task, checkpoint:
         raise
     except BaseException as error:
         outcome = settle(scope, node, task, error)
-    return outcome if scope.apart is None else scope.apart.ended(scope, outcome)
+    return outcome if scope.sibling_group is None else scope.sibling_group.ended(scope, outcome)
 
 
 async def _answered_by_child(
@@ -89,7 +89,7 @@ def is_cancelled() -> bool:
 
 def is_cancelled_by_run(scope: Scope) -> bool:
     """Whether those who run the task cancelled it: a node may also cancel the asyncio task that it runs in."""
-    return scope.apart.is_stopping if scope.apart is not None else is_cancelled()
+    return scope.sibling_group.is_stopping if scope.sibling_group is not None else is_cancelled()
 
 
 async def call_function(scope: Scope, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:

@@ -192,7 +192,7 @@ def _through_circuits(scope: Scope, guards: Guards, timeout: TimeLimit | None) -
 
 def _give_all(taken: Sequence[Slots]) -> None:
     for slots in taken:
-        slots.give()
+        slots.release()
 
 
 def _count_all(entered: Sequence[Circuit], tried: object, clock: Clock) -> None:
@@ -288,7 +288,7 @@ def from_cache(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoi
     attempt = Attempt(0, scope.run.clock)
     scope.begin_attempt(attempt)
     begin(scope, node, task, checkpoint)
-    scope.picture = None
+    scope.mutation_snapshot = None
     writes = _prepared(scope.run.program, writes, task)
     return reported(scope, task, TaskResult(task, writes, targets, goto=goto))
 
@@ -303,7 +303,7 @@ def failed_around(scope: Scope, node: NodeProgram, task: Task, error: BaseExcept
 
     No error handler is asked: that a policy, a cache or a saver does not work is no answer of the node.
     """
-    if not isinstance(error, Exception) and scope.apart is None:
+    if not isinstance(error, Exception) and scope.sibling_group is None:
         raise error  # it ends the process, or the run
     step = scope.checkpoint.step + 1 if scope.checkpoint else 0
     add_note(error, f"in node {node.name!r}, step {step}, around its attempts")
@@ -378,7 +378,7 @@ def take(slots: Slots, scope: Scope) -> bool:
     meanwhile. So nobody waits there for a place of the run, but works above its `max_concurrency` for a moment.
     """
     waiting = _Waiting()
-    if slots.take(waiting.offered):
+    if slots.acquire(waiting.offered):
         return True
     if slots in scope.run.slots and _stops_a_loop():
         if not waiting.leave():
@@ -389,12 +389,12 @@ def take(slots: Slots, scope: Scope) -> bool:
             waiting.woken.wait()
     except BaseException:
         if waiting.leave():
-            slots.give()
+            slots.release()
         raise
     if not waiting.leave():
         return False
     if reason_to_wait_no_more(scope) is not None:
-        slots.give()
+        slots.release()
         return False
     return True
 
@@ -434,9 +434,9 @@ def _log_wait(node: str, number: int, delay: float, error: object) -> None:
 
 
 @contextmanager
-def lent(scope: Scope) -> Generator[None]:
+def suspended_slots(scope: Scope) -> Generator[None]:
     """Give back the slots of a task while it waits for its own children: no limit can deadlock."""
-    scope.lend()
+    scope.suspend_slots()
     try:
         yield
     except GeneratorExit:  # maybe in a finaliser, which must not wait for a slot
@@ -450,7 +450,7 @@ def lent(scope: Scope) -> Generator[None]:
 
 
 def _take_back(scope: Scope) -> None:
-    for slots in scope.wanted_back():
+    for slots in scope.resumed_slots():
         if take(slots, scope):  # else the run ends, and what the task still does has no effect
             scope.holding = (*scope.holding, slots)
         else:

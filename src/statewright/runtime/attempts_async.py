@@ -39,7 +39,7 @@ async def perform_guarded_async(
     scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, place: int = 0
 ) -> Any:
     """Run a task with policies. Gives its outcome, or hands it to those who run it beside others."""
-    if scope.apart is not None:
+    if scope.sibling_group is not None:
         scope = scope.enter_apart(task, place)
     core = attempts(scope, node, task, checkpoint)
     answer: Any = None
@@ -67,7 +67,7 @@ async def perform_guarded_async(
     finally:
         core.close()
         scope.end_attempts()
-    return outcome if scope.apart is None else scope.apart.ended(scope, outcome)
+    return outcome if scope.sibling_group is None else scope.sibling_group.ended(scope, outcome)
 
 
 async def perform_waiting(scope: Scope, effect: TaskEffect) -> Any:
@@ -127,12 +127,12 @@ async def _once(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpo
 
 async def _once_in_thread(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Tried:
     own = scope.copy_for_thread()  # an attempt that is given up goes on, while the scope is used for the next
-    threads = scope.apart.threads if scope.apart is not None else None
+    threads = scope.sibling_group.threads if scope.sibling_group is not None else None
     if threads is None:
         return await _tried_in_thread(scope, own, node, task, checkpoint)
     if not await take_async(threads, scope):
         return cancelled(scope)
-    with Cleanup(threads.give):
+    with Cleanup(threads.release):
         return await _tried_in_thread(scope, own, node, task, checkpoint)
 
 
@@ -269,8 +269,8 @@ async def wait_async(scope: Scope, seconds: float) -> bool:
 
 @asynccontextmanager
 async def lent_async(scope: Scope) -> AsyncGenerator[None]:
-    """`lent`, on the event loop."""
-    scope.lend()
+    """`suspended_slots`, on the event loop."""
+    scope.suspend_slots()
     try:
         yield
     except GeneratorExit:  # the coroutine is dropped, and must not wait for a slot
@@ -284,7 +284,7 @@ async def lent_async(scope: Scope) -> AsyncGenerator[None]:
 
 
 async def _take_back(scope: Scope) -> None:
-    for slots in scope.wanted_back():
+    for slots in scope.resumed_slots():
         if await take_async(slots, scope):  # else the run ends, and what the task still does has no effect
             scope.holding = (*scope.holding, slots)
         else:
@@ -295,7 +295,7 @@ async def take_async(slots: Slots, scope: Scope) -> bool:
     """Wait for a slot, on the event loop; False if the task must not wait any longer."""
     loop = asyncio.get_running_loop()
     offer = _Offer(slots, loop)
-    if slots.take(offer.offered):
+    if slots.acquire(offer.offered):
         return True
     try:
         with woken_by_the_end(scope, lambda: loop.call_soon_threadsafe(offer.end)):
@@ -304,7 +304,7 @@ async def take_async(slots: Slots, scope: Scope) -> bool:
         offer.leave()
         raise
     if has_it and reason_to_wait_no_more(scope) is not None:
-        slots.give()
+        slots.release()
         return False
     return has_it
 
@@ -332,7 +332,7 @@ class _Offer:
 
     def _accept(self) -> None:
         if self.answer.done():  # the one who waited left while the slot was on its way
-            self._slots.give()
+            self._slots.release()
         else:
             self.answer.set_result(True)
 
@@ -344,5 +344,5 @@ class _Offer:
     def leave(self) -> None:
         """Wait no more, and give back what has come."""
         if self.answer.done() and not self.answer.cancelled() and self.answer.result():
-            workers.hand_over(self._slots.give)  # the coroutine may have been dropped, in a finaliser
+            workers.hand_over(self._slots.release)  # the coroutine may have been dropped, in a finaliser
         self.answer.cancel()

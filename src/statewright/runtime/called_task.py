@@ -42,7 +42,7 @@ from statewright.runtime.attempts import (
     admitted,
     call_with_timeout,
     chosen_delay,
-    lent,
+    suspended_slots,
     take,
     wait,
 )
@@ -126,7 +126,7 @@ class TaskFuture(Generic[T]):
         """
         if not self._future.done():
             self._check_loop()
-            with lent(self._caller):
+            with suspended_slots(self._caller):
                 self._help(timeout)
                 self._wait_on_thread(timeout)
         return self._value()
@@ -135,7 +135,7 @@ class TaskFuture(Generic[T]):
         """What the task raised, waited for; None if it gave a result."""
         if not self._future.done():
             self._check_loop()
-            with lent(self._caller):
+            with suspended_slots(self._caller):
                 self._help(timeout)
                 self._wait_on_thread(timeout)
         error = self._future.exception(0)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from typing import Any
 
-from statewright.checkpoint import Checkpoint, Line, SavedCheckpoint
+from statewright.checkpoint import BranchKey, Checkpoint, SavedCheckpoint
 from statewright.errors import CheckpointNotFound
 from statewright.ids import CheckpointId
 from statewright.runtime.effects import Effect, Load, Namespaces
@@ -21,7 +21,7 @@ from statewright.runtime.step_commit import StepCommit
 Carrying = Generator[Effect, Any, tuple[StepCommit, ...]]
 
 
-def taken_along(run: Run, saved: SavedCheckpoint | None, line: Line, *, at_head: bool, anew: bool) -> Carrying:
+def taken_along(run: Run, saved: SavedCheckpoint | None, line: BranchKey, *, at_head: bool, anew: bool) -> Carrying:
     """Return the commits that belong beside the one that makes `saved` the head of `line`; None is the beginning.
 
     `at_head` says whether it is the head of its own branch: then calls and memories are taken where they stand.
@@ -57,7 +57,7 @@ def _task_of(namespace: str, prefix: str) -> str:
 
 
 def _heads(
-    run: Run, saved: SavedCheckpoint, line: Line, inside: list[str], due: set[str]
+    run: Run, saved: SavedCheckpoint, line: BranchKey, inside: list[str], due: set[str]
 ) -> Generator[Effect, Any, Any]:
     """The open calls and the memories of a branch, where they stand."""
     prefix = f"{line.namespace}|" if line.namespace else ""
@@ -73,7 +73,7 @@ def _heads(
     return (yield from _copies(run, saved.line.branch, line, wanted))
 
 
-def _copies(run: Run, branch: str, line: Line, namespaces: list[str]) -> Generator[Effect, Any, list[StepCommit]]:
+def _copies(run: Run, branch: str, line: BranchKey, namespaces: list[str]) -> Generator[Effect, Any, list[StepCommit]]:
     """The heads of namespaces on one branch, once more on that of `line`."""
     commits: list[StepCommit] = []
     for name in namespaces:
@@ -83,7 +83,7 @@ def _copies(run: Run, branch: str, line: Line, namespaces: list[str]) -> Generat
     return commits
 
 
-def _remembered(run: Run, line: Line, memories: Mapping[str, str]) -> Generator[Effect, Any, list[StepCommit]]:
+def _remembered(run: Run, line: BranchKey, memories: Mapping[str, str]) -> Generator[Effect, Any, list[StepCommit]]:
     """Memories as they were at a checkpoint, and the memories in them."""
     commits: list[StepCommit] = []
     for namespace, checkpoint_id in memories.items():
@@ -99,7 +99,7 @@ def _remembered(run: Run, line: Line, memories: Mapping[str, str]) -> Generator[
 
 
 def _begun_anew(
-    run: Run, line: Line, inside: list[str], taken: set[str], prefix: str, due: set[str], anew: bool
+    run: Run, line: BranchKey, inside: list[str], taken: set[str], prefix: str, due: set[str], anew: bool
 ) -> Generator[Effect, Any, list[StepCommit]]:
     """Commits that let calls, and memories that did not exist yet, begin anew on a branch that has them."""
     commits: list[StepCommit] = []
@@ -120,13 +120,13 @@ def _begun_anew(
     return commits
 
 
-def _copy(run: Run, saved: SavedCheckpoint, line: Line) -> Generator[Effect, Any, StepCommit]:
+def _copy(run: Run, saved: SavedCheckpoint, line: BranchKey) -> Generator[Effect, Any, StepCommit]:
     """A checkpoint once more, as the head of a line."""
     head: SavedCheckpoint | None = yield Load(line.branch, None, line.namespace)
     return copied(run, saved, line, head)
 
 
-def copied(run: Run, saved: SavedCheckpoint, line: Line, head: SavedCheckpoint | None) -> StepCommit:
+def copied(run: Run, saved: SavedCheckpoint, line: BranchKey, head: SavedCheckpoint | None) -> StepCommit:
     """The commit that makes a checkpoint the head of another line, or of its own again."""
     before = saved.checkpoint
     step = (head if head is not None else saved).checkpoint.step + 1

@@ -45,7 +45,7 @@ def start_run(
 
     question = _question(scope, task.id, position)
     identity = interrupt_id(task.id, question)
-    if identity not in run.asked and identity not in run.answers:
+    if identity not in run.known_interrupts and identity not in run.answers:
         starter.start(child, graph, input, work=enclosing_work(scope), awaited=True, options=options)
     asked = {"type": "child_run", "runId": child, "graph": graph}
     parts = {"value": asked, "kind": "event", "event": f"{RUN_ENDED}{child}"}

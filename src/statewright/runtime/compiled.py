@@ -16,10 +16,10 @@ from weakref import finalize
 
 from statewright.cache import Cache
 from statewright.checkpoint import (
+    BranchKey,
     Checkpointer,
-    Hold,
     InMemorySaver,
-    Line,
+    LeaseRequest,
     Pruned,
     PrunePolicy,
     ThreadEntry,
@@ -70,11 +70,11 @@ from statewright.runtime.config import (
 )
 from statewright.runtime.control import LinkedControl, RunControl
 from statewright.runtime.drive_sync import drive_sync, parts_of
-from statewright.runtime.effects import Effect, Rest
+from statewright.runtime.effects import Effect, RunOutcome
 from statewright.runtime.instrument import Instrument
 from statewright.runtime.interrupts import ChildCommand, Paused, raise_to_caller
 from statewright.runtime.iterate import Halt, StepIterator, StepWatch
-from statewright.runtime.lifecycle import run_to_rest, take_turn
+from statewright.runtime.lifecycle import run_until_idle, take_turn
 from statewright.runtime.limits import Slots
 from statewright.runtime.options import CallOptions, CallOptionsApart, Config, GraphOutput, Names, StreamPart
 from statewright.runtime.program import Program, Validate
@@ -105,7 +105,7 @@ from statewright.runtime.thread_state import (
     saved_history,
     updated,
 )
-from statewright.runtime.watch import Printed, Watch, instrument_listeners
+from statewright.runtime.watch import EventEmitter, Printed, instrument_listeners
 from statewright.state import UnknownKeys, check_value, context_json_schema, json_schema, known_keys
 from statewright.store import Store
 
@@ -188,7 +188,7 @@ class CompiledGraph(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT])
         same._bound = bound
         return same
 
-    def surrounded_by(
+    def with_services(
         self,
         *,
         checkpointer: Checkpointer | None = None,
@@ -592,7 +592,7 @@ class CompiledGraph(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT])
         **options: Unpack[CallOptions[ContextT]],
     ) -> StepIterator:
         """Drive a run superstep by superstep. It ends early where `halt(step)` is true, or at a breakpoint."""
-        watch = Watch(self._listeners)
+        watch = EventEmitter(self._listeners)
         steps = StepWatch(watch)
         run = steps.run = self._run(config, options, input, watch)
         return StepIterator(run, parts_of(run, input), halt)
@@ -846,7 +846,7 @@ class CompiledGraph(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT])
     ) -> Sequence[Event]:
         """The log of the thread's runs, in order; of the one run that is named by `run_id`, after the entry `after`."""
         run = self._thread_run(config, options)
-        thread_id, run_id = cast(Line, run.line).thread_id, run.settings.run_id
+        thread_id, run_id = cast(BranchKey, run.line).thread_id, run.settings.run_id
         return resolve(cast(Checkpointer, run.saver).events(thread_id, run_id=run_id, after=after, limit=limit))
 
     def fork(
@@ -884,7 +884,7 @@ class CompiledGraph(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT])
         lease = resolve(saver.lease(thread_id))
         if lease is not None:
             with suppress(Fenced):  # it has let go by itself, or another run has the thread by now
-                resolve(saver.renew(thread_id, Hold(lease.owner, self._clock.now(), None)))
+                resolve(saver.renew(thread_id, LeaseRequest(lease.owner, self._clock.now(), None)))
 
     async def arelease(self, thread_id: str) -> None:
         """`release`, without blocking the running event loop."""
@@ -1042,7 +1042,9 @@ class CompiledGraph(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT])
 
     # -- making runs
 
-    def _run(self, config: Any, options: Mapping[str, Any], given: Any = None, watch: Watch | None = None) -> Run:
+    def _run(
+        self, config: Any, options: Mapping[str, Any], given: Any = None, watch: EventEmitter | None = None
+    ) -> Run:
         """A run of an input with the settings of a call. Inside a node of another graph it belongs to that run."""
         if self._bound is not None:
             config = joined_configs(self._bound, config)
@@ -1057,7 +1059,7 @@ class CompiledGraph(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT])
         line = self._line(settings)
         run_id, owner = _identity(settings) if line is not None else (None, None)
         if watch is None and self._listeners:
-            watch = Watch(self._listeners)
+            watch = EventEmitter(self._listeners)
         if options:
             self._known_fields(options.get("output_keys"))
             watch = self._printed(options.get("print_mode"), watch)
@@ -1081,7 +1083,7 @@ class CompiledGraph(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT])
             **self._call_options(options),
         )
 
-    def _grace(self, options: Mapping[str, Any], line: Line | None) -> float | None:
+    def _grace(self, options: Mapping[str, Any], line: BranchKey | None) -> float | None:
         """For how many seconds plain functions are waited for when a task beside them fails."""
         if "sibling_grace" in options:
             return checked_grace(options["sibling_grace"])
@@ -1118,7 +1120,7 @@ class CompiledGraph(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT])
         memory: Memory,
         config: Any = None,
         given: Any = None,
-        reading: Watch | None = None,
+        reading: EventEmitter | None = None,
     ) -> Run:
         """A run that is part of the task of another one: it shares its saver, answers, watch and context.
 
@@ -1144,7 +1146,7 @@ class CompiledGraph(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT])
         watch = caller.watch
         own_listeners = self._listeners if reading is None else reading.listeners()
         if own_listeners:
-            watch = (watch or Watch()).joined(own_listeners)
+            watch = (watch or EventEmitter()).joined(own_listeners)
         inherited: dict[str, Any] = {
             "context": caller.context,
             "control": caller.control,
@@ -1263,7 +1265,7 @@ class CompiledGraph(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT])
             )
         return checked
 
-    def _line(self, settings: Settings) -> Line | None:
+    def _line(self, settings: Settings) -> BranchKey | None:
         """The line to save on; None without a checkpointer."""
         if self.checkpointer is None:
             if settings.thread_id is not None and settings.checkpoint_id is not None:
@@ -1271,7 +1273,7 @@ class CompiledGraph(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT])
             return None
         if settings.thread_id is None:
             raise InvalidConfig("The graph has a checkpointer, so the call needs a thread_id, e.g. thread_id='1'.")
-        return Line(settings.thread_id, "", settings.branch)
+        return BranchKey(settings.thread_id, "", settings.branch)
 
     def _thread_run(self, config: Any, options: Mapping[str, Any]) -> Run:
         """A run that only looks at a thread or changes it from outside."""
@@ -1280,7 +1282,7 @@ class CompiledGraph(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT])
         if self._bound is not None:
             config = joined_configs(self._bound, config)
         settings = self._settings(config, options)
-        line = cast(Line, self._line(settings))
+        line = cast(BranchKey, self._line(settings))
         namespace = settings.namespace or ""
         inside = self if not namespace else cast(CompiledGraph, graph_at(self.graph, namespace))
         run_id, owner = _identity(settings)
@@ -1323,19 +1325,19 @@ class CompiledGraph(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT])
             version=cast(Any, version),
             output_keys=options.get("output_keys"),
         )
-        watch = Watch([*self._listeners, *view.listeners()])
+        watch = EventEmitter([*self._listeners, *view.listeners()])
         watch.buffer = view.buffer
         run = view.run = self._run(config, options, given, watch)
         return run, view
 
-    def _printed(self, modes: Any, watch: Watch | None) -> Watch | None:
+    def _printed(self, modes: Any, watch: EventEmitter | None) -> EventEmitter | None:
         """The watch, printing the parts of some stream modes too."""
         if modes is None:
             return watch
         view = StreamView(
             self._program, checked_modes(modes), several=True, subgraphs=False, version="v1", buffer=Printed()
         )
-        return (watch or Watch()).joined(view.listeners())
+        return (watch or EventEmitter()).joined(view.listeners())
 
     def _known_fields(self, keys: Names) -> None:
         """Raises InvalidConfig for an output key that is no field of the state."""
@@ -1368,7 +1370,7 @@ _OPTIONS = tuple(CallOptions.__annotations__)
 _SETTINGS = ("namespace", "thread_id", "checkpoint_id", "branch", "recursion_limit", "max_concurrency", "run_id")
 
 
-def checkpoint_config(line: Line, checkpoint_id: str) -> dict[str, Any]:
+def checkpoint_config(line: BranchKey, checkpoint_id: str) -> dict[str, Any]:
     """The config that names a checkpoint."""
     named = {"thread_id": line.thread_id, "checkpoint_id": checkpoint_id, "branch": line.branch}
     if line.namespace:
@@ -1388,7 +1390,7 @@ def _identity(settings: Settings) -> tuple[str, str]:
     return run_id, owner_name(run_id, drawn)
 
 
-def _rest_of(run: Run) -> Rest:
+def _rest_of(run: Run) -> RunOutcome:
     if run.rest is None:
         raise InternalError("A driver ended before its run came to rest. Please report this.")
     return run.rest
@@ -1411,7 +1413,7 @@ def _change_thread(
         may_reload = run.settings.checkpoint_id is None
     with Holding(run):
         result = perform_all(run, take_turn(run, change, may_reload=may_reload, check=check))
-    if type(result) is Rest:  # it was stopped by its control, while it waited
+    if type(result) is RunOutcome:  # it was stopped by its control, while it waited
         raise result.error or RunCancelled("it was stopped while it waited for the thread")
     return cast(T, result)
 
@@ -1419,7 +1421,7 @@ def _change_thread(
 def _drive(run: Run, given: Any) -> None:
     """Take a run to rest on this thread."""
     if run.owner is None and not run.nested:
-        _exhaust(drive_sync(run, run_to_rest(run, given)))
+        _exhaust(drive_sync(run, run_until_idle(run, given)))
     else:
         _exhaust(parts_of(run, given))
 
@@ -1428,7 +1430,7 @@ async def _drive_async(run: Run, given: Any) -> None:
     """Take a run to rest on the running event loop."""
     drive, drive_held = _async_driver or _load_async_driver()
     if run.owner is None and not run.nested:
-        await drive(run, run_to_rest(run, given))
+        await drive(run, run_until_idle(run, given))
     else:
         await drive_held(run, given)
 

@@ -25,17 +25,17 @@ from statewright.runtime.control import RunControl
 from statewright.runtime.drive_sync import lanes_of, note_on_failure
 from statewright.runtime.effects import (
     AwaitTurn,
-    Core,
     Effect,
     Emit,
     Failure,
     Outcome,
+    RunGenerator,
     RunTasks,
     Save,
     SaveCallers,
 )
 from statewright.runtime.executor import InlineExecutor, ThreadExecutor
-from statewright.runtime.lifecycle import run_to_rest
+from statewright.runtime.lifecycle import run_until_idle
 from statewright.runtime.loop import note_failure
 from statewright.runtime.loop_executor import DEFAULT_IN_FLIGHT, LoopExecutor
 from statewright.runtime.program import Lane, NodeProgram
@@ -72,7 +72,7 @@ BUFFERED_PARTS = 1000
 """How many parts of a stream may wait for its reader before the run waits too."""
 
 
-async def drive_async(run: Run, core: Core) -> None:
+async def drive_async(run: Run, core: RunGenerator) -> None:
     """Perform what the core asks for until it comes to rest; `run.rest` tells how.
 
     If it is cancelled, what had landed is saved before the cancellation goes on.
@@ -92,7 +92,7 @@ async def drive_async(run: Run, core: Core) -> None:
                 effect = core.send(answer) if failed is None else core.throw(failed)
             except StopIteration as stopped:  # only the core's own end: nodes are called elsewhere
                 run.rest = stopped.value
-                if run.unsaved is not None and not run.nested:
+                if run.in_flight_commit is not None and not run.nested:
                     cancelled = await _flush(run) or cancelled
                 break
             answer = failed = None  # the core has it now
@@ -168,7 +168,7 @@ async def drive_held(run: Run, given: Any) -> None:
         return
     run.control = run.control or RunControl()
     async with LeaseRenewer(run, asyncio.get_running_loop()):
-        await drive_async(run, run_to_rest(run, given))
+        await drive_async(run, run_until_idle(run, given))
 
 
 async def _drive_within(run: Run, given: Any) -> None:
@@ -177,9 +177,9 @@ async def _drive_within(run: Run, given: Any) -> None:
     with CallInProgress(run):
         if caller is not None and (caller.holding or caller.lending):
             async with lent_async(caller):
-                await drive_async(run, run_to_rest(run, given))
+                await drive_async(run, run_until_idle(run, given))
         else:
-            await drive_async(run, run_to_rest(run, given))
+            await drive_async(run, run_until_idle(run, given))
 
 
 async def _await_turn(run: Run, holder: str) -> tuple[bool, asyncio.CancelledError | None]:
@@ -262,7 +262,7 @@ async def _perform_effect(run: Run, effect: Effect) -> tuple[Any, Exception | No
             came, signal = await _await_turn(run, effect.holder)
             return came, None, signal
         if type(effect) is Save and effect.commit.overlaps:
-            before = run.unsaved
+            before = run.in_flight_commit
             try:
                 answer = handed_over(run, ask_saver(run, effect))
             except Exception:
@@ -271,7 +271,7 @@ async def _perform_effect(run: Run, effect: Effect) -> tuple[Any, Exception | No
                     check_saved(run, before)
                 raise
         else:
-            before, run.unsaved = run.unsaved, None
+            before, run.in_flight_commit = run.in_flight_commit, None
             if before is not None:
                 signal = await wait_in_any_case(before)
                 check_saved(run, before)
@@ -288,7 +288,7 @@ async def _perform_effect(run: Run, effect: Effect) -> tuple[Any, Exception | No
 
 async def _flush(run: Run) -> asyncio.CancelledError | None:
     """Wait until everything is saved; the cancellation that came meanwhile."""
-    unsaved, run.unsaved = run.unsaved, None
+    unsaved, run.in_flight_commit = run.in_flight_commit, None
     if unsaved is None:
         return None
     signal = await wait_in_any_case(unsaved)

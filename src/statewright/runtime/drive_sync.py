@@ -16,11 +16,11 @@ from statewright.errors import Fenced, add_note
 from statewright.futures import SafeEvent
 from statewright.ids import draw_checkpoint_id
 from statewright.runtime.attempt import perform
-from statewright.runtime.attempts import lent, perform_guarded
+from statewright.runtime.attempts import perform_guarded, suspended_slots
 from statewright.runtime.control import RunControl
-from statewright.runtime.effects import Core, Failure, Outcome, RunTasks
+from statewright.runtime.effects import Failure, Outcome, RunGenerator, RunTasks
 from statewright.runtime.executor import InlineExecutor, ThreadExecutor
-from statewright.runtime.lifecycle import run_to_rest
+from statewright.runtime.lifecycle import run_until_idle
 from statewright.runtime.log import text_of
 from statewright.runtime.loop import note_failure
 from statewright.runtime.program import Lane
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 Parts = Generator[Any, None, None]
 
 
-def drive_sync(run: Run, core: Core) -> Parts:
+def drive_sync(run: Run, core: RunGenerator) -> Parts:
     """Perform what the core asks for until it comes to rest; `run.rest` tells how. Yields stream parts."""
     buffer = run.reader
     nodes = run.program.nodes
@@ -57,7 +57,7 @@ def drive_sync(run: Run, core: Core) -> Parts:
                 effect = core.send(answer) if failed is None else core.throw(failed)
             except StopIteration as stopped:  # only the core's own end: nodes are called elsewhere
                 run.rest = stopped.value
-                if run.unsaved is not None and not run.nested:
+                if run.in_flight_commit is not None and not run.nested:
                     flush(run)
                 break
             answer = failed = None  # the core has it now
@@ -116,26 +116,26 @@ def parts_of(run: Run, given: Any) -> Parts:
     if caller is not None and run.reader is not None:
         yield from _lending_parts(caller, _within(run, given))
         return
-    with lent(caller) if caller is not None and (caller.holding or caller.lending) else nullcontext():
+    with suspended_slots(caller) if caller is not None and (caller.holding or caller.lending) else nullcontext():
         if run.owner is None or run.nested:
             yield from _within(run, given)
             return
         run.control = run.control or RunControl()
         with LeaseRenewer(run) as held:
-            parts = drive_sync(run, run_to_rest(run, given))
+            parts = drive_sync(run, run_until_idle(run, given))
             yield from held.hand_out(parts) if run.reader is not None else parts
 
 
 def _within(run: Run, given: Any) -> Parts:
     """Take a run to rest that holds no thread of its own."""
     with CallInProgress(run):
-        yield from drive_sync(run, run_to_rest(run, given))
+        yield from drive_sync(run, run_until_idle(run, given))
 
 
 def _lending_parts(caller: Scope, parts: Parts) -> Parts:
     """Advance a stream that a task reads; its slots are given back meanwhile, and are its own between two parts."""
     while True:
-        with lent(caller) if caller.holding or caller.lending else nullcontext():
+        with suspended_slots(caller) if caller.holding or caller.lending else nullcontext():
             try:
                 part = next(parts)
             except StopIteration:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, Literal
 
-from statewright.checkpoint import Checkpoint, Commit, Hold, Interrupt, Pending, Task, TaskResult
+from statewright.checkpoint import Checkpoint, Commit, Interrupt, LeaseRequest, Pending, Task, TaskResult
 from statewright.events import Event, Log
 from statewright.graph import ParentCommand
 
@@ -83,12 +83,14 @@ class SaveCallers:
         self.caller = caller
 
 
-class Land:
+class SavePending:
     """Save what became known of tasks of a superstep that cannot be completed now. Sent back: nothing."""
 
     __slots__ = ("checkpoint_id", "hold", "log", "pending")
 
-    def __init__(self, checkpoint_id: str, pending: Pending, hold: Hold | None = None, log: Log | None = None) -> None:
+    def __init__(
+        self, checkpoint_id: str, pending: Pending, hold: LeaseRequest | None = None, log: Log | None = None
+    ) -> None:
         self.checkpoint_id = checkpoint_id
         self.pending = pending
         self.hold = hold
@@ -144,7 +146,7 @@ None stands for a task that was stopped because another one failed.
 RestStatus = Literal["completed", "waiting", "paused", "failed", "cancelled"]
 
 
-class Rest:
+class RunOutcome:
     """How a run came to rest: what the core returns."""
 
     __slots__ = ("checkpoint", "error", "interrupts", "node", "status")
@@ -167,5 +169,5 @@ class Rest:
         """The node that raised `error`, if one did."""
 
 
-Effect = Load | Namespaces | AwaitTurn | RunTasks | Save | SaveCallers | Land | Emit
-Core = Generator[Effect, Any, Rest]
+Effect = Load | Namespaces | AwaitTurn | RunTasks | Save | SaveCallers | SavePending | Emit
+RunGenerator = Generator[Effect, Any, RunOutcome]

@@ -74,7 +74,7 @@ class _Pull:
         self._pulling = 0
         self._context = contextvars.copy_context()
         self._scope = Scope(step.run, None, step.checkpoint)
-        self._scope.apart = self
+        self._scope.sibling_group = self
         self._performs = performer(step.run)
         self.threads = Slots(limit)
 

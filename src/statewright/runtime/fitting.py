@@ -14,7 +14,16 @@ from dataclasses import replace
 from typing import Any
 
 from statewright.channels import copy_fields
-from statewright.checkpoint import Checkpoint, Held, Joins, Pending, SavedCheckpoint, Task, TaskResult, TimedTask
+from statewright.checkpoint import (
+    Checkpoint,
+    DeferredTask,
+    Joins,
+    Pending,
+    SavedCheckpoint,
+    Task,
+    TaskResult,
+    TimedTask,
+)
 from statewright.errors import GraphVersionMismatch, suggestion
 from statewright.graph import END, START, STOP, Graph, JoinEdge, NodeError, Send
 from statewright.runtime.fold import pairs_of
@@ -90,11 +99,11 @@ def _names_known_nodes(program: Program, saved: SavedCheckpoint) -> bool:
         return False
     if checkpoint.held and not all(one.task.node in nodes and _is_sender(program, one) for one in checkpoint.held):
         return False
-    landed = saved.pending.landed
+    landed = saved.pending.completed
     return not landed or all(name in nodes or name in PLACES for result in landed.values() for name in _led_to(result))
 
 
-def _is_sender(program: Program, held: Held) -> bool:
+def _is_sender(program: Program, held: DeferredTask) -> bool:
     """True unless the order of a gathered argument depends on a node that does not exist."""
     return not held.gather or held.sender in program.nodes
 
@@ -130,7 +139,7 @@ def _problems(program: Program, checkpoint: Checkpoint, pending: Pending) -> Ite
         yield f"Node {name!r} is due, and there is none. {_suggested(program, name)}"
     for name in sorted({one.sender for one in held if not _is_sender(program, one)}):
         yield f"Node {name!r} has sent what is still to be gathered, and there is none. {_suggested(program, name)}"
-    landed = pending.landed.values()
+    landed = pending.completed.values()
     for name in _unknown(program, (name for result in landed for name in _led_to(result))):
         sources = ", ".join(sorted({repr(one.task.node) for one in landed if name in _led_to(one)}))
         yield f"The saved result of {sources} leads to {name!r}, and there is none. {_suggested(program, name)}"
@@ -188,14 +197,14 @@ class _Renaming:
             return TimedTask(name, arg, task.origin, task.position, task.timeout)
         return Task(name, arg, task.origin, task.position)
 
-    def held(self, held: Held) -> Held:
-        return Held(self.task(held.task), gather=held.gather, sender=self.node(held.sender))
+    def held(self, held: DeferredTask) -> DeferredTask:
+        return DeferredTask(self.task(held.task), gather=held.gather, sender=self.node(held.sender))
 
     def pending(self, pending: Pending) -> Pending:
-        if not pending.landed:
+        if not pending.completed:
             return pending
-        landed = {key: self._result(result) for key, result in pending.landed.items()}
-        return replace(pending, landed=landed)
+        landed = {key: self._result(result) for key, result in pending.completed.items()}
+        return replace(pending, completed=landed)
 
     def _result(self, result: TaskResult) -> TaskResult:
         return TaskResult(self.task(result.task), result.writes, self.targets(result.targets), goto=result.goto)

@@ -11,7 +11,7 @@ from collections.abc import Generator
 from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
-from statewright.checkpoint import Checkpoint, Checkpointer, Line, Pending, SavedCheckpoint, Task
+from statewright.checkpoint import BranchKey, Checkpoint, Checkpointer, Pending, SavedCheckpoint, Task
 from statewright.errors import InvalidUpdateError
 from statewright.futures import resolve
 from statewright.ids import CheckpointId
@@ -20,7 +20,7 @@ from statewright.runtime.effects import Effect, Load
 from statewright.runtime.loop import commit_of, save_commit
 from statewright.runtime.run import Run
 
-Forking = Generator[Effect, Any, tuple[Line, CheckpointId]]
+Forking = Generator[Effect, Any, tuple[BranchKey, CheckpointId]]
 
 
 class Caller(NamedTuple):
@@ -41,7 +41,7 @@ def fork_inside(run: Run, saved: SavedCheckpoint, branch: str) -> Forking:
     line = source._replace(branch=branch)
     inner = yield from taken_along(run, saved, line, at_head=at_head, anew=not at_head)
     outer = callers[0].head
-    root = Line(source.thread_id, "", branch)
+    root = BranchKey(source.thread_id, "", branch)
     around = yield from taken_along(run, outer, root, at_head=True, anew=False)
     own = copied(run, saved, line, head if branch == source.branch else None)
     own.pending = replace(saved.pending, answers={}, errors={}, attempts={}, retries={})
@@ -77,7 +77,7 @@ def fork_inside(run: Run, saved: SavedCheckpoint, branch: str) -> Forking:
     return line, CheckpointId(own.checkpoint.id)
 
 
-def find_callers(line: Line) -> Generator[Effect, Any, list[Caller] | None]:
+def find_callers(line: BranchKey) -> Generator[Effect, Any, list[Caller] | None]:
     """Return the tasks around a call, the outermost first; None if one of them does not wait for it any more."""
     segments = line.namespace.split("|")
     callers: list[Caller] = []
@@ -102,7 +102,7 @@ def _is_of_another_call(saved: SavedCheckpoint, task: Task) -> bool:
     return caller != task.id and not saved.checkpoint.at_rest
 
 
-def has_ended(line: Line) -> str:
+def has_ended(line: BranchKey) -> str:
     """Say why a checkpoint of a call cannot be gone back to, and what can."""
     return (
         f"The call of a subgraph in namespace {line.namespace!r} has ended, so nothing would go on from there. "
@@ -114,7 +114,7 @@ def _without(caller: Caller, forgotten: set[str]) -> Pending:
     """What is known of the other tasks of a checkpoint; the caller is due as if it had not run."""
     known, own = caller.head.pending, caller.task.id
     return Pending(
-        landed={task: result for task, result in known.landed.items() if task != own},
+        completed={task: result for task, result in known.completed.items() if task != own},
         interrupts={task: questions for task, questions in known.interrupts.items() if task != own},
         answers={key: answer for key, answer in known.answers.items() if key not in forgotten},
         journal=dict(known.journal),
@@ -123,7 +123,7 @@ def _without(caller: Caller, forgotten: set[str]) -> Pending:
     )
 
 
-def _questions_inside(run: Run, line: Line) -> set[str]:
+def _questions_inside(run: Run, line: BranchKey) -> set[str]:
     """The ids of all questions that the outermost call around a namespace has asked so far."""
     saver, top = cast(Checkpointer, run.saver), line.namespace.partition("|")[0]
     ids: set[str] = set()

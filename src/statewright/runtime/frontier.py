@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from statewright.checkpoint import NO_ARG, Held, Joins, Task, TaskResult, TimedTask
+from statewright.checkpoint import NO_ARG, DeferredTask, Joins, Task, TaskResult, TimedTask
 from statewright.graph import END, STOP, Send
 from statewright.runtime.fold import pairs_of
 from statewright.runtime.guards import time_limit
 from statewright.runtime.program import Program
 
-Next = tuple[tuple[Task, ...], tuple[Held, ...], Joins]
+Next = tuple[tuple[Task, ...], tuple[DeferredTask, ...], Joins]
 """The frontier, what is held, and the joins that some have reached."""
 
 
@@ -48,7 +48,7 @@ def next_frontier(
     results: Sequence[TaskResult],
     origin: str,
     due: Sequence[Task],
-    held: Sequence[Held],
+    held: Sequence[DeferredTask],
 ) -> Next:
     """What is due and what waits after results, beside what was `due` and `held` already."""
     if any(target == STOP for result in results for target in result.targets if type(target) is str):
@@ -60,13 +60,13 @@ def next_frontier(
     starting, waiting = list(due), list(held)
     for task in _node_tasks(program, nodes, origin):
         if task.node in program.waiting_nodes:
-            waiting.append(Held(task))
+            waiting.append(DeferredTask(task))
         else:
             starting.append(task)
     for position, (send, sender) in enumerate(sends, len(nodes)):
         task = _send_task(send, origin, position)
         if send.gather or task.node in program.waiting_nodes:
-            waiting.append(Held(task, gather=send.gather, sender=sender))
+            waiting.append(DeferredTask(task, gather=send.gather, sender=sender))
         else:
             starting.append(task)
     frontier, waiting = settle(program, starting, waiting)
@@ -123,7 +123,7 @@ def half_reached(program: Program, joins: Joins, results: Sequence[TaskResult]) 
     return _arrivals(program, joins, results)[1]
 
 
-def settle(program: Program, due: list[Task], held: list[Held]) -> tuple[list[Task], list[Held]]:
+def settle(program: Program, due: list[Task], held: list[DeferredTask]) -> tuple[list[Task], list[DeferredTask]]:
     """The tasks that can start, and those that go on waiting."""
     if not held:
         return _ordered(program, due), held
@@ -144,7 +144,7 @@ def _ordered(program: Program, tasks: Sequence[Task]) -> list[Task]:
     return [*nodes, *(task for task in tasks if task.arg is not NO_ARG)]
 
 
-def _unblocked(program: Program, held: Sequence[Held]) -> set[str]:
+def _unblocked(program: Program, held: Sequence[DeferredTask]) -> set[str]:
     """The waiting nodes that no other waiting node blocks."""
     nodes = sorted({one.task.node for one in held}, key=program.order.__getitem__)
     return {node for node in nodes if not any(_blocks(program, other, node) for other in nodes if other != node)}
@@ -165,7 +165,7 @@ def _bits(program: Program, nodes: Iterable[str]) -> int:
     return bits
 
 
-def _released(program: Program, started: Sequence[Held]) -> list[Task]:
+def _released(program: Program, started: Sequence[DeferredTask]) -> list[Task]:
     """What was held, as tasks: by declaration of the nodes, each with its Sends; gathered ones as one task a node."""
     tasks: list[Task] = []
     for node in sorted({one.task.node for one in started}, key=program.order.__getitem__):

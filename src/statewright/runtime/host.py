@@ -109,7 +109,7 @@ class RuntimeHost:
 
     def asked(self, key: str) -> Interrupt | None:
         run, task = self._scope.run, self._here.task
-        question = run.asked.get(interrupt_id(task.id, key)) if task is not None else None
+        question = run.known_interrupts.get(interrupt_id(task.id, key)) if task is not None else None
         return question.shown() if question is not None else None
 
     def start_run(self, graph: str, input: Any, *, wait: bool, key: str | None, options: Mapping[str, Any]) -> Any:  # noqa: A002

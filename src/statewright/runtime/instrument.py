@@ -9,8 +9,8 @@ class Instrument:
     """Derive from this and override what you want to hear of; give instances to `compile(instruments=[...])`.
 
     Methods are called on the thread where the thing happened, and must return soon. What `event.data` holds:
-    the input, and the `Rest`, of a run; the tasks of a superstep that starts; `(task, input)` of a task that starts,
-    and the outcome of one that ended; the error of an attempt and the seconds until the next one; a commit; the
+    the input, and the `RunOutcome`, of a run; the tasks of a superstep that starts; `(task, input)` of a task that
+    starts, and the outcome of one that ended; the error of an attempt and the seconds until the next one; a commit; the
     interrupts of a run that waits, and the answers, by interrupt id, of one that goes on; of calls of models and
     tools a dict that says what was called, what it used up and how it ended; the message, and the value; `(name,
     ordinal)` of a step that starts, with the error or None of one that ended; what was raised of a run broken off.

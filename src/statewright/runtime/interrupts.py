@@ -24,7 +24,7 @@ from statewright.runtime.standing import check_not_refused, note_refusal
 from statewright.state import check_schema, check_value
 
 if TYPE_CHECKING:
-    from statewright.runtime.effects import Rest
+    from statewright.runtime.effects import RunOutcome
     from statewright.runtime.run import Run
 
 T = TypeVar("T")
@@ -48,7 +48,7 @@ class ChildCommand(BaseException):
         super().__init__("a Command from a subgraph")
 
 
-def raise_to_caller(run: Run, rest: Rest) -> None:
+def raise_to_caller(run: Run, rest: RunOutcome) -> None:
     """Raise what a run at rest means where it was called, if it means anything but a result.
 
     To a node that calls a graph, a Command for its own graph is no error, and a question is one of its own.
@@ -144,7 +144,7 @@ def wait_for(
     parts["value"] = copy_container(parts["value"])  # whoever asks may go on to change it
     form = schema_form(parts.get("schema"))
     question = Interrupt(id=identity, key=key, schema_form=form, due_at=until, namespace=run.namespace, **parts)
-    before = run.questions.by_id.get(identity) or run.asked.get(identity)
+    before = run.questions.by_id.get(identity) or run.known_interrupts.get(identity)
     if identity in run.answers:
         if before is not None:
             check_answered(scope, before, question)

@@ -9,11 +9,11 @@ from typing import Any, Final, Self
 
 from statewright.checkpoint import Checkpoint, Interrupt
 from statewright.events import Event
-from statewright.runtime.effects import Rest
+from statewright.runtime.effects import RunOutcome
 from statewright.runtime.interrupts import raise_to_caller
 from statewright.runtime.run import Run
 from statewright.runtime.stream import namespace_within
-from statewright.runtime.watch import StreamBuffer, Watch
+from statewright.runtime.watch import EventEmitter, StreamBuffer
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ Halt = Callable[[Step], bool]
 class StepWatch:
     """Turns events into steps."""
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: EventEmitter) -> None:
         self.buffer = StreamBuffer(live=False)
         self.run: Run | None = None
         self._nodes: tuple[str, ...] = ()
@@ -108,7 +108,7 @@ class StepIterator:
             release.wait(_PATIENCE)
 
     @property
-    def rest(self) -> Rest | None:
+    def rest(self) -> RunOutcome | None:
         """How the run came to rest; None while it has not."""
         return self._run.rest
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from statewright.channels import copy_container
-from statewright.checkpoint import Hold, JournalEntry, JournalKey, Pending, Task
+from statewright.checkpoint import JournalEntry, JournalKey, LeaseRequest, Pending, Task
 from statewright.errors import Fenced, InvalidUpdateError, JournalConflict, NonDeterminismError
 from statewright.events import Log
 from statewright.fingerprint import fingerprint
@@ -183,13 +183,13 @@ def _note_saved(run: Run, key: JournalKey, entry: JournalEntry, log: Log | None,
         run.journal[key] = JournalEntry(*entry)
 
 
-def _noted(scope: Scope, hold: Hold | None) -> Log | None:
+def _noted(scope: Scope, hold: LeaseRequest | None) -> Log | None:
     """What the task has noted: who finds an entry in the journal later does not note again what its work was.
 
     What others have noted stays for entries of their own: each is written with its work, or not at all.
     """
     run, task = scope.run, scope.task
-    if task is None or not run.noted or not (run.claimed or run.nested):  # it has not told yet that it has begun
+    if task is None or not run.log_buffer or not (run.claimed or run.nested):  # it has not told yet that it has begun
         return None
     noted = run.take_noted(task.planned_id)
     return Log(run.run_id, hold.now if hold is not None else run.clock.now(), noted) if noted else None

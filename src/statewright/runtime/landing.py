@@ -10,7 +10,7 @@ import threading
 from contextlib import suppress
 from typing import Final
 
-from statewright.checkpoint import Checkpoint, Line, Pending, TaskResult
+from statewright.checkpoint import BranchKey, Checkpoint, Pending, TaskResult
 from statewright.clock import Timer
 from statewright.futures import resolve
 from statewright.ids import CheckpointId
@@ -22,7 +22,7 @@ GROUP_EVERY: Final = 0.05
 """Seconds after which a result is written that nobody else takes along."""
 
 
-class Landing:
+class ResultFlusher:
     """Writes the results of one superstep as they land."""
 
     def __init__(self, run: Run, checkpoint: Checkpoint) -> None:
@@ -85,14 +85,14 @@ class Landing:
     def _save(self, group: list[TaskResult]) -> None:
         run = self._run
         assert run.saver is not None
-        assert isinstance(run.line, Line)
+        assert isinstance(run.line, BranchKey)
         landed = {one.task.id: saved_form_of_result(run.program, one) for one in group}
-        known = Pending(landed=landed)
+        known = Pending(completed=landed)
         resolve(run.saver.save_results(run.line, self._checkpoint_id, known, hold=run.hold()))
 
 
-def landing_of(run: Run, checkpoint: Checkpoint) -> Landing | None:
+def landing_of(run: Run, checkpoint: Checkpoint) -> ResultFlusher | None:
     """What writes the results of a superstep; None where nothing is saved before it is over."""
     if run.saver is None or run.line is None or run.saves_at_rest:
         return None
-    return Landing(run, checkpoint)
+    return ResultFlusher(run, checkpoint)

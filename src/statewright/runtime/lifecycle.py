@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from statewright.checkpoint import Checkpoint, run_of
 from statewright.errors import CheckpointConflict, Fenced, GraphDrained, RunCancelled, ThreadBusy
 from statewright.runtime.config import STOPS_HOLDER
-from statewright.runtime.effects import AwaitTurn, Core, Effect, Emit, Rest
+from statewright.runtime.effects import AwaitTurn, Effect, Emit, RunGenerator, RunOutcome
 from statewright.runtime.loop import NOTHING_SAVED, caused_by, let_go, save_held_back, supersteps
 from statewright.runtime.run import Run
 from statewright.runtime.run_warnings import warn_unfinished, warn_unresumable
@@ -28,7 +28,7 @@ from statewright.runtime.watch import run_event
 T = TypeVar("T")
 
 
-def run_to_rest(run: Run, given: Any) -> Core:
+def run_until_idle(run: Run, given: Any) -> RunGenerator:
     """Take a run from its input to rest. The core of every driver."""
     if run.watch is not None and run.watch.wants("run_started"):
         yield Emit(run_event("run_started", run, given))
@@ -42,9 +42,9 @@ def run_to_rest(run: Run, given: Any) -> Core:
                 may_reload=run.settings.checkpoint_id is None,
                 check=lambda: check_input(run, given),
             )
-        rest = beginning if type(beginning) is Rest else (yield from supersteps(run, *beginning))  # pyright: ignore
+        rest = beginning if type(beginning) is RunOutcome else (yield from supersteps(run, *beginning))  # pyright: ignore
         with caused_by(rest.error):
-            if run.held_back is not None:
+            if run.uncommitted_from is not None:
                 if rest.status == "completed" and _is_dropped(run):
                     _note_end(run, rest.checkpoint)
                 else:
@@ -70,7 +70,7 @@ def run_to_rest(run: Run, given: Any) -> Core:
 
 def _is_dropped(run: Run) -> bool:
     """Whether what a call saves goes with the task that called it."""
-    return run.caller is not None and run.namespace in run.caller.run.opened
+    return run.caller is not None and run.namespace in run.caller.run.open_namespaces
 
 
 def _note_end(run: Run, checkpoint: Checkpoint) -> None:
@@ -86,7 +86,7 @@ def take_turn(
     *,
     may_reload: bool = True,
     check: Callable[[], object] | None = None,
-) -> Generator[Effect, Any, T | Rest]:
+) -> Generator[Effect, Any, T | RunOutcome]:
     """Perform `begin`, which loads the thread and claims it, as often as its claim is refused for a passing reason.
 
     The result is that of `begin`, or a rest if the run was stopped while it waited. Without `may_reload` a thread
@@ -135,18 +135,18 @@ def _forget_beginning(run: Run) -> None:
     """Put back what a beginning that came to nothing has noted."""
     if run.claimed:
         return
-    run.opened, run.held_back = set(), None
+    run.open_namespaces, run.uncommitted_from = set(), None
     run.answers.clear()
     if run.claim is not None:
         run.claim.in_doubt = False
 
 
-def _stopped(run: Run) -> Rest:
+def _stopped(run: Run) -> RunOutcome:
     """Return the rest of a run that was asked to stop, and did not have its thread any more, or not yet."""
     nothing: Checkpoint = NOTHING_SAVED
     control = run.control
     if control is not None and control.cancel_reason is not None:
-        return Rest("cancelled", nothing, error=RunCancelled(control.cancel_reason))
+        return RunOutcome("cancelled", nothing, error=RunCancelled(control.cancel_reason))
     if control is not None and control.drain_reason is not None:
-        return Rest("failed", nothing, error=GraphDrained(control.drain_reason))
-    return Rest("cancelled", nothing)  # the driver itself is being cancelled, and says so to its caller
+        return RunOutcome("failed", nothing, error=GraphDrained(control.drain_reason))
+    return RunOutcome("cancelled", nothing)  # the driver itself is being cancelled, and says so to its caller

@@ -28,7 +28,7 @@ class Slots:
         self._lock = threading.Lock()
         self._waiters: deque[Waiter] = deque()
 
-    def take(self, waiter: Waiter) -> bool:
+    def acquire(self, waiter: Waiter) -> bool:
         """Take a slot if one is free; otherwise `waiter` is called once with one, later."""
         with self._lock:
             if self._free > 0:
@@ -42,7 +42,7 @@ class Slots:
         with self._lock:
             self._free -= 1
 
-    def give(self) -> None:
+    def release(self) -> None:
         """Give a slot back: to the first that still waits, or to whoever comes."""
         while True:
             with self._lock:

@@ -26,17 +26,17 @@ from statewright.ids import CheckpointId, TaskId
 from statewright.runtime.apply import apply_results, rewritten_fields, with_report
 from statewright.runtime.budget import overrun
 from statewright.runtime.effects import (
-    Core,
     Effect,
     Emit,
     Failure,
-    Land,
     Outcome,
     Pause,
-    Rest,
+    RunGenerator,
+    RunOutcome,
     RunTasks,
     Save,
     SaveCallers,
+    SavePending,
 )
 from statewright.runtime.frontier import half_reached
 from statewright.runtime.log import asked_for, ended, started, text_of
@@ -56,7 +56,7 @@ NOTHING_SAVED: Final = Checkpoint("", -1, {}, ())
 """As the checkpoint that was saved last, of a call of which nothing is saved so far."""
 
 
-def supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Generator[Effect, Any, Rest]:
+def supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Generator[Effect, Any, RunOutcome]:
     """Advance a run by supersteps until nothing is left to do, or it cannot go on."""
     program, watch, saves, nested = run.program, run.watch, run.saver is not None, run.nested
     breaks_after, near_limit = run.breaks_after, run.stop - LAST_STEPS
@@ -99,13 +99,13 @@ def supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Gen
             if nested:
                 with_report(program, checkpoint, following, outcomes)
         except Exception as error:
-            rest = Rest("failed", checkpoint, error=error)
+            rest = RunOutcome("failed", checkpoint, error=error)
             yield from _land(run, rest, outcomes)
             return rest
         if not following.frontier:
             if control is not None and control.cancel_reason is not None:
                 # A plain function could not be stopped. The run has not completed: it goes on from its result.
-                rest = Rest("cancelled", checkpoint, error=RunCancelled(control.cancel_reason))
+                rest = RunOutcome("cancelled", checkpoint, error=RunCancelled(control.cancel_reason))
                 yield from _land(run, rest, outcomes)
                 return rest
             if program.graph.joins:
@@ -122,8 +122,8 @@ def supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Gen
         if watch is not None and watch.wants("superstep_finished"):
             yield Emit(run_event("superstep_finished", run, checkpoint, checkpoint.step))
         if stops:
-            return (yield from _paused(run, Rest("paused", checkpoint)))
-    return Rest("completed", checkpoint)
+            return (yield from _paused(run, RunOutcome("paused", checkpoint)))
+    return RunOutcome("completed", checkpoint)
 
 
 def _unfinished_joins(program: Program, before: Checkpoint, results: Sequence[TaskResult]) -> tuple[str, ...]:
@@ -132,29 +132,31 @@ def _unfinished_joins(program: Program, before: Checkpoint, results: Sequence[Ta
     return tuple(describe_unfinished(join, joins[join.key]) for join in program.graph.joins if join.key in joins)
 
 
-def _stopped(run: Run, checkpoint: Checkpoint, last_steps: Sequence[tuple[Task, ...]], *, passed: bool) -> Rest | None:
+def _stopped(
+    run: Run, checkpoint: Checkpoint, last_steps: Sequence[tuple[Task, ...]], *, passed: bool
+) -> RunOutcome | None:
     """The rest at which the run must stop before its next superstep; None if it may go on."""
     if checkpoint.step >= run.stop and not run.program.uncounted.issuperset(task.node for task in checkpoint.frontier):
-        return Rest("failed", checkpoint, error=_too_long(run, last_steps))
+        return RunOutcome("failed", checkpoint, error=_too_long(run, last_steps))
     control = run.control
     if control is not None and control.cancel_reason is not None:
-        return Rest("cancelled", checkpoint, error=RunCancelled(control.cancel_reason))
+        return RunOutcome("cancelled", checkpoint, error=RunCancelled(control.cancel_reason))
     if run.parent is not None and (reason := reason_to_stop(run)) is not None:
-        return Rest("cancelled", checkpoint, error=RunCancelled(reason))
+        return RunOutcome("cancelled", checkpoint, error=RunCancelled(reason))
     if control is not None and control.drain_reason is not None:
-        return Rest("failed", checkpoint, error=GraphDrained(control.drain_reason))
+        return RunOutcome("failed", checkpoint, error=GraphDrained(control.drain_reason))
     if run.budget is not None and not run.spending.is_over:
         found = overrun(run.budget, run.spending, checkpoint.frontier)
         if found is not None:
             names = [sorted({task.node for task in tasks}) for tasks in last_steps]
-            return Rest("failed", checkpoint, error=BudgetExceeded(*found, last_steps=names))
+            return RunOutcome("failed", checkpoint, error=BudgetExceeded(*found, last_steps=names))
         run.spending.begin_step(checkpoint.frontier)
     if run.breaks_before and not passed and matches(run.breaks_before, checkpoint.frontier):
-        return Rest("paused", checkpoint)
+        return RunOutcome("paused", checkpoint)
     return None
 
 
-def out_of_budget(run: Run, rest: Rest) -> str | None:
+def out_of_budget(run: Run, rest: RunOutcome) -> str | None:
     """The node that ends the run in good order, if it came to rest because its budget is used up."""
     return out_of_budget_by(run, rest.error)
 
@@ -175,14 +177,14 @@ def _rerouted(run: Run, checkpoint: Checkpoint, node: str) -> Generator[Effect, 
     due = (Task(node, NO_ARG, commit_id, 0),)
     after = Checkpoint(commit_id, step, checkpoint.values, due, reported=checkpoint.reported)
     if run.saver is not None:
-        run.opened |= call_namespaces(run, checkpoint.frontier)
+        run.open_namespaces |= call_namespaces(run, checkpoint.frontier)
         notes = {"discarded": sorted({task.node for task in checkpoint.frontier})}
         yield from save_held_back(run, checkpoint)
         yield from save_commit(run, commit_of(run, checkpoint, after, [], metadata=notes))
     return after
 
 
-def _paused(run: Run, rest: Rest) -> Core:
+def _paused(run: Run, rest: RunOutcome) -> RunGenerator:
     """Note that the run stops at a breakpoint, so that the next one passes it."""
     if run.saver is not None:
         yield from save_held_back(run, rest.checkpoint)
@@ -198,9 +200,9 @@ def _save(
     pending: Pending | None,
 ) -> Generator[Effect, Any, None]:
     if pending and not run.keeps_calls:
-        run.opened |= call_namespaces(run, before.frontier)
+        run.open_namespaces |= call_namespaces(run, before.frontier)
     if run.saves_at_rest:
-        run.held_back = run.held_back or before
+        run.uncommitted_from = run.uncommitted_from or before
         run.rewritten.update(rewritten_fields(run.program, results, before.values, after.values))
     else:
         yield from save_commit(run, commit_of(run, before, after, results))
@@ -210,7 +212,7 @@ def save_commit(run: Run, commit: StepCommit) -> Generator[Effect, Any, None]:
     """Save a commit, and tell those who watch."""
     yield Save(commit)
     run.holds(commit.hold)
-    if run.untold:
+    if run.unpublished_events:
         run.count_as_finished(commit.finished)
     if run.watch is not None and run.watch.wants("committed"):
         yield Emit(run_event("committed", run, commit, commit.checkpoint.step))
@@ -220,7 +222,7 @@ def _going_on(run: Run, checkpoint: Checkpoint) -> set[str]:
     """Those of the calls that tasks have made which belong to tasks that are still due."""
     begun = call_namespaces(run, checkpoint.frontier)
     inside = tuple(f"{name}:" for name in begun)
-    return {name for name in run.opened if name in begun or name.startswith(inside)}
+    return {name for name in run.open_namespaces if name in begun or name.startswith(inside)}
 
 
 def call_namespaces(run: Run, tasks: Sequence[Task]) -> set[str]:
@@ -252,9 +254,9 @@ def commit_of(
     now = run.clock.now()
     commit = StepCommit(run, before, after, results, source, now)
     commit.hold = run.hold(release=releases or (source == "loop" and after.at_rest), may_claim=True, now=now)
-    if run.opened:
+    if run.open_namespaces:
         going_on = _going_on(run, after) if run.saves_at_rest else set[str]()
-        commit.drops, run.opened = tuple(sorted(run.opened - going_on)), going_on
+        commit.drops, run.open_namespaces = tuple(sorted(run.open_namespaces - going_on)), going_on
     if expected != "before":
         commit.expected = expected
     commit.pending = pending
@@ -264,9 +266,9 @@ def commit_of(
 
 def save_held_back(run: Run, checkpoint: Checkpoint) -> Generator[Effect, Any, None]:
     """Save where the run stands, if it was told to save only at rest and has moved since it last did."""
-    if run.held_back is not None and run.caller is not None:
+    if run.uncommitted_from is not None and run.caller is not None:
         yield SaveCallers(run.caller)  # meanwhile a step that was left behind may save it
-    before, run.held_back = run.held_back, None
+    before, run.uncommitted_from = run.uncommitted_from, None
     if before is None:
         return
     try:
@@ -274,19 +276,19 @@ def save_held_back(run: Run, checkpoint: Checkpoint) -> Generator[Effect, Any, N
         commit.spans_supersteps, commit.rewritten = True, frozenset(run.rewritten)
         yield from save_commit(run, commit)
     except BaseException:
-        run.held_back = before  # what a task could not save is saved when the run comes to rest
+        run.uncommitted_from = before  # what a task could not save is saved when the run comes to rest
         raise
     run.rewritten.clear()
 
 
-def let_go(run: Run, rest: Rest) -> Generator[Effect, Any, None]:
+def let_go(run: Run, rest: RunOutcome) -> Generator[Effect, Any, None]:
     """Let go of the thread, if the run still holds it: it came to rest without writing anything."""
     if run.claimed and not run.nested:
         yield from save_pending(run, rest.checkpoint, Pending(), rest)
 
 
 def save_pending(
-    run: Run, checkpoint: Checkpoint, pending: Pending, rest: Rest | None = None
+    run: Run, checkpoint: Checkpoint, pending: Pending, rest: RunOutcome | None = None
 ) -> Generator[Effect, Any, None]:
     """Save what became known of the tasks of a checkpoint; with the run's `rest` it lets go of its thread."""
     hold = run.hold(release=rest is not None, may_claim=True)
@@ -294,11 +296,11 @@ def save_pending(
     if rest is not None:
         entries = (*entries, *asked_for(run, rest.interrupts), *ended(run, rest.status, rest.error))
     at = hold.now if hold is not None else run.clock.now()
-    yield Land(checkpoint.id, pending, hold, Log(run.run_id, at, entries) if entries else None)
+    yield SavePending(checkpoint.id, pending, hold, Log(run.run_id, at, entries) if entries else None)
     run.holds(hold)
-    if run.untold:
-        run.count_as_finished(pending.landed)
-        run.untold.clear()  # what ended too late to be saved will run again
+    if run.unpublished_events:
+        run.count_as_finished(pending.completed)
+        run.unpublished_events.clear()  # what ended too late to be saved will run again
 
 
 def all_landed(outcomes: Sequence[Outcome | None]) -> TypeGuard[Sequence[TaskResult]]:
@@ -315,14 +317,16 @@ def _with_landed(
 
 
 def _landed(task: Task, pending: Pending) -> Outcome:
-    result = pending.landed.get(task.id)
+    result = pending.completed.get(task.id)
     if result is None:
         return Pause(task, pending.interrupts[task.id])
     commands = [target.command for target in result.targets if type(target) is ToParent]
     return Failure(task, ParentCommand(*commands)) if commands else result
 
 
-def _interrupted(run: Run, checkpoint: Checkpoint, results: Sequence[Outcome | None]) -> Generator[Effect, Any, Rest]:
+def _interrupted(
+    run: Run, checkpoint: Checkpoint, results: Sequence[Outcome | None]
+) -> Generator[Effect, Any, RunOutcome]:
     """A superstep that cannot be completed: keep what landed, and come to rest."""
     rest = _rest_of(run, checkpoint, results)
     yield from _land(run, rest, results)
@@ -331,20 +335,20 @@ def _interrupted(run: Run, checkpoint: Checkpoint, results: Sequence[Outcome | N
     return rest
 
 
-def _rest_of(run: Run, checkpoint: Checkpoint, results: Sequence[Outcome | None]) -> Rest:
+def _rest_of(run: Run, checkpoint: Checkpoint, results: Sequence[Outcome | None]) -> RunOutcome:
     """How a run rests on a superstep that cannot be completed."""
     failure = _first_failure(results)
     if failure is not None:
         status = "cancelled" if isinstance(failure.error, RunCancelled) else "failed"
-        return Rest(status, checkpoint, error=failure.error, node=failure.task.node)
+        return RunOutcome(status, checkpoint, error=failure.error, node=failure.task.node)
     if None in results:
         reason = reason_to_stop(run)  # none if the driver itself is being cancelled: it says so to its caller
-        return Rest("cancelled", checkpoint, error=RunCancelled(reason) if reason is not None else None)
+        return RunOutcome("cancelled", checkpoint, error=RunCancelled(reason) if reason is not None else None)
     if not any(type(result) is Pause for result in results):
-        return Rest("failed", checkpoint, error=_commands_of(results))
+        return RunOutcome("failed", checkpoint, error=_commands_of(results))
     asked = tuple(question for result in results if type(result) is Pause for question in result.interrupts)
     still_open = tuple(question.shown() for question in asked if question.id not in run.answers)
-    return Rest("waiting" if still_open else "paused", checkpoint, interrupts=still_open)
+    return RunOutcome("waiting" if still_open else "paused", checkpoint, interrupts=still_open)
 
 
 def _first_failure(results: Sequence[Outcome | None]) -> Failure | None:
@@ -362,7 +366,7 @@ def note_failure(run: Run, checkpoint: Checkpoint, failure: Failure) -> Generato
     at = hold.now if hold is not None else run.clock.now()
     entry: Entry = ("task_finished", checkpoint.step + 1, task.node, task.id, {"error": text})
     pending = Pending(errors={TaskId(task.id): text}, attempts={TaskId(task.id): 0})
-    yield Land(checkpoint.id, pending, hold, Log(run.run_id, at, (entry,)))
+    yield SavePending(checkpoint.id, pending, hold, Log(run.run_id, at, (entry,)))
     failure.is_saved = True
 
 
@@ -377,7 +381,7 @@ def _commands_of(results: Sequence[Outcome | None]) -> ParentCommand:
     return ParentCommand(*(command for command, _ in answers), nodes=[node for _, node in answers])
 
 
-def _land(run: Run, rest: Rest, results: Sequence[Outcome | None]) -> Generator[Effect, Any, None]:
+def _land(run: Run, rest: RunOutcome, results: Sequence[Outcome | None]) -> Generator[Effect, Any, None]:
     if run.saver is None:
         return
     with caused_by(rest.error):
@@ -399,11 +403,11 @@ def caused_by(error: BaseException | None) -> Generator[None]:
         raise failed from error
 
 
-def _land_all(run: Run, rest: Rest, results: Sequence[Outcome | None]) -> Generator[Effect, Any, None]:
+def _land_all(run: Run, rest: RunOutcome, results: Sequence[Outcome | None]) -> Generator[Effect, Any, None]:
     known = Pending()
     for result in results:
         if type(result) is TaskResult:
-            known.landed[result.task.id] = saved_form_of_result(run.program, result)
+            known.completed[result.task.id] = saved_form_of_result(run.program, result)
         elif type(result) is Pause:
             known.interrupts[result.task.id] = result.interrupts
             if settled := run.settled_by(result.task.id, result.interrupts):
@@ -411,25 +415,25 @@ def _land_all(run: Run, rest: Rest, results: Sequence[Outcome | None]) -> Genera
         elif type(result) is Failure and result.leaves:
             if not isinstance(rest.error, ParentCommand):  # it has to wait until its siblings are done
                 commands = map(ToParent, cast(ParentCommand, result.error).commands)
-                known.landed[result.task.id] = TaskResult(result.task, {}, tuple(commands), goto=True)
+                known.completed[result.task.id] = TaskResult(result.task, {}, tuple(commands), goto=True)
         elif type(result) is Failure:
             if not result.is_saved:
                 known.errors[TaskId(result.task.id)] = text_of(result.error)
             # Who runs it again begins to count anew.
             known.attempts[TaskId(result.task.id)] = 0
     if run.ended_calls:
-        yield from _save_ended_calls(run, rest, known.landed)
-    noted = run.noted
+        yield from _save_ended_calls(run, rest, known.completed)
+    noted = run.log_buffer
     try:
         yield from save_pending(run, rest.checkpoint, known, rest)
     except SerdeError:
         if rest.status not in ("failed", "cancelled"):
             raise
-        run.noted = noted
+        run.log_buffer = noted
         yield from _land_one_by_one(run, rest, known)
 
 
-def _save_ended_calls(run: Run, rest: Rest, landed: Collection[TaskId]) -> Generator[Effect, Any, None]:
+def _save_ended_calls(run: Run, rest: RunOutcome, landed: Collection[TaskId]) -> Generator[Effect, Any, None]:
     """Save where the calls of tasks ended that have not landed: when such a task runs again, they do not."""
     due = {task.id for task in rest.checkpoint.frontier}.difference(landed)
     for call in list(run.ended_calls.values()):
@@ -445,10 +449,10 @@ def _save_ended_calls(run: Run, rest: Rest, landed: Collection[TaskId]) -> Gener
                 add_note(rest.error, f"What a call of node {task.node!r} did before was not kept: {error}")
 
 
-def _land_one_by_one(run: Run, rest: Rest, known: Pending) -> Generator[Effect, Any, None]:
+def _land_one_by_one(run: Run, rest: RunOutcome, known: Pending) -> Generator[Effect, Any, None]:
     """Keep what can be stored. What cannot is a note of the error that ended the run, and does not hide it."""
     nodes = {task.id: task.node for task in rest.checkpoint.frontier}
-    for identity in [*known.landed, *known.interrupts]:
+    for identity in [*known.completed, *known.interrupts]:
         try:
             yield from save_pending(run, rest.checkpoint, known.of([identity]))
         except SerdeError as error:

@@ -58,7 +58,7 @@ class LoopExecutor:
         self._slots = slots[0] if len(slots) == 1 else None
         self._guards_all = len(slots) > 1 or (step.run.guards_all and not slots)
         self._scope = Scope(step.run, None, step.checkpoint)
-        self._scope.apart = self
+        self._scope.sibling_group = self
         self._scope.holding = slots if self._slots is not None else ()
         self._context = contextvars.copy_context()  # what one node does to its context, the next must not see
         for _ in range(min(limit, len(places))):
@@ -95,7 +95,7 @@ class LoopExecutor:
         """Start a task as soon as the limits on the whole tree of calls have a place for it."""
         if self._slots is None:
             self._start_next()
-        elif self._slots.take(self._offered):
+        elif self._slots.acquire(self._offered):
             self._start_in_place()
 
     def _offered(self) -> bool:
@@ -112,7 +112,7 @@ class LoopExecutor:
     def _give_back(self) -> None:
         if self._slots is not None:
             self._held -= 1
-            self._slots.give()
+            self._slots.release()
 
     def _start_next(self) -> None:
         step = self._step

@@ -14,15 +14,15 @@ from typing import Any, cast
 from statewright.channels import CONTAINERS
 from statewright.state import instance_values
 
-Picture = dict[str, Any]
+MutationSnapshot = dict[str, Any]
 
 
-def picture(values: Mapping[str, Any]) -> Picture:
+def take_snapshot(values: Mapping[str, Any]) -> MutationSnapshot:
     """For each channel, what its value looks like now, in a form that later changes cannot reach."""
     return {name: _look(value, ()) for name, value in values.items()}
 
 
-def changed_channels(before: Picture, values: Mapping[str, Any]) -> list[str]:
+def changed_channels(before: MutationSnapshot, values: Mapping[str, Any]) -> list[str]:
     """The channels whose value looks different from before, though nobody wrote it."""
     return [name for name, look in before.items() if name in values and _look(values[name], ()) != look]
 

@@ -13,7 +13,9 @@ def due_tasks(checkpoint: Checkpoint, pending: Pending) -> tuple[Task, ...]:
 
     Pure: the same checkpoint gives the same tasks and ids.
     """
-    return tuple(task for task in checkpoint.frontier if task.id not in pending.landed and not pending.waits(task.id))
+    return tuple(
+        task for task in checkpoint.frontier if task.id not in pending.completed and not pending.waits(task.id)
+    )
 
 
 def matches(names: frozenset[str], tasks: Iterable[Task]) -> bool:

@@ -95,7 +95,6 @@ class NodeProgram:
         "allowed",
         "asks",
         "async_lane",
-        "bare",
         "beside_lane",
         "call",
         "containers",
@@ -104,18 +103,19 @@ class NodeProgram:
         "joins",
         "kept_updates",
         "known_plain",
-        "lone_route",
         "name",
         "node",
         "reach_as",
         "read",
+        "reads_all",
         "routes",
         "routes_await",
+        "single_route",
+        "state_only",
         "successors",
         "sync_lane",
         "takes_state",
         "updates",
-        "whole",
         "writes",
     )
 
@@ -130,7 +130,7 @@ class NodeProgram:
         """Calls the node where it has to be awaited."""
         self.read = read
         """Makes the node's input from the state, or from the argument of a Send."""
-        self.whole = type(read) is WholeReader
+        self.reads_all = type(read) is WholeReader
         """Whether its input is a dict of the whole state, whose fields are known."""
         self.containers: tuple[str, ...] = read.containers if type(read) is WholeReader else ()
         """The fields of a whole input that may be a list, dict or set, which it gets a copy of."""
@@ -140,7 +140,7 @@ class NodeProgram:
         self.known_plain = updates.known_plain
         self.takes_state = parameters.takes_state
         self.asks = parameters.asked or None
-        self.bare = self.takes_state and self.asks is None
+        self.state_only = self.takes_state and self.asks is None
         """Whether it is called with the state and nothing else."""
         self.sync_lane: Lane = "thread" if self.acall is None or plain is not None else "loop"
         """Where it runs when the driver is the sync one."""
@@ -153,7 +153,7 @@ class NodeProgram:
         """The nodes at the ends of its plain edges."""
         self.joins: tuple[JoinEdge, ...] = ()
         self.routes: tuple[Route, ...] = ()
-        self.lone_route: Route | None = None
+        self.single_route: Route | None = None
         """Its conditional edge, if that is its only way on, is a plain function, and reads the whole state."""
         self.routes_await = False
         """Whether a conditional edge is a coroutine function."""
@@ -203,7 +203,7 @@ class Program:
         self.step_only = frozenset(
             name for name, one in self.channels.items() if isinstance(one, Ephemeral) and one.lifetime == "step"
         )
-        self.unsaved = frozenset(name for name, channel in self.channels.items() if not channel.saved)
+        self.untracked = frozenset(name for name, channel in self.channels.items() if not channel.saved)
         self.hidden = frozenset(name for name, channel in self.channels.items() if channel.hidden)
         self.managed = {
             name: one for schema in (graph.schema, *graph.node_schemas.values()) for name, one in schema.managed.items()
@@ -365,7 +365,7 @@ class Program:
             route = program.routes[0]
             whole = route.read is read_mapping or type(route.read) is WholeReader
             usual = whole and route.asks is None and not route.is_coroutine
-            program.lone_route = route if usual else None
+            program.single_route = route if usual else None
         if any(route.is_coroutine for route in program.routes):
             program.routes_await = True
             program.sync_lane = program.async_lane = program.beside_lane = "loop"

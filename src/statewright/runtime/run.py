@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from statewright.cache import Cache
 from statewright.checkpoint import (
+    BranchKey,
     Checkpoint,
     Checkpointer,
-    Hold,
     Interrupt,
     JournalEntry,
     JournalKey,
-    Line,
+    LeaseRequest,
     Pending,
     Task,
 )
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from statewright.runtime.calls import Calls
     from statewright.runtime.claim import Claim
     from statewright.runtime.control import RunControl
-    from statewright.runtime.effects import Rest
+    from statewright.runtime.effects import RunOutcome
     from statewright.runtime.limits import Slots
     from statewright.runtime.program import Program
     from statewright.runtime.scope import Attempt, Scope
     from statewright.runtime.subgraph import SubgraphCall
     from statewright.runtime.superstep import Superstep
-    from statewright.runtime.watch import StreamBuffer, Watch
+    from statewright.runtime.watch import EventEmitter, StreamBuffer
 
 LEASE: Final = timedelta(seconds=60)
 """How long a run holds its thread after each write; renewed at a third of it while nodes run."""
@@ -75,7 +75,6 @@ class Run:
 
     __slots__ = (
         "answers",
-        "asked",
         "attempts",
         "breaks_after",
         "breaks_before",
@@ -96,23 +95,24 @@ class Run:
         "former_namespaces",
         "given_state",
         "guards_all",
-        "held_back",
         "held_until",
         "hold_lost",
+        "in_flight_commit",
         "journal",
         "keeps_calls",
+        "known_interrupts",
         "line",
         "live",
+        "log_buffer",
         "max_concurrency",
         "memories",
         "metadata",
         "migrated",
         "namespace",
         "nested",
-        "noted",
         "on_busy",
         "on_unfinished",
-        "opened",
+        "open_namespaces",
         "overlaps",
         "owner",
         "parent",
@@ -138,9 +138,9 @@ class Run:
         "stop",
         "store",
         "superstep",
+        "uncommitted_from",
         "unfinished_joins",
-        "unsaved",
-        "untold",
+        "unpublished_events",
         "watch",
     )
 
@@ -151,11 +151,11 @@ class Run:
         *,
         clock: Clock,
         saver: Checkpointer | None = None,
-        line: Line | None = None,
+        line: BranchKey | None = None,
         context: Any = None,
         store: Store | None = None,
         cache: Cache | None = None,
-        watch: Watch | None = None,
+        watch: EventEmitter | None = None,
         control: RunControl | None = None,
         breaks_before: frozenset[str] = frozenset(),
         breaks_after: frozenset[str] = frozenset(),
@@ -205,7 +205,7 @@ class Run:
         """What is known of its right to the thread; None where there is nothing to hold."""
         self.claimed = False
         """Whether it holds it."""
-        self.asked: Mapping[str, Interrupt] = NOT_ASKED
+        self.known_interrupts: Mapping[str, Interrupt] = NOT_ASKED
         """What its tasks had asked before this call, by id."""
         self.questions = NOTHING_ASKED
         """The same with what was answered then, which a question that is asked again is compared with."""
@@ -237,26 +237,26 @@ class Run:
         self.run_id = run_id or settings.run_id or draw_run_id()
         self.stop = 0
         """The step at which the recursion limit is reached."""
-        self.opened: set[str] = set()
+        self.open_namespaces: set[str] = set()
         """Namespaces of the subgraph calls of tasks that are not consumed yet."""
-        self.rest: Rest | None = None
+        self.rest: RunOutcome | None = None
         self.namespace = namespace
         """Empty for a run's own graph; the path of tasks that leads to a subgraph."""
         self.former_namespaces: tuple[str, ...] = ()
         """Where a call may have been saved before the node that calls was renamed."""
         self.overlaps = overlaps
         """Whether a superstep may begin before the last one is saved: durability `async`."""
-        self.untold: dict[TaskId, Event] = {}
+        self.unpublished_events: dict[TaskId, Event] = {}
         """That tasks have ended, where that counts only once it is saved, and is told only then."""
         self.migrated: Mapping[str, Any] | None = None
         """The state as it was saved, if it was migrated since and that is not saved yet."""
         self.unfinished_joins: tuple[str, ...] = ()
         """The join edges that it left half reached, and who did not arrive, once it has ended."""
-        self.unsaved: AnyFuture[Any] | None = None
+        self.in_flight_commit: AnyFuture[Any] | None = None
         """The commit that is under way while the run goes on."""
         self.saves_at_rest = saves_at_rest
         """Whether supersteps are saved only when the run comes to rest: durability `exit`."""
-        self.held_back: Checkpoint | None = None
+        self.uncommitted_from: Checkpoint | None = None
         """The last checkpoint that was saved, if the run has moved since."""
         self.ended_calls: dict[str, Scope] = {}
         """By namespace where those calls of the present superstep have ended that have not saved it: they do so only if
@@ -267,7 +267,7 @@ class Run:
         """The namespaces with a memory of their own in which something runs, in the whole tree of calls."""
         self.keeps_calls = keeps_calls
         """Whether the checkpoints of subgraph calls stay when their tasks are consumed."""
-        self.noted: tuple[Entry, ...] = ()
+        self.log_buffer: tuple[Entry, ...] = ()
         """What tasks of the present superstep want in the log: it goes with the next write."""
         self.nested = nested
         """Whether a task of another run has called it."""
@@ -307,12 +307,15 @@ class Run:
         by_task = pending.questions()
         by_id = {one.id: one for asked in by_task.values() for one in asked}
         self.questions = Asked(pending.interrupts, by_task, {**self.questions.by_id, **by_id})
-        self.asked = {**self.asked, **{one.id: one for asked in pending.interrupts.values() for one in asked}}
+        self.known_interrupts = {
+            **self.known_interrupts,
+            **{one.id: one for asked in pending.interrupts.values() for one in asked},
+        }
 
     def inherit_questions(self, caller: Run, task: Task) -> None:
         """Take up what the calls of a task had asked: one that saves nothing does not know it itself."""
         asked = caller.questions_of(task)
-        self.asked = {question.id: question for question in asked if question.id in caller.asked}
+        self.known_interrupts = {question.id: question for question in asked if question.id in caller.known_interrupts}
         self.questions = Asked({}, {}, {question.id: question for question in asked})
 
     def questions_of(self, task: Task) -> Iterable[Interrupt]:
@@ -338,37 +341,37 @@ class Run:
         return self.nested and self.line is None
 
     @property
-    def tells_when_saved(self) -> bool:
+    def emits_after_commit(self) -> bool:
         """Whether those who watch hear of results only when these are saved: durability `sync`."""
         return self.saver is not None and not self.overlaps and not self.saves_at_rest
 
     def count_as_finished(self, tasks: Iterable[TaskId]) -> None:
         """Tell those who watch that tasks have ended."""
         for task in tasks:
-            event = self.untold.pop(task, None)
+            event = self.unpublished_events.pop(task, None)
             if event is not None and self.watch is not None:
                 self.watch.emit(event)
 
     def note(self, entry: Entry) -> None:
         """Note something for the log; tasks that run beside each other may."""
         with _noting:
-            self.noted = (*self.noted, entry)
+            self.log_buffer = (*self.log_buffer, entry)
 
     def take_noted(self, task: TaskId | None = None) -> tuple[Entry, ...]:
         """What tasks have noted for the log, or one of them has, to be written now."""
         with _noting:
             if task is None:
-                noted, self.noted = self.noted, ()
+                noted, self.log_buffer = self.log_buffer, ()
             else:
-                noted = tuple(entry for entry in self.noted if entry[3] == task)
-                self.noted = tuple(entry for entry in self.noted if entry[3] != task)
+                noted = tuple(entry for entry in self.log_buffer if entry[3] == task)
+                self.log_buffer = tuple(entry for entry in self.log_buffer if entry[3] != task)
         return noted
 
     def put_back_noted(self, log: Log | None) -> None:
         """Keep entries for the log that were taken, and that were not written as their write was refused."""
         if log is not None:
             with _noting:
-                self.noted = (*log.entries, *self.noted)
+                self.log_buffer = (*log.entries, *self.log_buffer)
 
     @property
     def spending(self) -> Spending:
@@ -377,7 +380,9 @@ class Run:
             self.spent = Spending(self.clock)
         return self.spent
 
-    def hold(self, *, release: bool = False, may_claim: bool = False, now: datetime | None = None) -> Hold | None:
+    def hold(
+        self, *, release: bool = False, may_claim: bool = False, now: datetime | None = None
+    ) -> LeaseRequest | None:
         """The hold on the thread that goes with the next write; `release` lets go, unless a caller goes on.
 
         Only the core may claim the thread: what a node or a timer still writes when the run has ended is refused.
@@ -387,11 +392,11 @@ class Run:
         now, claim = now or self.clock.now(), self.claim
         until = None if release and not self.nested else now + self.lease_duration
         if not may_claim or self.claimed or self.nested:
-            return Hold(self.owner, now, until)
+            return LeaseRequest(self.owner, now, until)
         if claim is None:
-            return Hold(self.owner, now, until, claims=True)
+            return LeaseRequest(self.owner, now, until, claims=True)
         claim.in_doubt = True
-        return Hold(self.owner, now, until, claims=True, expected_epoch=claim.expected_epoch)
+        return LeaseRequest(self.owner, now, until, claims=True, expected_epoch=claim.expected_epoch)
 
     @property
     def lease_duration(self) -> timedelta:
@@ -405,12 +410,12 @@ class Run:
         caller = self.caller
         if self.parent is not None and self.live.get(self.namespace) is self.parent:
             self.live[namespace] = self.live.pop(self.namespace)
-        if caller is not None and self.namespace in caller.run.opened:
-            caller.run.opened.discard(self.namespace)
-            caller.run.opened.add(namespace)
+        if caller is not None and self.namespace in caller.run.open_namespaces:
+            caller.run.open_namespaces.discard(self.namespace)
+            caller.run.open_namespaces.add(namespace)
         self.namespace, self.line = namespace, self.line._replace(namespace=namespace)
 
-    def holds(self, hold: Hold | None) -> None:
+    def holds(self, hold: LeaseRequest | None) -> None:
         """Note that a write with that hold has happened."""
         if hold is not None:
             self.claimed = hold.until is not None

@@ -6,10 +6,10 @@ import threading
 from collections.abc import Generator
 from typing import Any, TypeVar, cast
 
-from statewright.checkpoint import Checkpoint, Checkpointer, Line
+from statewright.checkpoint import BranchKey, Checkpoint, Checkpointer
 from statewright.futures import AnyFuture, is_future, resolve
 from statewright.ids import CheckpointId
-from statewright.runtime.effects import AwaitTurn, Effect, Emit, Land, Load, Namespaces, Save, SaveCallers
+from statewright.runtime.effects import AwaitTurn, Effect, Emit, Load, Namespaces, Save, SaveCallers, SavePending
 from statewright.runtime.loop import save_held_back
 from statewright.runtime.run import Run
 from statewright.runtime.scope import Scope
@@ -43,7 +43,7 @@ def perform_effect(run: Run, effect: Effect) -> Any:
 
 def handed_over(run: Run, answer: Any) -> AnyFuture[Any] | None:
     """Note that a commit is under way; the one before, if it is too: a run is never ahead by more than that."""
-    before, run.unsaved = run.unsaved, answer if is_future(answer) else None
+    before, run.in_flight_commit = run.in_flight_commit, answer if is_future(answer) else None
     return before
 
 
@@ -75,7 +75,7 @@ def wait_for_callers() -> None:
 
 def flush(run: Run) -> None:
     """Wait until everything is saved."""
-    unsaved, run.unsaved = run.unsaved, None
+    unsaved, run.in_flight_commit = run.in_flight_commit, None
     if unsaved is not None:
         check_saved(run, unsaved)
 
@@ -110,11 +110,11 @@ def perform_all(run: Run, effects: Generator[Effect, Any, T]) -> T:
 
 def ask_saver(run: Run, effect: Effect) -> Any:
     """The saver's answer to a storage effect, which may come later."""
-    saver, line = cast(Checkpointer, run.saver), cast(Line, run.line)
+    saver, line = cast(Checkpointer, run.saver), cast(BranchKey, run.line)
     if type(effect) is Save:
         check_wanted(run)
         return saver.commit(effect.commit)
-    if type(effect) is Land:
+    if type(effect) is SavePending:
         check_wanted(run)
         checkpoint_id = CheckpointId(effect.checkpoint_id)
         return saver.save_results(line, checkpoint_id, effect.pending, hold=effect.hold, log=effect.log)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from statewright.checkpoint import Checkpoint, Held, Task, TaskResult, TimedTask
+from statewright.checkpoint import Checkpoint, DeferredTask, Task, TaskResult, TimedTask
 from statewright.graph import Send
 from statewright.runtime.program import Program
 
 
 def saved_form(program: Program, checkpoint: Checkpoint) -> Checkpoint:
     """The checkpoint without untracked values, in the state and in the arguments of Sends."""
-    unsaved = program.unsaved
+    unsaved = program.untracked
     if not unsaved:
         return checkpoint
     return Checkpoint(
@@ -20,7 +20,9 @@ def saved_form(program: Program, checkpoint: Checkpoint) -> Checkpoint:
         checkpoint.step,
         {name: value for name, value in checkpoint.values.items() if name not in unsaved},
         tuple(_stripped(task, unsaved) for task in checkpoint.frontier),
-        tuple(Held(_stripped(one.task, unsaved), gather=one.gather, sender=one.sender) for one in checkpoint.held),
+        tuple(
+            DeferredTask(_stripped(one.task, unsaved), gather=one.gather, sender=one.sender) for one in checkpoint.held
+        ),
         checkpoint.joins,
         tuple((name, update) for name, update in checkpoint.reported if name not in unsaved),
     )
@@ -28,7 +30,7 @@ def saved_form(program: Program, checkpoint: Checkpoint) -> Checkpoint:
 
 def saved_form_of_result(program: Program, result: TaskResult) -> TaskResult:
     """A result without what only the present superstep needs, and without what its channels do not want kept."""
-    unsaved = program.unsaved
+    unsaved = program.untracked
     writes = result.writes
     if not unsaved:
         return TaskResult(result.task, writes, result.targets, goto=result.goto)

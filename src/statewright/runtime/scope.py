@@ -151,26 +151,26 @@ class Scope:
 
     __slots__ = (
         "_counts",
-        "apart",
         "attempt",
         "checkpoint",
         "holding",
         "input",
         "is_inline",
         "lending",
-        "lent",
-        "picture",
+        "mutation_snapshot",
         "place",
         "plain",
         "refusals",
         "run",
         "shares_slots",
+        "sibling_group",
+        "suspended_slots",
         "task",
     )
 
     def __init__(self, run: Run, task: Task | None = None, checkpoint: Checkpoint | None = None) -> None:
         self.run = run
-        self.apart: Ends | None = None
+        self.sibling_group: Ends | None = None
         """Who takes the outcome of a task that runs beside others; None for one that runs alone."""
         self.place = 0
         """Where the task stands among those that run beside each other."""
@@ -180,7 +180,7 @@ class Scope:
         self.checkpoint = checkpoint
         self.input: Any = None
         """What the node was given; kept for error handlers."""
-        self.picture: Any = None
+        self.mutation_snapshot: Any = None
         """The state and the node's own copies before it ran, where changes in place are looked for."""
         self.attempt: Attempt | None = None
         """Which try this is, of a task that has a policy."""
@@ -192,7 +192,7 @@ class Scope:
         """For how many of its children the task waits."""
         self.holding: Sequence[Slots] = ()
         """The places of limits that the task takes up; it gives them back while it waits for its own children."""
-        self.lent: Sequence[Slots] = ()
+        self.suspended_slots: Sequence[Slots] = ()
         self.refusals = run.refusals
         """Errors raised in tasks because their run is over, by task id: see `standing.note_refusal`."""
         self._counts: Counts | None = None
@@ -201,7 +201,7 @@ class Scope:
     def enter_apart(self, task: Task, place: int) -> Scope:
         """A scope of its own for a task that runs beside others, entered."""
         scope = Scope(self.run, task, self.checkpoint)
-        scope.apart, scope.place, scope.holding = self.apart, place, self.holding
+        scope.sibling_group, scope.place, scope.holding = self.sibling_group, place, self.holding
         enter_scope(scope)
         return scope
 
@@ -233,23 +233,23 @@ class Scope:
             leave_anywhere(token)
             own.detach()
 
-    def lend(self) -> None:
+    def suspend_slots(self) -> None:
         """Give back the slots of the task: it is about to wait for a child."""
         self.lending += 1
         if self.holding:
             with _lending:
-                self.lent = held = self.holding
+                self.suspended_slots = held = self.holding
                 self.holding = ()
             for slots in held:
-                slots.give()
+                slots.release()
 
-    def wanted_back(self) -> Sequence[Slots]:
+    def resumed_slots(self) -> Sequence[Slots]:
         """The slots to take again, now that a child has ended: none while the task waits for another one."""
         self.lending -= 1
         if self.lending:
             return ()
         with _lending:
-            slots, self.lent = self.lent, ()
+            slots, self.suspended_slots = self.suspended_slots, ()
         return slots
 
     def go_without(self, slots: Slots) -> None:
@@ -260,7 +260,7 @@ class Scope:
     def detach(self) -> None:
         """Give up a copy. The slots that it has released for a child are released again by the original."""
         with _lending:
-            slots, self.lent, self.holding = self.lent, (), ()
+            slots, self.suspended_slots, self.holding = self.suspended_slots, (), ()
         for one in slots:
             one.overdraw()
 
@@ -268,10 +268,10 @@ class Scope:
         """Go on without the slots that were given back for a child, where nothing may wait for them."""
         self.lending -= 1
         if not self.lending:
-            if self.shares_slots and self.lent:
+            if self.shares_slots and self.suspended_slots:
                 workers.hand_over(self.detach)
             else:
-                self.lent = ()
+                self.suspended_slots = ()
 
     def begin_attempt(self, attempt: Attempt) -> None:
         """Start an attempt and enter its scope in the current context."""
@@ -285,7 +285,7 @@ class Scope:
 
     def end_attempts(self) -> None:
         """The task is through: what comes next in this scope, if it serves several tasks, has no attempts yet."""
-        if self.apart is None:
+        if self.sibling_group is None:
             self.attempt = None
 
     @property

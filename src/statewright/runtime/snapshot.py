@@ -58,7 +58,7 @@ def snapshot_of(program: Program, saved: SavedCheckpoint) -> StateSnapshot:
     due = [*checkpoint.frontier, *(held.task for held in checkpoint.held)]
     return StateSnapshot(
         values=program.output(checkpoint.values),
-        next=tuple(task.node for task in due if task.id not in pending.landed),
+        next=tuple(task.node for task in due if task.id not in pending.completed),
         config=config_of(saved, saved.id),
         metadata={
             **saved.metadata,
@@ -98,7 +98,7 @@ def config_of(saved: SavedCheckpoint, checkpoint_id: str) -> dict[str, Any]:
 
 def _task(task: Task, saved: SavedCheckpoint) -> TaskSnapshot:
     pending = saved.pending
-    landed = pending.landed.get(task.id)
+    landed = pending.completed.get(task.id)
     return TaskSnapshot(
         id=task.id,
         name=task.node,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
-from statewright.checkpoint import Checkpointer, Hold, Lease, Line
+from statewright.checkpoint import BranchKey, Checkpointer, Lease, LeaseRequest
 from statewright.errors import Fenced, GraphDrained, RunCancelled, RunError
 from statewright.futures import MaybeFuture, resolve
 from statewright.runtime.run import Run
@@ -221,9 +221,9 @@ async def check_hold_async(scope: Scope, name: str) -> None:
 def _current_lease(root: Run) -> MaybeFuture[Lease | None]:
     """The lease on the thread of a run, renewed if it has lapsed: a process that was suspended does not know when it
     wakes."""
-    saver, thread_id = cast(Checkpointer, root.saver), cast(Line, root.line).thread_id
+    saver, thread_id = cast(Checkpointer, root.saver), cast(BranchKey, root.line).thread_id
     if root.held_until is not None and root.clock.now() >= root.held_until:
-        return saver.renew(thread_id, cast(Hold, root.hold()))
+        return saver.renew(thread_id, cast(LeaseRequest, root.hold()))
     return saver.lease(thread_id)
 
 

@@ -30,7 +30,7 @@ from statewright.ids import CheckpointId, is_interrupt_id
 from statewright.runtime.apply import apply_beside, apply_results, folded_values, rewritten_fields
 from statewright.runtime.attempt import checked_targets, conclude, written
 from statewright.runtime.carry import taken_along
-from statewright.runtime.effects import Effect, Emit, Load, Rest, SaveCallers
+from statewright.runtime.effects import Effect, Emit, Load, RunOutcome, SaveCallers
 from statewright.runtime.fitting import fitted
 from statewright.runtime.fold import pairs_of
 from statewright.runtime.interrupts import Paused
@@ -52,7 +52,7 @@ from statewright.state import check_value
 
 Starting = Generator[Effect, Any, tuple[Checkpoint, Pending | None]]
 """Gives the checkpoint to go on from, and what is known of its frontier."""
-Beginning = Generator[Effect, Any, "tuple[Checkpoint, Pending | None] | Rest"]
+Beginning = Generator[Effect, Any, "tuple[Checkpoint, Pending | None] | RunOutcome"]
 """Gives the same, or the rest at which unfinished work of the thread has stopped."""
 Loaded = tuple[SavedCheckpoint | None, CheckpointId | None]
 """What the run starts from, and the head of its line, which is another one where the run forks."""
@@ -218,9 +218,9 @@ def _fresh(run: Run, given: Any, saved: SavedCheckpoint | None, head: Checkpoint
         if is_older:
             notes["replaces"] = head
         if parent is not None:
-            run.opened |= call_namespaces(run, parent.frontier)
+            run.open_namespaces |= call_namespaces(run, parent.frontier)
         if run.caller is not None and run.saves_at_rest and head is None:
-            run.held_back = NOTHING_SAVED
+            run.uncommitted_from = NOTHING_SAVED
         else:
             if run.caller is not None and run.saves_at_rest:
                 yield SaveCallers(run.caller)
@@ -285,7 +285,7 @@ def _base(run: Run, saved: SavedCheckpoint | None) -> tuple[Checkpoint, list[Tas
             _check_call_is_over(run, saved)
     elif open_questions and run.on_unfinished != "discard":
         raise UnansweredInterrupts(saved.line.thread_id, [(one.id, one.value) for one in open_questions])
-    before, landed = saved.checkpoint, saved.pending.landed
+    before, landed = saved.checkpoint, saved.pending.completed
     done = [landed[task.id] for task in before.frontier if task.id in landed]
     values = folded_values(run.program, before.values, done) if done else before.values
     waiting = [*before.frontier, *(held.task for held in before.held)]
@@ -305,7 +305,7 @@ def _check_call_is_over(run: Run, saved: SavedCheckpoint) -> None:
         raise NamespaceBusy(saved.line.namespace, caller.task.node)
 
 
-def _finish(run: Run, saved: SavedCheckpoint, head: CheckpointId | None) -> Generator[Effect, Any, Rest]:
+def _finish(run: Run, saved: SavedCheckpoint, head: CheckpointId | None) -> Generator[Effect, Any, RunOutcome]:
     """Finish what the thread was doing, and return how that ended."""
     checkpoint, pending = yield from _going_on(run, saved, head, replay=False)
     run.answers.update((str(key), value) for key, value in pending.answers.items())

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from statewright.channels import Added
-from statewright.checkpoint import Checkpoint, Commit, Line, Source, TaskResult
+from statewright.checkpoint import BranchKey, Checkpoint, Commit, Source, TaskResult
 from statewright.events import Log
 from statewright.ids import CheckpointId, TaskId
 from statewright.runtime.apply import changeable_fields, deltas, differences
@@ -58,14 +58,14 @@ class StepCommit(Commit):
         self._migrated, run.migrated = run.migrated, None
         self._memories = dict(run.memories) if run.memories else None
         self._more: Mapping[str, Any] | None = None
-        self._noted = run.take_noted() if run.noted else ()
+        self._noted = run.take_noted() if run.log_buffer else ()
         self.spans_supersteps = False
         """Whether several supersteps are saved as one, so that results alone do not tell what has changed."""
         self.rewritten: Iterable[str] = ()
         """The fields that these supersteps wrote, but for lists that only grew."""
         self.line = run.line
         self.parent_id = self.expected = CheckpointId(before.id) if before is not None else None
-        self.checkpoint = after if not run.program.unsaved else saved_form(run.program, after)
+        self.checkpoint = after if not run.program.untracked else saved_form(run.program, after)
         self.source = source
         self.run_id = run.run_id
         self.created_at = created_at
@@ -100,7 +100,7 @@ class StepCommit(Commit):
         memories = {"memories": self._memories} if self._memories else {}
         return {"nodes": nodes, **self._run_metadata, **memories, **(self._more or {})}
 
-    def put_beside(self, line: Line, checkpoint: Checkpoint, expected: CheckpointId | None) -> None:
+    def put_beside(self, line: BranchKey, checkpoint: Checkpoint, expected: CheckpointId | None) -> None:
         """Make it a commit of another line, which goes with that of the run: it neither claims nor logs anything."""
         self.line, self.expected, self.checkpoint = line, expected, checkpoint
         self.hold = self._memories = None

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, Protocol, cast
 
-from statewright.checkpoint import Line
+from statewright.checkpoint import BranchKey
 from statewright.errors import NamespaceBusy
 from statewright.fingerprint import fingerprint
 from statewright.graph import Memory, Reported, SubgraphLike
@@ -268,11 +268,11 @@ class CallInProgress:
             run.parent.counts().retryable[run.call.retry_key] = False
 
 
-def call_line(scope: Scope, namespace: str, memory: Memory, *, keep: bool) -> Line | None:
+def call_line(scope: Scope, namespace: str, memory: Memory, *, keep: bool) -> BranchKey | None:
     """The line that a call is saved on; None if it saves nothing. Unless `keep`, it goes with the task that calls."""
     caller = scope.run
     if caller.saver is None or caller.line is None or memory == "none":
         return None
     if memory == "call" and not keep:
-        caller.opened.add(namespace)
+        caller.open_namespaces.add(namespace)
     return caller.line._replace(namespace=namespace)

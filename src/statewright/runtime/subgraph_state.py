@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Protocol, cast
 
-from statewright.checkpoint import Checkpointer, Interrupt, Line, Pending, SavedCheckpoint
+from statewright.checkpoint import BranchKey, Checkpointer, Interrupt, Pending, SavedCheckpoint
 from statewright.errors import InvalidConfig, suggestion
 from statewright.futures import resolve
 from statewright.graph import Graph
@@ -71,7 +71,7 @@ def renew_questions_around(run: Run, before: SavedCheckpoint | None) -> None:
 
     Where it asks nothing any more they run again. `before` is its head before the change.
     """
-    saver, line = cast(Checkpointer, run.saver), cast(Line, run.line)
+    saver, line = cast(Checkpointer, run.saver), cast(BranchKey, run.line)
     callers = perform_all(run, find_callers(line))
     now = _head_of(run, line.namespace)
     if callers is None or now is None:
@@ -112,5 +112,5 @@ def _with_state(run: Run, graph: Graph, namespace: str, task: TaskSnapshot) -> T
 
 def _head_of(run: Run, namespace: str) -> SavedCheckpoint | None:
     """The head of a namespace on the branch of the run."""
-    line = cast(Line, run.line)
+    line = cast(BranchKey, run.line)
     return resolve(cast(Checkpointer, run.saver).load(line.thread_id, namespace=namespace, branch=line.branch))

@@ -10,7 +10,7 @@ from statewright.checkpoint import Checkpoint, Task, TaskResult
 from statewright.errors import NodeCancelledError, RunCancelled
 from statewright.graph import ParentCommand
 from statewright.runtime.effects import Failure, Outcome, RunTasks
-from statewright.runtime.landing import Landing, landing_of
+from statewright.runtime.landing import ResultFlusher, landing_of
 from statewright.runtime.loop import out_of_budget_by
 from statewright.runtime.program import NodeProgram
 from statewright.runtime.run import Run
@@ -140,7 +140,7 @@ class Superstep:
             return False
         return self.run.sibling_grace != 0 and not out_of_budget_by(self.run, error)
 
-    def _noted(self, landing: Landing, result: TaskResult) -> Outcome:
+    def _noted(self, landing: ResultFlusher, result: TaskResult) -> Outcome:
         """The result, to be saved while others still run; the failure of its task if that cannot be arranged."""
         if self._left > 1 and not self.closed:
             try:

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, cast
 from weakref import WeakMethod, WeakValueDictionary
 
-from statewright.checkpoint import Checkpointer, Hold, Lease, Line, add_holder, discard_holder, scope_of
+from statewright.checkpoint import BranchKey, Checkpointer, Lease, LeaseRequest, add_holder, discard_holder, scope_of
 from statewright.clock import Clock, SystemClock, Timer
 from statewright.errors import Fenced, StorageError, ThreadBusy
 from statewright.futures import LightFuture, MaybeFuture, SafeEvent, is_future, resolve
@@ -112,7 +112,7 @@ class Holding:
         run = self._run
         try:
             if (run.claimed or cast(Claim, run.claim).in_doubt) and not run.nested:
-                return _saver(run).renew(_thread(run), cast(Hold, run.hold(release=True)))
+                return _saver(run).renew(_thread(run), cast(LeaseRequest, run.hold(release=True)))
         except StorageError:
             pass  # another run has taken it over, or nothing can be written: it lapses
         except Exception:  # what the run has come to is more important
@@ -120,7 +120,7 @@ class Holding:
         finally:
             discard_holder(cast(str, run.owner))
             leave_queue(run)
-            call_first(run)
+            wake_next(run)
 
     def _abandon(self) -> None:
         """Have another thread release the thread of a run that was dropped, maybe in a finaliser: no lock here.
@@ -217,7 +217,7 @@ class LeaseRenewer(Holding):
             return
         if run.claimed:
             try:
-                hold = cast(Hold, run.hold())
+                hold = cast(LeaseRequest, run.hold())
                 lease: Lease | None = resolve(_saver(run).renew(_thread(run), hold))
                 run.held_until = hold.until
                 if lease is not None and lease.wanted is not None:
@@ -278,7 +278,7 @@ def _saver(run: Run) -> Checkpointer:
 
 
 def _thread(run: Run) -> str:
-    return cast(Line, run.line).thread_id
+    return cast(BranchKey, run.line).thread_id
 
 
 # -- waiting for a thread
@@ -343,10 +343,10 @@ def leave_queue(run: Run) -> None:
             if not queue:
                 del _queues[_queue_key(run)]
     claim.ticket = None
-    call_first(run)
+    wake_next(run)
 
 
-def call_first(run: Run) -> None:
+def wake_next(run: Run) -> None:
     """Let the run that is first in the queue for the thread look at it now."""
     with _lock:
         queue = _queues.get(_queue_key(run))

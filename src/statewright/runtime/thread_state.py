@@ -11,10 +11,10 @@ from typing import Any, NamedTuple, cast
 
 from statewright.checkpoint import (
     NO_ARG,
+    BranchKey,
     Checkpoint,
     Checkpointer,
-    Held,
-    Line,
+    DeferredTask,
     Pending,
     SavedCheckpoint,
     Task,
@@ -60,7 +60,7 @@ def saved_history(run: Run, checkpoint_id: str | None, page: int, *, includes_it
 
     With a `checkpoint_id` only those before it, and the checkpoint itself if `includes_it`.
     """
-    saver, line = cast(Checkpointer, run.saver), cast(Line, run.line)
+    saver, line = cast(Checkpointer, run.saver), cast(BranchKey, run.line)
     before = CheckpointId(checkpoint_id) if checkpoint_id is not None else None
     if before is not None and includes_it:
         yield cast(SavedCheckpoint, perform_all(run, load_saved(run)))
@@ -78,7 +78,7 @@ def saved_history(run: Run, checkpoint_id: str | None, page: int, *, includes_it
 
 def updated(
     run: Run, updates: Sequence[Update], *, cancel_pending: bool
-) -> Generator[Effect, Any, tuple[Line, CheckpointId]]:
+) -> Generator[Effect, Any, tuple[BranchKey, CheckpointId]]:
     """Commit updates as if nodes had answered them; the new head.
 
     Each update completes a task of its node, if one is due, and its successors become due. Other tasks stay due, unless
@@ -103,7 +103,7 @@ def updated(
         due = {task.id for task in after.frontier}
         gone = [task for task in base.frontier if task.id not in due]
         if not run.keeps_calls:
-            run.opened |= call_namespaces(run, gone)
+            run.open_namespaces |= call_namespaces(run, gone)
     # A call that goes on must be known as that of the task that called it.
     kept = ("parent_task", "remembers")
     notes = {name: saved.metadata[name] for name in kept if name in saved.metadata} if saved is not None else {}
@@ -194,12 +194,12 @@ def _after(
     names = {result.task.node for result in results}
     ended = cancel_pending or END in names
     due: list[Task] = []
-    held: list[Held] = []
+    held: list[DeferredTask] = []
     if not ended:
         _check_answered(base, pending, results)
-        due = [task for task in base.frontier if task.node not in names or task.id in pending.landed]
+        due = [task for task in base.frontier if task.node not in names or task.id in pending.completed]
         held = [one for one in base.held if one.task.node not in names]
-    if due and all(task.id in pending.landed for task in due):
+    if due and all(task.id in pending.completed for task in due):
         results = _in_task_order(base, pending, results)
         due = []
     after = with_report(program, base, apply_beside(program, base, results, commit_id, due, held), results)
@@ -209,7 +209,7 @@ def _after(
 def _check_answered(base: Checkpoint, pending: Pending, results: Sequence[TaskResult]) -> None:
     """Raise InvalidUpdateError if a node that is updated has more open tasks than updates."""
     updates = Counter(result.task.node for result in results)
-    tasks = Counter(task.node for task in base.frontier if task.id not in pending.landed)
+    tasks = Counter(task.node for task in base.frontier if task.id not in pending.completed)
     for node, count in updates.items():
         if tasks[node] > count:
             raise InvalidUpdateError(
@@ -223,7 +223,7 @@ def _in_task_order(base: Checkpoint, pending: Pending, updates: Sequence[TaskRes
     left = list(updates)
     ordered: list[TaskResult] = []
     for task in base.frontier:
-        result = pending.landed.get(task.id)
+        result = pending.completed.get(task.id)
         if result is None:  # nothing else is open: an update completes it
             place = next(place for place, update in enumerate(left) if update.task.node == task.node)
             result = left.pop(place)
@@ -231,7 +231,7 @@ def _in_task_order(base: Checkpoint, pending: Pending, updates: Sequence[TaskRes
     return [*ordered, *left]
 
 
-def forked(run: Run, branch: str | None) -> Generator[Effect, Any, tuple[Line, CheckpointId]]:
+def forked(run: Run, branch: str | None) -> Generator[Effect, Any, tuple[BranchKey, CheckpointId]]:
     """Make the checkpoint that the settings name the head of a branch: a new one, or its own again."""
     own_head = yield from load_head(run)
     saved = (yield from load_saved(run)) if run.settings.checkpoint_id else own_head
@@ -265,7 +265,7 @@ def forked(run: Run, branch: str | None) -> Generator[Effect, Any, tuple[Line, C
     return line, CheckpointId(after.id)
 
 
-def _is_unused_memory(saved: SavedCheckpoint, line: Line) -> Generator[Effect, Any, bool]:
+def _is_unused_memory(saved: SavedCheckpoint, line: BranchKey) -> Generator[Effect, Any, bool]:
     """Whether a checkpoint is one of a memory that no task uses now: then the memory alone goes back."""
     if not saved.metadata.get("remembers") or line.branch != saved.line.branch:
         return False
@@ -297,7 +297,7 @@ def rolled_back(
     head = yield from load_head(run)
     found_id = head.id if head is not None else None
     if expected is not None and found_id != expected:
-        raise CheckpointConflict(cast(Line, run.line).thread_id, expected, found_id)
+        raise CheckpointConflict(cast(BranchKey, run.line).thread_id, expected, found_id)
     if head is None or (only is not None and not only.is_left_at(head)):
         return
     before = yield from _find_beginning(run, head, only)

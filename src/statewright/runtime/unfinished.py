@@ -30,7 +30,7 @@ def kept_of_discarded(
     nodes, update = run.program.graph.nodes, dict[str, Any]()
     for task in saved.checkpoint.frontier:
         function = nodes[task.node].metadata.get(DISCARDED) if task.node in nodes else None
-        if function is not None and task.id not in saved.pending.landed:
+        if function is not None and task.id not in saved.pending.completed:
             calls = yield from calls_of(run, saved, task)
             update |= function({**values, **update}, calls)
     return update

@@ -17,7 +17,7 @@ from statewright.runtime.scope import Scope
 Listener = Callable[[Event], None]
 
 
-class Watch:
+class EventEmitter:
     """Hands each event to those who want its kind."""
 
     def __init__(self, listeners: Iterable[tuple[EventKind, Listener]] = ()) -> None:
@@ -34,9 +34,9 @@ class Watch:
         """Everything that was added, by kind."""
         return [(kind, one) for kind, known in self._by_kind.items() for one in known]
 
-    def joined(self, listeners: Iterable[tuple[EventKind, Listener]]) -> Watch:
+    def joined(self, listeners: Iterable[tuple[EventKind, Listener]]) -> EventEmitter:
         """A watch that tells these listeners too: those of a subgraph."""
-        joined = Watch([*self.listeners(), *listeners])
+        joined = EventEmitter([*self.listeners(), *listeners])
         joined.buffer = self.buffer
         return joined
 
@@ -59,8 +59,8 @@ class Watch:
         if "task_finished" not in self._by_kind:
             return
         event, run = _of_task("task_finished", scope, outcome), scope.run
-        if type(outcome) is TaskResult and run.tells_when_saved:
-            run.untold[outcome.task.id] = event
+        if type(outcome) is TaskResult and run.emits_after_commit:
+            run.unpublished_events[outcome.task.id] = event
         else:
             self.emit(event)
 

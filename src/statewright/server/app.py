@@ -28,7 +28,7 @@ from statewright.server.api import (
 from statewright.server.errors import add_error_handlers
 from statewright.server.limits import Alias, BodyLimit, Frame, Names
 from statewright.server.metrics_port import metrics_served
-from statewright.server.offer import Offer
+from statewright.server.offer import ServerContext
 from statewright.server.openapi import add_document
 from statewright.server.settings import ServerSettings
 from statewright.service.webhooks import WebhookSettings
@@ -52,7 +52,7 @@ def create_app(
 ) -> FastAPI:
     """The application that serves a service; it starts the service with itself, and drains it at its end."""
     settings = settings or ServerSettings()
-    offer = Offer(service, settings, metrics, webhooks or service.webhooks)
+    offer = ServerContext(service, settings, metrics, webhooks or service.webhooks)
     app = FastAPI(
         title=settings.title,
         version=version("statewright"),
@@ -98,7 +98,7 @@ def _middleware(settings: ServerSettings, metrics: Metrics | None) -> list[Middl
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncGenerator[None]:
-    offer: Offer = app.state.offer
+    offer: ServerContext = app.state.offer
     service = offer.service
     await ensure_default_workspace(service.desk.ledger, service.clock.now())
     async with service if service.worker is None else nullcontext():

@@ -16,7 +16,7 @@ from starlette.requests import Request
 
 from statewright.errors import Forbidden, TooManyRequests, Unauthorized
 from statewright.runs import DEFAULT_WORKSPACE, ApiKey, Ledger
-from statewright.server.offer import Offer, offer_of
+from statewright.server.offer import ServerContext, offer_of
 from statewright.service.keys import METRICS, check_scope
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class Caller:
     """Somebody who was let in."""
 
-    offer: Offer
+    offer: ServerContext
     workspace_id: str
     key: ApiKey | None = None
     """None where no keys are asked for, and for the operator."""
@@ -65,7 +65,7 @@ ADMIN = "admin-token"
 """The scope of what needs the token of the operator."""
 
 
-def _may_read_metrics_without_key(request: Request, offer: Offer) -> bool:
+def _may_read_metrics_without_key(request: Request, offer: ServerContext) -> bool:
     """Return True where no key is needed for them, and for the operator. Raises HTTPException where there are none."""
     access = offer.settings.metrics_access
     if access == "off":
@@ -89,7 +89,7 @@ def _given_key(request: Request) -> str:
     return key.strip()
 
 
-def _check_admin(request: Request, offer: Offer) -> None:
+def _check_admin(request: Request, offer: ServerContext) -> None:
     expected = offer.settings.admin_token
     if expected is None:
         if offer.settings.auth == "none":
@@ -100,7 +100,7 @@ def _check_admin(request: Request, offer: Offer) -> None:
         raise Unauthorized("The admin token is missing or wrong. Send it as x-admin-token.")
 
 
-def _count(request: Request, offer: Offer, key: ApiKey) -> None:
+def _count(request: Request, offer: ServerContext, key: ApiKey) -> None:
     """Count a request against what the key allows in a minute, and let the answer tell how much is left."""
     most = key.requests_per_minute
     if most is None:

@@ -62,7 +62,7 @@ class Closing:
 
 
 @dataclass(slots=True)
-class Offer:
+class ServerContext:
     """A service, and how it is offered."""
 
     service: Service
@@ -85,6 +85,6 @@ class Offer:
         self.writes = WriteProbe(ledger, self.service.clock.now)
 
 
-def offer_of(request: Request) -> Offer:
+def offer_of(request: Request) -> ServerContext:
     """What a request is addressed to."""
     return request.app.state.offer

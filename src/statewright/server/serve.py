@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import uvicorn
 
 from statewright.server.connections import protocol_for
-from statewright.server.offer import Offer
+from statewright.server.offer import ServerContext
 from statewright.server.settings import ServerSettings
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class _Server(uvicorn.Server):
     """Tells those who wait for long before it waits for them."""
 
-    def __init__(self, config: uvicorn.Config, offer: Offer) -> None:
+    def __init__(self, config: uvicorn.Config, offer: ServerContext) -> None:
         super().__init__(config)
         self._offer = offer
 
@@ -38,7 +38,7 @@ class _Server(uvicorn.Server):
 
 def server_of(app: FastAPI, settings: ServerSettings | None = None) -> uvicorn.Server:
     """A server for the application, not yet running: `await server.serve()` on a loop of one's own."""
-    offer: Offer = app.state.offer
+    offer: ServerContext = app.state.offer
     chosen = settings or offer.settings
     config = uvicorn.Config(
         app,

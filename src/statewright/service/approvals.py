@@ -21,7 +21,7 @@ from statewright.runs import (
     where,
 )
 from statewright.service.deciding import check_decider
-from statewright.service.desk import Desk
+from statewright.service.desk import ServiceContext
 from statewright.service.endings import Ending
 from statewright.service.records import Page
 from statewright.service.signals import answer_to, woken
@@ -35,7 +35,7 @@ DECISIONS: Final = ("approved", "rejected", "edited")
 class Approvals:
     """Shows approvals and takes decisions."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: ServiceContext) -> None:
         self._desk = desk
 
     async def page(

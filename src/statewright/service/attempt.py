@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final, cast
 
 from statewright.async_futures import aresolve
-from statewright.checkpoint import Checkpointer, Hold, WorkspaceCheckpointer, run_of
+from statewright.checkpoint import Checkpointer, LeaseRequest, WorkspaceCheckpointer, run_of
 from statewright.clock import Clock
 from statewright.errors import (
     CheckpointConflict,
@@ -388,7 +388,7 @@ class RunAttempt:
             around = self._around
             # In one transaction with the rollback: the run may be cancelled or taken over at any moment.
             recorder = EditRecorder(self._saver, around.ledger, lambda commit, now: [guard_claim(self._run)])
-            mine = app.surrounded_by(checkpointer=cast("Checkpointer", recorder), clock=around.clock)
+            mine = app.with_services(checkpointer=cast("Checkpointer", recorder), clock=around.clock)
             # From this head only: if it has moved, a later attempt at this run may have rolled back already.
             head = {"thread_id": self._run.thread_id, "checkpoint_id": saved.id}
             await call_in_thread(mine.roll_back, {"configurable": head})
@@ -405,7 +405,7 @@ class RunAttempt:
         if lease is None or not await self._has_lost_claim(run_of(lease.owner)):
             return
         with suppress(Fenced):  # the holder has released the thread itself meanwhile
-            await aresolve(saver.renew(thread, Hold(lease.owner, self._around.clock.now(), None)))
+            await aresolve(saver.renew(thread, LeaseRequest(lease.owner, self._around.clock.now(), None)))
 
     async def _has_lost_claim(self, holder: str) -> bool:
         """Return whether the run that holds the thread does so through an attempt other than its present one."""

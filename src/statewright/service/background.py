@@ -17,7 +17,7 @@ LONGEST_REST: Final = 5.0
 AFTER_FAILURE: Final = 5.0
 
 
-class Part(Protocol):
+class BackgroundTask(Protocol):
     """Something that is to be done again and again. One that has a coroutine method `close` is told of the end."""
 
     async def sweep(self, now: datetime) -> datetime | None:
@@ -28,7 +28,7 @@ class Part(Protocol):
 class Background:
     """Sweeps its parts, each on a task of its own, until it is stopped."""
 
-    def __init__(self, parts: Sequence[Part], clock: Clock) -> None:
+    def __init__(self, parts: Sequence[BackgroundTask], clock: Clock) -> None:
         self._parts = parts
         self._clock = clock
         self._bells: list[asyncio.Event] = []
@@ -63,7 +63,7 @@ class Background:
                 await close()
         self._tasks, self._bells, self._loop = [], [], None
 
-    async def _keep_sweeping(self, part: Part, bell: asyncio.Event) -> None:
+    async def _keep_sweeping(self, part: BackgroundTask, bell: asyncio.Event) -> None:
         while True:
             bell.clear()
             seconds = LONGEST_REST

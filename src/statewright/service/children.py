@@ -9,7 +9,7 @@ from statewright.errors import InvalidRequest, suggestion
 from statewright.futures import resolve
 from statewright.runs import Change, Run, Signal, where
 from statewright.runtime import RUN_ENDED
-from statewright.service.desk import Desk
+from statewright.service.desk import ServiceContext
 from statewright.service.endings import told_anew
 from statewright.service.plain import as_json
 from statewright.service.progress import Progress
@@ -23,7 +23,7 @@ OPTIONS: Final = ("thread_id", "timeout", "tags", "metadata", "concurrency_key",
 class ChildStarter:
     """Starts runs for the nodes of one run. Called on the threads of nodes: it may wait for the ledger there."""
 
-    def __init__(self, run: Run, progress: Progress, desk: Desk, starter: Starter) -> None:
+    def __init__(self, run: Run, progress: Progress, desk: ServiceContext, starter: Starter) -> None:
         self._run = run
         self._progress = progress
         self._desk = desk

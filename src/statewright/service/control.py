@@ -29,7 +29,7 @@ from statewright.runs import (
     check_transition,
     where,
 )
-from statewright.service.desk import Desk
+from statewright.service.desk import ServiceContext
 from statewright.service.endings import Ending, ended_changes
 from statewright.service.records import GOING, conditions_of, others_on_thread
 from statewright.service.request import RunFilter
@@ -55,7 +55,7 @@ class Cancellation:
 class Control:
     """Stops runs and sets them going."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: ServiceContext) -> None:
         self._desk = desk
 
     async def cancel(self, workspace_id: str, run_id: str, reason: str | None = None) -> Run:

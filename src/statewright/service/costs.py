@@ -8,7 +8,7 @@ from datetime import datetime
 
 from statewright.async_futures import aresolve
 from statewright.runs import Condition, ModelCall, where
-from statewright.service.desk import Desk
+from statewright.service.desk import ServiceContext
 
 _SUMS = ("cost", "input_tokens", "output_tokens")
 
@@ -48,7 +48,7 @@ class CostSummary:
 class Costs:
     """Adds up calls of models."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: ServiceContext) -> None:
         self._desk = desk
 
     async def of_run(self, workspace_id: str, run_id: str) -> Cost:

@@ -10,7 +10,7 @@ from statewright.async_futures import aresolve
 from statewright.errors import DuplicateRecord, RequestConflict
 from statewright.runs import Insert, Json, StoredDefinition, where
 from statewright.service.catalog import definition_id
-from statewright.service.desk import Desk
+from statewright.service.desk import ServiceContext
 from statewright.service.records import Page
 from statewright.service.versions import Versions, asked
 from statewright.workflow.steps import read_definition
@@ -52,7 +52,7 @@ class GraphDescription:
 class Definitions:
     """Keeps definitions, and shows what can be run."""
 
-    def __init__(self, desk: Desk, versions: Versions) -> None:
+    def __init__(self, desk: ServiceContext, versions: Versions) -> None:
         self._desk = desk
         self._versions = versions
 

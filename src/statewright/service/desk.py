@@ -21,7 +21,7 @@ from statewright.service.spending_limits import Limits
 
 
 @dataclass(slots=True)
-class Desk:
+class ServiceContext:
     """Where requests are met."""
 
     ledger: Ledger

@@ -19,7 +19,7 @@ from statewright.runs import (
     Wait,
     where,
 )
-from statewright.service.desk import Desk
+from statewright.service.desk import ServiceContext
 from statewright.service.signals import check_payload, guard_unanswered, unanswered, woken
 from statewright.service.starting import Starter
 from statewright.service.triggers import runs_of_event
@@ -28,7 +28,7 @@ from statewright.service.triggers import runs_of_event
 class Events:
     """Takes events."""
 
-    def __init__(self, desk: Desk, starter: Starter) -> None:
+    def __init__(self, desk: ServiceContext, starter: Starter) -> None:
         self._desk = desk
         self._starter = starter
 

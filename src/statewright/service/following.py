@@ -9,7 +9,7 @@ from typing import Final
 
 from statewright.async_futures import aresolve
 from statewright.runs import ENDED, Run, RunEvent, RunStatus
-from statewright.service.desk import Desk
+from statewright.service.desk import ServiceContext
 from statewright.service.hub import Hub, Listener, LiveEvent, Told
 
 PART: Final = 500
@@ -18,7 +18,7 @@ _ENDS: Final = frozenset({"WORKFLOW_COMPLETED", "WORKFLOW_FAILED", "WORKFLOW_CAN
 _RESTS: Final = frozenset({*_ENDS, "WORKFLOW_PAUSED"})
 
 
-async def follow(desk: Desk, run_id: str, after: int, *, live: bool = False) -> AsyncIterator[Told]:
+async def follow(desk: ServiceContext, run_id: str, after: int, *, live: bool = False) -> AsyncIterator[Told]:
     """The events of a run from the one after a number, until it has ended. It may fail, be tried again, and go on.
 
     With `live` what happens meanwhile and is not kept comes between them.
@@ -41,7 +41,7 @@ async def follow(desk: Desk, run_id: str, after: int, *, live: bool = False) -> 
             events = await more
 
 
-async def _next(desk: Desk, run_id: str, last: int, listener: Listener) -> Sequence[Told]:
+async def _next(desk: ServiceContext, run_id: str, last: int, listener: Listener) -> Sequence[Told]:
     """The next events: as they were told, or read where some were missed; none if the run may have ended."""
     while True:
         news = desk.hub.news(listener)
@@ -56,16 +56,16 @@ async def _next(desk: Desk, run_id: str, last: int, listener: Listener) -> Seque
         await listener.arrival()
 
 
-async def _read(desk: Desk, run_id: str, after: int) -> Sequence[RunEvent]:
+async def _read(desk: ServiceContext, run_id: str, after: int) -> Sequence[RunEvent]:
     return await aresolve(desk.ledger.events(run_id, after=after, limit=PART))
 
 
-async def _has_ended(desk: Desk, run_id: str, last: int) -> bool:
+async def _has_ended(desk: ServiceContext, run_id: str, last: int) -> bool:
     run = await aresolve(desk.ledger.get(Run, run_id))
     return run is None or (run.status in ENDED and run.last_event <= last)
 
 
-async def settled(desk: Desk, workspace_id: str, run_id: str, seconds: float) -> Run:
+async def settled(desk: ServiceContext, workspace_id: str, run_id: str, seconds: float) -> Run:
     """The run once it has ended, waits or is paused; after so many seconds as it is.
 
     These are seconds of whoever waits, and not of the clock of the service, which may stand still in a test.

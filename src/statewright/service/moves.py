@@ -13,7 +13,7 @@ Redact = Callable[[Any], Any]
 
 
 @dataclass(slots=True)
-class Moves:
+class ChangeSet:
     """What one write does to the records of a run."""
 
     values: dict[str, Any] = field(default_factory=dict[str, Any])

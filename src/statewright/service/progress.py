@@ -39,7 +39,7 @@ from statewright.runs import (
     where,
 )
 from statewright.service.endings import Ending, ended_changes
-from statewright.service.moves import Moves, Redact, without_secrets
+from statewright.service.moves import ChangeSet, Redact, without_secrets
 from statewright.service.plain import as_json, error_json, iso
 from statewright.service.questions import (
     Arrived,
@@ -146,7 +146,7 @@ class Progress:
 
     def committed(self, commit: Commit) -> list[Change]:
         """What a commit of the run means."""
-        moves, log, now = Moves(), commit.log, commit.created_at
+        moves, log, now = ChangeSet(), commit.log, commit.created_at
         self.steps.note(moves, log.entries if log is not None else (), now)
         self.steps.take_added(moves, {result.task.id for result in commit.results})
         if not commit.line.namespace:
@@ -162,12 +162,12 @@ class Progress:
 
     def landed(self, namespace: str, pending: Pending, log: Log | None, now: datetime) -> list[Change]:
         """What results, questions and failures mean that were saved between two supersteps."""
-        moves = Moves()
+        moves = ChangeSet()
         self.steps.note(moves, log.entries if log is not None else (), now)
-        self.steps.take_added(moves, {*pending.landed, *map(step_id, pending.journal)})
+        self.steps.take_added(moves, {*pending.completed, *map(step_id, pending.journal)})
         if not namespace:
             self._open(moves, now)
-            for result in pending.landed.values():
+            for result in pending.completed.values():
                 self.steps.complete(moves, result.task, now)
             still_open = _open_questions(log)
             for task, questions in pending.interrupts.items():
@@ -182,7 +182,7 @@ class Progress:
 
     def failed(self, error: BaseException, now: datetime, *, guard: Where | None = None) -> list[Change]:
         """The end of a run that could not save how it ended; `guard` is what is expected of it instead of the claim."""
-        moves = Moves()
+        moves = ChangeSet()
         self._guard = guard
         self._open(moves, now)
         self._end_as(moves, Ending.failed(self._error(error)), now)
@@ -190,7 +190,7 @@ class Progress:
 
     def put_off(self, until: datetime | None, now: datetime) -> list[Change]:
         """Let another worker have the run, or this one later."""
-        moves = Moves(values={"claim": None, "worker_id": None, "due_at": until})
+        moves = ChangeSet(values={"claim": None, "worker_id": None, "due_at": until})
         return self._changes(moves, now)
 
     def put_off_to_next_day(self, limit: SpendingLimitReached, now: datetime, *, pauses: bool) -> list[Change]:
@@ -198,7 +198,7 @@ class Progress:
 
         It is told once, however often the run is looked at meanwhile.
         """
-        moves = Moves()
+        moves = ChangeSet()
         self._rest_till_next_day(moves, limit)
         if not pauses:
             moves.values.pop("status")
@@ -206,7 +206,7 @@ class Progress:
             moves.events.clear()
         return self._changes(moves, now)
 
-    def _changes(self, moves: Moves, now: datetime) -> list[Change]:
+    def _changes(self, moves: ChangeSet, now: datetime) -> list[Change]:
         """The changes that belong together; none if nothing happened that a record tells."""
         if not (moves.values or moves.events or moves.changes or moves.ends):
             return []
@@ -229,7 +229,7 @@ class Progress:
         done = {result.task.node for result in commit.results} - {START}
         return bool(due.intersection(before) or done.intersection(after) or "*" in before or (done and "*" in after))
 
-    def _uses_up_day(self, moves: Moves, now: datetime) -> bool:
+    def _uses_up_day(self, moves: ChangeSet, now: datetime) -> bool:
         """Whether the workspace has no more to spend today, as far as is known before the write."""
         if self.limits is None:
             return False
@@ -239,7 +239,7 @@ class Progress:
 
     # -- beginning
 
-    def _open(self, moves: Moves, now: datetime, *, begins: bool = False) -> None:
+    def _open(self, moves: ChangeSet, now: datetime, *, begins: bool = False) -> None:
         """The first write of a worker: the run is at work, and has what it waited for."""
         if self.is_open:
             return
@@ -262,7 +262,7 @@ class Progress:
         if self.stopping is None:
             self.steps.go_on(moves, now)
 
-    def _take(self, moves: Moves, arrived: Arrived, now: datetime) -> None:
+    def _take(self, moves: ChangeSet, arrived: Arrived, now: datetime) -> None:
         """Note what has come for the run while it waited."""
         told: set[str] = set()
         for wait in arrived.ended:
@@ -280,7 +280,7 @@ class Progress:
         moves.changes.append(Delete(Wait, [Condition("id", "in", [wait.id for wait in arrived.ended])]))
         self.steps.wake(moves)
 
-    def _lapse(self, moves: Moves, wait: Wait, step: StepRun | None, now: datetime) -> None:
+    def _lapse(self, moves: ChangeSet, wait: Wait, step: StepRun | None, now: datetime) -> None:
         moves.tell("TIMER_FIRED", {"dueAt": iso(wait.due_at or now)}, step)
         approval = approval_of(wait)
         if approval is not None:
@@ -290,7 +290,7 @@ class Progress:
 
     # -- the end
 
-    def _end(self, moves: Moves, log: Log, now: datetime, values: Mapping[str, Any]) -> None:
+    def _end(self, moves: ChangeSet, log: Log, now: datetime, values: Mapping[str, Any]) -> None:
         """How the run came to rest, as its log says."""
         rest: Any = next(entry[4] for entry in log.entries if entry[0] == "run_finished")
         status: str = rest["status"]
@@ -322,7 +322,7 @@ class Progress:
         """What the graph shows of its last state; set by the recorder, which knows the program."""
         return dict(values)
 
-    def _complete_run(self, moves: Moves, output: Json, now: datetime) -> None:
+    def _complete_run(self, moves: ChangeSet, output: Json, now: datetime) -> None:
         size = len(to_json(output))
         if size <= self.max_output:
             self._end_as(moves, Ending.completed(output), now)
@@ -330,17 +330,17 @@ class Progress:
         told = f"The result has {size} bytes as JSON, and {self.max_output} are kept. Let the graph show less of it."
         self._end_as(moves, Ending.failed({"message": told, "code": "OUTPUT_TOO_LARGE"}), now)
 
-    def _pause(self, moves: Moves) -> None:
+    def _pause(self, moves: ChangeSet) -> None:
         moves.values.update(status=RunStatus.PAUSED, claim=None, worker_id=None, due_at=None)
         moves.tell("WORKFLOW_PAUSED", {"reason": "paused"})
 
-    def _rest_till_next_day(self, moves: Moves, limit: SpendingLimitReached) -> None:
+    def _rest_till_next_day(self, moves: ChangeSet, limit: SpendingLimitReached) -> None:
         deadline = self.run.deadline_at
         due = min(limit.ends_at, deadline) if deadline is not None else limit.ends_at
         moves.values.update(status=RunStatus.PAUSED, claim=None, worker_id=None, due_at=due, error=error_json(limit))
         moves.tell("WORKFLOW_PAUSED", {"reason": SPENDING_LIMIT, "limit": limit.limit, "until": iso(limit.ends_at)})
 
-    def _wait(self, moves: Moves, now: datetime) -> None:
+    def _wait(self, moves: ChangeSet, now: datetime) -> None:
         waits = list(self.steps.waits.values())
         due = next_due(waits, self.run.deadline_at)
         moves.values.update(status=RunStatus.WAITING, claim=None, worker_id=None, due_at=due)
@@ -348,7 +348,7 @@ class Progress:
         # What came while the run was at work has not been looked at: then it is due at once.
         moves.ends.extend(due_again(self.run.id, now))
 
-    def _end_as(self, moves: Moves, ending: Ending, now: datetime) -> None:
+    def _end_as(self, moves: ChangeSet, ending: Ending, now: datetime) -> None:
         moves.values.update(ending.values(now))
         moves.tell(ending.event, ending.payload)
         if ending.status is not RunStatus.COMPLETED:

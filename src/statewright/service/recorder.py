@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from statewright.checkpoint import Checkpointer, Commit, Hold, Line, Pending
+from statewright.checkpoint import BranchKey, Checkpointer, Commit, LeaseRequest, Pending
 from statewright.clock import Clock
 from statewright.errors import RecordConflict
 from statewright.events import Event, Log
@@ -68,7 +68,7 @@ class RunRecorder(Instrument):
     def graph(self, app: CompiledGraph, **parts: Any) -> CompiledGraph:
         """A graph whose runs save here."""
         instruments = (*parts.pop("instruments", ()), self)
-        mine = app.surrounded_by(
+        mine = app.with_services(
             checkpointer=cast("Checkpointer", self), clock=self._clock, instruments=instruments, **parts
         )
         self.progress.output_of = mine.program.output
@@ -90,11 +90,11 @@ class RunRecorder(Instrument):
 
     def save_results(
         self,
-        line: Line,
+        line: BranchKey,
         checkpoint_id: CheckpointId,
         pending: Pending,
         *,
-        hold: Hold | None = None,
+        hold: LeaseRequest | None = None,
         log: Log | None = None,
         also: Sequence[Any] = (),
     ) -> MaybeFuture[None]:

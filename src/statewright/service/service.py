@@ -41,14 +41,14 @@ from statewright.runs import (
 from statewright.runtime import CompiledGraph, Instrument
 from statewright.service.approvals import Approvals
 from statewright.service.attempt import RunAttempt, Surroundings
-from statewright.service.background import Background, Part
+from statewright.service.background import Background, BackgroundTask
 from statewright.service.catalog import Catalog
 from statewright.service.children import ChildStarter
 from statewright.service.control import Control
 from statewright.service.costs import Cost, Costs, CostSummary
 from statewright.service.deadlines import Deadlines
 from statewright.service.definitions import Added, Definitions, GraphDescription, ServedGraph
-from statewright.service.desk import Desk
+from statewright.service.desk import ServiceContext
 from statewright.service.endings import Ending
 from statewright.service.events import Events
 from statewright.service.following import follow, settled, until_rest
@@ -107,7 +107,7 @@ class Service:
                 f"The saver {saver!r} has no for_workspace(): it cannot keep the threads of workspaces apart. Give a "
                 f"WorkspaceCheckpointer, such as SqliteSaver or InMemorySaver."
             )
-        self.desk = Desk(
+        self.desk = ServiceContext(
             ledger or InMemoryLedger(),
             saver or InMemorySaver(),
             catalog,
@@ -133,7 +133,7 @@ class Service:
         self._background = Background(self._background_parts(), desk.clock)
         self._thread: LoopThread | None = None
 
-    def _background_parts(self) -> list[Part]:
+    def _background_parts(self) -> list[BackgroundTask]:
         desk = self.desk
         return [
             Deliverer(

@@ -36,7 +36,7 @@ from statewright.runs import (
     where,
 )
 from statewright.service.deciding import check_answers
-from statewright.service.desk import Desk
+from statewright.service.desk import ServiceContext
 from statewright.service.form import LONGEST_NAME
 from statewright.service.questions import approval_of, ended_by, matches, unfit
 from statewright.service.starting import size_of
@@ -50,7 +50,7 @@ Decide = Callable[..., Awaitable[list[Change]]]
 class Signals:
     """Takes what comes for runs from outside."""
 
-    def __init__(self, desk: Desk, decide: Decide) -> None:
+    def __init__(self, desk: ServiceContext, decide: Decide) -> None:
         self._desk = desk
         self._decide = decide
 

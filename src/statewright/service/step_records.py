@@ -31,7 +31,7 @@ from statewright.runs import (
     where,
 )
 from statewright.service.endings import Ending
-from statewright.service.moves import Moves
+from statewright.service.moves import ChangeSet
 from statewright.service.plain import as_json, error_from_text, error_json, iso
 from statewright.service.questions import approval_of, next_due, wait_id, wait_of
 
@@ -101,7 +101,7 @@ class StepRecords:
         """Whether any changes are queued."""
         return bool(self._added)
 
-    def take_added(self, moves: Moves, kept: AbstractSet[str]) -> None:
+    def take_added(self, moves: ChangeSet, kept: AbstractSet[str]) -> None:
         """Move the queued changes of the saved task ids, and those of unknown tasks, into a change set."""
         with self._adding:
             taken = [one for one in self._added if not one.work or not kept.isdisjoint(one.work)]
@@ -140,12 +140,12 @@ class StepRecords:
 
     # -- begun, and going on
 
-    def go_on(self, moves: Moves, now: datetime) -> None:
+    def go_on(self, moves: ChangeSet, now: datetime) -> None:
         """Begin the steps that were due when the run was stopped."""
         for step in self._steps.values():
             self._begin_if_due(moves, step, now)
 
-    def _begin_if_due(self, moves: Moves, step: StepRun, now: datetime) -> None:
+    def _begin_if_due(self, moves: ChangeSet, step: StepRun, now: datetime) -> None:
         """Begin a step that was due when the run was to stop; it may have begun all the same, just before that."""
         if step.status is not StepStatus.PENDING:
             return
@@ -153,7 +153,7 @@ class StepRecords:
         moves.changes.append(Update(StepRun, step.id, {"status": step.status, "started_at": now}))
         moves.tell("STEP_STARTED", {"stepType": step.type}, step)
 
-    def wake(self, moves: Moves) -> None:
+    def wake(self, moves: ChangeSet) -> None:
         """Let the steps go on that wait for nothing any more."""
         still = {wait.step_id for wait in self.waits.values()}
         for step in self._steps.values():
@@ -166,7 +166,7 @@ class StepRecords:
 
     def start(
         self,
-        moves: Moves,
+        moves: ChangeSet,
         tasks: Sequence[Task],
         superstep: int,
         now: datetime,
@@ -198,7 +198,7 @@ class StepRecords:
         )
         return step
 
-    def complete(self, moves: Moves, task: Task, now: datetime) -> None:
+    def complete(self, moves: ChangeSet, task: Task, now: datetime) -> None:
         step = self._steps.get(task.id)
         if task.node == START or step is None or step.status is StepStatus.COMPLETED:
             return
@@ -214,7 +214,7 @@ class StepRecords:
         for name in told.get("skipped", ()):
             self._skip(moves, str(name), step, now)
 
-    def _skip(self, moves: Moves, name: str, by: StepRun, now: datetime) -> None:
+    def _skip(self, moves: ChangeSet, name: str, by: StepRun, now: datetime) -> None:
         identity = digest("skipped", self._run.id, by.task_id, name)
         skipped = StepRun(
             id=identity,
@@ -230,7 +230,7 @@ class StepRecords:
         moves.changes.append(Insert(skipped))
         moves.tell("STEP_SKIPPED", {"by": by.name}, skipped)
 
-    def retry(self, moves: Moves, task_id: str, failed: int, due: datetime, now: datetime) -> None:
+    def retry(self, moves: ChangeSet, task_id: str, failed: int, due: datetime, now: datetime) -> None:
         step = self._steps.get(task_id)
         if step is None:
             return
@@ -243,7 +243,7 @@ class StepRecords:
         moves.tell("STEP_FAILED", {"attempt": failed, "error": error}, step)
         moves.tell("STEP_RETRY_SCHEDULED", {"attempt": step.attempt, "at": iso(due)}, step)
 
-    def fail(self, moves: Moves, task_id: str, text: str, now: datetime) -> None:
+    def fail(self, moves: ChangeSet, task_id: str, text: str, now: datetime) -> None:
         step = self._steps.get(task_id)
         if step is None:
             return
@@ -254,7 +254,7 @@ class StepRecords:
         moves.changes.append(Update(StepRun, step.id, {"status": step.status, "error": error, "completed_at": now}))
         moves.tell("STEP_FAILED", {"attempt": step.attempt, "error": error}, step)
 
-    def _keep_logs(self, moves: Moves, step: StepRun, now: datetime) -> None:
+    def _keep_logs(self, moves: ChangeSet, step: StepRun, now: datetime) -> None:
         """What an attempt at a step has logged and printed."""
         lines = self.logs.take(step.task_id) if self.logs is not None else ()
         if not lines:
@@ -276,7 +276,7 @@ class StepRecords:
         error = self.failures.get(task_id)
         return error_json(error) if error is not None else None
 
-    def ask(self, moves: Moves, task_id: str, questions: Sequence[Interrupt], now: datetime) -> None:
+    def ask(self, moves: ChangeSet, task_id: str, questions: Sequence[Interrupt], now: datetime) -> None:
         """A task waits: what it waits for is in the ledger too, once."""
         step = self._steps.get(task_id)
         asked = [one for one in questions if one.id not in self.waits]
@@ -295,7 +295,7 @@ class StepRecords:
         values = {"status": step.status, "wait_until": due, "signal_type": event}
         moves.changes.append(Update(StepRun, step.id, values))
 
-    def _announce_wait(self, moves: Moves, wait: Wait, step: StepRun) -> None:
+    def _announce_wait(self, moves: ChangeSet, wait: Wait, step: StepRun) -> None:
         due = iso(wait.due_at) if wait.due_at is not None else None
         moves.tell("STEP_WAITING", {"waitId": wait.id, "kind": wait.kind, "signalType": wait.event, "until": due}, step)
         if due is not None:
@@ -310,7 +310,7 @@ class StepRecords:
 
     # -- what tasks have noted
 
-    def note(self, moves: Moves, entries: Iterable[Entry], now: datetime) -> None:
+    def note(self, moves: ChangeSet, entries: Iterable[Entry], now: datetime) -> None:
         for kind, _, node, task_id, data in entries:
             if kind == "model_called":
                 self._note_model_call(moves, node, task_id, data, now)
@@ -321,12 +321,12 @@ class StepRecords:
             elif kind == "step_reported" and task_id is not None:
                 self._note_report(moves, task_id, data)
 
-    def _note_changed_question(self, moves: Moves, task_id: str | None, data: Mapping[str, Any]) -> None:
+    def _note_changed_question(self, moves: ChangeSet, task_id: str | None, data: Mapping[str, Any]) -> None:
         step = self._steps.get(task_id) if task_id is not None else None
         told = {"asked": as_json(data["before"]), "asksNow": as_json(data["now"])}
         moves.tell("QUESTION_CHANGED", {"waitId": wait_id(self._run.id, data["id"]), **told}, step)
 
-    def _note_report(self, moves: Moves, task_id: str, data: Mapping[str, Any]) -> None:
+    def _note_report(self, moves: ChangeSet, task_id: str, data: Mapping[str, Any]) -> None:
         event = data.get("event")
         if event is not None:
             step = self._steps.get(task_id)
@@ -336,7 +336,7 @@ class StepRecords:
             self._reported.setdefault(task_id, {}).update(as_json(told))
 
     def _note_model_call(
-        self, moves: Moves, node: str | None, task_id: str | None, data: Mapping[str, Any], now: datetime
+        self, moves: ChangeSet, node: str | None, task_id: str | None, data: Mapping[str, Any], now: datetime
     ) -> None:
         self._calls += 1
         step_id = self._step_id(task_id)

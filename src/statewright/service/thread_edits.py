@@ -40,7 +40,7 @@ from statewright.runs import (
 )
 from statewright.runtime import RUN_ENDED
 from statewright.runtime.plan import due_tasks
-from statewright.service.moves import Moves
+from statewright.service.moves import ChangeSet
 from statewright.service.questions import arrived
 from statewright.service.step_records import StepRecords
 
@@ -173,10 +173,10 @@ class RestingRun:
         due = {task.id for task in frontier}
         gone = [step.id for step in self._steps if step.task_id not in due]
         due_steps = [step for step in self._steps if step.task_id in due]
-        again = due - {step.task_id for step in due_steps} - pending.landed.keys()
-        moves = Moves()
+        again = due - {step.task_id for step in due_steps} - pending.completed.keys()
+        moves = ChangeSet()
         records = StepRecords(self.run, self._graph, due_steps, self._waits)
-        records.start(moves, frontier, commit.checkpoint.step + 1, now, halts=True, done=pending.landed)
+        records.start(moves, frontier, commit.checkpoint.step + 1, now, halts=True, done=pending.completed)
         former = [*where(run_id=self.run.id), Condition("task_id", "in", sorted(again))]
         ended = {"status": StepStatus.CANCELLED, "completed_at": now}
         return [

@@ -21,7 +21,7 @@ from statewright.runs import ApiKey, Condition, Order, Run, RunStatus, where
 from statewright.runtime import CompiledGraph, StateSnapshot
 from statewright.runtime.thread_calls import call_in_thread
 from statewright.service.deciding import check_thread_change
-from statewright.service.desk import Desk
+from statewright.service.desk import ServiceContext
 from statewright.service.plain import as_json, iso
 from statewright.service.thread_edits import AT_WORK, EditRecorder, RestingRun, guard_no_run_since
 from statewright.service.versions import Versions, asked
@@ -30,7 +30,7 @@ from statewright.service.versions import Versions, asked
 class Threads:
     """Shows the threads of a workspace on which it has runs, and changes them."""
 
-    def __init__(self, desk: Desk, versions: Versions) -> None:
+    def __init__(self, desk: ServiceContext, versions: Versions) -> None:
         self._desk = desk
         self._versions = versions
 
@@ -112,7 +112,7 @@ class Threads:
             changes_of = guard_no_run_since((await self.runs(workspace_id, thread_id))[0])
         recorder = EditRecorder(desk.saver_of(workspace_id), desk.ledger, changes_of)
         try:
-            head = await self._called(edit, app.surrounded_by(checkpointer=cast("Checkpointer", recorder)))
+            head = await self._called(edit, app.with_services(checkpointer=cast("Checkpointer", recorder)))
         except RecordConflict as error:
             # A failed run changes only if it is retried; the conflict is most likely with a new run.
             moved = [resting.run.id] if resting is not None and resting.run.status is not RunStatus.FAILED else []
@@ -148,7 +148,7 @@ class Threads:
             begun = await aresolve(self._desk.ledger.find(Run, mine, order=order, limit=1))
             newest = begun[0] if begun else newest
         definition = await asked(self._versions.stored(workspace_id, newest.definition_id or ""))
-        return self._desk.catalog.app_of(definition).surrounded_by(
+        return self._desk.catalog.app_of(definition).with_services(
             checkpointer=self._desk.saver_of(workspace_id), clock=self._desk.clock
         )
 

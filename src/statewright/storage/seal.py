@@ -24,7 +24,7 @@ LARGEST: Final = 256 << 20
 """Bytes above which nothing is compressed, so that what expands to more was never written by us."""
 
 
-class Seal:
+class Encryptor:
     """Closes what is stored, and opens it."""
 
     def __init__(self, key: bytes | None = None, *, compress: bool = False) -> None:
@@ -35,7 +35,7 @@ class Seal:
     def encrypts(self) -> bool:
         return self._cipher is not None
 
-    def close(self, data: bytes, *, compress: bool = False) -> bytes:
+    def encrypt(self, data: bytes, *, compress: bool = False) -> bytes:
         """The bytes as they are stored. Those of older checkpoints are compressed if the database is told to."""
         if compress and self._compress and _WORTHWHILE <= len(data) <= LARGEST:
             data = _COMPRESSED + zlib.compress(data, 6)
@@ -44,7 +44,7 @@ class Seal:
         nonce = os.urandom(_NONCE)
         return _ENCRYPTED + nonce + self._cipher.encrypt(nonce, data, None)
 
-    def open(self, stored: bytes) -> bytes:
+    def decrypt(self, stored: bytes) -> bytes:
         """The bytes again. Raises WrongKey, or DamagedDatabase where compressed bytes are not what was stored."""
         if stored[:1] != _MARK:
             return stored

@@ -15,13 +15,13 @@ from typing import Any, TypeVar, cast
 
 from statewright.checkpoint import (
     NO_ARG,
+    BranchKey,
     Checkpoint,
     Checkpointer,
     Commit,
-    Hold,
     Interrupt,
     JournalEntry,
-    Line,
+    LeaseRequest,
     Pending,
     SavedCheckpoint,
     Task,
@@ -36,7 +36,7 @@ from statewright.futures import MaybeFuture, is_future
 from statewright.ids import CheckpointId, InterruptId, draw_checkpoint_id
 
 T = TypeVar("T")
-LINE = Line("thread")
+LINE = BranchKey("thread")
 
 
 def answer(given: MaybeFuture[T]) -> T:
@@ -45,7 +45,7 @@ def answer(given: MaybeFuture[T]) -> T:
 
 
 def commit_after(
-    parent: str | None, *, line: Line = LINE, n: int = 0, expected: Any = ..., drops: tuple[str, ...] = ()
+    parent: str | None, *, line: BranchKey = LINE, n: int = 0, expected: Any = ..., drops: tuple[str, ...] = ()
 ) -> Commit:
     """A commit that follows `parent`, which is the head unless `expected` says otherwise."""
     identity = draw_checkpoint_id()
@@ -70,7 +70,7 @@ class CheckpointerConformance:
         """A new, empty saver."""
         raise NotImplementedError
 
-    def chain(self, saver: Checkpointer, count: int, line: Line = LINE) -> list[CheckpointId]:
+    def chain(self, saver: Checkpointer, count: int, line: BranchKey = LINE) -> list[CheckpointId]:
         """Commit `count` checkpoints, each on the one before."""
         ids: list[CheckpointId] = []
         for n in range(count):
@@ -137,10 +137,10 @@ class CheckpointerConformance:
         answer(saver.save_results(LINE, head, Pending(interrupts={task.id: (question,)})))
         assert _loaded(saver).pending.open == (question,)
         answer(saver.save_results(LINE, head, Pending(answers={question.id: None})))
-        answer(saver.save_results(LINE, head, Pending(landed={task.id: TaskResult(task, {"n": 1}, ("b",))})))
+        answer(saver.save_results(LINE, head, Pending(completed={task.id: TaskResult(task, {"n": 1}, ("b",))})))
         pending = _loaded(saver).pending
         assert (pending.open, pending.answers) == ((), {question.id: None})
-        assert (pending.landed[task.id].writes, list(pending.landed[task.id].targets)) == ({"n": 1}, ["b"])
+        assert (pending.completed[task.id].writes, list(pending.completed[task.id].targets)) == ({"n": 1}, ["b"])
 
     def test_everything_that_is_known_of_a_frontier_is_kept(self) -> None:
         saver = self.make_saver()
@@ -174,7 +174,7 @@ class CheckpointerConformance:
         self.chain(saver, 1)
         unknown = CheckpointId("nothing")
         raises(CheckpointNotFound, lambda: answer(saver.save_results(LINE, unknown, Pending(paused=True))))
-        raises(CheckpointNotFound, lambda: answer(saver.save_results(Line("nobody"), unknown, Pending())))
+        raises(CheckpointNotFound, lambda: answer(saver.save_results(BranchKey("nobody"), unknown, Pending())))
 
     # -- holds
 
@@ -372,7 +372,7 @@ class CheckpointerConformance:
         saver = self.make_saver()
         names = ["a", "a\x00", "a\x00b", "ab", "a%", "a_b", "A", "ä", "äb", "🦉", "🦉b"]
         for name in names:
-            answer(saver.commit(commit_after(None, line=Line(name))))
+            answer(saver.commit(commit_after(None, line=BranchKey(name))))
         for prefix in ("", *names, "a\x00bc", "%", "_"):
             found = [one.thread_id for one in answer(saver.threads(prefix=prefix))]
             assert sorted(found) == sorted(name for name in names if name.startswith(prefix))
@@ -441,7 +441,7 @@ class CheckpointerConformance:
     def test_a_deleted_thread_is_forgotten_and_another_one_is_not(self) -> None:
         saver = self.make_saver()
         self.chain(saver, 2)
-        self.chain(saver, 1, Line("other"))
+        self.chain(saver, 1, BranchKey("other"))
         answer(saver.delete_thread("thread"))
         answer(saver.delete_thread("nobody"))
         assert answer(saver.load("thread")) is None
@@ -470,10 +470,10 @@ def _revive(saver: Checkpointer, head: CheckpointId) -> None:
     answer(saver.save_results(LINE, head, Pending(paused=True), hold=_hold("first", after=10)))
 
 
-def _hold(owner: str, *, after: float = 0.0, seconds: float | None = 60.0, claims: bool = False) -> Hold:
+def _hold(owner: str, *, after: float = 0.0, seconds: float | None = 60.0, claims: bool = False) -> LeaseRequest:
     """A hold that is written `after` so many seconds, for so many; None lets go."""
     now = NOW + timedelta(seconds=after)
-    return Hold(owner, now, None if seconds is None else now + timedelta(seconds=seconds), claims)
+    return LeaseRequest(owner, now, None if seconds is None else now + timedelta(seconds=seconds), claims)
 
 
 def _log(run_id: str, *nodes: str) -> Log:

@@ -19,7 +19,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar, cast
 
-from statewright.checkpoint import Checkpointer, Line, Pending
+from statewright.checkpoint import BranchKey, Checkpointer, Pending
 from statewright.errors import (
     CheckpointConflict,
     DuplicateRecord,
@@ -881,7 +881,7 @@ class _Commits(_Suite):
     def test_a_job_shares_the_fate_of_results(self) -> None:
         ledger = self.ledger_of(run())
         saver, commit, task = self.make_saver(ledger), commit_after(None), TaskId("0" * 32)
-        identity, line = answer(saver.commit(commit)), Line("thread")
+        identity, line = answer(saver.commit(commit)), BranchKey("thread")
         job, again = ledger.job(self.changes()), ledger.job(self.changes())
         with suppress(StatewrightError):
             answer(saver.save_results(line, cast(Any, "f" * 32), Pending(errors={task: "first"}), also=[job]))

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from statewright.channels import MISSING, difference
-from statewright.checkpoint import NO_ARG, Checkpoint, Line, Pending, SavedCheckpoint, Task, TaskResult
+from statewright.checkpoint import NO_ARG, BranchKey, Checkpoint, Pending, SavedCheckpoint, Task, TaskResult
 from statewright.checkpoint.serde import Serde
 from statewright.errors import InternalError, InvalidConfig
 from statewright.events import Event, EventKind
@@ -35,7 +35,7 @@ from statewright.futures import resolve
 from statewright.graph import START, ParentCommand
 from statewright.ids import CheckpointId
 from statewright.runtime import CompiledGraph
-from statewright.runtime.effects import Failure, Outcome, Pause, Rest
+from statewright.runtime.effects import Failure, Outcome, Pause, RunOutcome
 from statewright.runtime.run import Run
 from statewright.runtime.saving import saved_form, saved_form_of_result
 from statewright.runtime.scope import current_scope
@@ -112,7 +112,7 @@ class Recorder:
         self._open: dict[tuple[str, str], _Open] = {}
         self._tasks: dict[str, tuple[_Open, RecordedTask]] = {}
         """The tasks of all supersteps that are under way, with their runs."""
-        self._unsure: set[Line] = set()
+        self._unsure: set[BranchKey] = set()
         """Where a run was abandoned, so that it is not known what was saved."""
         self._refusal: Exception | None = None
         self._news = threading.Condition(threading.RLock())
@@ -389,12 +389,14 @@ def _caller_of(run: Run) -> str:
 
 def _saved_input(run: Run, given: Any) -> Any:
     """The input without untracked values."""
-    if not run.program.unsaved or not isinstance(given, Mapping):
+    if not run.program.untracked or not isinstance(given, Mapping):
         return given
-    return {name: value for name, value in cast("Mapping[str, Any]", given).items() if name not in run.program.unsaved}
+    return {
+        name: value for name, value in cast("Mapping[str, Any]", given).items() if name not in run.program.untracked
+    }
 
 
-def _counted(opened: _Open, rest: Rest, saved: SavedCheckpoint | None) -> set[str]:
+def _counted(opened: _Open, rest: RunOutcome, saved: SavedCheckpoint | None) -> set[str]:
     """The tasks of a superstep that was not completed whose outcomes count: the failure that ended it, and what was
     saved. What still ran then may have been told of, but nobody waited for it."""
     told = opened.told
@@ -403,10 +405,10 @@ def _counted(opened: _Open, rest: Rest, saved: SavedCheckpoint | None) -> set[st
     if next(failures, None) is None and rest.status != "cancelled":
         return set(told)
     known = saved.pending if saved is not None else Pending()
-    return failed | (told.keys() & (known.landed.keys() | known.interrupts.keys()))
+    return failed | (told.keys() & (known.completed.keys() | known.interrupts.keys()))
 
 
-def _rest(run: Run, rest: Rest) -> RecordedRest:
+def _rest(run: Run, rest: RunOutcome) -> RecordedRest:
     error, control = rest.error, run.control
     stopped: list[str] | None = None
     if control is not None and error is not None and not isinstance(error, ParentCommand):

@@ -1,6 +1,6 @@
 """Recorded runs played again by today's graph, without running a node: a change that alters them is found and named.
 
-The core is the one that runs use, `run_to_rest`; what is played by hand are the effects that a driver performs. Most
+The core is the one that runs use, `run_until_idle`; what is played by hand are the effects that a driver performs. Most
 of a run is worked out again by today's code and compared with the recording; the rest is taken from the file.
 
 *A call.* Worked out: the input is checked, split into writes and applied; answers are matched to the open questions;
@@ -39,11 +39,11 @@ from typing import Any, Final, cast
 
 from statewright.checkpoint import (
     NO_ARG,
+    BranchKey,
     Checkpoint,
     Commit,
     InMemorySaver,
     Interrupt,
-    Line,
     Task,
     TaskResult,
 )
@@ -65,9 +65,9 @@ from statewright.runtime.attempt import (
     written,
 )
 from statewright.runtime.config import OnUnfinished, Settings
-from statewright.runtime.effects import Effect, Failure, Outcome, Pause, Rest, RunTasks
+from statewright.runtime.effects import Effect, Failure, Outcome, Pause, RunOutcome, RunTasks
 from statewright.runtime.interrupts import ChildCommand, Paused
-from statewright.runtime.lifecycle import run_to_rest
+from statewright.runtime.lifecycle import run_until_idle
 from statewright.runtime.private_loop import run_privately
 from statewright.runtime.program import HANDLER_SUFFIX, NodeProgram, Program, is_handed_over
 from statewright.runtime.run import Run
@@ -76,7 +76,7 @@ from statewright.runtime.saving import saved_form
 from statewright.runtime.scope import Scope, enter_scope, leave_scope
 from statewright.runtime.subgraph import Pairs, SubgraphCall, call_line, shared, subgraph_calls
 from statewright.runtime.subgraph_state import subgraphs_of
-from statewright.runtime.watch import Watch
+from statewright.runtime.watch import EventEmitter
 from statewright.testing.clock import FakeClock
 from statewright.testing.replay_file import (
     Asked,
@@ -271,10 +271,10 @@ class _Player:
         graph: CompiledGraph,
         scope: Scope,
         namespace: str,
-        line: Line | None,
+        line: BranchKey | None,
         given: Any,
         call: SubgraphCall | None = None,
-    ) -> tuple[Run, Rest | None]:
+    ) -> tuple[Run, RunOutcome | None]:
         """Play the call of a graph by a task; the run, and how it came to rest."""
         caller, task = scope.run, cast(Task, scope.task)
         run = _ReplayedRun(
@@ -316,8 +316,8 @@ def _settings(recorded: RecordedRun) -> Settings:
     return settings
 
 
-def _line(recorded: RecordedRun, namespace: str) -> Line:
-    return Line(recorded.thread_id or "", namespace, recorded.branch)
+def _line(recorded: RecordedRun, namespace: str) -> BranchKey:
+    return BranchKey(recorded.thread_id or "", namespace, recorded.branch)
 
 
 class _Renamed:
@@ -361,21 +361,23 @@ class _Line:
         self._present: RecordedStep | None = None
         """The one whose outcomes the run has got."""
         self._where = Where(player.file, recorded.number, recorded.namespace, recorded.thread_id)
-        run.watch = Watch([("input_applied", self._input_applied), ("superstep_finished", self._superstep_finished)])
+        run.watch = EventEmitter(
+            [("input_applied", self._input_applied), ("superstep_finished", self._superstep_finished)]
+        )
 
-    def play(self, given: Any) -> Rest | None:
+    def play(self, given: Any) -> RunOutcome | None:
         """How the run comes to rest; None if the recorded one was abandoned. Raises ReplayMismatch."""
         for found in self._recorded.found:
             self._put_back(found)
         if not any(not step.is_input for step in self._recorded.steps):
             self._hear_requests()
         self._make_time_pass(0)
-        core = run_to_rest(self._run, given)
+        core = run_until_idle(self._run, given)
         answer: Any = None
         try:
             while True:
                 effect = self._next_effect(core.send, answer)
-                if isinstance(effect, Rest):
+                if isinstance(effect, RunOutcome):
                     self._check_rest(effect)
                     return effect
                 if type(effect) is RunTasks:
@@ -387,7 +389,7 @@ class _Line:
         finally:
             core.close()
 
-    def _next_effect(self, send: Callable[[Any], Effect], answer: Any) -> Effect | Rest:
+    def _next_effect(self, send: Callable[[Any], Effect], answer: Any) -> Effect | RunOutcome:
         try:
             return send(answer)
         except StopIteration as stopped:
@@ -556,7 +558,7 @@ class _Line:
             saves = call.saves and caller.line is not None
             line = caller.line._replace(namespace=call.namespace) if saves and caller.line is not None else None
             if line is not None and one.id in call.namespace and not caller.keeps_calls:
-                caller.opened.add(call.namespace)
+                caller.open_namespaces.add(call.namespace)
             made = SubgraphCall(scope, graph.program, "call" if one.id in call.namespace else "thread")
             made.is_retry = call.namespace in earlier and bool(call.steps) and call.steps[0].is_input
             earlier.add(call.namespace)
@@ -654,7 +656,7 @@ class _Line:
         joins = plain_joins(self._run.program, came.joins)
         self._compare(where, "join edges wait for others", sorted(renamed.joins(after.joins)), sorted(joins))
 
-    def _check_rest(self, rest: Rest) -> None:
+    def _check_rest(self, rest: RunOutcome) -> None:
         """Compare how the run came to rest."""
         steps, recorded, present = self._recorded.steps, self._recorded.rest, self._present
         status = f"the run came to rest, {rest.status}" + (f": {rest.error}" if rest.error is not None else "")

@@ -24,7 +24,7 @@ from statewright.channels import MISSING, changed
 from statewright.checkpoint import (
     NO_ARG,
     Checkpoint,
-    Held,
+    DeferredTask,
     Interrupt,
     InterruptKind,
     Joins,
@@ -508,14 +508,14 @@ def made_checkpoint(found: Found, serde: Serde) -> tuple[Checkpoint, Pending]:
         found.step,
         found.values,
         tasks,
-        tuple(Held(made_task(one, "", -1), gather=gather, sender=sender) for one, gather, sender in found.held),
+        tuple(DeferredTask(made_task(one, "", -1), gather=gather, sender=sender) for one, gather, sender in found.held),
         {key: frozenset(arrived) for key, arrived in found.joins.items()},
         tuple((name, update) for name, update in found.reported),
     )
     return checkpoint, made_pending([cast(Entry, tuple(entry)) for entry in found.pending], tasks, serde)
 
 
-def plain_held(held: Iterable[Held]) -> list[list[Any]]:
+def plain_held(held: Iterable[DeferredTask]) -> list[list[Any]]:
     """The nodes of tasks that wait, their arguments if they have one, and whether they are gathered."""
     return [[*plain_tasks([one.task])[0], one.gather] for one in held]
 

@@ -13,10 +13,10 @@ from collections.abc import Coroutine, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
-from statewright.client.face import Awaiting, Blocking
+from statewright.client.face import Async, Sync
 from statewright.service import ServiceSettings
 from statewright.service.webhooks import WebhookSettings
-from statewright.testing.service_core import URL, Core
+from statewright.testing.service_core import URL, ServiceParts
 from statewright.testing.service_operations import Operations
 from statewright.testing.service_rest import PATIENCE
 from statewright.workflow.steps import Handlers, ToolsGiven
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class TestService(Operations[Blocking]):
+class TestService(Operations[Sync]):
     """A service for tests: in `with`, its methods block; in `async with`, those of what it gives are awaited.
 
     In memory, or in the SQLite file at `path`. Time begins at `start`, and passes in `advance`, `skip_to_next_timer`
@@ -54,7 +54,7 @@ class TestService(Operations[Blocking]):
         **service: Any,
     ) -> None:
         super().__init__(
-            Core(
+            ServiceParts(
                 graphs or {},
                 handlers,
                 definitions,
@@ -102,7 +102,7 @@ class TestService(Operations[Blocking]):
             await asyncio.to_thread(self._core.end)
 
 
-class AsyncTestService(Operations[Awaiting]):
+class AsyncTestService(Operations[Async]):
     """What `async with TestService(...)` gives: the same methods, awaited."""
 
     async def _call(self, work: Coroutine[Any, Any, T]) -> T:

@@ -17,7 +17,7 @@ from statewright.service.loops import LoopThread
 from statewright.service.webhooks import WebhookSettings
 from statewright.service.workspaces import ensure_default_workspace
 from statewright.testing.service_clock import ServiceClock
-from statewright.testing.service_rest import Rest
+from statewright.testing.service_rest import IdleDetector
 from statewright.testing.service_watch import TaskWatch, WatchedLedger, WatchedService
 from statewright.workflow.steps import Handlers, ToolsGiven
 
@@ -29,7 +29,7 @@ URL: Final = "http://127.0.0.1:8123"
 """What clients in the process call the service; nobody listens there."""
 
 
-class Core:
+class ServiceParts:
     """A service, and how it is brought to rest. Its methods are for the loop of `thread`."""
 
     def __init__(
@@ -64,7 +64,7 @@ class Core:
             webhooks=webhooks,
             **more,
         )
-        self.rest = Rest(self.service, self._ledger, self.clock, self._tasks, patience)
+        self.rest = IdleDetector(self.service, self._ledger, self.clock, self._tasks, patience)
         self._transport: InProcess | None = None
 
     def _places(self, path: str | os.PathLike[str] | None) -> tuple[Ledger, WorkspaceCheckpointer]:

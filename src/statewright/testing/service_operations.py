@@ -7,12 +7,12 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack, cast, overload
 
-from statewright.client.face import Awaiting, Blocking
+from statewright.client.face import Async, Sync
 from statewright.clock import Duration, as_seconds
 from statewright.errors import InvalidRequest
 from statewright.runs import ReceivedEvent, Run, RunEvent, StepRun, Wait
 from statewright.service import StartRun
-from statewright.testing.service_core import WORKSPACE, Core
+from statewright.testing.service_core import WORKSPACE, ServiceParts
 from statewright.testing.service_start import StartOptions
 
 P = ParamSpec("P")
@@ -31,9 +31,9 @@ class _Operation(Generic[P, T]):
     @overload
     def __get__(self, at: None, owner: Any) -> Self: ...
     @overload
-    def __get__(self, at: Operations[Blocking], owner: Any) -> Callable[P, T]: ...
+    def __get__(self, at: Operations[Sync], owner: Any) -> Callable[P, T]: ...
     @overload
-    def __get__(self, at: Operations[Awaiting], owner: Any) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    def __get__(self, at: Operations[Async], owner: Any) -> Callable[P, Coroutine[Any, Any, T]]: ...
     def __get__(self, at: Any, owner: Any) -> Any:
         if at is None:
             return self
@@ -48,7 +48,7 @@ class _Operation(Generic[P, T]):
 class Operations(Generic[F]):
     """What a test can do with a service, and see of it."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: ServiceParts) -> None:
         self._core = core
 
     @property

@@ -27,7 +27,7 @@ MOMENT: Final = 0.1
 _LOOK: Final = 0.0005
 
 
-class Rest:
+class IdleDetector:
     """Brings a service to rest, and knows the next instant at which something is due."""
 
     def __init__(

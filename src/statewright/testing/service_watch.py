@@ -15,7 +15,7 @@ from statewright.runs import Change, Group, Ledger, Order, Run, RunEvent, Where
 from statewright.runs.records.record import R
 from statewright.runtime import Instrument
 from statewright.service import Service
-from statewright.service.background import Part
+from statewright.service.background import BackgroundTask
 
 
 class WatchedLedger:
@@ -139,7 +139,7 @@ class TaskWatch(Instrument):
 class WatchedPart:
     """A part of the background that tells how often it was swept."""
 
-    part: Part
+    part: BackgroundTask
     begun: int = 0
     ended: int = 0
     """The number of the last sweep that has ended."""
@@ -178,6 +178,6 @@ class WatchedService(Service):
 
     watched: WatchedParts
 
-    def _background_parts(self) -> list[Part]:
+    def _background_parts(self) -> list[BackgroundTask]:
         self.watched = WatchedParts([WatchedPart(part) for part in super()._background_parts()])
         return list(self.watched.parts)

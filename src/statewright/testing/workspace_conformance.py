@@ -13,9 +13,9 @@ from typing import Any
 
 from statewright.checkpoint import (
     DEFAULT_WORKSPACE,
+    BranchKey,
     Checkpointer,
-    Hold,
-    Line,
+    LeaseRequest,
     Pending,
     PrunePolicy,
     WorkspaceCheckpointer,
@@ -141,7 +141,7 @@ class WorkspaceCheckpointerConformance(CheckpointerConformance):
         one, two = self._two()
         for saver, names in ((one, "ab"), (two, "bc")):
             for name in names:
-                self.chain(saver, 1, Line(f"thread-{name}"))
+                self.chain(saver, 1, BranchKey(f"thread-{name}"))
         for saver, names in ((one, "ab"), (two, "bc")):
             assert sorted(_listed(saver)) == [f"thread-{name}" for name in names]
             assert len(_listed(saver, limit=1)) == 1
@@ -161,7 +161,7 @@ class WorkspaceCheckpointerConformance(CheckpointerConformance):
     def test_a_thread_is_copied_within_its_workspace(self) -> None:
         one, two = self._two()
         ids, others = self.chain(one, 2), self.chain(two, 1)
-        self.chain(two, 1, Line("only"))
+        self.chain(two, 1, BranchKey("only"))
         raises(CheckpointNotFound, lambda: answer(one.copy_thread("only", "copy")))
         answer(one.copy_thread("thread", "copy"))
         assert answer(two.load("copy")) is None
@@ -191,9 +191,9 @@ def _listed(saver: Checkpointer, **options: Any) -> list[str]:
     return [entry.thread_id for entry in answer(saver.threads(**options))]
 
 
-def _hold(owner: str, *, seconds: float | None = 60.0, claims: bool = False) -> Hold:
+def _hold(owner: str, *, seconds: float | None = 60.0, claims: bool = False) -> LeaseRequest:
     until = None if seconds is None else NOW + timedelta(seconds=seconds)
-    return Hold(owner, NOW, until, claims)
+    return LeaseRequest(owner, NOW, until, claims)
 
 
 def _log(run_id: str) -> Log:

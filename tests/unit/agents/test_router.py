@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from statewright.agents import Agent, Network
-from statewright.agents.router import MOST_RUNS, Crew, Roster, named_by
+from statewright.agents.router import MOST_RUNS, AgentRegistry, RunAgents, named_by
 from statewright.errors import InvalidConfig, RoutingError
 
 ANN, BOB, ZOE = Agent("Ann"), Agent("Bob"), Agent("Zoe")
@@ -45,11 +45,11 @@ class Router:
         return self.agent
 
 
-def roster(router: Any = None) -> Roster:
-    return Roster("crew", [ANN, BOB], router)
+def roster(router: Any = None) -> AgentRegistry:
+    return AgentRegistry("crew", [ANN, BOB], router)
 
 
-def crew(router: Any = None) -> Crew:
+def crew(router: Any = None) -> RunAgents:
     return roster(router).crew("run")
 
 
@@ -116,14 +116,14 @@ def test_the_same_private_agent_twice_is_called_twice() -> None:
 
 def test_two_declared_agents_of_one_name_are_refused() -> None:
     with pytest.raises(InvalidConfig, match="'crew' has two agents of the name 'Ann'"):
-        Roster("crew", [ANN, Agent("Ann")], None)
-    assert list(Roster("crew", [ANN, ANN], None).declared) == ["Ann"]
+        AgentRegistry("crew", [ANN, Agent("Ann")], None)
+    assert list(AgentRegistry("crew", [ANN, ANN], None).declared) == ["Ann"]
 
 
 @pytest.mark.parametrize("member", ["Ann", None, Agent, lambda: None])
 def test_what_is_declared_has_to_be_an_agent(member: Any) -> None:
     with pytest.raises(InvalidConfig, match="no Agent"):
-        Roster("crew", [member], None)
+        AgentRegistry("crew", [member], None)
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,14 @@ import pytest
 
 from statewright.checkpoint import (
     NO_ARG,
+    BranchKey,
     Checkpoint,
     Commit,
-    Hold,
     InMemorySaver,
     Interrupt,
     JournalEntry,
     Lease,
-    Line,
+    LeaseRequest,
     Pending,
     SavedCheckpoint,
     Task,
@@ -25,7 +25,7 @@ from statewright.errors import CheckpointConflict, CheckpointNotFound, Fenced, T
 from statewright.events import Log
 from statewright.ids import CheckpointId, InterruptId, TaskId
 
-LINE = Line("thread")
+LINE = BranchKey("thread")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TASK = TaskId("a" * 32)
 JOURNAL = {(TASK, "step", 0): JournalEntry("given", 1)}
@@ -33,7 +33,7 @@ NO_TIME = timedelta()
 MINUTE = timedelta(minutes=1)
 
 
-def commit(identity: str, after: str | None = None, *, line: Line = LINE, **options: Any) -> Commit:
+def commit(identity: str, after: str | None = None, *, line: BranchKey = LINE, **options: Any) -> Commit:
     facts: dict[str, Any] = {
         "line": line,
         "expected": after,
@@ -47,9 +47,11 @@ def commit(identity: str, after: str | None = None, *, line: Line = LINE, **opti
     return Commit(**{**facts, **options})
 
 
-def hold(owner: str, *, claims: bool = False, at: timedelta = NO_TIME, length: timedelta | None = MINUTE) -> Hold:
+def hold(
+    owner: str, *, claims: bool = False, at: timedelta = NO_TIME, length: timedelta | None = MINUTE
+) -> LeaseRequest:
     """The hold of a run at some time after the start, for a minute; with no length it lets go."""
-    return Hold(owner, NOW + at, None if length is None else NOW + at + length, claims)
+    return LeaseRequest(owner, NOW + at, None if length is None else NOW + at + length, claims)
 
 
 def log(run: str, count: int = 1) -> Log:
@@ -296,7 +298,7 @@ def test_a_copy_has_all_checkpoints_branches_and_namespaces_under_the_new_name(f
 
     assert ids(forked.history("copy")) == ids(forked.history("thread"))
     assert forked.branches("copy") == ["b", "main"]
-    assert loaded(forked, "copy", namespace="sub:1").line == Line("copy", "sub:1")
+    assert loaded(forked, "copy", namespace="sub:1").line == BranchKey("copy", "sub:1")
     assert {one.line.thread_id for one in forked.history("copy")} == {"copy"}
     assert {one.line.thread_id for one in forked.history("thread")} == {"thread"}
     assert loaded(forked, "copy").pending == Pending(attempts={TASK: 1})
@@ -305,8 +307,8 @@ def test_a_copy_has_all_checkpoints_branches_and_namespaces_under_the_new_name(f
 def test_a_copy_and_its_original_go_their_own_ways(saver: InMemorySaver) -> None:
     saver.copy_thread("thread", "copy")
     saver.commit(commit("c4", "c3"))
-    saver.commit(commit("d4", "c3", line=Line("copy")))
-    saver.save_results(Line("copy"), CheckpointId("c1"), Pending(attempts={TASK: 1}))
+    saver.commit(commit("d4", "c3", line=BranchKey("copy")))
+    saver.save_results(BranchKey("copy"), CheckpointId("c1"), Pending(attempts={TASK: 1}))
 
     assert (loaded(saver).id, loaded(saver, "copy").id) == ("c4", "d4")
     assert not loaded(saver, checkpoint_id="c1").pending
@@ -321,7 +323,7 @@ def test_a_copy_is_held_by_nobody(saver: InMemorySaver) -> None:
 
 
 def test_a_thread_that_exists_is_not_copied_over(saver: InMemorySaver) -> None:
-    saver.commit(commit("o1", line=Line("other")))
+    saver.commit(commit("o1", line=BranchKey("other")))
     with pytest.raises(CheckpointConflict, match="'other' is at checkpoint o1"):
         saver.copy_thread("thread", "other")
     assert ids(saver.history("other")) == ["o1"]
@@ -371,7 +373,7 @@ def test_a_write_without_a_hold_leaves_the_lease_alone(saver: InMemorySaver) -> 
     assert saver.lease("thread") == lease._replace(epoch=ANY)
 
 
-def write(saver: InMemorySaver, how: str, given: Hold) -> None:
+def write(saver: InMemorySaver, how: str, given: LeaseRequest) -> None:
     if how == "renew":
         saver.renew("thread", given)
     elif how == "commit":
@@ -509,7 +511,7 @@ def test_what_is_done_with_the_answer_does_not_change_the_log(logged: InMemorySa
 
 
 def test_the_log_is_that_of_one_thread(logged: InMemorySaver) -> None:
-    logged.commit(commit("o1", line=Line("other"), log=log("one")))
+    logged.commit(commit("o1", line=BranchKey("other"), log=log("one")))
     assert [event.seq for event in logged.events("other")] == [1]
     assert len(logged.events("thread")) == 6
 

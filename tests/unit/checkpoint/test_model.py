@@ -11,14 +11,14 @@ import pytest
 from statewright.checkpoint import (
     NO_ARG,
     NO_JOINS,
+    BranchKey,
     Checkpoint,
     Commit,
-    Held,
-    Hold,
+    DeferredTask,
     Interrupt,
     JournalEntry,
     Lease,
-    Line,
+    LeaseRequest,
     Pending,
     SavedCheckpoint,
     Task,
@@ -85,8 +85,8 @@ def test_tasks_that_differ_in_anything_are_not_equal(other: object) -> None:
         (Task("a", NO_ARG, "origin", 0), "Task('a')"),
         (Task("a", None, "origin", 0), "Task('a', None)"),
         (Task("a", [1], "origin", 0), "Task('a', [1])"),
-        (Held(Task("a", 1, "origin", 0)), "Held(Task('a', 1))"),
-        (Held(Task("a", 1, "origin", 0), gather=True), "Held(Task('a', 1), gather=True)"),
+        (DeferredTask(Task("a", 1, "origin", 0)), "Held(Task('a', 1))"),
+        (DeferredTask(Task("a", 1, "origin", 0), gather=True), "Held(Task('a', 1), gather=True)"),
         (TaskResult(Task("a", NO_ARG, "o", 0), {"x": 1}, ("b",)), "TaskResult(Task('a'), {'x': 1}, ['b'])"),
         (NO_ARG, "NO_ARG"),
     ],
@@ -97,9 +97,15 @@ def test_what_people_see_of_a_task(shown: object, text: str) -> None:
 
 def test_held_tasks_are_equal_if_they_wait_alike() -> None:
     task = Task("a", [1], "origin", 0)
-    held = Held(task, gather=True, sender="s")
-    assert {held, Held(Task("a", [1], "origin", 0), gather=True, sender="s")} == {held}
-    for other in (Held(task, gather=True), Held(task, sender="s"), Held(Task("b", 1, "o", 0)), task, None):
+    held = DeferredTask(task, gather=True, sender="s")
+    assert {held, DeferredTask(Task("a", [1], "origin", 0), gather=True, sender="s")} == {held}
+    for other in (
+        DeferredTask(task, gather=True),
+        DeferredTask(task, sender="s"),
+        DeferredTask(Task("b", 1, "o", 0)),
+        task,
+        None,
+    ):
         assert held != other
 
 
@@ -116,7 +122,7 @@ def checkpoint(**changed: Any) -> Checkpoint:
     [
         ((), (), True),
         ((Task("a", NO_ARG, "c", 0),), (), False),
-        ((), (Held(Task("a", NO_ARG, "c", 0)),), False),
+        ((), (DeferredTask(Task("a", NO_ARG, "c", 0)),), False),
     ],
 )
 def test_a_thread_is_at_rest_if_nothing_is_due_and_nothing_waits(frontier: Any, held: Any, at_rest: bool) -> None:
@@ -135,7 +141,7 @@ def test_a_checkpoint_needs_no_more_than_values_and_frontier() -> None:
         {"step": 2},
         {"values": {"x": [2]}},
         {"frontier": ()},
-        {"held": (Held(Task("a", 1, "c", 0)),)},
+        {"held": (DeferredTask(Task("a", 1, "c", 0)),)},
         {"joins": {"a+b->c": frozenset({"a"})}},
         {"reported": (("x", 1),)},
     ],
@@ -157,7 +163,7 @@ def test_a_checkpoint_shows_where_it_stands() -> None:
 
 def test_the_id_of_a_saved_checkpoint_is_that_of_its_checkpoint() -> None:
     saved = SavedCheckpoint(
-        line=Line("thread"),
+        line=BranchKey("thread"),
         parent_id=None,
         checkpoint=checkpoint(id="c7"),
         source="loop",
@@ -173,7 +179,7 @@ def test_the_id_of_a_saved_checkpoint_is_that_of_its_checkpoint() -> None:
 
 SOON = datetime(2026, 1, 1, tzinfo=UTC)
 FULL: dict[str, Any] = {
-    "landed": {A: LANDED},
+    "completed": {A: LANDED},
     "interrupts": {A: (ONE,)},
     "answers": {ONE.id: None},
     "errors": {A: "ValueError"},
@@ -222,21 +228,21 @@ def test_a_question_is_open_until_it_is_answered_even_with_none(
 
 
 def test_a_task_that_has_landed_asks_nothing_any_more() -> None:
-    pending = Pending(landed={A: result("a")}, interrupts={A: (ONE,), B: (TWO,)})
+    pending = Pending(completed={A: result("a")}, interrupts={A: (ONE,), B: (TWO,)})
     assert pending.open == (TWO,)
     assert (pending.open_of(A), pending.open_of(B), pending.open_of(C)) == ((), (TWO,), ())
 
 
 def test_a_fork_keeps_the_answers_that_led_to_what_is_asked() -> None:
     pending = Pending(
-        landed={A: result("a")},
+        completed={A: result("a")},
         interrupts={A: (ONE,), B: (TWO,)},
         settled={B: (THREE, TWO)},  # TWO was asked once more
         answers={ONE.id: 1, TWO.id: 2, THREE.id: 3},
         attempts={B: 2},
     )
     forked = pending.forked()
-    assert (forked.landed, forked.settled) == (pending.landed, pending.settled)
+    assert (forked.completed, forked.settled) == (pending.completed, pending.settled)
     assert (forked.answers, forked.open, forked.attempts) == ({THREE.id: 3}, (TWO,), {})
 
 
@@ -254,7 +260,7 @@ def test_what_is_known_later_is_added_and_counts_more() -> None:
     )
     merged = Pending(**{**FULL, "paused": False}).merged(later)
 
-    assert merged.landed == {A: again, B: again}
+    assert merged.completed == {A: again, B: again}
     assert merged.interrupts == {A: (ONE,), B: (TWO,)}
     assert merged.answers == {ONE.id: 2}
     assert merged.errors == {A: "KeyError"}
@@ -328,11 +334,11 @@ def test_what_a_part_of_a_task_has_journalled_goes_with_the_task() -> None:
 
 
 def test_a_line_is_the_main_branch_of_a_threads_own_graph_unless_told_otherwise() -> None:
-    assert Line("thread") == ("thread", "", "main")
+    assert BranchKey("thread") == ("thread", "", "main")
 
 
 def test_a_hold_claims_nothing_and_a_lease_is_not_wanted_unless_told_otherwise() -> None:
-    assert not Hold("run", NOW, None).claims
+    assert not LeaseRequest("run", NOW, None).claims
     assert Lease("run", 1, NOW).wanted is None
 
 
@@ -348,7 +354,7 @@ def test_a_result_goes_along_the_edges_of_its_node_unless_told_otherwise() -> No
 
 def commit(**options: Any) -> Commit:
     facts: dict[str, Any] = {
-        "line": Line("thread"),
+        "line": BranchKey("thread"),
         "expected": None,
         "parent_id": None,
         "checkpoint": checkpoint(),
@@ -365,7 +371,7 @@ def test_a_commit_brings_nothing_along_unless_told_otherwise() -> None:
     assert (dict(plain.metadata), plain.pending, plain.hold, plain.log, plain.drops) == ({}, None, None, None, ())
 
 
-@pytest.mark.parametrize(("fact", "name"), [(question("1"), "value"), (Line("thread"), "branch")])
+@pytest.mark.parametrize(("fact", "name"), [(question("1"), "value"), (BranchKey("thread"), "branch")])
 def test_facts_cannot_be_changed(fact: Any, name: str) -> None:
     with pytest.raises((FrozenInstanceError, AttributeError)):
         setattr(fact, name, CheckpointId("other"))

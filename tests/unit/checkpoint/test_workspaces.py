@@ -13,11 +13,11 @@ import pytest
 
 from statewright.checkpoint import (
     NO_ARG,
+    BranchKey,
     Checkpoint,
     Commit,
-    Hold,
     InMemorySaver,
-    Line,
+    LeaseRequest,
     Pending,
     PrunePolicy,
     Task,
@@ -53,7 +53,7 @@ class World:
         identity = CheckpointId(f"{step:032x}")
         return self.saver.commit(
             Commit(
-                line=Line(thread),
+                line=BranchKey(thread),
                 expected=head.id if head else None,
                 parent_id=head.id if head else None,
                 checkpoint=Checkpoint(identity, step, {"n": step}, (Task("a", NO_ARG, identity, 0),)),
@@ -62,17 +62,19 @@ class World:
                 run_id="run",
                 created_at=NOW,
                 metadata={},
-                hold=Hold(owner, NOW, NOW.replace(year=2027) if step % 2 else None, claims=True),
+                hold=LeaseRequest(owner, NOW, NOW.replace(year=2027) if step % 2 else None, claims=True),
             )
         )
 
     def note(self, step: int, thread: str, owner: str) -> Any:
         head: Any = self.saver.load(thread)
         identity = head.id if head else CheckpointId(f"{step:032x}")
-        return self.saver.save_results(Line(thread), identity, Pending(attempts={"x": step}))  # type: ignore[dict-item]
+        return self.saver.save_results(BranchKey(thread), identity, Pending(attempts={"x": step}))  # type: ignore[dict-item]
 
     def hold(self, step: int, thread: str, owner: str) -> Any:
-        return self.saver.want(thread, f"{owner}{step}"), self.saver.renew(thread, Hold(owner, NOW, None, claims=True))
+        return self.saver.want(thread, f"{owner}{step}"), self.saver.renew(
+            thread, LeaseRequest(owner, NOW, None, claims=True)
+        )
 
     def copy(self, step: int, thread: str, owner: str) -> Any:
         return self.saver.copy_thread(thread, f"{thread}{step % 5}")

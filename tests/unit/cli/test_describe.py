@@ -9,11 +9,11 @@ import pytest
 
 from statewright.checkpoint import (
     NO_ARG,
+    BranchKey,
     Checkpoint,
-    Held,
+    DeferredTask,
     Interrupt,
     Lease,
-    Line,
     Pending,
     SavedCheckpoint,
     Task,
@@ -28,9 +28,9 @@ A, B = Task("a", NO_ARG, "o", 0), Task("b", NO_ARG, "o", 1)
 QUESTION = Interrupt(id=InterruptId("1" * 32), value="?")
 
 
-def saved(frontier: tuple[Task, ...] = (A,), held: tuple[Held, ...] = (), **pending: Any) -> SavedCheckpoint:
+def saved(frontier: tuple[Task, ...] = (A,), held: tuple[DeferredTask, ...] = (), **pending: Any) -> SavedCheckpoint:
     return SavedCheckpoint(
-        line=Line("t"),
+        line=BranchKey("t"),
         parent_id=CheckpointId("p"),
         checkpoint=Checkpoint("c", 3, {}, frontier, held),
         source="loop",
@@ -52,7 +52,7 @@ def saved(frontier: tuple[Task, ...] = (A,), held: tuple[Held, ...] = (), **pend
         (saved(paused=True), None, "paused"),
         (saved(errors={A.id: "ValueError: no"}), None, "failed"),
         (saved(()), None, "completed"),
-        (saved((), (Held(A),)), None, "pending"),
+        (saved((), (DeferredTask(A),)), None, "pending"),
     ],
 )
 def test_the_status_of_a_head(one: SavedCheckpoint, lease: Lease | None, status: str) -> None:
@@ -62,7 +62,7 @@ def test_the_status_of_a_head(one: SavedCheckpoint, lease: Lease | None, status:
 def test_nodes_that_are_due_are_named_once_and_without_those_that_landed() -> None:
     landed = {A.id: TaskResult(A, {}, ())}
     more = (Task("b", 1, "o", 2), Task("b", 2, "o", 3))
-    assert due_nodes(saved((A, B, *more), (Held(Task("c", NO_ARG, "o", 4)),), landed=landed)) == ["b", "c"]
+    assert due_nodes(saved((A, B, *more), (DeferredTask(Task("c", NO_ARG, "o", 4)),), completed=landed)) == ["b", "c"]
 
 
 def test_records_say_all_but_the_values() -> None:

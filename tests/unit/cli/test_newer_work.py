@@ -15,7 +15,7 @@ import pytest
 
 from statewright import START, StateGraph
 from statewright.cache import CacheKey
-from statewright.checkpoint import Hold, Line, Pending, PrunePolicy
+from statewright.checkpoint import BranchKey, LeaseRequest, Pending, PrunePolicy
 from statewright.cli.copying import copy_database
 from statewright.cli.newer_work import AHEAD, find_newer_work
 from statewright.cli.transfer import carry
@@ -75,7 +75,7 @@ def land(saver: SqliteSaver) -> None:
     """Save a result of a superstep that does not end."""
     saved = resolve(saver.load("t"))
     assert saved is not None
-    resolve(saver.save_results(Line("t"), saved.id, Pending(errors={task_id("t", 1): "no luck"})))
+    resolve(saver.save_results(BranchKey("t"), saved.id, Pending(errors={task_id("t", 1): "no luck"})))
 
 
 def fork(saver: SqliteSaver) -> None:
@@ -84,7 +84,7 @@ def fork(saver: SqliteSaver) -> None:
 
 def take(saver: SqliteSaver) -> None:
     now = datetime.now(UTC)
-    resolve(saver.renew("t", Hold("run", now, now + timedelta(minutes=1), claims=True)))
+    resolve(saver.renew("t", LeaseRequest("run", now, now + timedelta(minutes=1), claims=True)))
 
 
 def copy(saver: SqliteSaver) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from statewright.checkpoint import Hold
+from statewright.checkpoint import LeaseRequest
 from statewright.cli.failure import WrongUse
 from statewright.cli.options import DEFAULT
 from statewright.cli.threads_diff import value_lines
@@ -68,7 +68,7 @@ def steps(statewright: Any, thread: str = "t", *options: str) -> dict[int, str]:
 def hold(thread: str = "t") -> None:
     with SqliteSaver(DEFAULT) as saver:
         now = datetime.now(UTC)
-        saver.renew(thread, Hold("somebody", now, now + timedelta(minutes=5), claims=True))
+        saver.renew(thread, LeaseRequest("somebody", now, now + timedelta(minutes=5), claims=True))
 
 
 def test_threads_are_listed_with_where_they_stand(statewright: Any, run: Any) -> None:

@@ -11,7 +11,7 @@ from typing import Any, TypedDict
 import pytest
 
 from statewright import START, StateGraph
-from statewright.checkpoint import Hold
+from statewright.checkpoint import LeaseRequest
 from statewright.cli.threads import threads as threads_app
 from statewright.futures import resolve
 from statewright.runs import Workspace
@@ -95,7 +95,7 @@ def test_what_is_changed_is_of_the_named_workspace(acme: str, threads: Any, fold
 
 def test_a_thread_of_a_workspace_is_released(acme: str, threads: Any, folder: Path) -> None:
     now = datetime.now(UTC)
-    hold = Hold("run@host.1.2.3", now, now + timedelta(hours=1), claims=True)
+    hold = LeaseRequest("run@host.1.2.3", now, now + timedelta(hours=1), claims=True)
     with SqliteSaver(folder / "runs.db", workspace=acme) as saver:
         resolve(saver.renew("t", hold))
     assert threads("release", "t").out == "Thread 't' was free.\n"
@@ -148,7 +148,7 @@ def test_a_graph_is_checked_against_the_threads_of_all_workspaces(acme: str, sta
     from statewright.cli.load import load_graph
 
     with SqliteSaver(folder / "runs.db", workspace=acme) as saver:
-        load_graph("asks.py").surrounded_by(checkpointer=saver).invoke({"n": 1}, thread_id="open")
+        load_graph("asks.py").with_services(checkpointer=saver).invoke({"n": 1}, thread_id="open")
     assert (
         "1 unfinished branches of threads fit, 0 do not" in statewright("check", "asks.py", "--against", "runs.db").out
     )

@@ -13,7 +13,7 @@ import pytest
 
 from statewright import START, Command, InMemorySaver, StateGraph, interrupt
 from statewright.channels import MISSING, Added
-from statewright.checkpoint import Checkpoint, Commit, Line, PrunePolicy
+from statewright.checkpoint import BranchKey, Checkpoint, Commit, PrunePolicy
 from statewright.cli import transfer
 from statewright.cli.transfer import carry, changed_fields
 from statewright.errors import CheckpointConflict
@@ -184,7 +184,7 @@ def _commit(saver: Any, ids: list[CheckpointId], step: int, values: dict[str, An
     before = resolve(saver.load("t", checkpoint_id=parent)).checkpoint.values if parent is not None else None
     gone = {name: MISSING for name in before or {} if name not in values}
     commit = Commit(
-        line=Line("t"),
+        line=BranchKey("t"),
         expected=parent,
         parent_id=parent,
         checkpoint=Checkpoint(ids[step], step, values, ()),

@@ -9,7 +9,7 @@ import pytest
 
 from statewright.client.asking import ask, pause_after
 from statewright.client.call import Call, Reply, as_told, get, post
-from statewright.client.effects import Lost, Send, Sleep, Talk, go_on
+from statewright.client.effects import Flow, Lost, Send, Sleep, advance
 from statewright.client.settings import ClientSettings
 from statewright.errors import NotFound, ServiceError, TooManyRequests
 
@@ -27,7 +27,7 @@ def well(data: Any) -> Reply:
     return Reply(status=200, headers={}, content=json.dumps({"success": True, "data": data}).encode())
 
 
-def drive(talk: Talk[Any], outcomes: list[Any]) -> tuple[Any, list[float]]:
+def drive(talk: Flow[Any], outcomes: list[Any]) -> tuple[Any, list[float]]:
     """What a conversation ends with, and the pauses that it has made."""
     pauses: list[float] = []
     try:
@@ -35,10 +35,10 @@ def drive(talk: Talk[Any], outcomes: list[Any]) -> tuple[Any, list[float]]:
         while True:
             if isinstance(effect, Sleep):
                 pauses.append(effect.seconds)
-                effect = go_on(talk, None)
+                effect = advance(talk, None)
             else:
                 assert isinstance(effect, Send)
-                effect = go_on(talk, outcomes.pop(0))
+                effect = advance(talk, outcomes.pop(0))
     except StopIteration as end:
         assert not outcomes
         return end.value, pauses

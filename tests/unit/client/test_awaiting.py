@@ -12,7 +12,7 @@ import pytest
 from statewright.client import AsyncClient
 from statewright.client.awaiting import AwaitingDriver
 from statewright.client.call import Reply, as_told, get
-from statewright.client.effects import Give, Lost, Open, Read, Send, Sleep, Talk
+from statewright.client.effects import Flow, Lost, Open, Read, Send, Sleep, Yield
 from statewright.client.settings import ClientSettings
 from statewright.clock import Alarm
 from statewright.testing import FakeClock
@@ -70,28 +70,28 @@ def driver(*answers: httpx.Response | Exception, clock: Any = None) -> AwaitingD
 
 
 async def test_a_conversation_ends_with_its_result() -> None:
-    def talk() -> Talk[Any]:
+    def talk() -> Flow[Any]:
         reply: Reply = yield Send(CALL)
         return reply.status, reply.content
 
     assert await driver(httpx.Response(201, content=b"made")).run(talk()) == (201, b"made")
 
 
-def reads(*, until: int = 100) -> Talk[Any]:
+def reads(*, until: int = 100) -> Flow[Any]:
     """Give what the head of a stream says, and what is read."""
     head: Reply = yield Open(CALL)
-    yield Give(head.status)
+    yield Yield(head.status)
     if head.content:
-        yield Give(head.content)
+        yield Yield(head.content)
     for _ in range(until):
         try:
             piece = yield Read()
         except Lost as lost:
-            yield Give(f"{lost}, {type(lost.__cause__).__name__}")
+            yield Yield(f"{lost}, {type(lost.__cause__).__name__}")
             return
         if not piece:
             return
-        yield Give(piece)
+        yield Yield(piece)
 
 
 async def test_a_stream_is_read_piece_by_piece_and_closed() -> None:
@@ -128,7 +128,7 @@ async def test_who_is_cancelled_while_a_stream_is_silent_closes_it() -> None:
 async def test_a_stream_that_is_opened_anew_closes_the_one_before() -> None:
     first, second = Pieces(b"a"), Pieces(b"b")
 
-    def talk() -> Talk[Any]:
+    def talk() -> Flow[Any]:
         yield Open(CALL)
         yield Open(CALL, "1")
         closed = first.closed, second.closed
@@ -150,7 +150,7 @@ async def test_a_broken_connection_is_told_with_its_cause() -> None:
     items = [item async for item in driver(httpx.Response(200, stream=pieces)).iterate(reads())]
     assert (items, pieces.closed) == ([200, b"a", "ReadError: cut, ReadError"], True)
 
-    def talk() -> Talk[Any]:
+    def talk() -> Flow[Any]:
         try:
             yield Send(CALL)
         except Lost as lost:
@@ -162,7 +162,7 @@ async def test_a_broken_connection_is_told_with_its_cause() -> None:
 async def test_a_pause_is_as_long_as_the_clock_says() -> None:
     clock = FakeClock()
 
-    def talk() -> Talk[Any]:
+    def talk() -> Flow[Any]:
         yield Sleep(5)
         return "over"
 
@@ -190,7 +190,7 @@ class Noting(FakeClock):
 async def test_who_is_cancelled_in_a_pause_is_not_called_any_more() -> None:
     clock = Noting()
 
-    def talk() -> Talk[Any]:
+    def talk() -> Flow[Any]:
         yield Sleep(5)
 
     pausing = asyncio.create_task(driver(clock=clock).run(talk()))

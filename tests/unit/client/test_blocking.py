@@ -13,7 +13,7 @@ import pytest
 from statewright.client import Client
 from statewright.client.blocking import BlockingDriver
 from statewright.client.call import Reply, as_told, get
-from statewright.client.effects import Give, Lost, Open, Read, Send, Sleep, Talk
+from statewright.client.effects import Flow, Lost, Open, Read, Send, Sleep, Yield
 from statewright.client.settings import ClientSettings
 from statewright.errors import InvalidConfig
 from statewright.testing import FakeClock
@@ -62,28 +62,28 @@ def driver(*answers: httpx.Response | Exception, clock: Any = None) -> BlockingD
 
 
 def test_a_conversation_ends_with_its_result() -> None:
-    def talk() -> Talk[Any]:
+    def talk() -> Flow[Any]:
         reply: Reply = yield Send(CALL)
         return reply.status, reply.content
 
     assert driver(httpx.Response(201, content=b"made")).run(talk()) == (201, b"made")
 
 
-def reads(*, until: int = 100) -> Talk[Any]:
+def reads(*, until: int = 100) -> Flow[Any]:
     """Give what the head of a stream says, and what is read."""
     head: Reply = yield Open(CALL)
-    yield Give(head.status)
+    yield Yield(head.status)
     if head.content:
-        yield Give(head.content)
+        yield Yield(head.content)
     for _ in range(until):
         try:
             piece = yield Read()
         except Lost as lost:
-            yield Give(f"{lost}, {type(lost.__cause__).__name__}")
+            yield Yield(f"{lost}, {type(lost.__cause__).__name__}")
             return
         if not piece:
             return
-        yield Give(piece)
+        yield Yield(piece)
 
 
 def test_a_stream_is_read_piece_by_piece_and_closed() -> None:
@@ -104,7 +104,7 @@ def test_a_stream_that_nobody_reads_on_is_closed() -> None:
 def test_a_stream_that_is_opened_anew_closes_the_one_before() -> None:
     first, second = Pieces(b"a"), Pieces(b"b")
 
-    def talk() -> Talk[Any]:
+    def talk() -> Flow[Any]:
         yield Open(CALL)
         yield Open(CALL, "1")
         closed = first.closed, second.closed
@@ -127,7 +127,7 @@ def test_a_broken_connection_is_told_with_its_cause() -> None:
     assert list(driver(httpx.Response(200, stream=pieces)).iterate(reads())) == [200, b"a", told]
     assert pieces.closed
 
-    def talk() -> Talk[Any]:
+    def talk() -> Flow[Any]:
         try:
             yield Send(CALL)
         except Lost as lost:
@@ -137,7 +137,7 @@ def test_a_broken_connection_is_told_with_its_cause() -> None:
 
 
 def test_what_is_no_fault_of_the_connection_is_raised() -> None:
-    def talk() -> Talk[Any]:
+    def talk() -> Flow[Any]:
         yield Send(CALL)
 
     with pytest.raises(ZeroDivisionError):
@@ -147,7 +147,7 @@ def test_what_is_no_fault_of_the_connection_is_raised() -> None:
 def test_a_pause_is_as_long_as_the_clock_says() -> None:
     clock, over = FakeClock(), threading.Event()
 
-    def talk() -> Talk[Any]:
+    def talk() -> Flow[Any]:
         yield Sleep(5)
         over.set()
 

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from statewright.client.call import as_told, get
-from statewright.client.effects import Give, Lost, Open, Read, Send, Sleep, Talk, go_on
+from statewright.client.effects import Flow, Lost, Open, Read, Send, Sleep, Yield, advance
 
 CALL = get("/x", as_told)
 
 
-def talks() -> Talk[str]:
+def talks() -> Flow[str]:
     try:
         answer: Any = yield Send(CALL)
     except Lost as lost:
@@ -24,31 +24,31 @@ def test_a_conversation_is_sent_what_came_of_what_it_needed() -> None:
     talk = talks()
     assert next(talk) == Send(CALL)
     with pytest.raises(StopIteration) as end:
-        go_on(talk, "well")
+        advance(talk, "well")
     assert end.value.value == "came: well"
 
 
 def test_a_broken_connection_is_raised_where_it_was_needed() -> None:
     talk = talks()
     next(talk)
-    assert go_on(talk, Lost("2.5")) == Sleep(2.5)
+    assert advance(talk, Lost("2.5")) == Sleep(2.5)
     with pytest.raises(StopIteration) as end:
-        go_on(talk, None)
+        advance(talk, None)
     assert end.value.value == "came: None"
 
 
 def test_what_a_conversation_does_not_mend_goes_to_who_drives_it() -> None:
-    def mends_nothing() -> Talk[None]:
+    def mends_nothing() -> Flow[None]:
         yield Send(CALL)
 
     talk = mends_nothing()
     next(talk)
     with pytest.raises(Lost, match="reset"):
-        go_on(talk, Lost("reset"))
+        advance(talk, Lost("reset"))
 
 
 def test_needs_are_values() -> None:
-    assert (Send(CALL), Open(CALL), Sleep(1), Give([1])) == (Send(CALL), Open(CALL, None), Sleep(1.0), Give([1]))
-    assert len({Read(), Read(), Sleep(1), Sleep(2), Give(1)}) == 4
+    assert (Send(CALL), Open(CALL), Sleep(1), Yield([1])) == (Send(CALL), Open(CALL, None), Sleep(1.0), Yield([1]))
+    assert len({Read(), Read(), Sleep(1), Sleep(2), Yield(1)}) == 4
     with pytest.raises(AttributeError):
         Sleep(1).seconds = 2  # type: ignore[misc]

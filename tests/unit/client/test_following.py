@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from statewright.client.call import Reply
-from statewright.client.effects import Give, Lost, Open, Read, Send, Sleep, go_on
+from statewright.client.effects import Lost, Open, Read, Send, Sleep, Yield, advance
 from statewright.client.following import Following
 from statewright.client.settings import ClientSettings
 from statewright.errors import NotFound, ServiceError
@@ -51,14 +51,14 @@ class Script:
         try:
             effect = next(self.talk)
             while True:
-                effect = go_on(self.talk, self._outcome(effect))
+                effect = advance(self.talk, self._outcome(effect))
         except StopIteration:
             assert not self.outcomes
             return [getattr(one, "seq", 0) for one in self.seen]
 
     def _outcome(self, effect: Any) -> Any:
         match effect:
-            case Give(item):
+            case Yield(item):
                 self.seen.append(item)
                 return None
             case Sleep():

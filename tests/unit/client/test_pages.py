@@ -6,7 +6,7 @@ import json
 from typing import Any, NamedTuple
 
 from statewright.client.call import Reply
-from statewright.client.effects import Give, Send
+from statewright.client.effects import Send, Yield
 from statewright.client.pages import Page, all_of, page_of
 from statewright.client.settings import ClientSettings
 
@@ -32,7 +32,7 @@ def read(*replies: Reply) -> tuple[list[str], list[Any]]:
     effect = next(talk)
     try:
         while True:
-            if isinstance(effect, Give):
+            if isinstance(effect, Yield):
                 given.append(effect.item.id)
                 effect = talk.send(None)
             else:

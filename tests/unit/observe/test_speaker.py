@@ -12,7 +12,7 @@ import pytest
 from statewright import START, InMemorySaver, Instrument, RetryPolicy, Runtime, StateGraph, append, entrypoint, task
 from statewright.events import Event
 from statewright.observe.captured import Place
-from statewright.observe.speaker import present_speaker
+from statewright.observe.speaker import current_task
 
 
 class Ids(Instrument):
@@ -38,7 +38,7 @@ def beside(**nodes: Any) -> StateGraph:
 
 
 def test_outside_of_tasks_nobody_is() -> None:
-    assert present_speaker() is None
+    assert current_task() is None
 
 
 @pytest.mark.parametrize("drives_async", [False, True])
@@ -47,16 +47,16 @@ def test_tasks_beside_each_other_are_told_apart(drives_async: bool) -> None:
     ids = Ids()
 
     def plain(state: Any) -> None:
-        found["plain"] = present_speaker()
+        found["plain"] = current_task()
 
     async def coroutine(state: Any) -> None:
         await asyncio.sleep(0)
-        found["coroutine"] = present_speaker()
+        found["coroutine"] = current_task()
 
     app = compiled(beside(plain=plain, coroutine=coroutine), ids)
     asyncio.run(app.ainvoke({})) if drives_async else app.invoke({})
     assert found == {name: Place(ids.by_node[name] or "", name, 1) for name in ("plain", "coroutine")}
-    assert present_speaker() is None
+    assert current_task() is None
 
 
 @pytest.mark.parametrize("saver", [None, InMemorySaver])
@@ -64,7 +64,7 @@ def test_tasks_beside_each_other_are_told_apart(drives_async: bool) -> None:
 def test_what_a_subgraph_does_is_done_by_the_task_that_called_it(saver: Any, memory: Any) -> None:
     found: list[Place | None] = []
     ids = Ids()
-    innermost = beside(deep=lambda state: found.append(present_speaker())).compile()
+    innermost = beside(deep=lambda state: found.append(current_task())).compile()
     inner = beside(within=innermost).compile()
     graph = StateGraph({"log": append}).add_node("outer", inner, memory=memory).add_edge(START, "outer")
     compiled(graph, ids, saver and saver()).invoke({}, **({"thread_id": "t"} if saver else {}))
@@ -75,7 +75,7 @@ def test_each_attempt_is_told_apart() -> None:
     found: list[Place | None] = []
 
     def flaky(state: Any) -> None:
-        found.append(present_speaker())
+        found.append(current_task())
         if len(found) < 3:
             raise ValueError("no")
 
@@ -91,7 +91,7 @@ def test_a_called_task_speaks_for_the_one_that_called_it() -> None:
 
     @task
     def part(number: int) -> int:
-        found.append(present_speaker())
+        found.append(current_task())
         return number
 
     @entrypoint()
@@ -108,7 +108,7 @@ def test_a_thread_of_a_node_s_own_is_nobody_unless_it_has_its_context() -> None:
 
     def node(state: Any) -> None:
         def look() -> None:
-            found.append(present_speaker())
+            found.append(current_task())
 
         for args in ((look,), (contextvars.copy_context().run, look)):
             thread = threading.Thread(target=args[0], args=args[1:])
@@ -125,7 +125,7 @@ def test_an_attempt_that_was_given_up_is_nobody_any_more() -> None:
 
     def slow(state: Any) -> None:
         go_on.wait(600)
-        found.append(present_speaker())
+        found.append(current_task())
         done.set()
 
     graph = StateGraph({"log": append}).add_node("n", slow, timeout=0.01).add_edge(START, "n")

@@ -384,7 +384,7 @@ def test_called_tasks_are_steps_and_one_that_is_done_is_none(bench: Bench) -> No
         asked.append(interrupt("well?"))
         return total
 
-    app = whole.surrounded_by(instruments=[bench.tracing])
+    app = whole.with_services(instruments=[bench.tracing])
     app.invoke(1, thread_id="t")
     app.invoke(Command(resume=5), thread_id="t")
     assert asked == [5]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from statewright.project.form import COUNT, DURATION, TEMPERATURE, TEXTS, Form, kind_of
+from statewright.project.form import COUNT, DURATION, TEMPERATURE, TEXTS, ValueType, kind_of
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from statewright.project.form import COUNT, DURATION, TEMPERATURE, TEXTS, Form, 
         (TEXTS, [[], ["a"]], ["a", [1], {}]),
     ],
 )
-def test_what_fits_and_what_does_not(form: Form, good: list[Any], bad: list[Any]) -> None:
+def test_what_fits_and_what_does_not(form: ValueType, good: list[Any], bad: list[Any]) -> None:
     assert all(map(form.fits, good))
     assert not any(map(form.fits, bad))
 

@@ -9,17 +9,26 @@ from typing import Annotated, Any, TypedDict
 import pytest
 
 from statewright import InMemorySaver, StateGraph, append
-from statewright.checkpoint import NO_ARG, Checkpoint, Held, Line, Pending, SavedCheckpoint, Task, TaskResult
+from statewright.checkpoint import (
+    NO_ARG,
+    BranchKey,
+    Checkpoint,
+    DeferredTask,
+    Pending,
+    SavedCheckpoint,
+    Task,
+    TaskResult,
+)
 from statewright.events import EventKind
 from statewright.runtime.config import Settings
-from statewright.runtime.effects import Effect, Outcome, Rest, RunTasks
-from statewright.runtime.lifecycle import run_to_rest
+from statewright.runtime.effects import Effect, Outcome, RunOutcome, RunTasks
+from statewright.runtime.lifecycle import run_until_idle
 from statewright.runtime.loop import supersteps
 from statewright.runtime.program import Program
 from statewright.runtime.run import Run
 from statewright.runtime.saver_calls import perform_effect
 from statewright.runtime.scope import Scope, enter_scope, leave_scope
-from statewright.runtime.watch import Watch
+from statewright.runtime.watch import EventEmitter
 from statewright.testing import FakeClock
 
 
@@ -129,7 +138,7 @@ class Maker:
         self,
         values: dict[str, Any] | None = None,
         frontier: Sequence[Task] = (),
-        held: Sequence[Held] = (),
+        held: Sequence[DeferredTask] = (),
         *,
         identity: str = "before",
         step: int = 3,
@@ -140,7 +149,7 @@ class Maker:
     def saved(self, checkpoint: Checkpoint, pending: Pending | None = None, **parts: Any) -> SavedCheckpoint:
         """A checkpoint as a saver gives it."""
         known: dict[str, Any] = {
-            "line": Line("thread"),
+            "line": BranchKey("thread"),
             "parent_id": None,
             "source": "loop",
             "run_id": "run",
@@ -172,8 +181,8 @@ class Maker:
             settings,
             clock=clock or FakeClock(),
             saver=saver,
-            line=Line("thread", options.get("namespace", ""), branch) if saver is not None else None,
-            watch=Watch([(kind, events.append) for kind in watched]) if watched else None,
+            line=BranchKey("thread", options.get("namespace", ""), branch) if saver is not None else None,
+            watch=EventEmitter([(kind, events.append) for kind in watched]) if watched else None,
             **{"run_id": "run", **options},
         )
 
@@ -187,12 +196,12 @@ class Maker:
 
     def call(self, run: Run, given: Any) -> Hand:
         """A hand on a run from its input to rest."""
-        return self.hand(run, run_to_rest(run, given))
+        return self.hand(run, run_until_idle(run, given))
 
     def hand(self, run: Run, core: Generator[Effect, Any, Any]) -> Hand:
         return Hand(run, core, self.commits)
 
-    def rest_of(self, run: Run, given: Any, answer: Answer | None = None) -> Rest:
+    def rest_of(self, run: Run, given: Any, answer: Answer | None = None) -> RunOutcome:
         """How a run comes to rest."""
         return self.call(run, given).finish(answer)
 

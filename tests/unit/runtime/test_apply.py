@@ -7,7 +7,7 @@ import pytest
 
 from statewright import START, Send, append
 from statewright.channels import MISSING, Added, Ephemeral, Overwrite, Untracked
-from statewright.checkpoint import Checkpoint, Held
+from statewright.checkpoint import Checkpoint, DeferredTask
 from statewright.errors import ConflictingWrites
 from statewright.graph import STOP
 from statewright.runtime.apply import apply_beside, apply_results, deltas, differences, folded_values, with_report
@@ -109,7 +109,7 @@ def test_a_checkpoint_is_never_changed_in_place_and_gives_the_same_next_one(
     before = make.checkpoint(
         {"x": 0, "log": ["old"], "total": 5, "signal": "s"},
         make.tasks("a", "b"),
-        [Held(make.task("c", origin="earlier"))],
+        [DeferredTask(make.task("c", origin="earlier"))],
         joins={"'b' + 'c' -> 'a'": frozenset("c")},
     )
     as_it_was = frozen(before)
@@ -166,7 +166,7 @@ def test_a_signal_goes_also_where_several_tasks_ran(make: Any, program: Any) -> 
 
 def test_results_from_outside_leave_what_was_due_due_beside_what_follows(make: Any, program: Any) -> None:
     due = make.tasks("a", origin="earlier")
-    held = [Held(make.task("b", "kept", origin="earlier"), gather=True, sender="a")]
+    held = [DeferredTask(make.task("b", "kept", origin="earlier"), gather=True, sender="a")]
     before = make.checkpoint({"log": []}, due, held)
 
     after = apply_beside(program, before, [make.result("c", {"log": ["c"]}, ["b"])], "commit", due, held)

@@ -417,7 +417,7 @@ def test_a_command_of_a_subgraph_to_nowhere_fails_the_node_that_called_it(bench:
 def test_beside_others_even_what_ends_the_process_is_an_outcome(bench: Bench, make: Any) -> None:
     program = bench.program(lambda state: None)
     scope = make.scope(make.run(program), make.task("a"), make.checkpoint())
-    scope.apart = object()
+    scope.sibling_group = object()
 
     outcome = settle(scope, program.nodes["a"], make.task("a"), KeyboardInterrupt())
 

@@ -15,7 +15,7 @@ from statewright import START, InMemorySaver, RunControl, StateGraph, append
 from statewright.errors import RunCancelled
 from statewright.runtime.drive_sync import drive_sync, lanes_of
 from statewright.runtime.effects import RunTasks
-from statewright.runtime.lifecycle import run_to_rest
+from statewright.runtime.lifecycle import run_until_idle
 from statewright.runtime.program import Lane
 from statewright.runtime.scope import current_scope
 from statewright.runtime.superstep import Superstep
@@ -202,7 +202,7 @@ def test_a_limit_holds_over_plain_functions_and_coroutines_together() -> None:
 
 def test_the_driver_is_a_generator_that_ends_at_rest(make: Any) -> None:
     run = make.run(make.program(graph(a=lambda state: {"log": ["a"]})))
-    parts = drive_sync(run, run_to_rest(run, {"x": 1}))
+    parts = drive_sync(run, run_until_idle(run, {"x": 1}))
     assert run.rest is None
     assert list(parts) == []
     assert (run.rest.status, run.rest.checkpoint.values) == ("completed", {"x": 1, "log": ["a"]})

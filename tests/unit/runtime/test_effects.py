@@ -12,14 +12,14 @@ from statewright.runtime.effects import (
     Effect,
     Emit,
     Failure,
-    Land,
     Load,
     Namespaces,
     Pause,
-    Rest,
+    RunOutcome,
     RunTasks,
     Save,
     SaveCallers,
+    SavePending,
 )
 
 
@@ -36,8 +36,8 @@ def test_a_saved_and_watched_run_needs_every_effect_and_no_other(make: Any, prog
     hand = make.call(make.run(program, saver=InMemorySaver(), watched=("committed",)), {"x": 1})
     hand.finish(lambda task: asks(task) if task.node == "b" else hand.along_edges(task))
 
-    assert {type(effect) for effect in hand.effects} == {Load, RunTasks, Save, Land, Emit}
-    assert set(get_args(Effect)) == {Load, Namespaces, AwaitTurn, RunTasks, Save, SaveCallers, Land, Emit}
+    assert {type(effect) for effect in hand.effects} == {Load, RunTasks, Save, SavePending, Emit}
+    assert set(get_args(Effect)) == {Load, Namespaces, AwaitTurn, RunTasks, Save, SaveCallers, SavePending, Emit}
 
 
 def test_one_effect_is_renewed_for_each_superstep(make: Any, program: Any) -> None:
@@ -66,7 +66,7 @@ def test_how_a_run_came_to_rest(make: Any, program: Any, answer: Any, status: st
 
 
 def test_a_rest_has_neither_questions_nor_an_error_unless_it_says_so(make: Any) -> None:
-    rest = Rest("completed", make.checkpoint())
+    rest = RunOutcome("completed", make.checkpoint())
 
     assert (rest.interrupts, rest.error, rest.node) == ((), None, None)
 

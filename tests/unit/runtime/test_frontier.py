@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from statewright import END, START, Send
-from statewright.checkpoint import NO_ARG, Held, Task
+from statewright.checkpoint import NO_ARG, DeferredTask, Task
 from statewright.graph import STOP
 from statewright.runtime.frontier import next_frontier, settle, simple_frontier
 
@@ -87,7 +87,7 @@ def test_stop_clears_what_is_due_what_waits_and_who_arrived(make: Any, place: in
     results[place].targets, results[place].goto = [STOP, "c"], True
 
     found = following(
-        program, results, joins={JOIN_AB: frozenset("a")}, due=make.tasks("b"), held=[Held(make.task("c"))]
+        program, results, joins={JOIN_AB: frozenset("a")}, due=make.tasks("b"), held=[DeferredTask(make.task("c"))]
     )
 
     assert found == ((), (), {})
@@ -287,7 +287,7 @@ def waiting_program(make: Any, ways: dict[str, str], joins: dict[str, str]) -> A
 )
 def test_who_of_those_that_wait_may_start(make: Any, ways: Any, joins: Any, due: str, held: str, starts: str) -> None:
     program = waiting_program(make, ways, joins)
-    waiting = [Held(Task(name, NO_ARG, "before", place)) for place, name in enumerate(held)]
+    waiting = [DeferredTask(Task(name, NO_ARG, "before", place)) for place, name in enumerate(held)]
 
     frontier, still = settle(program, list(make.tasks(*due, origin="due")), waiting)
 
@@ -393,8 +393,8 @@ def test_plain_sends_and_gathered_ones_to_one_node_are_kept_apart(make: Any) -> 
 
 def test_what_start_sends_is_gathered_before_what_nodes_send(make: Any) -> None:
     program = waiting_program(make, {"a": "g"}, {})
-    held = [Held(make.task("g", "from a"), gather=True, sender="a")]
-    held.append(Held(make.task("g", "from start", position=1), gather=True, sender=START))
+    held = [DeferredTask(make.task("g", "from a"), gather=True, sender="a")]
+    held.append(DeferredTask(make.task("g", "from start", position=1), gather=True, sender=START))
 
     assert labels(settle(program, [], held)[0]) == [["from start", "from a"]]
 
@@ -402,7 +402,8 @@ def test_what_start_sends_is_gathered_before_what_nodes_send(make: Any) -> None:
 def test_a_gathered_task_has_the_id_of_one_that_it_gathers(make: Any) -> None:
     program = waiting_program(make, {"a": "g", "b": "g"}, {})
     held = [
-        Held(make.task("g", sender, position=place), gather=True, sender=sender) for place, sender in enumerate("ba")
+        DeferredTask(make.task("g", sender, position=place), gather=True, sender=sender)
+        for place, sender in enumerate("ba")
     ]
 
     (task,), _ = settle(program, [], held)
@@ -422,7 +423,10 @@ def test_gathered_sends_to_several_nodes_are_gathered_node_by_node(make: Any) ->
 
 def test_a_cycle_of_gathering_nodes_is_broken_by_declaration(make: Any) -> None:
     program = waiting_program(make, {"a": "g", "g": "h", "h": "g"}, {})
-    held = [Held(make.task("h", 1), gather=True, sender="a"), Held(make.task("g", 2), gather=True, sender="a")]
+    held = [
+        DeferredTask(make.task("h", 1), gather=True, sender="a"),
+        DeferredTask(make.task("g", 2), gather=True, sender="a"),
+    ]
 
     due, still = settle(program, [], held)
 
@@ -436,6 +440,6 @@ def test_what_an_error_handler_leads_to_is_what_its_node_leads_to(make: Any) -> 
     program = make.program(graph)
     handler = make.task(program.nodes["a"].handler, arg="failed")
 
-    _, held = settle(program, [handler], [Held(make.task("z"))])
+    _, held = settle(program, [handler], [DeferredTask(make.task("z"))])
 
     assert held_nodes(held) == ["z"]

@@ -11,7 +11,7 @@ import pytest
 from statewright import START, InMemorySaver, Instrument, StateGraph, append
 from statewright.checkpoint import Checkpoint, Commit, TaskResult
 from statewright.events import Event
-from statewright.runtime.effects import Failure, Rest
+from statewright.runtime.effects import Failure, RunOutcome
 from statewright.testing import RecordingInstrument
 
 SCHEMA = {"log": append, "x": int}
@@ -38,7 +38,7 @@ def test_what_the_data_of_each_event_is() -> None:
     graph(a=say("a")).compile(InMemorySaver(), instruments=[record]).invoke({"x": 1}, thread_id="1")
     kinds = {event.kind: event.data for event in record.events}
     assert kinds["run_started"] == {"x": 1}
-    assert isinstance(kinds["run_finished"], Rest)
+    assert isinstance(kinds["run_finished"], RunOutcome)
     assert [task.node for task in kinds["superstep_started"]] == ["a"]
     task, given = kinds["task_started"]
     assert (task.node, given["x"]) == ("a", 1)

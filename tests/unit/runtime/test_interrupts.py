@@ -133,7 +133,7 @@ def test_being_executed_again_does_not_put_the_end_of_a_wait_off(
     execute: Execution, clock: FakeClock, call: Calls
 ) -> None:
     first = execute.of(call)
-    execute.run.asked = {first.id: first}
+    execute.run.known_interrupts = {first.id: first}
     clock.advance(30)
 
     assert execute.of(call).due_at == first.due_at == NOON + timedelta(seconds=60)

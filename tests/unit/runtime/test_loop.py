@@ -9,7 +9,7 @@ from statewright.channels import Added, Untracked
 from statewright.checkpoint import Commit, Interrupt, JournalEntry, Pending
 from statewright.errors import BudgetExceeded, ConflictingWrites, GraphDrained, GraphRecursionError, RunCancelled
 from statewright.ids import InterruptId, TaskId
-from statewright.runtime.effects import Emit, Failure, Land, Pause, Rest, RunTasks, Save
+from statewright.runtime.effects import Emit, Failure, Pause, RunOutcome, RunTasks, Save, SavePending
 from statewright.runtime.loop import (
     all_landed,
     call_namespaces,
@@ -108,7 +108,7 @@ def test_a_task_that_has_landed_is_not_run_again_and_its_writes_are_applied_in_i
     make: Any, program: Any
 ) -> None:
     first, second = make.tasks("b", "c")
-    pending = Pending(landed={first.id: make.result(first, {"log": ["landed b"]})})
+    pending = Pending(completed={first.id: make.result(first, {"log": ["landed b"]})})
     hand = make.loop(make.run(program), make.checkpoint({"log": []}, (first, second)), pending)
 
     assert hand.finish().checkpoint.values == {"log": ["landed b", "c", "d"]}
@@ -117,7 +117,7 @@ def test_a_task_that_has_landed_is_not_run_again_and_its_writes_are_applied_in_i
 
 def test_a_superstep_whose_tasks_have_all_landed_is_applied_without_running_any(make: Any, program: Any) -> None:
     (task,) = make.tasks("d")
-    pending = Pending(landed={task.id: make.result(task, {"log": ["landed"]})})
+    pending = Pending(completed={task.id: make.result(task, {"log": ["landed"]})})
     hand = make.loop(make.run(program), make.checkpoint({"log": []}, (task,)), pending)
 
     assert hand.finish().checkpoint.values == {"log": ["landed"]}
@@ -284,7 +284,7 @@ def test_a_breakpoint_is_noted_for_the_next_run(make: Any, program: Any) -> None
     hand = make.loop(make.run(program, saver=saver, breaks_before=frozenset({"a"})), checkpoint)
     hand.finish()
 
-    (land,) = hand.of(Land)
+    (land,) = hand.of(SavePending)
     assert (land.checkpoint_id, land.pending.paused) == (checkpoint.id, True)
 
 
@@ -376,7 +376,7 @@ def test_who_leaves_for_the_way_out(
 ) -> None:
     run = make.run(program, nested=nested, budget=Budget(max_steps=1, on_budget=on_budget))
 
-    assert out_of_budget(run, Rest("failed", make.checkpoint(), error=error)) == node
+    assert out_of_budget(run, RunOutcome("failed", make.checkpoint(), error=error)) == node
 
 
 # -- saving
@@ -402,7 +402,7 @@ def test_durability_exit_saves_once_at_rest_what_all_supersteps_have_changed(mak
     hand = make.loop(run, begun(make, saver, "a"))
     hand.finish(lambda task: Failure(task, ValueError()) if task.node == "d" else hand.along_edges(task))
 
-    assert [type(effect) for effect in hand.effects] == [RunTasks] * 3 + [Save, Land]
+    assert [type(effect) for effect in hand.effects] == [RunTasks] * 3 + [Save, SavePending]
     (save,) = hand.of(Save)
     assert (save.commit.parent_id, save.commit.deltas) == ("before", {"log": Added(["a", "b", "c"])})
     assert save.commit.checkpoint.values == {"log": ["a", "b", "c"]}
@@ -414,8 +414,8 @@ def test_durability_exit_saves_before_a_breakpoint_is_noted(make: Any, program: 
     hand = make.loop(run, begun(make, saver, "a"))
     hand.finish()
 
-    assert [type(effect) for effect in hand.effects] == [RunTasks, RunTasks, Save, Land]
-    assert hand.of(Land)[0].checkpoint_id == hand.of(Save)[0].commit.checkpoint.id
+    assert [type(effect) for effect in hand.effects] == [RunTasks, RunTasks, Save, SavePending]
+    assert hand.of(SavePending)[0].checkpoint_id == hand.of(Save)[0].commit.checkpoint.id
 
 
 def test_what_came_of_a_superstep_that_cannot_be_completed_lands(make: Any, program: Any) -> None:
@@ -434,9 +434,9 @@ def test_what_came_of_a_superstep_that_cannot_be_completed_lands(make: Any, prog
     hand = make.loop(make.run(program, saver=saver), checkpoint)
     hand.finish(answer)
 
-    (land,) = hand.of(Land)
+    (land,) = hand.of(SavePending)
     assert land.checkpoint_id == checkpoint.id
-    assert land.pending.landed.keys() == {first.id}
+    assert land.pending.completed.keys() == {first.id}
     assert land.pending.interrupts == {second.id: (question("q"),)}
     assert land.pending.errors == {third.id: "ValueError: no"}
     assert hand.of(Save) == []
@@ -447,8 +447,8 @@ def test_results_of_a_superstep_whose_writes_conflict_land_too(make: Any, progra
     hand = make.loop(make.run(program, saver=saver), begun(make, saver, "b", "c"))
     hand.finish(lambda task: make.result(task, {"x": task.node}))
 
-    (land,) = hand.of(Land)
-    assert len(land.pending.landed) == 2
+    (land,) = hand.of(SavePending)
+    assert len(land.pending.completed) == 2
 
 
 def test_nothing_lands_where_nothing_is_saved(make: Any, program: Any) -> None:
@@ -462,7 +462,7 @@ def test_a_commit_drops_the_calls_of_tasks_that_an_earlier_run_had_begun(make: A
     saver = InMemorySaver()
     checkpoint = begun(make, saver, "b", "c")
     first, second = checkpoint.frontier
-    pending = Pending(landed={first.id: make.result(first)})
+    pending = Pending(completed={first.id: make.result(first)})
     hand = make.loop(make.run(program, saver=saver), checkpoint, pending)
     hand.finish()
 
@@ -549,7 +549,7 @@ def test_a_run_that_fails_lets_go_of_its_thread_with_what_landed(
     hand = make.loop(make.run(program, saver=saver, owner="me"), begun(make, saver, "a"))
     hand.finish(lambda task: Failure(task, ValueError("no")) if task.node == failing else hand.along_edges(task))
 
-    (land,) = hand.of(Land)
+    (land,) = hand.of(SavePending)
     assert (land.hold.claims, land.hold.until) == (claims, None)
     assert saver.lease("thread") is None
     log = saver.events("thread")
@@ -580,7 +580,7 @@ def test_only_a_run_that_holds_its_thread_lets_go_of_it(
     run = make.run(program, saver=saver, owner="me")
     make.hand(run, save_pending(run, checkpoint, Pending())).finish()
     run.nested, run.claimed = nested, claimed
-    hand = make.hand(run, let_go(run, Rest("completed", checkpoint)))
+    hand = make.hand(run, let_go(run, RunOutcome("completed", checkpoint)))
     hand.finish()
 
     assert (saver.lease("thread") is None) is lets_go
@@ -662,8 +662,8 @@ def test_a_result_lands_without_untracked_values(make: Any, writes: Any, targets
 
     hand.finish(answer)
 
-    (land,) = hand.of(Land)
-    (result,) = land.pending.landed.values()
+    (land,) = hand.of(SavePending)
+    (result,) = land.pending.completed.values()
     assert result.writes == {"log": ["a"]}
     assert [send.arg for send in result.targets] == [{"log": []} for _ in targets]
 

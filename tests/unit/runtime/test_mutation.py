@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from statewright.runtime.mutation import changed_channels, picture
+from statewright.runtime.mutation import changed_channels, take_snapshot
 
 pydantic = pytest.importorskip("pydantic")
 
@@ -50,7 +50,7 @@ Change = Callable[[Any], object]
 )
 def test_a_change_of_what_is_in_a_channel_is_seen(value: Any, change: Change) -> None:
     values = {"same": [0], "changed": value}
-    before = picture(values)
+    before = take_snapshot(values)
     change(value)
 
     assert changed_channels(before, values) == ["changed"]
@@ -62,20 +62,20 @@ def test_a_change_of_what_is_in_a_channel_is_seen(value: Any, change: Change) ->
 )
 def test_looking_and_reading_change_nothing(value: Any) -> None:
     values = {"x": value}
-    before = picture(values)
+    before = take_snapshot(values)
 
-    assert changed_channels(before, values) == changed_channels(picture(values), values) == []
+    assert changed_channels(before, values) == changed_channels(take_snapshot(values), values) == []
 
 
 def test_a_number_that_is_not_equal_to_itself_is_not_changed() -> None:
     values = {"x": float("nan"), "inside": [float("nan")]}
 
-    assert changed_channels(picture(values), values) == []
+    assert changed_channels(take_snapshot(values), values) == []
 
 
 def test_what_an_opaque_object_holds_is_its_own_business() -> None:
     value = Opaque()
-    before = picture({"x": value})
+    before = take_snapshot({"x": value})
     value.items.append(2)
 
     assert changed_channels(before, {"x": value}) == []
@@ -84,7 +84,7 @@ def test_what_an_opaque_object_holds_is_its_own_business() -> None:
 def test_a_value_that_holds_itself_can_be_looked_at() -> None:
     value: list[Any] = [1]
     value.append(value)
-    before = picture({"x": value})
+    before = take_snapshot({"x": value})
 
     assert changed_channels(before, {"x": value}) == []
     value.append(2)
@@ -92,14 +92,14 @@ def test_a_value_that_holds_itself_can_be_looked_at() -> None:
 
 
 def test_channels_that_came_or_went_are_not_changed() -> None:
-    before = picture({"gone": [1], "kept": [1]})
+    before = take_snapshot({"gone": [1], "kept": [1]})
 
     assert changed_channels(before, {"kept": [1], "new": [1]}) == []
 
 
 def test_channels_are_named_in_the_order_of_the_state() -> None:
     values = {"z": [1], "a": [1], "m": [1]}
-    before = picture(values)
+    before = take_snapshot(values)
     for name in ("m", "z"):
         values[name].append(2)
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from statewright.checkpoint import Held, Interrupt, Pending, Task, TaskResult
+from statewright.checkpoint import DeferredTask, Interrupt, Pending, Task, TaskResult
 from statewright.ids import InterruptId
 from statewright.runtime.plan import due_tasks, matches
 
@@ -14,7 +14,7 @@ def question(name: str) -> Interrupt:
 
 
 def landed(task: Task) -> Pending:
-    return Pending(landed={task.id: TaskResult(task, {}, ())})
+    return Pending(completed={task.id: TaskResult(task, {}, ())})
 
 
 def asked(task: Task, *names: str, answers: tuple[str, ...] = ()) -> Pending:
@@ -66,7 +66,7 @@ def test_planning_twice_gives_the_same_tasks_and_ids(make: Any) -> None:
 
 
 def test_held_tasks_are_not_due(make: Any) -> None:
-    held = [Held(make.task("late"))]
+    held = [DeferredTask(make.task("late"))]
 
     assert due_tasks(make.checkpoint(frontier=make.tasks("a"), held=held), Pending()) == make.tasks("a")
 

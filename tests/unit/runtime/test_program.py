@@ -150,7 +150,7 @@ def test_channels_are_known_by_how_they_merge_and_how_long_they_keep(make: Any) 
     assert set(program.merging) == {"log", "total", "signal", "brief", "handle", "topic"}
     assert set(program.transient) == {"signal", "brief", "topic"}
     assert program.step_only == {"brief"}
-    assert program.unsaved == {"handle"}
+    assert program.untracked == {"handle"}
     assert program.hidden == {"signal", "brief"}
 
 
@@ -379,13 +379,13 @@ def test_a_task_only_reads_and_calls_unless_something_has_to_be_computed(
 def test_a_lone_plain_conditional_edge_takes_the_short_way(
     make: Any, options: dict[str, Any], takes_the_short_way: bool
 ) -> None:
-    assert (single(make, **options).nodes["a"].lone_route is not None) is takes_the_short_way
+    assert (single(make, **options).nodes["a"].single_route is not None) is takes_the_short_way
 
 
 def test_a_conditional_edge_beside_a_plain_one_does_not(make: Any) -> None:
     graph = make.graph("a", "b").add_edge(START, "a").add_edge("a", "b").add_conditional_edges("a", goes, ["b", END])
 
-    assert make.program(graph).nodes["a"].lone_route is None
+    assert make.program(graph).nodes["a"].single_route is None
 
 
 def test_nodes_with_one_schema_share_its_reader(make: Any) -> None:
@@ -419,7 +419,7 @@ def test_a_node_that_takes_the_state_and_nothing_else_is_called_with_it(
 ) -> None:
     node = single(make, action, **options).nodes["a"]
 
-    assert (node.whole, node.bare) == (whole, bare)
+    assert (node.reads_all, node.state_only) == (whole, bare)
 
 
 @pytest.mark.parametrize(

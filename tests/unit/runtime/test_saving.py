@@ -6,7 +6,7 @@ import pytest
 
 from statewright import START
 from statewright.channels import Ephemeral, Untracked
-from statewright.checkpoint import Held
+from statewright.checkpoint import DeferredTask
 from statewright.runtime.saving import saved_form
 
 HANDLE = object()
@@ -33,7 +33,7 @@ def test_untracked_values_are_left_out_and_everything_else_is_kept(make: Any, pr
     checkpoint = make.checkpoint(
         {"x": 1, "signal": "s", "handle": HANDLE},
         [make.task("a"), make.task("a", {"x": 2}, position=1), make.task("a", "text", position=2)],
-        [Held(make.task("a", 3, position=3), gather=True, sender="a")],
+        [DeferredTask(make.task("a", 3, position=3), gather=True, sender="a")],
         joins={"join": frozenset("a")},
         reported=(("log", [1]),),
     )
@@ -54,7 +54,7 @@ def test_untracked_values_are_stripped_from_sends_and_reports(make: Any, program
     arg = {"x": 1, "handle": HANDLE}
     checkpoint = make.checkpoint(
         frontier=[make.task("a", arg)],
-        held=[Held(make.task("a", arg, position=1), gather=True, sender="b")],
+        held=[DeferredTask(make.task("a", arg, position=1), gather=True, sender="b")],
         reported=(("handle", HANDLE), ("x", 1)),
     )
 
@@ -68,7 +68,7 @@ def test_untracked_values_are_stripped_from_sends_and_reports(make: Any, program
 def test_tasks_keep_their_ids_when_they_are_stripped(make: Any, program: Any) -> None:
     tasks = [make.task("a", {"handle": HANDLE}, "earlier", 4), make.task("a", {"handle": HANDLE}, "earlier", 5)]
 
-    saved = saved_form(program, make.checkpoint(frontier=tasks[:1], held=[Held(tasks[1])]))
+    saved = saved_form(program, make.checkpoint(frontier=tasks[:1], held=[DeferredTask(tasks[1])]))
 
     assert [saved.frontier[0].id, saved.held[0].task.id] == [task.id for task in tasks]
 

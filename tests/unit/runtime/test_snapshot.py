@@ -7,7 +7,7 @@ import pytest
 
 from statewright import START, append
 from statewright.channels import Ephemeral
-from statewright.checkpoint import Held, Interrupt, Line, Pending
+from statewright.checkpoint import BranchKey, DeferredTask, Interrupt, Pending
 from statewright.ids import CheckpointId, InterruptId
 from statewright.runtime.snapshot import empty_snapshot, snapshot_of
 
@@ -45,8 +45,8 @@ def test_values_are_what_a_result_would_show(make: Any, program: Any) -> None:
 
 def test_next_are_the_nodes_that_are_due_or_wait_without_those_that_have_landed(make: Any, program: Any) -> None:
     first, second = make.tasks("a", "b")
-    held = Held(make.task("c", position=2))
-    pending = Pending(landed={first.id: make.result(first, {"x": 1})})
+    held = DeferredTask(make.task("c", position=2))
+    pending = Pending(completed={first.id: make.result(first, {"x": 1})})
     snapshot = snapshot_of(program, make.saved(make.checkpoint({}, (first, second), [held]), pending))
 
     assert snapshot.next == ("b", "c")
@@ -72,7 +72,7 @@ def test_the_metadata_say_where_a_checkpoint_comes_from(make: Any, program: Any)
         make.checkpoint(step=4),
         source="update",
         run_id="run-1",
-        line=Line("thread", branch="side"),
+        line=BranchKey("thread", branch="side"),
         metadata={"nodes": ["a"], "discarded": ["b"]},
     )
 
@@ -88,7 +88,7 @@ def test_the_metadata_say_where_a_checkpoint_comes_from(make: Any, program: Any)
 
 @pytest.mark.parametrize("namespace", ["", "sub:1"])
 def test_the_configs_name_the_checkpoint_and_its_parent(make: Any, program: Any, namespace: str) -> None:
-    line = Line("thread", namespace, "side")
+    line = BranchKey("thread", namespace, "side")
     saved = make.saved(make.checkpoint(identity="here"), line=line, parent_id=CheckpointId("there"))
     snapshot = snapshot_of(program, saved)
     common = {"thread_id": "thread", "branch": "side", **({"namespace": namespace} if namespace else {})}

@@ -17,7 +17,7 @@ from statewright.errors import (
     UnknownTarget,
 )
 from statewright.ids import InterruptId, interrupt_id
-from statewright.runtime.effects import Failure, Land, Load, Pause, RunTasks, Save
+from statewright.runtime.effects import Failure, Load, Pause, RunTasks, Save, SavePending
 from statewright.runtime.start import TIMED_OUT, read_answers, renamed
 
 
@@ -188,7 +188,7 @@ def test_finishing_first_takes_up_what_was_known_and_takes_the_thread(
     assert (rest.status, rest.interrupts) == ("waiting", (second,))
     assert run.answers == {first.id: 1}
     assert run.attempts == {task.id: 2}
-    assert [land.hold.claims for land in hand.of(Land)] == [True, False]
+    assert [land.hold.claims for land in hand.of(SavePending)] == [True, False]
 
 
 # -- going on
@@ -223,7 +223,7 @@ def test_going_on_takes_up_what_was_known_of_the_tasks(make: Any, program: Any, 
 
     assert run.answers == {first.id: 1}
     assert (run.attempts, run.journal) == ({task.id: 2}, journal)
-    assert run.asked == {first.id: first, second.id: second}
+    assert run.known_interrupts == {first.id: first, second.id: second}
 
 
 def test_durability_exit_saves_when_the_run_comes_to_rest(make: Any, program: Any, saver: InMemorySaver) -> None:

@@ -11,7 +11,7 @@ from statewright import START, InMemorySaver, RunControl
 from statewright.checkpoint import Checkpoint
 from statewright.errors import InvalidUpdateError, NamespaceBusy
 from statewright.graph.answer import Reported
-from statewright.runtime.effects import Rest
+from statewright.runtime.effects import RunOutcome
 from statewright.runtime.scope import Attempt
 from statewright.runtime.subgraph import (
     CallInProgress,
@@ -170,7 +170,7 @@ def test_a_call_key_is_no_ordinal(scope_in: Any, memory: Any) -> None:
 
 
 GRAPH, CONTEXT = object(), threading.Lock()
-FAILED = Rest("failed", Checkpoint("c", 0, {}, ()), error=ValueError("x"))
+FAILED = RunOutcome("failed", Checkpoint("c", 0, {}, ()), error=ValueError("x"))
 CALL: dict[str, Any] = {
     "program": GRAPH,
     "memory": "call",
@@ -285,7 +285,7 @@ def test_which_calls_are_saved_and_which_go_with_their_task(
 
     assert (line == ("thread", "a:1", "side")) is saved
     assert (line is None) is not saved
-    assert ("a:1" in scope.run.opened) is dropped
+    assert ("a:1" in scope.run.open_namespaces) is dropped
 
 
 def test_nothing_is_saved_where_the_caller_saves_nothing(scope_in: Any) -> None:

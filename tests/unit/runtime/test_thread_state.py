@@ -302,7 +302,7 @@ def test_a_fork_takes_along_what_had_landed_and_what_is_asked_but_no_answers(
     fork(make, program, saver, "side")
 
     pending = head(saver, "side").pending
-    assert pending.landed == saved.pending.landed
+    assert pending.completed == saved.pending.completed
     assert pending.interrupts == saved.pending.interrupts
     assert pending.answers == {}
 
@@ -353,13 +353,13 @@ def test_a_rollback_is_where_the_branch_was_before_its_last_input(
 
 def test_a_rollback_brings_back_what_had_landed_and_what_was_due(make: Any, program: Any, saver: InMemorySaver) -> None:
     make.rest_of(make.run(program, saver=saver), {"x": 1}, fails(make, "c"))
-    landed = head(saver).pending.landed
+    landed = head(saver).pending.completed
     make.rest_of(make.run(program, saver=saver), {"x": 2})
     run = make.run(program, saver=saver)
     make.hand(run, rolled_back(run)).finish()
 
     assert due(saver) == ["a", "c"]
-    assert head(saver).pending.landed == landed
+    assert head(saver).pending.completed == landed
     assert head(saver).checkpoint.values == {"x": 1, "log": []}
 
 

@@ -10,12 +10,12 @@ import pytest
 
 from statewright.events import Event
 from statewright.runtime.instrument import METHOD_BY_KIND, Instrument
-from statewright.runtime.watch import LIVE_PARTS, StreamBuffer, Watch, instrument_listeners, run_event
+from statewright.runtime.watch import LIVE_PARTS, EventEmitter, StreamBuffer, instrument_listeners, run_event
 
 
 def test_an_event_goes_to_those_who_want_its_kind_in_their_order() -> None:
     told: list[tuple[str, str]] = []
-    watch = Watch([("custom", lambda event: told.append(("first", event.kind)))])
+    watch = EventEmitter([("custom", lambda event: told.append(("first", event.kind)))])
     watch.add("message", lambda event: told.append(("other", event.kind)))
     watch.add("custom", lambda event: told.append(("second", event.kind)))
     watch.emit(Event("custom"))
@@ -24,14 +24,14 @@ def test_an_event_goes_to_those_who_want_its_kind_in_their_order() -> None:
 
 
 def test_a_watch_wants_what_somebody_wants() -> None:
-    watch = Watch([("custom", print)])
+    watch = EventEmitter([("custom", print)])
     assert (watch.wants("custom"), watch.wants("message")) == (True, False)
-    assert not Watch().wants("custom")
+    assert not EventEmitter().wants("custom")
 
 
 def test_a_joined_watch_tells_both_and_leaves_the_first_as_it_was() -> None:
     told: list[str] = []
-    watch = Watch([("custom", lambda event: told.append("own"))])
+    watch = EventEmitter([("custom", lambda event: told.append("own"))])
     watch.buffer = StreamBuffer(live=True)
     joined = watch.joined([("custom", lambda event: told.append("theirs")), ("message", print)])
     joined.emit(Event("custom"))
@@ -56,7 +56,7 @@ def test_events_of_a_task_say_where_they_happened(make: Any, kind: Any) -> None:
     told: list[Event] = []
     run = make.run(make.program(make.graph("a").add_edge("__start__", "a")))
     scope = make.scope(run, make.task("a"), make.checkpoint({}, step=3))
-    getattr(Watch([(kind, told.append)]), kind)(scope, *EMITTERS[kind])
+    getattr(EventEmitter([(kind, told.append)]), kind)(scope, *EMITTERS[kind])
     (event,) = told
     assert (event.kind, event.node, event.step, event.run_id, event.attempt) == (kind, "a", 4, "run", 1)
 
@@ -67,7 +67,7 @@ def test_nothing_is_told_that_nobody_wants(make: Any, kind: str) -> None:
     other: Any = "committed"
     run = make.run(make.program(make.graph("a").add_edge("__start__", "a")))
     scope = make.scope(run, make.task("a"), make.checkpoint())
-    getattr(Watch([(other, told.append)]), kind)(scope, *EMITTERS[kind])
+    getattr(EventEmitter([(other, told.append)]), kind)(scope, *EMITTERS[kind])
     assert told == []
 
 

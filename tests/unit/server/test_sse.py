@@ -14,7 +14,7 @@ from tests.unit.server.serving import LEAD, PAYMENT, serving, two_workspaces
 
 from statewright.runs import ApiKey, RunEvent
 from statewright.server.auth import Caller
-from statewright.server.offer import Offer
+from statewright.server.offer import ServerContext
 from statewright.server.settings import ServerSettings
 from statewright.server.sse import EventStream
 from statewright.service import Catalog, LiveEvent, Service
@@ -60,8 +60,8 @@ class Reader:
         self.ended = not message["more_body"]
 
 
-def offer(**settings: Any) -> Offer:
-    return Offer(Service(Catalog()), ServerSettings(**settings))
+def offer(**settings: Any) -> ServerContext:
+    return ServerContext(Service(Catalog()), ServerSettings(**settings))
 
 
 async def read(stream: EventStream, reader: Reader) -> None:

@@ -13,7 +13,7 @@ from statewright.errors import InvalidRequest, InvalidTransition, NotFound
 from statewright.runs import Approval, Insert, Ledger, Run, RunStatus, Signal, Wait
 from statewright.service.approvals import Approvals
 from statewright.service.catalog import Catalog
-from statewright.service.desk import Desk
+from statewright.service.desk import ServiceContext
 from statewright.service.settings import ServiceSettings
 from statewright.testing import FakeClock
 
@@ -26,12 +26,12 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-def desk(storage: tuple[Ledger, Checkpointer]) -> Desk:
-    return Desk(*storage, Catalog(), FakeClock(), ServiceSettings(max_payload=1000))
+def desk(storage: tuple[Ledger, Checkpointer]) -> ServiceContext:
+    return ServiceContext(*storage, Catalog(), FakeClock(), ServiceSettings(max_payload=1000))
 
 
 async def asked(
-    desk: Desk, run: Run, *, waits: bool = True, status: RunStatus = RunStatus.WAITING, wait_id: str = "w"
+    desk: ServiceContext, run: Run, *, waits: bool = True, status: RunStatus = RunStatus.WAITING, wait_id: str = "w"
 ) -> Approval:
     run.status = status
     given = {
@@ -52,7 +52,7 @@ async def asked(
     [("approved", None, {"text": "dear"}), ("rejected", None, {"text": "dear"}), ("edited", "better", "better")],
 )
 async def test_a_decision_is_the_answer_to_its_question(
-    desk: Desk, new_run: Callable[..., Run], decision: str, given: Any, content: Any
+    desk: ServiceContext, new_run: Callable[..., Run], decision: str, given: Any, content: Any
 ) -> None:
     run = new_run()
     await asked(desk, run)
@@ -80,7 +80,7 @@ async def test_a_decision_is_the_answer_to_its_question(
     ],
 )
 async def test_decisions_that_cannot_be_are_refused(
-    desk: Desk, new_run: Callable[..., Run], decision: str, given: Any, told: str
+    desk: ServiceContext, new_run: Callable[..., Run], decision: str, given: Any, told: str
 ) -> None:
     await asked(desk, new_run())
     with pytest.raises(InvalidRequest, match=told):
@@ -90,7 +90,7 @@ async def test_decisions_that_cannot_be_are_refused(
 
 @pytest.mark.parametrize("status", [RunStatus.RUNNING, RunStatus.PAUSED])
 async def test_a_decision_is_taken_while_something_else_goes_on(
-    desk: Desk, new_run: Callable[..., Run], status: RunStatus
+    desk: ServiceContext, new_run: Callable[..., Run], status: RunStatus
 ) -> None:
     """The run takes it when it comes to wait; nothing else is done with it meanwhile."""
     run = new_run(claim="c")
@@ -108,7 +108,7 @@ async def test_a_decision_is_taken_while_something_else_goes_on(
     [(RunStatus.FAILED, False), (RunStatus.CANCELLED, True), (RunStatus.COMPLETED, True), (RunStatus.PENDING, True)],
 )
 async def test_what_nobody_waits_for_any_more_is_closed(
-    desk: Desk, new_run: Callable[..., Run], status: RunStatus, waits: bool
+    desk: ServiceContext, new_run: Callable[..., Run], status: RunStatus, waits: bool
 ) -> None:
     await asked(desk, new_run(), status=status, waits=waits)
     with pytest.raises(InvalidTransition, match="closed"):
@@ -117,14 +117,16 @@ async def test_what_nobody_waits_for_any_more_is_closed(
     assert await aresolve(desk.ledger.count(Signal)) == 0
 
 
-async def test_approvals_of_one_run_are_told_from_those_of_others(desk: Desk, new_run: Callable[..., Run]) -> None:
+async def test_approvals_of_one_run_are_told_from_those_of_others(
+    desk: ServiceContext, new_run: Callable[..., Run]
+) -> None:
     for name in ("one", "two"):
         await asked(desk, new_run(id=f"run_{name}"), wait_id=name)
     page = await Approvals(desk).page("default", pending=True, run_id="run_two", page=1, page_size=10)
     assert ([one.id for one in page.items], page.total) == (["two"], 1)
 
 
-async def test_others_see_and_decide_nothing(desk: Desk, new_run: Callable[..., Run]) -> None:
+async def test_others_see_and_decide_nothing(desk: ServiceContext, new_run: Callable[..., Run]) -> None:
     await asked(desk, new_run())
     book = Approvals(desk)
     assert (await book.page("other", pending=None, run_id=None, page=1, page_size=10)).total == 0
@@ -133,7 +135,7 @@ async def test_others_see_and_decide_nothing(desk: Desk, new_run: Callable[..., 
             await act
 
 
-async def test_open_ones_are_told_from_decided_ones(desk: Desk, new_run: Callable[..., Run]) -> None:
+async def test_open_ones_are_told_from_decided_ones(desk: ServiceContext, new_run: Callable[..., Run]) -> None:
     await asked(desk, new_run())
     book = Approvals(desk)
     counts = [

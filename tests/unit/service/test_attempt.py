@@ -12,14 +12,14 @@ import pytest
 
 from statewright import END, START, RetryPolicy, StateGraph, interrupt, wait_for_event
 from statewright.async_futures import aresolve
-from statewright.checkpoint import Checkpointer, Hold
+from statewright.checkpoint import Checkpointer, LeaseRequest
 from statewright.errors import NotFound, Problem, WorkflowError
 from statewright.futures import is_future
 from statewright.runs import Approval, Insert, Ledger, Run, RunStatus, Signal, StepRun, Wait, where
 from statewright.service.approvals import Approvals
 from statewright.service.attempt import RunAttempt, Surroundings
 from statewright.service.catalog import Catalog
-from statewright.service.desk import Desk
+from statewright.service.desk import ServiceContext
 from statewright.service.hub import Hub
 from statewright.service.settings import ServiceSettings
 from statewright.service.signals import Signals, woken
@@ -124,10 +124,10 @@ async def test_what_others_have_made_of_the_run_is_heeded(place: Place, new_run:
 async def test_a_thread_that_somebody_else_holds_is_tried_again(place: Place) -> None:
     await place.keep()
     now = place.clock.now()
-    before = place.app.surrounded_by(checkpointer=place.saver, clock=place.clock)
+    before = place.app.with_services(checkpointer=place.saver, clock=place.clock)
     await before.ainvoke({}, thread_id=place.run.thread_id, run_id="other")
     place.done.clear()
-    held = Hold("other/1", now, now + timedelta(minutes=1), claims=True)
+    held = LeaseRequest("other/1", now, now + timedelta(minutes=1), claims=True)
     await aresolve(place.saver.renew(place.run.thread_id, held))
     await place.attempt().advance()
     run = await place.found()
@@ -219,7 +219,7 @@ class Waiting:
     """Where a run is claimed, and advanced, again and again."""
 
     def __init__(self, storage: tuple[Ledger, Checkpointer], run: Run, graph: StateGraph) -> None:
-        self.desk = Desk(*storage, Catalog(), FakeClock(), ServiceSettings())
+        self.desk = ServiceContext(*storage, Catalog(), FakeClock(), ServiceSettings())
         self.ledger, self.clock, self.run = self.desk.ledger, self.desk.clock, run
         self.app = graph.compile()
         self.approvals = Approvals(self.desk)

@@ -16,7 +16,7 @@ from statewright.errors import InvalidRequest, NotFound, PayloadTooLarge
 from statewright.runs import Change, Insert, Ledger, Run, RunLabel, RunStatus, Signal, StepRun, StepStatus, where
 from statewright.service.catalog import Catalog
 from statewright.service.children import ChildStarter
-from statewright.service.desk import Desk
+from statewright.service.desk import ServiceContext
 from statewright.service.progress import NO_GRAPH, Progress
 from statewright.service.settings import ServiceSettings
 from statewright.service.starting import Starter
@@ -32,14 +32,14 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-def desk(storage: tuple[Ledger, Checkpointer]) -> Desk:
-    return Desk(*storage, Catalog(), FakeClock(), ServiceSettings(max_payload=1000))
+def desk(storage: tuple[Ledger, Checkpointer]) -> ServiceContext:
+    return ServiceContext(*storage, Catalog(), FakeClock(), ServiceSettings(max_payload=1000))
 
 
 class Parent:
     """A run with one task at work, which may start others."""
 
-    def __init__(self, desk: Desk, run: Run) -> None:
+    def __init__(self, desk: ServiceContext, run: Run) -> None:
         self.desk, self.run = desk, run
         self.progress = Progress(run, NO_GRAPH, steps=[step_of(run)])
         starter = Starter(desk.ledger, desk.catalog, desk.clock, desk.settings)
@@ -50,7 +50,7 @@ class Parent:
 
     def done(self) -> Sequence[Change]:
         """The changes of the write that keeps the task."""
-        return self.progress.landed("", Pending(landed={TASK.id: TaskResult(TASK, {}, [])}), None, self.desk.now())
+        return self.progress.landed("", Pending(completed={TASK.id: TaskResult(TASK, {}, [])}), None, self.desk.now())
 
     def tried_again(self) -> Sequence[Change]:
         """The changes of the write that notes that the task has failed."""
@@ -66,7 +66,7 @@ def step_of(run: Run) -> StepRun:
     return StepRun(id="s", run_id=run.id, task_id=TASK.id, name="starts", type="node", status=StepStatus.RUNNING)
 
 
-async def parent_of(desk: Desk, run: Run) -> Parent:
+async def parent_of(desk: ServiceContext, run: Run) -> Parent:
     graph = StateGraph(dict, name="kid")
     graph.add_node("one", lambda state: {})
     graph.add_edge(START, "one")
@@ -80,7 +80,9 @@ def new(changes: Sequence[Change], kind: type[Any] = Run) -> list[Any]:
     return [one.record for one in changes if isinstance(one, Insert) and isinstance(one.record, kind)]
 
 
-async def test_a_child_is_a_change_of_the_write_that_keeps_its_task(desk: Desk, new_run: Callable[..., Run]) -> None:
+async def test_a_child_is_a_change_of_the_write_that_keeps_its_task(
+    desk: ServiceContext, new_run: Callable[..., Run]
+) -> None:
     parent = await parent_of(desk, new_run(id="run_p"))
     parent.start("run_k", given={"at": desk.now()}, awaited=True, tags=["red"], timeout=5)
     with pytest.raises(NotFound):
@@ -94,13 +96,15 @@ async def test_a_child_is_a_change_of_the_write_that_keeps_its_task(desk: Desk, 
     assert (await desk.records.run("default", "run_k")).due_at == desk.now()
 
 
-async def test_a_child_does_not_begin_when_its_node_fails(desk: Desk, new_run: Callable[..., Run]) -> None:
+async def test_a_child_does_not_begin_when_its_node_fails(desk: ServiceContext, new_run: Callable[..., Run]) -> None:
     parent = await parent_of(desk, new_run())
     parent.start("run_k")
     assert (new(parent.tried_again()), new(parent.failed())) == ([], [])
 
 
-async def test_a_child_of_a_node_that_is_tried_again_begins_once(desk: Desk, new_run: Callable[..., Run]) -> None:
+async def test_a_child_of_a_node_that_is_tried_again_begins_once(
+    desk: ServiceContext, new_run: Callable[..., Run]
+) -> None:
     parent = await parent_of(desk, new_run())
     parent.start("run_k")
     parent.tried_again()
@@ -108,7 +112,9 @@ async def test_a_child_of_a_node_that_is_tried_again_begins_once(desk: Desk, new
     assert [kid.id for kid in new(parent.done())] == ["run_k"]
 
 
-async def test_a_child_starts_once_however_often_its_node_is_executed(desk: Desk, new_run: Callable[..., Run]) -> None:
+async def test_a_child_starts_once_however_often_its_node_is_executed(
+    desk: ServiceContext, new_run: Callable[..., Run]
+) -> None:
     run = new_run()
     parent = await parent_of(desk, run)
     for _ in range(3):
@@ -121,7 +127,9 @@ async def test_a_child_starts_once_however_often_its_node_is_executed(desk: Desk
     assert new(later.done()) == []
 
 
-async def test_what_cannot_be_started_is_refused_where_it_is_called(desk: Desk, new_run: Callable[..., Run]) -> None:
+async def test_what_cannot_be_started_is_refused_where_it_is_called(
+    desk: ServiceContext, new_run: Callable[..., Run]
+) -> None:
     parent = await parent_of(desk, new_run(thread_id="mine"))
     desk.settings = ServiceSettings(max_input=10)
     with pytest.raises(InvalidRequest, match="Did you mean 'thread_id'"):
@@ -136,7 +144,7 @@ async def test_what_cannot_be_started_is_refused_where_it_is_called(desk: Desk, 
 
 
 async def test_a_child_that_is_not_awaited_may_follow_on_the_thread_of_its_parent(
-    desk: Desk, new_run: Callable[..., Run]
+    desk: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
     parent = await parent_of(desk, new_run(thread_id="mine"))
     parent.start("run_k", thread_id="mine")
@@ -153,7 +161,7 @@ def ended_before(run: Run, child: Run, n: int) -> Signal:
 
 @pytest.mark.parametrize("status", [RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED])
 async def test_a_child_that_has_ended_is_told_as_it_stands_to_a_parent_that_asks_anew(
-    desk: Desk, new_run: Callable[..., Run], status: RunStatus
+    desk: ServiceContext, new_run: Callable[..., Run], status: RunStatus
 ) -> None:
     run = new_run(id="run_p")
     parent = await parent_of(desk, run)
@@ -171,7 +179,9 @@ async def test_a_child_that_has_ended_is_told_as_it_stands_to_a_parent_that_asks
     assert len(inbox) == 2
 
 
-async def test_of_a_child_that_goes_on_only_the_end_to_come_counts(desk: Desk, new_run: Callable[..., Run]) -> None:
+async def test_of_a_child_that_goes_on_only_the_end_to_come_counts(
+    desk: ServiceContext, new_run: Callable[..., Run]
+) -> None:
     run = new_run(id="run_p")
     parent = await parent_of(desk, run)
     child = new_run(id="run_k", parent_id=run.id, status=RunStatus.RUNNING)

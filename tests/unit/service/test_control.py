@@ -27,7 +27,7 @@ from statewright.runs import (
 )
 from statewright.service.catalog import Catalog
 from statewright.service.control import Control
-from statewright.service.desk import Desk
+from statewright.service.desk import ServiceContext
 from statewright.service.settings import ServiceSettings
 from statewright.testing import FakeClock
 
@@ -40,16 +40,16 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-def desk(storage: tuple[Ledger, Checkpointer]) -> Desk:
-    return Desk(*storage, Catalog(), FakeClock(), ServiceSettings(max_payload=1000))
+def desk(storage: tuple[Ledger, Checkpointer]) -> ServiceContext:
+    return ServiceContext(*storage, Catalog(), FakeClock(), ServiceSettings(max_payload=1000))
 
 
-async def added(desk: Desk, run: Run, *more: Any) -> Run:
+async def added(desk: ServiceContext, run: Run, *more: Any) -> Run:
     await desk.write([Insert(run), *(Insert(one) for one in more)])
     return run
 
 
-async def kinds(desk: Desk, run: Run) -> list[str]:
+async def kinds(desk: ServiceContext, run: Run) -> list[str]:
     return [event.type for event in await aresolve(desk.ledger.events(run.id))]
 
 
@@ -57,7 +57,7 @@ def step(run: Run, status: StepStatus, name: str = "s") -> StepRun:
     return StepRun(id=f"{run.id}/{name}", run_id=run.id, task_id=name, name=name, type="node", status=status)
 
 
-async def test_a_cancelled_run_leaves_nothing_open(desk: Desk, new_run: Callable[..., Run]) -> None:
+async def test_a_cancelled_run_leaves_nothing_open(desk: ServiceContext, new_run: Callable[..., Run]) -> None:
     now = desk.now()
     run = new_run(status=RunStatus.WAITING, claim="c", due_at=now)
     asked = {"workspace_id": "default", "step_id": "s", "step_name": "s", "created_at": now, "run_id": run.id}
@@ -77,7 +77,9 @@ async def test_a_cancelled_run_leaves_nothing_open(desk: Desk, new_run: Callable
     assert await kinds(desk, run) == ["WORKFLOW_CANCELLED"]
 
 
-async def test_children_are_cancelled_with_their_parent_and_theirs_too(desk: Desk, new_run: Callable[..., Run]) -> None:
+async def test_children_are_cancelled_with_their_parent_and_theirs_too(
+    desk: ServiceContext, new_run: Callable[..., Run]
+) -> None:
     await added(desk, new_run(id="run_1"))
     await added(desk, new_run(id="run_2", parent_id="run_1"))
     await added(desk, new_run(id="run_3", parent_id="run_2"))
@@ -91,7 +93,7 @@ async def test_children_are_cancelled_with_their_parent_and_theirs_too(desk: Des
 
 @pytest.mark.parametrize("status", [RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED])
 async def test_cancelling_a_run_that_has_ended_changes_nothing(
-    desk: Desk, new_run: Callable[..., Run], status: RunStatus
+    desk: ServiceContext, new_run: Callable[..., Run], status: RunStatus
 ) -> None:
     run = await added(desk, new_run(id="run_1", status=status))
     await added(desk, new_run(id="run_2", parent_id="run_1", status=RunStatus.WAITING))
@@ -101,7 +103,7 @@ async def test_cancelling_a_run_that_has_ended_changes_nothing(
 
 
 async def test_a_child_that_begins_while_its_parent_is_cancelled_is_cancelled_too(
-    desk: Desk, new_run: Callable[..., Run]
+    desk: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
     parent = await added(desk, new_run(id="run_1"))
     child = new_run(id="run_2", parent_id="run_1")
@@ -129,7 +131,7 @@ class Quicker:
 
 
 async def test_a_run_at_work_is_asked_to_halt_and_one_in_nobodys_hands_is_halted(
-    desk: Desk, new_run: Callable[..., Run]
+    desk: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
     control = Control(desk)
     held = await added(desk, new_run(status=RunStatus.RUNNING, claim="c"))
@@ -142,7 +144,9 @@ async def test_a_run_at_work_is_asked_to_halt_and_one_in_nobodys_hands_is_halted
     assert (again.status, again.due_at) == (RunStatus.RUNNING, desk.now())
 
 
-async def test_a_run_that_is_tried_again_has_all_its_attempts_and_time(desk: Desk, new_run: Callable[..., Run]) -> None:
+async def test_a_run_that_is_tried_again_has_all_its_attempts_and_time(
+    desk: ServiceContext, new_run: Callable[..., Run]
+) -> None:
     now = desk.now()
     run = new_run(
         status=RunStatus.FAILED, error={"message": "m"}, failed_at=now, deadline_at=now, settings={"pause": True}
@@ -157,7 +161,7 @@ async def test_a_run_that_is_tried_again_has_all_its_attempts_and_time(desk: Des
     assert (again.status, again.attempt, again.error, again.completed_at) == (StepStatus.RUNNING, 1, None, None)
 
 
-async def test_a_run_whose_thread_went_on_is_not_tried_again(desk: Desk, new_run: Callable[..., Run]) -> None:
+async def test_a_run_whose_thread_went_on_is_not_tried_again(desk: ServiceContext, new_run: Callable[..., Run]) -> None:
     now = desk.now()
     for failed, later, began in (("run_1", "run_2", now), ("run_2", "run_1", now + timedelta(seconds=1))):
         thread = {"thread_id": failed, "begun": True}
@@ -168,7 +172,7 @@ async def test_a_run_whose_thread_went_on_is_not_tried_again(desk: Desk, new_run
 
 
 async def test_what_was_done_on_a_thread_before_a_run_is_not_in_its_way(
-    desk: Desk, new_run: Callable[..., Run]
+    desk: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
     now, thread = desk.now(), {"thread_id": "t", "begun": True}
     await added(desk, new_run(id="run_0", status=RunStatus.COMPLETED, started_at=now, **thread))
@@ -180,7 +184,7 @@ async def test_what_was_done_on_a_thread_before_a_run_is_not_in_its_way(
 
 @pytest.mark.parametrize("status", [status for status in RunStatus if status not in ENDED])
 async def test_a_run_whose_thread_is_for_another_one_is_not_tried_again(
-    desk: Desk, new_run: Callable[..., Run], status: RunStatus
+    desk: ServiceContext, new_run: Callable[..., Run], status: RunStatus
 ) -> None:
     await added(desk, new_run(id="run_2", thread_id="t", status=RunStatus.FAILED, started_at=desk.now()))
     await added(desk, new_run(id="run_1", thread_id="t", status=status))
@@ -190,7 +194,7 @@ async def test_a_run_whose_thread_is_for_another_one_is_not_tried_again(
 
 @pytest.mark.parametrize("status", [RunStatus.PENDING, RunStatus.COMPLETED])
 async def test_a_run_that_takes_the_thread_while_another_is_tried_again_has_it(
-    desk: Desk, new_run: Callable[..., Run], status: RunStatus
+    desk: ServiceContext, new_run: Callable[..., Run], status: RunStatus
 ) -> None:
     now = desk.now()
     await added(desk, new_run(id="run_2", thread_id="t", status=RunStatus.FAILED, started_at=now))
@@ -203,7 +207,7 @@ async def test_a_run_that_takes_the_thread_while_another_is_tried_again_has_it(
 
 
 async def test_a_parent_and_a_child_that_it_waits_for_are_cancelled_in_one_write(
-    desk: Desk, new_run: Callable[..., Run]
+    desk: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
     child = await added(desk, new_run(id="run_1", parent_id="run_2", parent_waits=True))
     parent = await added(desk, new_run(id="run_2", status=RunStatus.WAITING))
@@ -215,7 +219,7 @@ async def test_a_parent_and_a_child_that_it_waits_for_are_cancelled_in_one_write
     assert [await kinds(desk, run) for run in found] == [["WORKFLOW_CANCELLED"]] * 2
 
 
-async def test_what_others_do_at_the_same_time_is_seen(desk: Desk, new_run: Callable[..., Run]) -> None:
+async def test_what_others_do_at_the_same_time_is_seen(desk: ServiceContext, new_run: Callable[..., Run]) -> None:
     run = await added(desk, new_run())
     desk.ledger = Raced(desk.ledger, run.id, 3)  # type: ignore[assignment]
     after = await Control(desk).cancel("default", run.id)
@@ -247,7 +251,7 @@ class Raced:
         return self._ledger.write(changes)
 
 
-async def test_others_can_stop_nothing(desk: Desk, new_run: Callable[..., Run]) -> None:
+async def test_others_can_stop_nothing(desk: ServiceContext, new_run: Callable[..., Run]) -> None:
     run = await added(desk, new_run())
     control = Control(desk)
     for act in (control.cancel, control.pause, control.resume, control.retry):

@@ -13,7 +13,7 @@ from statewright.errors import NotFound
 from statewright.runs import Insert, Ledger, ModelCall
 from statewright.service.catalog import Catalog
 from statewright.service.costs import Costs
-from statewright.service.desk import Desk
+from statewright.service.desk import ServiceContext
 from statewright.service.settings import ServiceSettings
 from statewright.testing import FakeClock
 
@@ -35,7 +35,7 @@ async def costs(ledger: Ledger, new_run: Any, now: datetime) -> Costs:
         for run in runs for n in range(3)
     ]  # fmt: skip
     await aresolve(ledger.write([Insert(one) for one in (*runs, *calls)]))
-    return Costs(Desk(ledger, InMemorySaver(), Catalog(), FakeClock(), ServiceSettings()))
+    return Costs(ServiceContext(ledger, InMemorySaver(), Catalog(), FakeClock(), ServiceSettings()))
 
 
 async def test_a_run_costs_what_its_calls_cost(ledger: Ledger, new_run: Any, now: datetime) -> None:

@@ -12,7 +12,7 @@ from statewright.errors import NotFound, RequestConflict, WorkflowError
 from statewright.runs import Insert, Ledger
 from statewright.service.catalog import Catalog
 from statewright.service.definitions import Definitions
-from statewright.service.desk import Desk
+from statewright.service.desk import ServiceContext
 from statewright.service.settings import ServiceSettings
 from statewright.service.versions import Versions
 from statewright.testing import FakeClock
@@ -26,8 +26,8 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-def desk(storage: tuple[Ledger, Checkpointer]) -> Desk:
-    return Desk(*storage, Catalog(), FakeClock(), ServiceSettings(max_payload=1000))
+def desk(storage: tuple[Ledger, Checkpointer]) -> ServiceContext:
+    return ServiceContext(*storage, Catalog(), FakeClock(), ServiceSettings(max_payload=1000))
 
 
 def body(version: str = "1", seconds: int = 1, **more: Any) -> dict[str, Any]:
@@ -35,11 +35,11 @@ def body(version: str = "1", seconds: int = 1, **more: Any) -> dict[str, Any]:
     return {"name": "flow", "version": version, "steps": [nap], **more}
 
 
-def definitions(desk: Desk) -> Definitions:
+def definitions(desk: ServiceContext) -> Definitions:
     return Definitions(desk, Versions(desk.ledger, desk.catalog))
 
 
-async def test_a_version_is_stored_once_and_never_changes(desk: Desk) -> None:
+async def test_a_version_is_stored_once_and_never_changes(desk: ServiceContext) -> None:
     book = definitions(desk)
     first, again = await book.add("default", body()), await book.add("default", body())
     assert (first.created, again.created) == (True, False)
@@ -53,7 +53,7 @@ async def test_a_version_is_stored_once_and_never_changes(desk: Desk) -> None:
     assert (await book.get("default", first.definition.id)).body == first.definition.body
 
 
-async def test_workspaces_have_their_own(desk: Desk) -> None:
+async def test_workspaces_have_their_own(desk: ServiceContext) -> None:
     book = definitions(desk)
     one, other = await book.add("default", body()), await book.add("other", body(seconds=5))
     assert one.definition.id != other.definition.id
@@ -73,7 +73,7 @@ async def test_workspaces_have_their_own(desk: Desk) -> None:
         {"steps": [{"name": "c", "type": "condition", "expression": "a", "trueStep": "x", "falseStep": "c"}]},
     ],
 )
-async def test_what_cannot_run_is_not_stored(desk: Desk, wrong: dict[str, Any]) -> None:
+async def test_what_cannot_run_is_not_stored(desk: ServiceContext, wrong: dict[str, Any]) -> None:
     book = definitions(desk)
     with pytest.raises(WorkflowError) as told:
         await book.add("default", {**body(), **wrong} if wrong else {})
@@ -81,7 +81,7 @@ async def test_what_cannot_run_is_not_stored(desk: Desk, wrong: dict[str, Any]) 
     assert (await book.page("default", page=1, page_size=10)).total == 0
 
 
-async def test_what_is_served_is_described_and_goes_before_what_is_stored(desk: Desk) -> None:
+async def test_what_is_served_is_described_and_goes_before_what_is_stored(desk: ServiceContext) -> None:
     graph = StateGraph(dict, name="flow")
     graph.add_node("one", lambda state: {})
     graph.add_edge(START, "one")

@@ -27,7 +27,7 @@ from statewright.runs import (
     where,
 )
 from statewright.service.catalog import Catalog
-from statewright.service.desk import Desk
+from statewright.service.desk import ServiceContext
 from statewright.service.settings import ServiceSettings
 from statewright.testing import FakeClock
 
@@ -45,7 +45,7 @@ class Rung:
     def __init__(self, storage: tuple[Ledger, Checkpointer]) -> None:
         self.heard: list[str] = []
         self.clock = FakeClock()
-        self.desk = Desk(*storage, Catalog(), self.clock, ServiceSettings())
+        self.desk = ServiceContext(*storage, Catalog(), self.clock, ServiceSettings())
         self.desk.ring = lambda: self.heard.append("worker")
         self.desk.ring_background = lambda: self.heard.append("background")
 

@@ -14,7 +14,7 @@ from statewright.checkpoint import Checkpointer
 from statewright.errors import InvalidRequest, NotFound, PayloadTooLarge
 from statewright.runs import Delete, Insert, Ledger, Run, RunStatus, Signal, Trigger, Update, Wait, where
 from statewright.service.catalog import Catalog
-from statewright.service.desk import Desk
+from statewright.service.desk import ServiceContext
 from statewright.service.events import Events
 from statewright.service.settings import ServiceSettings
 from statewright.service.starting import Starter
@@ -29,11 +29,11 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-def desk(storage: tuple[Ledger, Checkpointer]) -> Desk:
-    return Desk(*storage, Catalog(), FakeClock(), ServiceSettings(max_payload=1000))
+def desk(storage: tuple[Ledger, Checkpointer]) -> ServiceContext:
+    return ServiceContext(*storage, Catalog(), FakeClock(), ServiceSettings(max_payload=1000))
 
 
-async def events(desk: Desk) -> Events:
+async def events(desk: ServiceContext) -> Events:
     graph = StateGraph(dict, name="report")
     graph.add_node("one", lambda state: {})
     graph.add_edge(START, "one")
@@ -43,18 +43,20 @@ async def events(desk: Desk) -> Events:
     return Events(desk, Starter(desk.ledger, desk.catalog, desk.clock, desk.settings))
 
 
-def wait(run: Run, name: str, desk: Desk, number: int) -> Wait:
+def wait(run: Run, name: str, desk: ServiceContext, number: int) -> Wait:
     given: Any = {"workspace_id": run.workspace_id, "step_id": "s", "step_name": "s", "created_at": desk.now()}
     identity = f"{run.id}/{number}"
     return Wait(id=identity, interrupt_id=identity, run_id=run.id, kind="event", event=name, **given)
 
 
-def trigger(desk: Desk, identity: str = "trg_1", graph: str = "report", **more: Any) -> Trigger:
+def trigger(desk: ServiceContext, identity: str = "trg_1", graph: str = "report", **more: Any) -> Trigger:
     given: Any = {"workspace_id": "default", "event": "paid", "created_at": desk.now(), **more}
     return Trigger(id=identity, graph=graph, **given)
 
 
-async def test_an_event_wakes_what_waits_and_starts_what_is_named(desk: Desk, new_run: Callable[..., Run]) -> None:
+async def test_an_event_wakes_what_waits_and_starts_what_is_named(
+    desk: ServiceContext, new_run: Callable[..., Run]
+) -> None:
     book, run, other = await events(desk), new_run(status=RunStatus.WAITING), new_run(status=RunStatus.WAITING)
     waits = [wait(run, "paid", desk, 1), wait(run, "paid", desk, 2), wait(other, "sent", desk, 1)]
     strangers = new_run(workspace_id="other", status=RunStatus.WAITING)
@@ -72,12 +74,12 @@ async def test_an_event_wakes_what_waits_and_starts_what_is_named(desk: Desk, ne
 
 
 @pytest.mark.parametrize("name", ["", "x" * 256, "__run_ended:run_1"])
-async def test_names_that_cannot_be_are_refused(desk: Desk, name: str) -> None:
+async def test_names_that_cannot_be_are_refused(desk: ServiceContext, name: str) -> None:
     with pytest.raises(InvalidRequest):
         await (await events(desk)).send("default", name, {})
 
 
-async def test_payloads_are_maps_with_a_largest(desk: Desk) -> None:
+async def test_payloads_are_maps_with_a_largest(desk: ServiceContext) -> None:
     book = await events(desk)
     with pytest.raises(InvalidRequest):
         await book.send("default", "paid", ["a"])
@@ -86,7 +88,7 @@ async def test_payloads_are_maps_with_a_largest(desk: Desk) -> None:
 
 
 async def test_an_event_whose_trigger_leads_nowhere_does_nothing_at_all(
-    desk: Desk, new_run: Callable[..., Run]
+    desk: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
     book, run = await events(desk), new_run(status=RunStatus.WAITING)
     await desk.write([Insert(one) for one in (run, wait(run, "paid", desk, 1), trigger(desk, graph="reprot"))])
@@ -96,7 +98,7 @@ async def test_an_event_whose_trigger_leads_nowhere_does_nothing_at_all(
 
 
 async def test_a_run_whose_wait_has_just_ended_is_not_woken_and_the_others_are(
-    desk: Desk, new_run: Callable[..., Run]
+    desk: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
     book, late, run = await events(desk), new_run(status=RunStatus.WAITING), new_run(status=RunStatus.WAITING)
     over = wait(late, "paid", desk, 1)

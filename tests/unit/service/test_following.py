@@ -14,7 +14,7 @@ from statewright.checkpoint import Checkpointer
 from statewright.errors import NotFound
 from statewright.runs import Advance, Insert, Ledger, NewEvent, Run, RunStatus
 from statewright.service.catalog import Catalog
-from statewright.service.desk import Desk
+from statewright.service.desk import ServiceContext
 from statewright.service.following import PART, follow, settled
 from statewright.service.run_watch import RunWatch
 from statewright.service.settings import ServiceSettings
@@ -29,17 +29,17 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-def desk(storage: tuple[Ledger, Checkpointer]) -> Desk:
-    return Desk(*storage, Catalog(), FakeClock(), ServiceSettings(max_payload=1000))
+def desk(storage: tuple[Ledger, Checkpointer]) -> ServiceContext:
+    return ServiceContext(*storage, Catalog(), FakeClock(), ServiceSettings(max_payload=1000))
 
 
-async def told(desk: Desk, run: Run, *kinds: str, loud: bool = True, **values: Any) -> None:
+async def told(desk: ServiceContext, run: Run, *kinds: str, loud: bool = True, **values: Any) -> None:
     """Add events to the log of a run, of which the listeners of this process hear, or do not."""
     change = Advance(run.id, desk.now(), values, [NewEvent(kind, {}) for kind in kinds])
     await (desk.write([change]) if loud else aresolve(desk.ledger.write([change])))
 
 
-async def test_a_log_is_followed_until_its_end(desk: Desk, new_run: Callable[..., Run]) -> None:
+async def test_a_log_is_followed_until_its_end(desk: ServiceContext, new_run: Callable[..., Run]) -> None:
     run = new_run()
     await desk.write([Insert(run)])
     await told(desk, run, "A", "B")
@@ -58,7 +58,7 @@ async def test_a_log_is_followed_until_its_end(desk: Desk, new_run: Callable[...
 
 
 async def test_an_event_that_another_process_wrote_between_two_is_not_left_out(
-    desk: Desk, new_run: Callable[..., Run]
+    desk: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
     run = new_run()
     await desk.write([Insert(run)])
@@ -81,7 +81,7 @@ async def test_an_event_that_another_process_wrote_between_two_is_not_left_out(
     assert seen == [1, 2, 3, 4, 5]
 
 
-async def test_a_run_that_failed_and_goes_on_is_followed_on(desk: Desk, new_run: Callable[..., Run]) -> None:
+async def test_a_run_that_failed_and_goes_on_is_followed_on(desk: ServiceContext, new_run: Callable[..., Run]) -> None:
     run = new_run()
     await desk.write([Insert(run)])
     await told(desk, run, "WORKFLOW_FAILED", "WORKFLOW_RETRIED", status=RunStatus.RUNNING)
@@ -91,12 +91,12 @@ async def test_a_run_that_failed_and_goes_on_is_followed_on(desk: Desk, new_run:
     assert await following == ["WORKFLOW_FAILED", "WORKFLOW_RETRIED", "WORKFLOW_COMPLETED"]
 
 
-async def anext_all(desk: Desk, run: Run) -> list[str]:
+async def anext_all(desk: ServiceContext, run: Run) -> list[str]:
     return [event.type async for event in follow(desk, run.id, 0)]
 
 
 async def test_a_log_that_is_longer_than_what_is_read_at_once_comes_whole_and_at_once(
-    desk: Desk, new_run: Callable[..., Run]
+    desk: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
     run = new_run()
     await desk.write([Insert(run)])
@@ -121,7 +121,12 @@ async def test_a_log_that_is_longer_than_what_is_read_at_once_comes_whole_and_at
     ],
 )
 async def test_one_waits_for_a_run_only_while_it_moves_by_itself(
-    desk: Desk, new_run: Callable[..., Run], status: RunStatus, due: int | None, claim: str | None, rests: bool
+    desk: ServiceContext,
+    new_run: Callable[..., Run],
+    status: RunStatus,
+    due: int | None,
+    claim: str | None,
+    rests: bool,
 ) -> None:
     due_at = desk.now() + timedelta(seconds=due) if due is not None else None
     run = new_run(status=status, due_at=due_at, claim=claim)
@@ -131,7 +136,7 @@ async def test_one_waits_for_a_run_only_while_it_moves_by_itself(
     assert found.status is status
 
 
-async def test_who_waits_is_told_at_once(desk: Desk, new_run: Callable[..., Run]) -> None:
+async def test_who_waits_is_told_at_once(desk: ServiceContext, new_run: Callable[..., Run]) -> None:
     run = new_run(status=RunStatus.RUNNING, claim="c")
     await desk.write([Insert(run)])
     waiting = asyncio.create_task(settled(desk, "default", run.id, 3600))

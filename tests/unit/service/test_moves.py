@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from statewright.runs import Advance, Announce, Insert, NewEvent, Signal, StepRun, Update
-from statewright.service.moves import Moves, without_secrets
+from statewright.service.moves import ChangeSet, without_secrets
 
 STEP = StepRun(id="s", run_id="r", task_id="t", name="pay", type="node")
 
@@ -19,7 +19,7 @@ def redact(told: Any) -> Any:
 
 
 def test_what_is_told_of_a_step_names_it() -> None:
-    moves = Moves()
+    moves = ChangeSet()
     moves.tell("WORKFLOW_STARTED", {"graph": "g"})
     moves.tell("STEP_FAILED", {"attempt": 1}, STEP)
     assert moves.events == [

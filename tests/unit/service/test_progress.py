@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from statewright.checkpoint import Checkpoint, Commit, Interrupt, Line, Pending, Task, TaskResult
+from statewright.checkpoint import BranchKey, Checkpoint, Commit, Interrupt, Pending, Task, TaskResult
 from statewright.events import Log
 from statewright.graph import START
 from statewright.runs import (
@@ -62,7 +62,7 @@ def commit(
 ) -> Step:  # fmt: skip
     told = [*entries, *([("run_finished", 1, None, None, {"status": ends})] if ends else [])]
     made = Step(
-        line=Line("t", namespace), expected=None, parent_id=None,
+        line=BranchKey("t", namespace), expected=None, parent_id=None,
         checkpoint=Checkpoint("c2", 2, values or {}, tuple(then)), deltas=None, source=source, run_id="run_1",
         created_at=now, log=Log("run_1", now, tuple(told)) if told else None,
     )  # fmt: skip
@@ -137,7 +137,7 @@ def test_each_superstep_completes_steps_and_begins_others(progress: Progress, no
 
 def test_a_result_that_landed_before_is_not_completed_twice(progress: Progress, now: datetime) -> None:
     first = begun(progress, now)
-    assert told(progress.landed("", Pending(landed={first.id: TaskResult(first, {}, [])}), None, now)) == [
+    assert told(progress.landed("", Pending(completed={first.id: TaskResult(first, {}, [])}), None, now)) == [
         "STEP_COMPLETED"
     ]
     assert told(progress.committed(commit(now, done=[first], then=[task("second", "c2")]))) == ["STEP_STARTED"]

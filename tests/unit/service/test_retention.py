@@ -68,7 +68,7 @@ class Archive:
         ended = {ENDED_AT[status]: self.now - age * DAY} if status in ENDED_AT else {}
         run = self.new_run(status=status, created_at=self.now - (age + 1) * DAY, **{**ended, **values})
         self.write(Insert(run))
-        app = self.app.surrounded_by(checkpointer=self.saver.for_workspace(run.workspace_id))
+        app = self.app.with_services(checkpointer=self.saver.for_workspace(run.workspace_id))
         app.invoke({"noted": False}, thread_id=run.thread_id)
         return run
 

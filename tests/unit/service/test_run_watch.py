@@ -15,7 +15,7 @@ from statewright.clock import SystemClock
 from statewright.errors import StorageUnavailable
 from statewright.runs import Advance, Delete, InMemoryLedger, Insert, NewEvent, Run, RunStatus, where
 from statewright.service import Catalog
-from statewright.service.desk import Desk
+from statewright.service.desk import ServiceContext
 from statewright.service.following import follow, settled
 from statewright.service.run_watch import RunWatch
 from statewright.service.settings import ServiceSettings
@@ -57,8 +57,8 @@ def ledger() -> Counting:
 
 
 @pytest.fixture
-def desk(ledger: Counting) -> Desk:
-    desk = Desk(ledger, InMemorySaver(), Catalog(), SystemClock(), ServiceSettings())
+def desk(ledger: Counting) -> ServiceContext:
+    desk = ServiceContext(ledger, InMemorySaver(), Catalog(), SystemClock(), ServiceSettings())
     desk.watch = RunWatch(ledger, every=0.002)
     return desk
 
@@ -74,7 +74,9 @@ async def until(true: Callable[[], Any]) -> None:
             await asyncio.sleep(0.001)
 
 
-async def test_idle_readers_ask_nothing_one_by_one(ledger: Counting, desk: Desk, new_run: Callable[..., Run]) -> None:
+async def test_idle_readers_ask_nothing_one_by_one(
+    ledger: Counting, desk: ServiceContext, new_run: Callable[..., Run]
+) -> None:
     runs = [new_run(id=f"run_{number}") for number in range(50)]
     await aresolve(ledger.write([Insert(run) for run in runs]))
     streams: list[Any] = [follow(desk, run.id, 0) for run in runs]
@@ -96,7 +98,7 @@ async def test_idle_readers_ask_nothing_one_by_one(ledger: Counting, desk: Desk,
 
 @pytest.mark.parametrize("after", [0, 1, 99])
 async def test_a_stream_ends_when_another_process_has_ended_the_run(
-    ledger: Counting, desk: Desk, new_run: Callable[..., Run], after: int
+    ledger: Counting, desk: ServiceContext, new_run: Callable[..., Run], after: int
 ) -> None:
     run = new_run()
     await aresolve(ledger.write([Insert(run)]))
@@ -115,7 +117,7 @@ async def test_a_stream_ends_when_another_process_has_ended_the_run(
 
 
 async def test_a_stream_ends_when_its_run_is_forgotten(
-    ledger: Counting, desk: Desk, new_run: Callable[..., Run]
+    ledger: Counting, desk: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
     run = new_run()
     await aresolve(ledger.write([Insert(run)]))
@@ -126,7 +128,7 @@ async def test_a_stream_ends_when_its_run_is_forgotten(
 
 
 async def test_who_waits_for_a_run_learns_of_its_end_by_another_process(
-    ledger: Counting, desk: Desk, new_run: Callable[..., Run]
+    ledger: Counting, desk: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
     run = new_run(status=RunStatus.RUNNING, claim="c", worker_id="other")
     await aresolve(ledger.write([Insert(run)]))

@@ -15,7 +15,7 @@ from statewright.errors import InvalidRequest, InvalidTransition, NotFound, Payl
 from statewright.runs import Approval, Delete, Insert, Ledger, Run, RunStatus, Signal, Update, Wait, where
 from statewright.service.approvals import Approvals
 from statewright.service.catalog import Catalog
-from statewright.service.desk import Desk
+from statewright.service.desk import ServiceContext
 from statewright.service.questions import approval_of
 from statewright.service.settings import ServiceSettings
 from statewright.service.signals import Signals, check_payload
@@ -30,15 +30,15 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-def desk(storage: tuple[Ledger, Checkpointer]) -> Desk:
-    return Desk(*storage, Catalog(), FakeClock(), ServiceSettings(max_payload=1000))
+def desk(storage: tuple[Ledger, Checkpointer]) -> ServiceContext:
+    return ServiceContext(*storage, Catalog(), FakeClock(), ServiceSettings(max_payload=1000))
 
 
-def signals(desk: Desk) -> Signals:
+def signals(desk: ServiceContext) -> Signals:
     return Signals(desk, Approvals(desk).changes_of)
 
 
-async def waiting(desk: Desk, run: Run, **more: Any) -> Wait:
+async def waiting(desk: ServiceContext, run: Run, **more: Any) -> Wait:
     run.status = RunStatus.WAITING
     wait = Wait(
         id="w", run_id=run.id, interrupt_id="i", workspace_id=run.workspace_id, step_id="s", step_name="s",
@@ -52,11 +52,11 @@ def approval() -> dict[str, Any]:
     return {"type": "approval", "contentKey": None, "content": "dear", "prompt": "send it?"}
 
 
-async def inbox(desk: Desk) -> list[Any]:
+async def inbox(desk: ServiceContext) -> list[Any]:
     return list(await aresolve(desk.ledger.find(Signal)))
 
 
-async def test_a_signal_wakes_a_run_that_waits(desk: Desk, new_run: Callable[..., Run]) -> None:
+async def test_a_signal_wakes_a_run_that_waits(desk: ServiceContext, new_run: Callable[..., Run]) -> None:
     run = new_run()
     await waiting(desk, run)
     rung: list[int] = []
@@ -68,7 +68,7 @@ async def test_a_signal_wakes_a_run_that_waits(desk: Desk, new_run: Callable[...
 
 
 async def test_a_signal_is_kept_for_a_run_that_does_not_wait_and_does_not_wake_it(
-    desk: Desk, new_run: Callable[..., Run]
+    desk: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
     run = new_run(status=RunStatus.PAUSED)
     await desk.write([Insert(run)])
@@ -78,7 +78,7 @@ async def test_a_signal_is_kept_for_a_run_that_does_not_wait_and_does_not_wake_i
         await signals(desk).send("default", run.id, "paid", {}, must_wait=True)
 
 
-async def test_a_key_counts_once_even_after_the_end(desk: Desk, new_run: Callable[..., Run]) -> None:
+async def test_a_key_counts_once_even_after_the_end(desk: ServiceContext, new_run: Callable[..., Run]) -> None:
     run = new_run()
     await waiting(desk, run)
     for payload in ({"a": 1}, {"a": 2}):
@@ -90,7 +90,9 @@ async def test_a_key_counts_once_even_after_the_end(desk: Desk, new_run: Callabl
     assert len(await inbox(desk)) == 2
 
 
-async def test_a_signal_that_is_not_waited_for_is_told_what_is(desk: Desk, new_run: Callable[..., Run]) -> None:
+async def test_a_signal_that_is_not_waited_for_is_told_what_is(
+    desk: ServiceContext, new_run: Callable[..., Run]
+) -> None:
     run = new_run()
     await waiting(desk, run)
     with pytest.raises(SignalMismatch, match="Did you mean 'paid'") as told:
@@ -100,7 +102,7 @@ async def test_a_signal_that_is_not_waited_for_is_told_what_is(desk: Desk, new_r
 
 
 @pytest.mark.parametrize("kind", ["", "x" * 256, "__run_ended:run_1"])
-async def test_types_that_cannot_be_are_refused(desk: Desk, new_run: Callable[..., Run], kind: str) -> None:
+async def test_types_that_cannot_be_are_refused(desk: ServiceContext, new_run: Callable[..., Run], kind: str) -> None:
     run = new_run()
     await waiting(desk, run)
     with pytest.raises(InvalidRequest):
@@ -118,7 +120,7 @@ def test_payloads_are_maps_without_the_engines_keys() -> None:
 
 @pytest.mark.parametrize("name", ["w", "i"])
 async def test_a_question_is_answered_by_either_of_its_names_and_once(
-    desk: Desk, new_run: Callable[..., Run], name: str
+    desk: ServiceContext, new_run: Callable[..., Run], name: str
 ) -> None:
     run = new_run()
     await waiting(desk, run, kind="question", event=None)
@@ -131,7 +133,7 @@ async def test_a_question_is_answered_by_either_of_its_names_and_once(
             await signals(desk).answer("default", run.id, {again: 2})
 
 
-async def test_an_answer_to_an_approval_is_a_decision(desk: Desk, new_run: Callable[..., Run]) -> None:
+async def test_an_answer_to_an_approval_is_a_decision(desk: ServiceContext, new_run: Callable[..., Run]) -> None:
     run = new_run()
     wait = await waiting(desk, run, kind="question", event=None, value=approval())
     record = approval_of(wait)
@@ -147,7 +149,7 @@ async def test_an_answer_to_an_approval_is_a_decision(desk: Desk, new_run: Calla
     assert kept.payload == {"decision": "edited", "content": "better", "decidedBy": None, "decidedByKey": None}
 
 
-async def test_all_answers_are_taken_or_none(desk: Desk, new_run: Callable[..., Run]) -> None:
+async def test_all_answers_are_taken_or_none(desk: ServiceContext, new_run: Callable[..., Run]) -> None:
     run = new_run()
     await waiting(desk, run, kind="question", event=None)
     with pytest.raises(NotFound, match="no open question 'x'"):
@@ -164,7 +166,7 @@ async def test_all_answers_are_taken_or_none(desk: Desk, new_run: Callable[..., 
     [("timer", None, "waits for the time"), ("event", "__run_ended:run_7", "end of run run_7")],
 )
 async def test_what_only_the_time_or_another_run_ends_takes_no_answer(
-    desk: Desk, new_run: Callable[..., Run], kind: str, event: str | None, told: str
+    desk: ServiceContext, new_run: Callable[..., Run], kind: str, event: str | None, told: str
 ) -> None:
     run = new_run()
     question = await waiting(desk, run, kind="question", event=None)
@@ -177,7 +179,7 @@ async def test_what_only_the_time_or_another_run_ends_takes_no_answer(
 
 
 async def test_an_answer_to_a_wait_for_an_event_is_what_a_signal_could_bring(
-    desk: Desk, new_run: Callable[..., Run]
+    desk: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
     run = new_run()
     await waiting(desk, run)
@@ -188,7 +190,7 @@ async def test_an_answer_to_a_wait_for_an_event_is_what_a_signal_could_bring(
     assert [one.payload for one in await inbox(desk)] == [{"amount": 7}]
 
 
-async def test_of_several_approvals_all_are_decided_or_none(desk: Desk, new_run: Callable[..., Run]) -> None:
+async def test_of_several_approvals_all_are_decided_or_none(desk: ServiceContext, new_run: Callable[..., Run]) -> None:
     run = new_run()
     first = await waiting(desk, run, kind="question", event=None, value=approval())
     second = replace(first, id="w2", interrupt_id="i2")
@@ -214,7 +216,7 @@ async def test_of_several_approvals_all_are_decided_or_none(desk: Desk, new_run:
 
 @pytest.mark.parametrize("way", ["signal", "answer"])
 async def test_what_comes_when_the_wait_has_just_ended_is_refused(
-    desk: Desk, new_run: Callable[..., Run], way: str
+    desk: ServiceContext, new_run: Callable[..., Run], way: str
 ) -> None:
     run = new_run()
     wait = await waiting(desk, run)
@@ -231,7 +233,7 @@ async def test_what_comes_when_the_wait_has_just_ended_is_refused(
 
 
 async def test_a_signal_that_need_not_be_waited_for_is_kept_for_the_next_wait(
-    desk: Desk, new_run: Callable[..., Run]
+    desk: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
     run = new_run()
     wait = await waiting(desk, run)
@@ -241,7 +243,9 @@ async def test_a_signal_that_need_not_be_waited_for_is_kept_for_the_next_wait(
     assert [one.taken for one in await inbox(desk)] == [False]
 
 
-async def test_a_signal_for_a_run_that_has_just_ended_is_refused(desk: Desk, new_run: Callable[..., Run]) -> None:
+async def test_a_signal_for_a_run_that_has_just_ended_is_refused(
+    desk: ServiceContext, new_run: Callable[..., Run]
+) -> None:
     run = new_run()
     await waiting(desk, run)
     desk.ledger = cast(Any, Overtaken(desk.ledger, Update(Run, run.id, {"status": RunStatus.FAILED})))

@@ -12,7 +12,7 @@ from statewright.checkpoint import Interrupt, Task
 from statewright.errors import GraphRecursionError
 from statewright.graph import START
 from statewright.runs import Approval, Delete, Insert, Run, StepLog, StepRun, StepStatus, Update, Wait, where
-from statewright.service.moves import Moves
+from statewright.service.moves import ChangeSet
 from statewright.service.progress import NO_GRAPH
 from statewright.service.step_records import StepRecords
 
@@ -29,29 +29,29 @@ def run(new_run: Callable[..., Run]) -> Run:
 def steps(run: Run, now: datetime) -> StepRecords:
     """Two steps at work."""
     records = StepRecords(run, NO_GRAPH, [], [])
-    records.start(Moves(), [FIRST, SECOND_ONE], 1, now, halts=False)
+    records.start(ChangeSet(), [FIRST, SECOND_ONE], 1, now, halts=False)
     return records
 
 
-def done(steps: StepRecords, task: Task, now: datetime) -> Moves:
-    moves = Moves()
+def done(steps: StepRecords, task: Task, now: datetime) -> ChangeSet:
+    moves = ChangeSet()
     steps.complete(moves, task, now)
     return moves
 
 
-def asked(steps: StepRecords, task: Task, now: datetime, *questions: Interrupt) -> Moves:
-    moves = Moves()
+def asked(steps: StepRecords, task: Task, now: datetime, *questions: Interrupt) -> ChangeSet:
+    moves = ChangeSet()
     steps.ask(moves, task.id, questions, now)
     return moves
 
 
-def tried_again(steps: StepRecords, task: Task, due: datetime, now: datetime) -> Moves:
-    moves = Moves()
+def tried_again(steps: StepRecords, task: Task, due: datetime, now: datetime) -> ChangeSet:
+    moves = ChangeSet()
     steps.retry(moves, task.id, 1, due, now)
     return moves
 
 
-def told(moves: Moves) -> list[str]:
+def told(moves: ChangeSet) -> list[str]:
     return [event.type for event in moves.events]
 
 
@@ -60,7 +60,7 @@ def more(name: str) -> Insert:
 
 
 def test_steps_begin_once_or_later_if_the_run_halts(run: Run, now: datetime) -> None:
-    steps, moves = StepRecords(run, NO_GRAPH, [], []), Moves()
+    steps, moves = StepRecords(run, NO_GRAPH, [], []), ChangeSet()
     steps.start(moves, [FIRST], 1, now, halts=True)
     assert (told(moves), moves.values) == ([], {"current_step": "first"})
     steps.start(moves, [FIRST], 1, now, halts=False)
@@ -68,7 +68,7 @@ def test_steps_begin_once_or_later_if_the_run_halts(run: Run, now: datetime) -> 
     assert isinstance(inserted, Insert)
     assert isinstance(inserted.record, StepRun)
     assert (inserted.record.status, inserted.record.started_at) == (StepStatus.PENDING, None)
-    later = Moves()
+    later = ChangeSet()
     steps.go_on(later, now + SECOND)
     steps.go_on(later, now + SECOND)
     assert (told(later), len(later.changes)) == (["STEP_STARTED"], 1)
@@ -101,7 +101,7 @@ def test_what_a_task_adds_that_comes_to_wait_goes_with_its_question(steps: StepR
 def test_what_a_task_adds_that_fails_is_not_made(steps: StepRecords, now: datetime) -> None:
     steps.add([FIRST.id], [more("kid")])
     assert tried_again(steps, FIRST, now, now).ends == []
-    moves = Moves()
+    moves = ChangeSet()
     steps.fail(moves, FIRST.id, "ValueError: no luck", now)
     assert (told(moves), moves.ends) == (["STEP_FAILED"], [])
 
@@ -133,7 +133,7 @@ def test_a_step_goes_on_when_nothing_of_it_is_open(steps: StepRecords, now: date
     asked(steps, FIRST, now, Interrupt(id="i", value=1), Interrupt(id="j", value=2))
     for name, woken in (("i", 0), ("j", 1)):
         steps.waits.pop(name)
-        moves = Moves()
+        moves = ChangeSet()
         steps.wake(moves)
         assert len(moves.changes) == woken
 

@@ -12,7 +12,16 @@ from typing import Any
 
 import pytest
 
-from statewright.checkpoint import Checkpoint, Commit, Hold, InMemorySaver, Lease, Pending, SavedCheckpoint, ThreadEntry
+from statewright.checkpoint import (
+    Checkpoint,
+    Commit,
+    InMemorySaver,
+    Lease,
+    LeaseRequest,
+    Pending,
+    SavedCheckpoint,
+    ThreadEntry,
+)
 from statewright.errors import CheckpointConflict, CheckpointNotFound, StatewrightError, ThreadBusy
 from statewright.ids import CheckpointId
 from statewright.testing import CheckpointerConformance
@@ -116,14 +125,14 @@ class AcceptsEveryClaim(InMemorySaver):
     def commit(self, commit: Commit) -> Any:
         return super().commit(replace(commit, hold=_without_epoch(commit.hold)))
 
-    def save_results(self, *args: Any, hold: Hold | None = None, **options: Any) -> None:
+    def save_results(self, *args: Any, hold: LeaseRequest | None = None, **options: Any) -> None:
         super().save_results(*args, hold=_without_epoch(hold), **options)
 
-    def renew(self, thread_id: str, hold: Hold) -> Lease | None:
+    def renew(self, thread_id: str, hold: LeaseRequest) -> Lease | None:
         return super().renew(thread_id, hold._replace(expected_epoch=None))
 
 
-def _without_epoch(hold: Hold | None) -> Hold | None:
+def _without_epoch(hold: LeaseRequest | None) -> LeaseRequest | None:
     return hold._replace(expected_epoch=None) if hold is not None else None
 
 
@@ -143,7 +152,7 @@ class KeepsTheLastRecord(InMemorySaver):
 
 
 class WaitsForTheDead(InMemorySaver):
-    def save_results(self, line: Any, *args: Any, hold: Hold | None = None, **options: Any) -> None:
+    def save_results(self, line: Any, *args: Any, hold: LeaseRequest | None = None, **options: Any) -> None:
         held = self._threads[line.thread_id].hold
         if hold is not None and hold.claims and held is not None and held.until is not None and held.until > hold.now:
             raise ThreadBusy(line.thread_id, held.owner, held.until)

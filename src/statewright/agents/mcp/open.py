@@ -20,7 +20,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from statewright.agents.mcp.server import McpServer
 from statewright.agents.mcp.transport import Stdio, StreamableHttp
-from statewright.agents.mcp.words import LastWords
+from statewright.agents.mcp.words import StderrTail
 
 Streams = tuple[Any, Any]
 """What the SDK's transports give: messages that come, and messages that go."""
@@ -30,13 +30,13 @@ _LARGEST: Final = 64 * 2**20  # bytes of one answer over streamable HTTP; the SD
 _SILENCE: Final = 86_400.0  # seconds that a stream over HTTP may be silent; our own timeouts are shorter
 
 
-def open_client(server: McpServer, words: LastWords, ended: Ended, heard: MessageHandlerFnT) -> Client:
+def open_client(server: McpServer, words: StderrTail, ended: Ended, heard: MessageHandlerFnT) -> Client:
     """A client, connected once it is entered. `heard` is told what the server says unasked."""
     return Client(_Watched(_streams(server, words, ended), ended), message_handler=heard, cache=None)
 
 
 @asynccontextmanager
-async def _streams(server: McpServer, words: LastWords, ended: Ended) -> AsyncGenerator[Streams]:
+async def _streams(server: McpServer, words: StderrTail, ended: Ended) -> AsyncGenerator[Streams]:
     transport = server.transport
     if isinstance(transport, Stdio):
         async with _program(transport, words) as streams:
@@ -72,7 +72,7 @@ def _client_that_tells(
 
 
 @asynccontextmanager
-async def _program(transport: Stdio, words: LastWords) -> AsyncGenerator[Streams]:
+async def _program(transport: Stdio, words: StderrTail) -> AsyncGenerator[Streams]:
     parameters = StdioServerParameters(
         command=transport.command,
         args=list(transport.args),

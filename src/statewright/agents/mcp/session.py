@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from statewright.agents.mcp.bounds import bounded
 from statewright.agents.mcp.reason import told
 from statewright.agents.mcp.server import McpServer
-from statewright.agents.mcp.words import LastWords
+from statewright.agents.mcp.words import StderrTail
 from statewright.errors import ToolError
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class Session:
 
     def __init__(self, server: McpServer) -> None:
         self._server = server
-        self._words = LastWords()
+        self._words = StderrTail()
         self._stop = asyncio.Event()
         self._broken: BaseException | None = None
         self._client: asyncio.Future[Client] = asyncio.get_running_loop().create_future()

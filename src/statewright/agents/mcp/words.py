@@ -14,7 +14,7 @@ _LINES: Final = 8
 _PAUSE: Final = 0.01  # seconds
 
 
-class LastWords:
+class StderrTail:
     """Keeps the end of what is written to a pipe. A thread reads it, so that no program ever waits for us to read."""
 
     def __init__(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from statewright.agents.memory.conversation import Conversation, read_conversation
-from statewright.agents.memory.folding import Folding
+from statewright.agents.memory.folding import SummarizingWindow
 from statewright.agents.memory.limits import Limits, check_at_least, recent_start
 from statewright.agents.memory.strategy import NO_CONTEXT, MemoryContext
 from statewright.agents.memory.tokens import estimate_tokens
@@ -33,7 +33,7 @@ class Buffer:
         if max_messages is None and max_tokens is None:
             raise InvalidConfig("Buffer() has no limit. Give max_messages, max_tokens, or both; or use KeepAll.")
         self._limits = Limits(max_messages, max_tokens)
-        self._folding = None if summarize is None else Folding(summarize)
+        self._folding = None if summarize is None else SummarizingWindow(summarize)
 
     async def select(self, messages: Sequence[Message], *, context: MemoryContext = NO_CONTEXT) -> list[Message]:
         conversation = read_conversation(messages)

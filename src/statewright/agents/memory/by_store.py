@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from statewright.agents.memory.lately_used import LatelyUsed
+from statewright.agents.memory.lately_used import LRUCache
 from statewright.fingerprint import fingerprint
 from statewright.store import Namespace, Store
 
@@ -23,7 +23,7 @@ class ByStore:
 
     def __init__(self) -> None:
         self._store: Store | None = None
-        self._is_there: LatelyUsed[bool] = LatelyUsed(_KNOWN)
+        self._is_there: LRUCache[bool] = LRUCache(_KNOWN)
         """What the store is known to hold, by namespace and key."""
 
     async def nearest(
@@ -34,7 +34,7 @@ class ByStore:
 
     def _nearest(self, store: Store, namespace: Namespace, query: str, texts: Sequence[str], count: int) -> list[int]:
         if store is not self._store:
-            self._store, self._is_there = store, LatelyUsed(_KNOWN)
+            self._store, self._is_there = store, LRUCache(_KNOWN)
         by_key = {fingerprint(text): n for n, text in enumerate(texts)}
         for key, n in by_key.items():
             self._put(store, namespace, key, texts[n])

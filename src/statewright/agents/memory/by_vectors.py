@@ -8,7 +8,7 @@ import math
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final
 
-from statewright.agents.memory.lately_used import LatelyUsed
+from statewright.agents.memory.lately_used import LRUCache
 from statewright.errors import ModelError
 
 Vector = Sequence[float]
@@ -24,7 +24,7 @@ class ByVectors:
 
     def __init__(self, embed: Embed) -> None:
         self._embed = embed
-        self._vectors: LatelyUsed[Vector] = LatelyUsed(_KEPT)
+        self._vectors: LRUCache[Vector] = LRUCache(_KEPT)
 
     async def nearest(self, query: str, texts: Sequence[str], count: int) -> list[int]:
         """The numbers of the texts that are nearest to the query, the nearest first; of equals the later ones."""

@@ -11,7 +11,7 @@ from statewright.messages import Message
 from statewright.models import ChatModel
 
 
-class Folding:
+class SummarizingWindow:
     """Shows a summary and what came after it, and folds more into the summary when that is too much.
 
     While it fits, the summary that is there is used again: the model is asked only when there is something to fold.

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 V = TypeVar("V")
 
 
-class LatelyUsed(Generic[V]):
+class LRUCache(Generic[V]):
     """Keeps the values that were used last, at most so many. It may be used from several threads."""
 
     def __init__(self, size: int) -> None:

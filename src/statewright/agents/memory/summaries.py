@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from statewright.agents.memory.conversation import Unit
-from statewright.agents.memory.lately_used import LatelyUsed
+from statewright.agents.memory.lately_used import LRUCache
 from statewright.agents.memory.strategy import MemoryContext
 from statewright.agents.memory.tokens import estimate_tokens
 from statewright.encodable import encodable_text
@@ -67,10 +67,10 @@ class Summaries:
     def __init__(self, model: ChatModel, instructions: str | None = None) -> None:
         self._model = model
         self._instructions = instructions or INSTRUCTIONS
-        self._texts: LatelyUsed[tuple[str, str | None]] = LatelyUsed(_KEPT)
+        self._texts: LRUCache[tuple[str, str | None]] = LRUCache(_KEPT)
         """With the task that each was made in. That finds it by asking once more, which costs nothing: so its cost is
         counted by the execution of the task that succeeds."""
-        self._failed: LatelyUsed[bool] = LatelyUsed(_KEPT)
+        self._failed: LRUCache[bool] = LRUCache(_KEPT)
         """The turns in which the model gave no summary, of conversations without notes."""
         self._making: dict[tuple[int, str], asyncio.Lock] = {}
 

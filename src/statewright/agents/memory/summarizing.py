@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from statewright.agents.memory.conversation import Conversation, read_conversation
-from statewright.agents.memory.folding import Folding
+from statewright.agents.memory.folding import SummarizingWindow
 from statewright.agents.memory.limits import Limits, check_at_least, recent_start
 from statewright.agents.memory.strategy import NO_CONTEXT, MemoryContext
 from statewright.agents.memory.summaries import is_summary
@@ -28,7 +28,7 @@ class Summarizing:
             raise InvalidConfig(f"Summarizing(keep={keep}, after={after}): keep is more than after. Keep fewer.")
         self._keep = Limits(messages=keep)
         self._after = Limits(messages=after)
-        self._folding = Folding(model, instructions)
+        self._folding = SummarizingWindow(model, instructions)
 
     async def select(self, messages: Sequence[Message], *, context: MemoryContext = NO_CONTEXT) -> list[Message]:
         # The summary itself is one message, and is not counted.

@@ -9,7 +9,7 @@ from typing import Unpack
 
 from statewright.client.api.options import WorkspaceLimits
 from statewright.client.call import Call, delete, get, in_camel, patch, place, post
-from statewright.client.effects import Talk
+from statewright.client.effects import Flow
 from statewright.client.face import F, Namespace, items, request
 from statewright.client.pages import LARGEST, Page, all_of, page_of
 from statewright.client.records.standing import Key, NewKey, NewWorkspace, Spending, Workspace
@@ -39,7 +39,7 @@ class Keys(Namespace[F]):
         return page_of(place("api-keys"), Key.from_json, page=page, page_size=page_size)
 
     @items(Key)
-    def iterate(self) -> Talk[None]:
+    def iterate(self) -> Flow[None]:
         """All keys, the newest first."""
         return all_of(page_of(place("api-keys"), Key.from_json, page=1, page_size=LARGEST), self._settings)
 
@@ -65,7 +65,7 @@ class Workspaces(Namespace[F]):
         return _page(page, page_size)
 
     @items(Workspace)
-    def iterate(self) -> Talk[None]:
+    def iterate(self) -> Flow[None]:
         """All workspaces."""
         return all_of(_page(1, LARGEST), self._settings)
 

@@ -9,7 +9,7 @@ from typing import Any, Final, Unpack
 
 from statewright.client.api.options import SETTINGS, RunFilter, StartOptions
 from statewright.client.call import Call, as_told, get, in_camel, place, post
-from statewright.client.effects import Talk
+from statewright.client.effects import Flow
 from statewright.client.face import F, Namespace, conversation, items, request
 from statewright.client.following import Following
 from statewright.client.pages import LARGEST, Page, all_of, page_of
@@ -49,18 +49,18 @@ class Runs(Namespace[F]):
         *,
         seconds: float = LONGEST_WAIT,
         **options: Unpack[StartOptions],
-    ) -> Talk[Run]:
+    ) -> Flow[Run]:
         """A new run once it rests, or as it is after so many seconds."""
         until = self._settings.clock.monotonic() + seconds
         run = yield from self._ask(start(graph, input, min(seconds, LONGEST_WAIT), options))
         return run if run.is_at_rest and run.created else (yield from self._settled(run.id, until))
 
     @conversation
-    def wait(self, run_id: str, seconds: float = LONGEST_WAIT) -> Talk[Run]:
+    def wait(self, run_id: str, seconds: float = LONGEST_WAIT) -> Flow[Run]:
         """A run once it rests: it has ended, waits or is paused; or as it is after so many seconds."""
         return (yield from self._settled(run_id, self._settings.clock.monotonic() + seconds))
 
-    def _settled(self, run_id: str, until: float) -> Talk[Run]:
+    def _settled(self, run_id: str, until: float) -> Flow[Run]:
         while True:
             left = until - self._settings.clock.monotonic()
             run = yield from self._ask(_one(run_id, max(0.0, min(left, LONGEST_WAIT))))
@@ -80,7 +80,7 @@ class Runs(Namespace[F]):
         return _page(page, page_size, sort, filters)
 
     @items(Run)
-    def iterate(self, *, sort: str = "-createdAt", **filters: Unpack[RunFilter]) -> Talk[None]:
+    def iterate(self, *, sort: str = "-createdAt", **filters: Unpack[RunFilter]) -> Flow[None]:
         """All runs that fit, one after the other, read in pages."""
         return all_of(_page(1, LARGEST, sort, filters), self._settings)
 
@@ -116,7 +116,7 @@ class Runs(Namespace[F]):
         return page_of(path, Event.from_json, page=page, page_size=page_size, after=after)
 
     @items(Event)
-    def follow(self, run_id: str, *, after: int = 0) -> Talk[None]:
+    def follow(self, run_id: str, *, after: int = 0) -> Flow[None]:
         """The events of a run after the one of a number, and each as it happens, until the run has ended.
 
         Every event comes once, in order. A connection that breaks is made again, and goes on after the last event.
@@ -124,7 +124,7 @@ class Runs(Namespace[F]):
         return Following(run_id, after, self._settings).talk()
 
     @items(Told)
-    def watch(self, run_id: str, *, after: int = 0) -> Talk[None]:
+    def watch(self, run_id: str, *, after: int = 0) -> Flow[None]:
         """The same, and between them each `LiveEvent`: what is not kept, such as pieces of messages.
 
         What was told while a connection was broken is lost of these.

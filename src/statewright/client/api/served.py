@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from statewright.client.call import Call, as_told, get, parameters, place, post
-from statewright.client.effects import Talk
+from statewright.client.effects import Flow
 from statewright.client.face import F, Namespace, items, request
 from statewright.client.pages import LARGEST, Page, all_of, page_of
 from statewright.client.records.runs import CostSummary
@@ -41,7 +41,7 @@ class Definitions(Namespace[F]):
         return page_of(place(_DEFINITIONS), Definition.from_json, page=page, page_size=page_size)
 
     @items(Definition)
-    def iterate(self) -> Talk[None]:
+    def iterate(self) -> Flow[None]:
         """All definitions, the newest first."""
         return all_of(page_of(place(_DEFINITIONS), Definition.from_json, page=1, page_size=LARGEST), self._settings)
 

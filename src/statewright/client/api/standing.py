@@ -8,7 +8,7 @@ from typing import Any, Unpack
 
 from statewright.client.api.options import ScheduleChanges, ScheduleOptions, TriggerChanges, WebhookChanges
 from statewright.client.call import Call, delete, get, in_camel, nothing, patch, place, post
-from statewright.client.effects import Talk
+from statewright.client.effects import Flow
 from statewright.client.face import F, Namespace, items, request
 from statewright.client.pages import LARGEST, Page, all_of, page_of
 from statewright.client.records.standing import Delivery, Schedule, Trigger, Webhook, WebhookWithSecret
@@ -34,7 +34,7 @@ class Webhooks(Namespace[F]):
         return page_of(place("webhooks"), Webhook.from_json, page=page, page_size=page_size)
 
     @items(Webhook)
-    def iterate(self) -> Talk[None]:
+    def iterate(self) -> Flow[None]:
         """All webhooks, the newest first."""
         return all_of(page_of(place("webhooks"), Webhook.from_json, page=1, page_size=LARGEST), self._settings)
 
@@ -79,7 +79,7 @@ class Schedules(Namespace[F]):
         return page_of(place("schedules"), Schedule.from_json, page=page, page_size=page_size)
 
     @items(Schedule)
-    def iterate(self) -> Talk[None]:
+    def iterate(self) -> Flow[None]:
         """All schedules, by their names."""
         return all_of(page_of(place("schedules"), Schedule.from_json, page=1, page_size=LARGEST), self._settings)
 
@@ -141,7 +141,7 @@ class Triggers(Namespace[F]):
         return page_of(place("triggers"), Trigger.from_json, page=page, page_size=page_size)
 
     @items(Trigger)
-    def iterate(self) -> Talk[None]:
+    def iterate(self) -> Flow[None]:
         """All triggers, the oldest first."""
         return all_of(page_of(place("triggers"), Trigger.from_json, page=1, page_size=LARGEST), self._settings)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from statewright.client.call import Call, get, place, post
-from statewright.client.effects import Talk
+from statewright.client.effects import Flow
 from statewright.client.face import F, Namespace, items, request
 from statewright.client.pages import LARGEST, Page, all_of, page_of
 from statewright.client.records.waiting import Approval, ReceivedEvent, Wait
@@ -24,7 +24,7 @@ class Interrupts(Namespace[F]):
         return page_of(place("interrupts"), Wait.from_json, page=page, page_size=page_size, runId=run_id)
 
     @items(Wait)
-    def iterate(self, *, run_id: str | None = None) -> Talk[None]:
+    def iterate(self, *, run_id: str | None = None) -> Flow[None]:
         """Everything that runs wait for, or one of them."""
         first = page_of(place("interrupts"), Wait.from_json, page=1, page_size=LARGEST, runId=run_id)
         return all_of(first, self._settings)
@@ -43,7 +43,7 @@ class Approvals(Namespace[F]):
         )
 
     @items(Approval)
-    def iterate(self, *, pending: bool | None = None, run_id: str | None = None) -> Talk[None]:
+    def iterate(self, *, pending: bool | None = None, run_id: str | None = None) -> Flow[None]:
         """All approvals, or those of a run, the newest first."""
         first = page_of(place(_APPROVALS), Approval.from_json, page=1, page_size=LARGEST, pending=pending, runId=run_id)
         return all_of(first, self._settings)

@@ -10,7 +10,7 @@ from starlette.responses import PlainTextResponse
 from statewright.errors import StatewrightError
 from statewright.server.encode import Json
 from statewright.server.models.health import Health, Readiness
-from statewright.server.offer import Offer, offer_of
+from statewright.server.offer import ServerContext, offer_of
 from statewright.server.route import StrictRoute, described
 from statewright.service.keys import METRICS
 
@@ -37,7 +37,7 @@ async def health(request: Request) -> Response:
     return Json({"status": "ok" if well else "failing", "checks": checks}, 200 if well else 503)
 
 
-async def _database_check(offer: Offer) -> str:
+async def _database_check(offer: ServerContext) -> str:
     try:
         await offer.service.check()
     except StatewrightError:

@@ -51,13 +51,13 @@ class SqliteCache(View):
             return None
         try:
             with reading("a cached result"):
-                return self.database.serde.decode(self.database.seal.open(row[0]))
+                return self.database.serde.decode(self.database.seal.decrypt(row[0]))
         except SerdeError:  # the node is called instead, and what it answers replaces this
             return None
 
     def put(self, key: CacheKey, value: Any, *, ttl: float | None = None) -> LightFuture[None]:
         """Keep a value, for `ttl` seconds if given. Raises SerdeError for what cannot be stored."""
-        stored = self.database.seal.close(self.database.serde.encode(value, f"the result of {key.node}"))
+        stored = self.database.seal.encrypt(self.database.serde.encode(value, f"the result of {key.node}"))
         now = microseconds(self._clock.now())
         until = None if ttl is None else min(now + round(min(ttl * 1_000_000, _NEVER)), _NEVER - 1)
         row = {"node": key.node, "input": key.input, "value": stored, "until": until, "never": _NEVER}

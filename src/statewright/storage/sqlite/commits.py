@@ -10,14 +10,14 @@ import sqlite3
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from statewright.checkpoint import Commit, Hold, JournalKey, Line, Pending
+from statewright.checkpoint import BranchKey, Commit, JournalKey, LeaseRequest, Pending
 from statewright.checkpoint.encoding import Encoder, Entries
 from statewright.checkpoint.forms import JOURNAL, journal_text, key_of, microseconds
 from statewright.checkpoint.serde import Serde
 from statewright.errors import CheckpointConflict, CheckpointNotFound, Fenced, JournalConflict, ThreadBusy
 from statewright.events import Log
 from statewright.ids import CheckpointId
-from statewright.storage.seal import Seal
+from statewright.storage.seal import Encryptor
 from statewright.storage.sqlite.drop import drop_calls
 from statewright.storage.sqlite.faults import reading, with_damage_report
 from statewright.storage.sqlite.fold import LARGEST, RECENT, Folder
@@ -32,10 +32,10 @@ Job = Callable[[sqlite3.Connection], Any]
 class Writer:
     """Writes to the threads of a workspace within transactions, with what is known of them."""
 
-    def __init__(self, serde: Serde, seal: Seal, known: Known, workspace: str) -> None:
+    def __init__(self, serde: Serde, seal: Encryptor, known: Known, workspace: str) -> None:
         self._serde = serde
         self._seal = seal
-        self._encoder = Encoder(serde, seal.close)
+        self._encoder = Encoder(serde, seal.encrypt)
         self._known = known
         self._workspace = workspace
 
@@ -117,10 +117,10 @@ class Writer:
 
     def results_job(
         self,
-        line: Line,
+        line: BranchKey,
         checkpoint_id: CheckpointId,
         pending: Pending,
-        hold: Hold | None,
+        hold: LeaseRequest | None,
         log: Log | None,
         also: Iterable[Job] = (),
     ) -> Job:
@@ -181,7 +181,7 @@ class Writer:
             thread = self._known.threads[self._workspace, thread_id] = Thread(number, 0, None, None, None)
         return self.take(connection, thread, thread_id, commit.hold)
 
-    def take(self, connection: sqlite3.Connection, thread: Thread, thread_id: str, hold: Hold | None) -> Thread:
+    def take(self, connection: sqlite3.Connection, thread: Thread, thread_id: str, hold: LeaseRequest | None) -> Thread:
         """The thread, taken, kept or let go.
 
         A hold that is good for long still is not written again: that would make each commit dearer.
@@ -196,7 +196,7 @@ class Writer:
                 return thread
         return self.write_hold(connection, thread, thread_id, hold)
 
-    def write_hold(self, connection: sqlite3.Connection, thread: Thread, thread_id: str, hold: Hold) -> Thread:
+    def write_hold(self, connection: sqlite3.Connection, thread: Thread, thread_id: str, hold: LeaseRequest) -> Thread:
         """Write who holds a thread from now on; the thread."""
         keeps = thread.owner == hold.owner
         has_lapsed = thread.until is not None and thread.until <= microseconds(hold.now)
@@ -210,7 +210,7 @@ class Writer:
 
     # -- where it stands
 
-    def _head(self, connection: sqlite3.Connection, thread: Thread | None, line: Line) -> Head | None:
+    def _head(self, connection: sqlite3.Connection, thread: Thread | None, line: BranchKey) -> Head | None:
         if thread is None:
             return None
         known = self._known
@@ -230,7 +230,7 @@ class Writer:
             head = known.heads[number] = Head(row[0], row[1], count, size)
         return head
 
-    def _new_line(self, connection: sqlite3.Connection, thread: Thread, line: Line) -> int:
+    def _new_line(self, connection: sqlite3.Connection, thread: Thread, line: BranchKey) -> int:
         """The place of the first checkpoint of a line that is made now."""
         named = (thread.id, line.namespace, line.branch)
         number = connection.execute(_INSERT_LINE, named).lastrowid or 0
@@ -281,7 +281,7 @@ class Writer:
         self._known.runs[thread.id, log.run_id] = (run, number + len(log.entries))
 
 
-def check_hold(thread: Thread | None, thread_id: str, hold: Hold | None) -> None:
+def check_hold(thread: Thread | None, thread_id: str, hold: LeaseRequest | None) -> None:
     """Raise ThreadBusy or Fenced if a hold is not right."""
     if hold is None or (thread is not None and thread.owner == hold.owner):
         return
@@ -292,7 +292,7 @@ def check_hold(thread: Thread | None, thread_id: str, hold: Hold | None) -> None
         raise ThreadBusy(thread_id, lease.owner, lease.until)
 
 
-def has_moved(thread: Thread | None, hold: Hold | None) -> bool:
+def has_moved(thread: Thread | None, hold: LeaseRequest | None) -> bool:
     """Return whether a claim was decided on something that has changed since."""
     if hold is None or not hold.claims or hold.expected_epoch is None:
         return False

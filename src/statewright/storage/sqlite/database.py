@@ -32,7 +32,7 @@ from statewright.errors import StorageUnavailable
 from statewright.futures import LightFuture, SafeEvent, is_main_thread
 from statewright.runtime.worker_threads import call_beside, workers
 from statewright.storage.locations import path_of
-from statewright.storage.seal import Seal
+from statewright.storage.seal import Encryptor
 from statewright.storage.sqlite.faults import check_in_place, identity_of, translated
 from statewright.storage.sqlite.forks import fork_between_transactions
 from statewright.storage.sqlite.known import Known, check_format
@@ -97,7 +97,7 @@ class SqliteDatabase:
         self.path = path_of(path)
         self._location = os.path.abspath(self.path)  # wherever the process will work later
         self.serde = serde or Serde()
-        self.seal = Seal(key, compress=compress)
+        self.seal = Encryptor(key, compress=compress)
         self.known = Known(self.path)
         """What was written lately; used under the lock of the writer alone."""
         self.ahead: dict[tuple[str, str], LightFuture[Any]] = {}

@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from typing import Final
 
 from statewright.checkpoint.serde import Serde
-from statewright.storage.seal import Seal
+from statewright.storage.seal import Encryptor
 from statewright.storage.sqlite.prune import Pruner
 from statewright.storage.sqlite.removal import delete_line, keep_log
 from statewright.storage.sqlite.statements import statements
 
 
 def drop_calls(
-    connection: sqlite3.Connection, serde: Serde, seal: Seal, thread: int, branch: str, namespaces: Sequence[str]
+    connection: sqlite3.Connection, serde: Serde, seal: Encryptor, thread: int, branch: str, namespaces: Sequence[str]
 ) -> None:
     """Forget namespaces of a thread, and those inside them, on one branch."""
     inside = tuple(namespace + end for namespace in namespaces for end in "|:")

@@ -15,7 +15,7 @@ import ormsgpack
 
 from statewright.checkpoint.codecs import CODECS
 from statewright.checkpoint.serde import Serde
-from statewright.storage.seal import Seal
+from statewright.storage.seal import Encryptor
 from statewright.storage.sqlite.history import ADD, GONE, MERGE, SET, HistoryReader
 from statewright.storage.sqlite.places import LAST_NUMBER, number_of, place_of
 from statewright.storage.sqlite.removal import keep_log
@@ -75,7 +75,7 @@ def _packed(value: Any) -> bytes:
 class Folder:
     """Lays checkpoints together, within a transaction."""
 
-    def __init__(self, connection: sqlite3.Connection, serde: Serde, seal: Seal) -> None:
+    def __init__(self, connection: sqlite3.Connection, serde: Serde, seal: Encryptor) -> None:
         self._connection = connection
         self._serde = serde
         self._seal = seal
@@ -111,8 +111,8 @@ class Folder:
             size += len(row.changes or b"")
             if (jump is not None and row.place >= jump[0]) or (chosen and size > LARGEST):
                 break
-            opened = self._seal.open(row.changes) if row.changes is not None else None
-            chosen.append(row._replace(control=self._seal.open(row.control), changes=opened))
+            opened = self._seal.decrypt(row.changes) if row.changes is not None else None
+            chosen.append(row._replace(control=self._seal.decrypt(row.control), changes=opened))
         return chosen
 
     # -- what grows
@@ -139,7 +139,7 @@ class Folder:
             whole = any(kind == SET for _, kind, _, _ in growth)
             body = _packed([[number, kind, gained] for number, kind, gained, _ in growth])
             items = sum(count for _, _, _, count in growth)
-            stored = self._seal.close(body, compress=True)
+            stored = self._seal.encrypt(body, compress=True)
             self._connection.execute(_INSERT_GROWN, (line, field, last, whole, items, stored))
         return frozenset(gains)
 
@@ -192,10 +192,10 @@ class Folder:
                 rows[-1].place,
                 number_of(rows[0].place),
                 b"".join(row.key for row in rows),
-                seal.close(_packed(sorted(apart))) if apart else None,
-                seal.close(base, compress=True) if base is not None else None,
-                seal.close(_packed(changes), compress=True) if any(changes) else None,
-                seal.close(_packed([runs, each]), compress=True),
+                seal.encrypt(_packed(sorted(apart))) if apart else None,
+                seal.encrypt(base, compress=True) if base is not None else None,
+                seal.encrypt(_packed(changes), compress=True) if any(changes) else None,
+                seal.encrypt(_packed([runs, each]), compress=True),
             ),
         )
 

@@ -14,12 +14,12 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from statewright.channels import MISSING, Added, Merged, changed
-from statewright.checkpoint import Checkpoint, Line, Pending, SavedCheckpoint, Values
+from statewright.checkpoint import BranchKey, Checkpoint, Pending, SavedCheckpoint, Values
 from statewright.checkpoint.forms import REPORTED, Control, Entry, instant_of, made_control, made_pending
 from statewright.checkpoint.serde import Serde
 from statewright.errors import DamagedDatabase
 from statewright.ids import CheckpointId
-from statewright.storage.seal import Seal
+from statewright.storage.seal import Encryptor
 from statewright.storage.sqlite.places import LAST_NUMBER, Interval, head_of, line_of, number_of, path_to, place_of
 from statewright.storage.sqlite.statements import statements
 
@@ -53,7 +53,7 @@ class State(NamedTuple):
 class HistoryReader:
     """Reads checkpoints over one connection, which sees one state of the database."""
 
-    def __init__(self, connection: sqlite3.Connection, serde: Serde, seal: Seal) -> None:
+    def __init__(self, connection: sqlite3.Connection, serde: Serde, seal: Encryptor) -> None:
         self._connection = connection
         self._serde = serde
         self._seal = seal
@@ -154,12 +154,12 @@ class HistoryReader:
 
     # -- checkpoints
 
-    def checkpoint_at(self, place: int, line: Line) -> SavedCheckpoint:
+    def checkpoint_at(self, place: int, line: BranchKey) -> SavedCheckpoint:
         """A checkpoint as it was saved, with what has become known about its frontier."""
         (found,) = self.checkpoints([place], line)
         return found
 
-    def checkpoints(self, places: Sequence[int], line: Line, child: State | None = None) -> list[SavedCheckpoint]:
+    def checkpoints(self, places: Sequence[int], line: BranchKey, child: State | None = None) -> list[SavedCheckpoint]:
         """Checkpoints of one path, the newest first as they are given.
 
         `child` is a checkpoint whose parent is the newest of them, if its state is known: what older ones have in
@@ -167,7 +167,7 @@ class HistoryReader:
         """
         return list(reversed([*self._rolled(list(reversed(places)), line, child)])) if places else []
 
-    def _rolled(self, places: Sequence[int], line: Line, child: State | None) -> Iterator[SavedCheckpoint]:
+    def _rolled(self, places: Sequence[int], line: BranchKey, child: State | None) -> Iterator[SavedCheckpoint]:
         """Checkpoints of one path, the oldest first: the state of the first one, and the changes since."""
         later = [*places[1:], child.place] if child is not None else places[1:]
         controls = self.controls(places)
@@ -207,7 +207,7 @@ class HistoryReader:
         return read
 
     def _saved(
-        self, line: Line, own: _Controlled, parent: _Controlled | None, values: Values, known: Sequence[Entry]
+        self, line: BranchKey, own: _Controlled, parent: _Controlled | None, values: Values, known: Sequence[Entry]
     ) -> SavedCheckpoint:
         key, run, plain = own
         control: Control = made_control(plain, key.hex())
@@ -344,7 +344,7 @@ class HistoryReader:
         return found
 
     def _value(self, stored: bytes) -> Any:
-        return self._serde.decode(self._seal.open(stored))
+        return self._serde.decode(self._seal.decrypt(stored))
 
 
 _Controlled = tuple[bytes, str, Any]

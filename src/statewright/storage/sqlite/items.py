@@ -63,7 +63,7 @@ class Items:
         row = {**place, "created_at": created_at if lived else None, "now": self.now, "ttl": ttl, "value": value}
         number = self._connection.execute(_SQL["put"], row).lastrowid
         if vectors:
-            parts = self._database.seal.close(self._database.serde.encode(packed(vectors)))
+            parts = self._database.seal.encrypt(self._database.serde.encode(packed(vectors)))
             self._connection.execute(_PUT_VECTORS, (number, len(vectors[0]), parts))
 
     def delete(self, namespace: Namespace, key: str) -> None:
@@ -156,7 +156,7 @@ class Items:
 
     def _opened(self, stored: bytes) -> Any:
         with reading("an item"):
-            return self._database.serde.decode(self._database.seal.open(stored))
+            return self._database.serde.decode(self._database.seal.decrypt(stored))
 
 
 def begin_anew(connection: sqlite3.Connection, numbers: Iterable[int], now: int) -> None:

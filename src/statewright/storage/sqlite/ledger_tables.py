@@ -19,7 +19,7 @@ from statewright.checkpoint.forms import instant_of, microseconds
 from statewright.errors import DamagedDatabase, InvalidConfig, SerdeError, suggestion
 from statewright.runs import Column, Record, Run, columns_of
 from statewright.runs.records.record import R
-from statewright.storage.seal import Seal
+from statewright.storage.seal import Encryptor
 from statewright.storage.sqlite.faults import UNREADABLE
 
 Convert = Callable[[Any], Any]
@@ -35,7 +35,7 @@ _WHOLE_INPUT: Final = 'ifnull("input", (SELECT body FROM run_inputs WHERE run = 
 class Table(Generic[R]):
     """Where the records of a class are kept."""
 
-    def __init__(self, kind: type[R], seal: Seal) -> None:
+    def __init__(self, kind: type[R], seal: Encryptor) -> None:
         self.kind = kind
         self.name = kind.TABLE
         self._seal = seal
@@ -138,7 +138,7 @@ class Table(Generic[R]):
 class Tables(dict[type[Record], Table[Any]]):
     """The tables of a database, by the class of their records; each is prepared when it is met."""
 
-    def __init__(self, seal: Seal) -> None:
+    def __init__(self, seal: Encryptor) -> None:
         super().__init__()
         self.seal = seal
 
@@ -147,26 +147,26 @@ class Tables(dict[type[Record], Table[Any]]):
         return table
 
 
-def closed_json(seal: Seal, value: Any) -> bytes:
+def closed_json(seal: Encryptor, value: Any) -> bytes:
     """A value as it is stored. Raises ValueError for what is no JSON."""
-    return seal.close(to_json(value))
+    return seal.encrypt(to_json(value))
 
 
-def opened_json(seal: Seal, stored: bytes) -> Any:
+def opened_json(seal: Encryptor, stored: bytes) -> Any:
     """The value that was stored."""
-    body = seal.open(stored)
+    body = seal.decrypt(stored)
     try:
         return from_json(body)
     except ValueError:  # it reads less deep than it writes
         return json.loads(body)
 
 
-def _closed_text(seal: Seal, text: str) -> str | bytes:
-    return seal.close(text.encode()) if seal.encrypts else text
+def _closed_text(seal: Encryptor, text: str) -> str | bytes:
+    return seal.encrypt(text.encode()) if seal.encrypts else text
 
 
-def _opened_text(seal: Seal, stored: str | bytes) -> str:
-    return stored if isinstance(stored, str) else seal.open(stored).decode()
+def _opened_text(seal: Encryptor, stored: str | bytes) -> str:
+    return stored if isinstance(stored, str) else seal.decrypt(stored).decode()
 
 
 def damaged(table: str, error: Exception) -> DamagedDatabase:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from statewright.errors import DamagedDatabase, StorageUnavailable, WrongKey
-from statewright.storage.seal import Seal
+from statewright.storage.seal import Encryptor
 from statewright.storage.sqlite.faults import reading
 from statewright.storage.sqlite.from_format_1 import give_threads_to_workspaces
 from statewright.storage.sqlite.known import FORMAT, check_format
@@ -32,7 +32,7 @@ _SHOWN: Final = 5
 _TABLES: Final = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name"
 
 
-def prepare(connection: sqlite3.Connection, path: Path, seal: Seal) -> None:
+def prepare(connection: sqlite3.Connection, path: Path, seal: Encryptor) -> None:
     """Make the tables of a new file, bring an older one to today's format.
 
     Refuses a newer format, a wrong key, and the file of another program, which stays as it is.
@@ -102,7 +102,7 @@ def _write_ahead(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA journal_mode=WAL")
 
 
-def _migrate(connection: sqlite3.Connection, seal: Seal) -> None:
+def _migrate(connection: sqlite3.Connection, seal: Encryptor) -> None:
     """Take the steps that are missing, in one transaction; another process may be at it too."""
     connection.execute("BEGIN EXCLUSIVE")
     try:
@@ -116,26 +116,26 @@ def _migrate(connection: sqlite3.Connection, seal: Seal) -> None:
         raise
 
 
-def _to_1(connection: sqlite3.Connection, seal: Seal) -> None:
+def _to_1(connection: sqlite3.Connection, seal: Encryptor) -> None:
     """Make the tables of format 1."""
     connection.execute(f"PRAGMA application_id = {_APPLICATION}")
     run_script(connection, "0001_tables")
     connection.execute("CREATE TABLE meta (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID")
-    connection.execute("INSERT INTO meta VALUES ('key', ?)", (seal.close(_KNOWN_TEXT),))
+    connection.execute("INSERT INTO meta VALUES ('key', ?)", (seal.encrypt(_KNOWN_TEXT),))
 
 
-def _to_2(connection: sqlite3.Connection, seal: Seal) -> None:
+def _to_2(connection: sqlite3.Connection, seal: Encryptor) -> None:
     """Give each thread to a workspace."""
     give_threads_to_workspaces(connection)
 
 
-STEPS: tuple[Callable[[sqlite3.Connection, Seal], None], ...] = (_to_1, _to_2)
+STEPS: tuple[Callable[[sqlite3.Connection, Encryptor], None], ...] = (_to_1, _to_2)
 """The step from each format to the next."""
 
 
-def _check_key(connection: sqlite3.Connection, path: Path, seal: Seal) -> None:
+def _check_key(connection: sqlite3.Connection, path: Path, seal: Encryptor) -> None:
     (kept,) = connection.execute("SELECT value FROM meta WHERE name = 'key'").fetchone()
     if seal.encrypts and kept == _KNOWN_TEXT:
         raise WrongKey(f"The database {path} is not encrypted, and a key was given. Open it without one.")
-    if seal.open(kept) != _KNOWN_TEXT:
+    if seal.decrypt(kept) != _KNOWN_TEXT:
         raise WrongKey(f"The key of the database {path} is another one.")

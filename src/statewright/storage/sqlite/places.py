@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from statewright.checkpoint import Line
+from statewright.checkpoint import BranchKey
 from statewright.checkpoint.forms import key_of
 from statewright.storage.sqlite.statements import statements
 
@@ -62,7 +62,7 @@ _SQL: Final = statements("places")
 _LAST_JUMP: Final = _SQL["last_jump"]
 
 
-def find_line(connection: sqlite3.Connection, workspace: str, line: Line) -> int | None:
+def find_line(connection: sqlite3.Connection, workspace: str, line: BranchKey) -> int | None:
     """The number of a line, if it exists."""
     row = connection.execute(_LINE, (workspace, *line)).fetchone()
     return row[0] if row else None

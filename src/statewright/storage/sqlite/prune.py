@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from statewright.checkpoint import PrunePolicy, Values
 from statewright.checkpoint.serde import Serde
-from statewright.storage.seal import Seal
+from statewright.storage.seal import Encryptor
 from statewright.storage.sqlite.history import SET, HistoryReader
 from statewright.storage.sqlite.places import LAST_NUMBER, line_of, number_of, place_of
 from statewright.storage.sqlite.removal import keep_log
@@ -20,7 +20,7 @@ from statewright.storage.sqlite.statements import statements
 class Pruner:
     """Forgets checkpoints of threads, within a transaction."""
 
-    def __init__(self, connection: sqlite3.Connection, serde: Serde, seal: Seal) -> None:
+    def __init__(self, connection: sqlite3.Connection, serde: Serde, seal: Encryptor) -> None:
         self._connection = connection
         self._serde = serde
         self._seal = seal
@@ -111,10 +111,10 @@ class Pruner:
         self._connection.execute("DELETE FROM grown WHERE line = ? AND last < ?", (line, first))
 
     def _stored(self, value: Any) -> bytes:
-        return self._seal.close(self._serde.encode(value, "values"), compress=True)
+        return self._seal.encrypt(self._serde.encode(value, "values"), compress=True)
 
     def _value(self, stored: bytes) -> Any:
-        return self._serde.decode(self._seal.open(stored))
+        return self._serde.decode(self._seal.decrypt(stored))
 
 
 _SQL: Final = statements("prune")

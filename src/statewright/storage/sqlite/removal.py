@@ -6,17 +6,17 @@ import sqlite3
 from typing import Any, Final
 
 from statewright.checkpoint.serde import Serde
-from statewright.storage.seal import Seal
+from statewright.storage.seal import Encryptor
 from statewright.storage.sqlite.history import HistoryReader
 from statewright.storage.sqlite.places import LAST_NUMBER, place_of
 from statewright.storage.sqlite.statements import statements
 
 
-def keep_log(connection: sqlite3.Connection, serde: Serde, seal: Seal, line: int, last: int = LAST_NUMBER) -> None:
+def keep_log(connection: sqlite3.Connection, serde: Serde, seal: Encryptor, line: int, last: int = LAST_NUMBER) -> None:
     """Move the events of the records of a line, up to the one with the number `last`, to the logs of their runs."""
     reader = HistoryReader(connection, serde, seal)
     for run, batches in reader.log_of_line(line, last).items():
-        body = seal.close(serde.encode(_packed([batch for _, batch in batches]), "event"))
+        body = seal.encrypt(serde.encode(_packed([batch for _, batch in batches]), "event"))
         connection.execute(_INSERT_EVENTS, (place_of(run, batches[0][0]), body))
 
 

@@ -13,10 +13,10 @@ from typing import Any, Final, NamedTuple, Self, TypeVar
 
 from statewright.checkpoint import (
     DEFAULT_WORKSPACE,
+    BranchKey,
     Commit,
-    Hold,
     Lease,
-    Line,
+    LeaseRequest,
     Pending,
     Pruned,
     PrunePolicy,
@@ -128,17 +128,17 @@ class SqliteSaver(View):
 
     def save_results(
         self,
-        line: Line,
+        line: BranchKey,
         checkpoint_id: CheckpointId,
         pending: Pending,
         *,
-        hold: Hold | None = None,
+        hold: LeaseRequest | None = None,
         log: Log | None = None,
         also: Sequence[Job] = (),
     ) -> MaybeFuture[None]:
         return self._written(self._writer.results_job(line, checkpoint_id, pending, hold, log, also))
 
-    def renew(self, thread_id: str, hold: Hold) -> MaybeFuture[Lease | None]:
+    def renew(self, thread_id: str, hold: LeaseRequest) -> MaybeFuture[Lease | None]:
         def job(connection: sqlite3.Connection) -> Lease | None:
             thread = self._writer.thread(connection, thread_id)
             check_hold(thread, thread_id, hold)
@@ -219,7 +219,7 @@ class SqliteSaver(View):
         return self._written(with_damage_report(job, thread_id))
 
     def _head_id(self, connection: sqlite3.Connection, thread_id: str) -> CheckpointId | None:
-        number = find_line(connection, self.workspace, Line(thread_id))
+        number = find_line(connection, self.workspace, BranchKey(thread_id))
         head = head_of(connection, number) if number is not None else None
         return self._reader(connection).id_at(head[0]) if head is not None else None
 
@@ -233,11 +233,11 @@ class SqliteSaver(View):
         branch: str = "main",
         checkpoint_id: CheckpointId | None = None,
     ) -> MaybeFuture[SavedCheckpoint | None]:
-        line = Line(thread_id, namespace, branch)
+        line = BranchKey(thread_id, namespace, branch)
         return self._read(lambda connection: self._loaded(connection, line, checkpoint_id), thread_id)
 
     def _loaded(
-        self, connection: sqlite3.Connection, line: Line, checkpoint_id: CheckpointId | None
+        self, connection: sqlite3.Connection, line: BranchKey, checkpoint_id: CheckpointId | None
     ) -> SavedCheckpoint | None:
         place: int | None = None
         if checkpoint_id is not None:
@@ -265,7 +265,7 @@ class SqliteSaver(View):
         limit: int | None = None,
     ) -> MaybeFuture[Sequence[SavedCheckpoint]]:
         def read(connection: sqlite3.Connection) -> Sequence[SavedCheckpoint]:
-            line = Line(thread_id, namespace, branch or "main")
+            line = BranchKey(thread_id, namespace, branch or "main")
             if branch is not None:
                 places = self._ancestry(connection, line, before)
             else:
@@ -278,7 +278,7 @@ class SqliteSaver(View):
         return self._read(read, thread_id)
 
     def _after(
-        self, connection: sqlite3.Connection, places: Iterator[int], before: CheckpointId, line: Line
+        self, connection: sqlite3.Connection, places: Iterator[int], before: CheckpointId, line: BranchKey
     ) -> Iterator[int]:
         """The places that come after a checkpoint. Raises CheckpointNotFound if it is not among them."""
         numbers = [number for number, _ in lines_of(connection, self.workspace, line.thread_id, line.namespace)]
@@ -287,7 +287,7 @@ class SqliteSaver(View):
             raise CheckpointNotFound(f"Thread {line.thread_id!r} has no checkpoint {before!r}. List its history.")
         return places
 
-    def _ancestry(self, connection: sqlite3.Connection, line: Line, before: CheckpointId | None) -> Iterator[int]:
+    def _ancestry(self, connection: sqlite3.Connection, line: BranchKey, before: CheckpointId | None) -> Iterator[int]:
         """Yield the places of a branch and its ancestors, the newest first, or those after a checkpoint.
 
         Raises CheckpointNotFound if it is not among them.
@@ -314,7 +314,7 @@ class SqliteSaver(View):
             first, last = interval.places
             yield from range(last, first - 1, -1)
 
-    def _all(self, connection: sqlite3.Connection, line: Line) -> list[int]:
+    def _all(self, connection: sqlite3.Connection, line: BranchKey) -> list[int]:
         """The places of all checkpoints of a namespace, the newest first."""
         found: list[tuple[datetime, bytes, int]] = []
         reader = self._reader(connection)
@@ -326,7 +326,7 @@ class SqliteSaver(View):
         self,
         connection: sqlite3.Connection,
         places: Iterable[int],
-        line: Line,
+        line: BranchKey,
         before: CheckpointId | None,
         *,
         is_page: bool,
@@ -346,7 +346,7 @@ class SqliteSaver(View):
                 self._page_end = _PageEnd(line.thread_id, line.namespace, saved[-1].id, stretch[-1], _own(saved[-1]))
         return shown
 
-    def _end_of_page(self, line: Line, before: CheckpointId | None) -> State | None:
+    def _end_of_page(self, line: BranchKey, before: CheckpointId | None) -> State | None:
         """The checkpoint where the page that was read last has ended, if the next page is wanted now.
 
         A page needs the state of its oldest checkpoint. Made from that of the page before, it costs what is on the

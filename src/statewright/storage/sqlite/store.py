@@ -209,7 +209,7 @@ class SqliteStore(View, StoreFace):
         place = place_of(checked_namespace(operation.namespace), operation.key)
         if place is None:
             raise SerdeError(f"the item {operation.key!r} of {operation.namespace!r}", "its name is not valid Unicode")
-        stored = self.database.seal.close(self.database.serde.encode(dict(value), "value"))
+        stored = self.database.seal.encrypt(self.database.serde.encode(dict(value), "value"))
         lives = self._ttl.default if operation.ttl is None else operation.ttl
         ttl = None if lives is None else round(min(as_seconds(lives) * 1_000_000, _LONGEST))
         texts = self._texts(value, operation.index)

@@ -22,10 +22,10 @@ _PLAIN_WORD: Final = re.compile(r"[A-Za-z_][\w-]*\Z")
 
 
 @dataclass(slots=True, eq=False)
-class Written:
+class YamlNode:
     """A value and where it is written."""
 
-    content: Scalar | list[Written] | dict[str, Written]
+    content: Scalar | list[YamlNode] | dict[str, YamlNode]
     at: Mark
     source: str = ""
     """Of a text or number: the characters that stand in the file, without quotes."""
@@ -62,11 +62,11 @@ class Written:
 class Document:
     """A file that was read."""
 
-    root: Written | None
+    root: YamlNode | None
     """None if there is nothing that could be looked at."""
     problems: tuple[Problem, ...]
 
-    def find(self, path: Path) -> Written | None:
+    def find(self, path: Path) -> YamlNode | None:
         """The value at the end of a path, if there is one."""
         found = self.root
         for step in path:

@@ -15,7 +15,7 @@ from statewright.graph import Command, Runtime
 from statewright.workflow.states.context import text_of
 from statewright.workflow.states.lineage import Lineage, Lineages
 from statewright.workflow.states.model import Next, State
-from statewright.workflow.states.performers import Call, Performer
+from statewright.workflow.states.performers import Call, StateHandler
 from statewright.workflow.states.routing import Router
 from statewright.workflow.states.templates import Template, parse_template, rendered_off_loop
 from statewright.workflow.states.token import Token, combined
@@ -37,7 +37,7 @@ class StateNode:
         self,
         state: State,
         place: int,
-        performer: Performer,
+        performer: StateHandler,
         router: Router,
         lineages: Lineages,
         *,

@@ -51,7 +51,7 @@ def _folded(name: str) -> str:
     return name.lower().replace("-", "_")
 
 
-class Findings:
+class Diagnostics:
     """Problems and warnings, collected in any order."""
 
     def __init__(self) -> None:

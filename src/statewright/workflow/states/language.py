@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from statewright.workflow.states.expressions.expression import LENGTH_LIMIT
 from statewright.workflow.states.model import END_STATE
-from statewright.workflow.states.parse.form import PRIVATE_PREFIX, Form, Key
+from statewright.workflow.states.parse.form import PRIVATE_PREFIX, Key, MapSchema
 from statewright.workflow.states.parse.forms import (
     CASE,
     CONDITION,
@@ -73,7 +73,7 @@ def language_schema(node_kinds: Collection[str] = NODE_KINDS) -> dict[str, Any]:
     }
 
 
-def _form_schema(form: Form, extra: list[dict[str, Any]]) -> dict[str, Any]:
+def _form_schema(form: MapSchema, extra: list[dict[str, Any]]) -> dict[str, Any]:
     schema: dict[str, Any] = {
         "type": "object",
         "description": form.doc,
@@ -106,7 +106,7 @@ def _server_rule() -> dict[str, Any]:
     return {"anyOf": [{"required": [name], "properties": {name: value}} for name, value in ways.items()]}
 
 
-def _key_schema(form: Form, key: Key) -> dict[str, Any]:
+def _key_schema(form: MapSchema, key: Key) -> dict[str, Any]:
     limits = _LIMITS.get((form.name, key.name), {})
     schema = _described(form, key)
     if key.ignored:
@@ -123,7 +123,7 @@ def _or_null(schema: dict[str, Any]) -> dict[str, Any]:
     return {"anyOf": [schema, {"type": "null"}]} if schema else {}
 
 
-def _described(form: Form, key: Key) -> dict[str, Any]:
+def _described(form: MapSchema, key: Key) -> dict[str, Any]:
     """What is said about a key; for a required one, its kind too."""
     if key.ignored:
         return {"description": f"Does nothing: {key.ignored}", "deprecated": True}
@@ -135,7 +135,7 @@ def _described(form: Form, key: Key) -> dict[str, Any]:
     return {**schema, **key.kind.schema()} if key.required else schema
 
 
-def _rules(form: Form) -> list[dict[str, Any]]:
+def _rules(form: MapSchema) -> list[dict[str, Any]]:
     """What holds between the keys of a map."""
     rules: list[dict[str, Any]] = []
     if form.one_of:

@@ -14,7 +14,7 @@ import yaml
 from yaml import events
 
 from statewright.errors import Problem
-from statewright.workflow.states.document import Document, Written, json_word, shortened
+from statewright.workflow.states.document import Document, YamlNode, json_word, shortened
 from statewright.workflow.states.line_numbers import line_numbers, split_lines
 from statewright.workflow.states.model import Mark
 from statewright.workflow.states.raw_text import Refused, plain_text, problem_at
@@ -56,15 +56,15 @@ class _Reader:
         self._text = text
         self._problems = problems
         self._events: Iterator[events.Event] = cast(Any, yaml.parse(text, Loader=_loader()))
-        self._anchors: dict[str, Written | None] = {}
+        self._anchors: dict[str, YamlNode | None] = {}
         """None for one whose value is still being read."""
         self._weight = 0
         self._quoted: QuotedText | None = None
         self._file_lines: list[str] | None = None
 
-    def read(self) -> Written | None:
+    def read(self) -> YamlNode | None:
         """The value of the one document; None if there is none. Raises Refused if reading has to stop."""
-        root: Written | None = None
+        root: YamlNode | None = None
         while not isinstance(event := self._next(), events.StreamEndEvent):
             if isinstance(event, events.DocumentStartEvent):
                 if root is not None:
@@ -82,7 +82,7 @@ class _Reader:
     def _report(self, event: events.Event, message: str, suggestion: str) -> None:
         self._problems.append(problem_at(_mark(event), message, suggestion))
 
-    def _value(self, event: events.Event, depth: int) -> Written:
+    def _value(self, event: events.Event, depth: int) -> YamlNode:
         """The value that begins with an event."""
         if isinstance(event, events.AliasEvent):
             return self._alias(event, depth)
@@ -93,7 +93,7 @@ class _Reader:
         anchor = cast("str | None", cast(Any, event).anchor)
         if anchor is not None:
             self._anchors[anchor] = None
-        written = Written(None, _mark(event))
+        written = YamlNode(None, _mark(event))
         self._spend(1, event)
         self._check_collection_tag(event, written)
         if isinstance(event, events.SequenceStartEvent):
@@ -102,7 +102,7 @@ class _Reader:
             self._fill_map(written, event, depth)
         return self._anchored(event, written)
 
-    def _anchored(self, event: events.Event, written: Written) -> Written:
+    def _anchored(self, event: events.Event, written: YamlNode) -> YamlNode:
         anchor = cast("str | None", cast(Any, event).anchor)
         if anchor is not None:
             self._anchors[anchor] = written
@@ -117,12 +117,12 @@ class _Reader:
                 "Take parts out of it, or use fewer aliases.",
             )
 
-    def _alias(self, event: events.AliasEvent, depth: int) -> Written:
+    def _alias(self, event: events.AliasEvent, depth: int) -> YamlNode:
         name = cast(str, cast(Any, event).anchor)
         meant = self._anchors.get(name)
         if meant is None:
             self._report(event, *_unusable_alias(name, known=name in self._anchors))
-            return Written(None, _mark(event), broken=True)
+            return YamlNode(None, _mark(event), broken=True)
         if depth + meant.height - 1 > MAX_DEPTH + 1:
             raise Refused(_mark(event), f"This is nested deeper than {MAX_DEPTH} levels.", "Use fewer aliases.")
         self._spend(meant.weight, event)
@@ -130,15 +130,15 @@ class _Reader:
 
     # -- lists and maps
 
-    def _fill_list(self, written: Written, depth: int) -> None:
-        items: list[Written] = []
+    def _fill_list(self, written: YamlNode, depth: int) -> None:
+        items: list[YamlNode] = []
         while not isinstance(event := self._next(), events.SequenceEndEvent):
             items.append(self._value(event, depth + 1))
         _close(written, items, items)
 
-    def _fill_map(self, written: Written, start: events.Event, depth: int) -> None:
-        content: dict[str, Written] = {}
-        merged: list[Written] = []
+    def _fill_map(self, written: YamlNode, start: events.Event, depth: int) -> None:
+        content: dict[str, YamlNode] = {}
+        merged: list[YamlNode] = []
         first: str | None = None
         while not isinstance(event := self._next(), events.MappingEndEvent):
             key = self._key(event, start, written, depth)
@@ -170,7 +170,7 @@ class _Reader:
             advice = "Keep one of them, or put '- ' before it if a new item of a list begins here."
         self._report(event, message, advice)
 
-    def _key(self, event: events.Event, start: events.Event, above: Written, depth: int) -> str | None:
+    def _key(self, event: events.Event, start: events.Event, above: YamlNode, depth: int) -> str | None:
         """A key as text; None if it is none that could be used, which has been reported."""
         key = self._value(event, depth + 1)
         if key.broken:
@@ -188,7 +188,7 @@ class _Reader:
         )
         return key.source or None
 
-    def _merge(self, source: Written, content: dict[str, Written], into: Written, event: events.Event) -> None:
+    def _merge(self, source: YamlNode, content: dict[str, YamlNode], into: YamlNode, event: events.Event) -> None:
         """Add what is merged in by `<<`. What is written in the map itself wins, then what comes first."""
         parts = source.content if isinstance(source.content, list) else [source]
         for part in parts:
@@ -204,7 +204,7 @@ class _Reader:
                     problem_at(part.at, message, "Write an alias of a map, or put the key in quotes.")
                 )
 
-    def _check_collection_tag(self, event: events.Event, written: Written) -> None:
+    def _check_collection_tag(self, event: events.Event, written: YamlNode) -> None:
         tag = cast("str | None", cast(Any, event).tag)
         kind = "seq" if isinstance(event, events.SequenceStartEvent) else "map"
         if tag not in (None, "!", TAG_PREFIX + kind):
@@ -213,11 +213,11 @@ class _Reader:
 
     # -- words
 
-    def _scalar(self, event: events.ScalarEvent) -> Written:
+    def _scalar(self, event: events.ScalarEvent) -> YamlNode:
         told = cast(Any, event)
         word = cast(str, told.value)
         style = cast("str | None", told.style)
-        written = Written(word, _mark(event), word, bool(style), style == "|", weight=1 + len(word) // 64)
+        written = YamlNode(word, _mark(event), word, bool(style), style == "|", weight=1 + len(word) // 64)
         self._spend(written.weight, event)
         if style in ("'", '"'):
             self._quoted = QuotedText(written.at, Mark(told.end_mark.line + 1, told.end_mark.column + 1))
@@ -263,7 +263,7 @@ class _Reader:
         return read_as(tag.removeprefix(TAG_PREFIX), word)
 
 
-def _close(written: Written, content: list[Written] | dict[str, Written], children: Sequence[Written]) -> None:
+def _close(written: YamlNode, content: list[YamlNode] | dict[str, YamlNode], children: Sequence[YamlNode]) -> None:
     written.content = content
     written.weight = 1 + sum(child.weight for child in children)
     written.height = 1 + max((child.height for child in children), default=0)

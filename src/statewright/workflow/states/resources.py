@@ -18,7 +18,7 @@ from statewright.workflow.states.missing import Project
 from statewright.workflow.states.model import Assistant, Definition, State
 from statewright.workflow.states.models import ModelNames, Models, NamedModel, WorkflowModels
 from statewright.workflow.states.nodes import DataSource, NodeKinds, NodeResources
-from statewright.workflow.states.performers import Performer
+from statewright.workflow.states.performers import StateHandler
 from statewright.workflow.states.performers.assistant import AssistantState
 from statewright.workflow.states.performers.memory import Memory
 from statewright.workflow.states.performers.offered import OfferedTools
@@ -65,7 +65,7 @@ class Resources:
         check_script(self._script, [state.id for state in definition.states])
         self._script_model = ScriptModel(self._script)
 
-    def performer(self, state: State) -> Performer:
+    def performer(self, state: State) -> StateHandler:
         """Who does the work of a state."""
         if state.assistant_id is not None:
             return self._assistant(state, state.assistant_id)
@@ -77,7 +77,7 @@ class Resources:
 
     # -- assistants
 
-    def _assistant(self, state: State, assistant_id: str) -> Performer:
+    def _assistant(self, state: State, assistant_id: str) -> StateHandler:
         assistant = self._kept(self._definition.assistants_by_id[assistant_id])
         form = AnswerForm(state.output_schema) if state.output_schema else None
         if state.id in self._script:
@@ -148,10 +148,10 @@ class Resources:
 
     # -- tools and nodes of other kinds
 
-    def _tool(self, tool_id: str) -> Performer:
+    def _tool(self, tool_id: str) -> StateHandler:
         return ToolPerformer(self._definition.tools_by_id[tool_id], self._tools, self._integrations, self._servers)
 
-    def _custom(self, state: State) -> Performer:
+    def _custom(self, state: State) -> StateHandler:
         assert state.custom_node_id is not None
         node = self._definition.custom_nodes_by_id[state.custom_node_id]
         sources: Mapping[str, DataSource] = self._project.datasources if self._project is not None else {}

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from statewright.workflow.states.document import Path, shortened
-from statewright.workflow.states.findings import Findings, Phase
+from statewright.workflow.states.findings import Diagnostics, Phase
 from statewright.workflow.states.model import END_STATE, Definition
 
 _SHOWN = 10
 
 
-def check_graph(definition: Definition, findings: Findings, path: Path = ("states",)) -> None:
+def check_graph(definition: Definition, findings: Diagnostics, path: Path = ("states",)) -> None:
     """Warn of states that cannot be reached, and of those that `end` cannot be reached from. Loops are fine.
 
     `path` is where the states are in the file.
@@ -27,7 +27,7 @@ def check_graph(definition: Definition, findings: Findings, path: Path = ("state
 
 
 def _check_endless(
-    definition: Definition, ways: Mapping[str, tuple[str, ...]], reached: set[str], findings: Findings, path: Path
+    definition: Definition, ways: Mapping[str, tuple[str, ...]], reached: set[str], findings: Diagnostics, path: Path
 ) -> None:
     """Warn once of all states that run and never come to an end."""
     ending = reachable(_turned(ways), [END_STATE])

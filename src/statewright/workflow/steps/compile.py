@@ -24,7 +24,7 @@ from statewright.workflow.steps.program import StepsGraph
 from statewright.workflow.steps.read import read_definition
 from statewright.workflow.steps.retries import retry_policy
 from statewright.workflow.steps.state import StepsState
-from statewright.workflow.steps.workshop import Workshop
+from statewright.workflow.steps.workshop import StepNodeFactory
 
 ANY_MAP: Final = StateSchema()
 _CANNOT_FAIL: Final = ("condition", "wait")
@@ -55,7 +55,7 @@ def compile_steps(
     """
     if not isinstance(definition, Definition):
         definition = read_definition(definition)
-    workshop = Workshop(handlers=handlers, models=models, tools=tools, checks=checks)
+    workshop = StepNodeFactory(handlers=handlers, models=models, tools=tools, checks=checks)
     order = Order(definition)
     builder = GraphBuilder(
         StepsState, input_schema=ANY_MAP, output_schema=ANY_MAP, name=definition.name, version=definition.version

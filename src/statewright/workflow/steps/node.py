@@ -17,7 +17,7 @@ from statewright.workflow.steps.state import StepWrites
 Values = Mapping[str, Any]
 
 
-class Performer(Protocol):
+class StepHandler(Protocol):
     """Does what a step of one kind does. What it waits for it waits for itself: a result is completed or failed."""
 
     @property

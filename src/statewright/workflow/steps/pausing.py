@@ -69,7 +69,7 @@ def answer_to(question: Question, key: str, runtime: Runtime[Any], refusal: Refu
 def open_key(keys: Sequence[str], runtime: Runtime[Any]) -> str:
     """That of the keys under which the step waits already; the first one if it does not wait yet."""
     scope = current_scope()
-    if scope is None or not scope.run.asked:  # nobody waits: nearly always
+    if scope is None or not scope.run.known_interrupts:  # nobody waits: nearly always
         return keys[0]
     return next((key for key in keys if asked_before(key, runtime) is not None), keys[0])
 

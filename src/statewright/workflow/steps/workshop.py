@@ -34,7 +34,7 @@ from statewright.workflow.steps.order import Order
 Node = Callable[..., Any]
 
 
-class Workshop:
+class StepNodeFactory:
     """What the steps of one workflow are made with. Collects what is wrong, so that all of it can be told at once."""
 
     def __init__(

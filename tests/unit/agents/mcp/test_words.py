@@ -2,11 +2,11 @@
 
 import asyncio
 
-from statewright.agents.mcp.words import LastWords
+from statewright.agents.mcp.words import StderrTail
 
 
 def heard(*written: str) -> str:
-    words = LastWords()
+    words = StderrTail()
     with words.pipe() as file:
         for text in written:
             file.write(text)
@@ -16,7 +16,7 @@ def heard(*written: str) -> str:
 
 def test_nothing_was_said() -> None:
     assert heard() == ""
-    assert asyncio.run(LastWords().heard(patience=5)) == ""
+    assert asyncio.run(StderrTail().heard(patience=5)) == ""
 
 
 def test_the_last_lines_are_kept() -> None:
@@ -29,7 +29,7 @@ def test_a_program_may_say_more_than_is_kept_and_no_line_is_shown_in_half() -> N
 
 
 def test_one_that_still_talks_is_not_waited_for() -> None:
-    words = LastWords()
+    words = StderrTail()
     with words.pipe() as file:
         file.write("so far")
         file.flush()

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from statewright.agents.memory.conversation import read_conversation
-from statewright.agents.memory.folding import Folding
+from statewright.agents.memory.folding import SummarizingWindow
 from statewright.agents.memory.strategy import NO_CONTEXT
 from statewright.messages import Message
 from statewright.models import ScriptedModel
 
 
-def selected(folding: Folding, messages: Sequence[Message], start: int, most: int) -> str:
+def selected(folding: SummarizingWindow, messages: Sequence[Message], start: int, most: int) -> str:
     sent = asyncio.run(
         folding.select(
             read_conversation(messages),
@@ -24,21 +24,21 @@ def selected(folding: Folding, messages: Sequence[Message], start: int, most: in
 
 
 def test_what_fits_is_shown_whole(talk: Any) -> None:
-    assert selected(Folding(ScriptedModel([])), talk("s1 u1 a1 u2"), start=2, most=3) == "s1 u1 a1 u2"
+    assert selected(SummarizingWindow(ScriptedModel([])), talk("s1 u1 a1 u2"), start=2, most=3) == "s1 u1 a1 u2"
 
 
 def test_the_question_is_shown_though_it_is_in_the_summary(talk: Any) -> None:
-    folding = Folding(ScriptedModel(["S"]))
+    folding = SummarizingWindow(ScriptedModel(["S"]))
     assert selected(folding, talk("u1 c1 r1 c2 r2 c3 r3"), start=3, most=4) == "S u1 c3 r3"
 
 
 def test_what_cannot_be_folded_is_sent_though_it_does_not_fit(talk: Any) -> None:
-    assert selected(Folding(ScriptedModel([])), talk("u1 a1"), start=0, most=1) == "u1 a1"
+    assert selected(SummarizingWindow(ScriptedModel([])), talk("u1 a1"), start=0, most=1) == "u1 a1"
 
 
 def test_the_summary_is_of_the_user_and_is_marked(talk: Any) -> None:
     sent = asyncio.run(
-        Folding(ScriptedModel(["S"])).select(
+        SummarizingWindow(ScriptedModel(["S"])).select(
             read_conversation(talk("u1 a1 u2")), fits=lambda _: False, start=lambda _: 2, context=NO_CONTEXT
         )
     )

@@ -1,10 +1,10 @@
 """A bounded cache."""
 
-from statewright.agents.memory.lately_used import LatelyUsed
+from statewright.agents.memory.lately_used import LRUCache
 
 
 def test_what_was_not_used_for_longest_goes_first() -> None:
-    cache: LatelyUsed[int] = LatelyUsed(2)
+    cache: LRUCache[int] = LRUCache(2)
     cache.put("a", 1)
     cache.put("b", 2)
     assert cache.get("a") == 1
@@ -13,7 +13,7 @@ def test_what_was_not_used_for_longest_goes_first() -> None:
 
 
 def test_a_value_may_be_replaced() -> None:
-    cache: LatelyUsed[int] = LatelyUsed(1)
+    cache: LRUCache[int] = LRUCache(1)
     cache.put("a", 1)
     cache.put("a", 0)
     assert cache.get("a") == 0

@@ -16,7 +16,17 @@ import pytest
 
 from statewright import Message
 from statewright.channels import MISSING, Added, Merged, changed
-from statewright.checkpoint import NO_ARG, Checkpoint, Commit, Hold, Line, Pending, PrunePolicy, SavedCheckpoint, Task
+from statewright.checkpoint import (
+    NO_ARG,
+    BranchKey,
+    Checkpoint,
+    Commit,
+    LeaseRequest,
+    Pending,
+    PrunePolicy,
+    SavedCheckpoint,
+    Task,
+)
 from statewright.checkpoint.forms import made_log
 from statewright.events import Event, Log
 from statewright.ids import CheckpointId
@@ -29,7 +39,7 @@ from statewright.storage.sqlite.places import find_line, find_place
 from statewright.storage.sqlite.prune import Pruner
 
 T = TypeVar("T")
-LINE = Line("thread")
+LINE = BranchKey("thread")
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 TABLES = ("threads", "lines", "runs", "records", "segments", "grown", "jumps", "pending", "events")
 
@@ -41,7 +51,7 @@ class Scribe:
         self.database = database
         self.writer = Writer(database.serde, database.seal, database.known, "default")
         self.written: dict[CheckpointId, SavedCheckpoint] = {}
-        self.heads: dict[Line, CheckpointId] = {}
+        self.heads: dict[BranchKey, CheckpointId] = {}
         self._numbers = itertools.count(1)
 
     # -- writing
@@ -50,7 +60,7 @@ class Scribe:
         self,
         deltas: Mapping[str, Any] | None,
         *,
-        line: Line = LINE,
+        line: BranchKey = LINE,
         after: Any = ...,
         source: Any = "loop",
         **more: Any,
@@ -106,19 +116,25 @@ class Scribe:
     def add(self, deltas: Mapping[str, Any] | None, **more: Any) -> CheckpointId:
         return self.save(self.commit(deltas, **more))
 
-    def count(self, count: int, line: Line = LINE, **more: Any) -> list[CheckpointId]:
+    def count(self, count: int, line: BranchKey = LINE, **more: Any) -> list[CheckpointId]:
         """Checkpoints each of which says how many there were before it."""
         return [self.add({"n": len(self.written)}, line=line, **more) for _ in range(count)]
 
     def note(
-        self, identity: str, pending: Pending, *, line: Line = LINE, hold: Hold | None = None, log: Log | None = None
+        self,
+        identity: str,
+        pending: Pending,
+        *,
+        line: BranchKey = LINE,
+        hold: LeaseRequest | None = None,
+        log: Log | None = None,
     ) -> None:
         self.database.write(self.writer.results_job(line, CheckpointId(identity), pending, hold, log))
         if identity in self.written:
             known = self.written[CheckpointId(identity)]
             self.written[known.id] = replace(known, pending=known.pending.merged(pending))
 
-    def fold(self, line: Line = LINE) -> int:
+    def fold(self, line: BranchKey = LINE) -> int:
         """Lay the oldest records of a line together; how many those were."""
 
         def job(connection: sqlite3.Connection) -> int:
@@ -129,7 +145,7 @@ class Scribe:
 
         return self.database.write(job)
 
-    def fold_all(self, line: Line = LINE) -> None:
+    def fold_all(self, line: BranchKey = LINE) -> None:
         while self.fold(line):
             pass
 
@@ -148,7 +164,9 @@ class Scribe:
         with closing(sqlite3.connect(self.database.path)) as connection, connection:
             connection.execute(statement, values)
 
-    def random_walk(self, seed: int, length: int, lines: tuple[Line, ...] = (LINE, Line("thread", "", "b"))) -> None:
+    def random_walk(
+        self, seed: int, length: int, lines: tuple[BranchKey, ...] = (LINE, BranchKey("thread", "", "b"))
+    ) -> None:
         """Commits of every kind, with forks and jumps: the same ones for the same seed."""
         drawn = Random(seed)
         for number in range(length):

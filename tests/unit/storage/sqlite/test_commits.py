@@ -12,24 +12,24 @@ from unittest.mock import ANY  # an epoch: see the conformance suite
 import pytest
 
 from statewright.channels import Added
-from statewright.checkpoint import Hold, Interrupt, JournalEntry, Lease, Line, Pending, TaskResult
+from statewright.checkpoint import BranchKey, Interrupt, JournalEntry, Lease, LeaseRequest, Pending, TaskResult
 from statewright.errors import CheckpointConflict, CheckpointNotFound, Fenced, SerdeError, ThreadBusy
 from statewright.ids import InterruptId
 from statewright.storage.sqlite.database import SqliteDatabase
 from statewright.storage.sqlite.known import Thread
 from statewright.storage.sqlite.places import place_of
 
-LINE = Line("thread")
-FORK = Line("thread", "", "fork")
+LINE = BranchKey("thread")
+FORK = BranchKey("thread", "", "fork")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LENGTH = timedelta(seconds=60)
 TICK = timedelta(microseconds=1)
 
 
-def hold(owner: str, at: float | timedelta = 0, *, claims: bool = False, lets_go: bool = False) -> Hold:
+def hold(owner: str, at: float | timedelta = 0, *, claims: bool = False, lets_go: bool = False) -> LeaseRequest:
     """The hold of a run at a time after the start, in seconds, for a minute."""
     now = NOW + (at if isinstance(at, timedelta) else timedelta(seconds=at))
-    return Hold(owner, now, None if lets_go else now + LENGTH, claims)
+    return LeaseRequest(owner, now, None if lets_go else now + LENGTH, claims)
 
 
 def lease(scribe: Any) -> Lease | None:
@@ -102,14 +102,14 @@ def test_a_beginning_is_refused_where_there_is_a_head(refused: Refused) -> None:
     assert (error.expected, error.found) == (None, refused.ids[1])
 
 
-@pytest.mark.parametrize("line", [FORK, Line("new")])
-def test_a_head_is_missed_where_there_is_none(refused: Refused, line: Line) -> None:
+@pytest.mark.parametrize("line", [FORK, BranchKey("new")])
+def test_a_head_is_missed_where_there_is_none(refused: Refused, line: BranchKey) -> None:
     error = refused.commit(CheckpointConflict, head=refused.ids[1], after=refused.ids[1], line=line)
     assert (error.expected, error.found) == (refused.ids[1], None)
 
 
-@pytest.mark.parametrize("line", [LINE, Line("thread", "in"), Line("new")])
-def test_a_parent_that_is_not_in_the_namespace_is_refused(refused: Refused, line: Line) -> None:
+@pytest.mark.parametrize("line", [LINE, BranchKey("thread", "in"), BranchKey("new")])
+def test_a_parent_that_is_not_in_the_namespace_is_refused(refused: Refused, line: BranchKey) -> None:
     parent = refused.ids[0] if line != LINE else "f" * 32
     commit = {"line": line, "source": "fork"}
     refused.scribe.written[parent] = refused.scribe.written[refused.ids[0]]
@@ -134,11 +134,11 @@ def test_a_run_is_fenced_where_nobody_holds_the_thread(refused: Refused) -> None
     refused.scribe.note(refused.ids[1], Pending(), hold=hold("holder", lets_go=True))
     assert refused.commit(Fenced, hold=hold("holder")).found is None
     assert refused.results(Fenced, hold=hold("holder")).found is None
-    assert refused.commit(Fenced, hold=hold("holder"), line=Line("new")).found is None
+    assert refused.commit(Fenced, hold=hold("holder"), line=BranchKey("new")).found is None
 
 
-@pytest.mark.parametrize("line", [LINE, FORK, Line("new")])
-def test_results_of_a_checkpoint_that_is_not_there_are_refused(refused: Refused, line: Line) -> None:
+@pytest.mark.parametrize("line", [LINE, FORK, BranchKey("new")])
+def test_results_of_a_checkpoint_that_is_not_there_are_refused(refused: Refused, line: BranchKey) -> None:
     identity = refused.ids[1] if line != LINE else "f" * 32
     refused.results(CheckpointNotFound, identity, line=line)
 
@@ -161,7 +161,7 @@ def test_what_cannot_be_stored_is_refused_before_there_is_a_job(scribe: Any) -> 
     with pytest.raises(SerdeError, match=r"^values\.x "):
         scribe.writer.commit_job(scribe.commit({"x": object()}), ())
     task = scribe.commit({}).checkpoint.frontier[0]
-    landed = Pending(landed={task.id: TaskResult(task, {"x": object()}, ())})
+    landed = Pending(completed={task.id: TaskResult(task, {"x": object()}, ())})
     with pytest.raises(SerdeError, match=r"^the update of "):
         scribe.writer.results_job(LINE, "0" * 32, landed, None, None)
 
@@ -272,7 +272,7 @@ def test_a_thread_tells_when_it_was_taken_or_let_go_last(scribe: Any) -> None:
 
 def test_events_of_a_run_go_on_wherever_they_are_written(scribe: Any) -> None:
     scribe.add({}, logs=2)
-    scribe.add({}, logs=1, line=Line("thread", "in"))
+    scribe.add({}, logs=1, line=BranchKey("thread", "in"))
     scribe.note(scribe.heads[LINE], Pending(paused=True), log=scribe.log("run", 2))
     scribe.add({}, logs=3, run_id="other")
     scribe.add({}, logs=1)
@@ -296,7 +296,7 @@ def test_events_of_a_run_go_on_from_what_is_stored(scribe: Any, other: Any, betw
 
 def test_runs_of_two_threads_have_logs_of_their_own_under_one_name(scribe: Any) -> None:
     scribe.add({}, logs=2)
-    scribe.add({}, logs=1, line=Line("second"))
+    scribe.add({}, logs=1, line=BranchKey("second"))
     assert [event.seq for event in scribe.numbered(thread=2)] == [1]
     assert numbers(scribe) == [1, 2]
 
@@ -379,9 +379,9 @@ def test_results_are_added_to_any_checkpoint_and_replace_what_was_there(scribe: 
     ("source", "asks", "left"),
     [
         ("loop", False, {"answers", "errors"}),
-        ("loop", True, {"answers", "errors", "interrupts", "landed"}),
-        ("update", False, {"answers", "errors", "journal", "landed"}),
-        ("fork", False, {"answers", "attempts", "errors", "journal", "landed", "retries"}),
+        ("loop", True, {"answers", "errors", "interrupts", "completed"}),
+        ("update", False, {"answers", "errors", "journal", "completed"}),
+        ("fork", False, {"answers", "attempts", "errors", "journal", "completed", "retries"}),
     ],
 )
 @pytest.mark.parametrize("knows", [True, False], ids=["known", "looked up"])
@@ -392,7 +392,7 @@ def test_a_commit_consumes_what_was_known_of_its_parent(
     task = scribe.written[parent].checkpoint.frontier[0]
     question = Interrupt(id=InterruptId("a" * 32), value="?")
     known = Pending(
-        landed={task.id: TaskResult(task, {}, ())},
+        completed={task.id: TaskResult(task, {}, ())},
         answers={question.id: 1},
         errors={task.id: "E"},
         attempts={task.id: 1},
@@ -406,12 +406,12 @@ def test_a_commit_consumes_what_was_known_of_its_parent(
         scribe.database.known.forget()
     scribe.add({}, source=source)
     found = scribe.loaded(parent).pending
-    kinds = ("landed", "interrupts", "answers", "errors", "attempts", "retries", "journal")
+    kinds = ("completed", "interrupts", "answers", "errors", "attempts", "retries", "journal")
     assert {kind for kind in kinds if getattr(found, kind)} == left
 
 
 def test_namespaces_go_with_the_commit_that_consumes_their_calls(scribe: Any) -> None:
-    inside = Line("thread", "node:1")
+    inside = BranchKey("thread", "node:1")
     scribe.count(1)
     scribe.count(3, inside, logs=1)
     scribe.add({}, drops=("node:1",))

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from statewright.channels import Added
-from statewright.checkpoint import Line, Pending
+from statewright.checkpoint import BranchKey, Pending
 from statewright.storage.sqlite.drop import drop_calls
 from statewright.storage.sqlite.places import line_of
 
-LINE = Line("thread")
-INSIDE = Line("thread", "node:1")
-FORK = Line("thread", "node:1", "fork")
+LINE = BranchKey("thread")
+INSIDE = BranchKey("thread", "node:1")
+FORK = BranchKey("thread", "node:1", "fork")
 BY_PLACE = ("records", "segments", "jumps", "pending")
 
 
@@ -25,7 +25,7 @@ def drop(scribe: Any, *namespaces: str, thread: int = 1, branch: str = "main") -
     database.known.forget()
 
 
-def fill(scribe: Any, *lines: Line) -> None:
+def fill(scribe: Any, *lines: BranchKey) -> None:
     """Give each line something in every table."""
     for line in lines:
         first = scribe.add({"words": Added([1])}, line=line, logs=1)
@@ -57,21 +57,21 @@ def namespaces(scribe: Any) -> list[str]:
 
 def test_a_namespace_goes_with_those_inside_it(scribe: Any) -> None:
     for name in ["", "a", "a:1", "a|b", "a:1|b:2", "ab", "b|a", "a.", "A"]:
-        scribe.add({}, line=Line("thread", name))
+        scribe.add({}, line=BranchKey("thread", name))
     drop(scribe, "a")
     assert namespaces(scribe) == ["", "ab", "b|a", "a.", "A"]
 
 
 def test_only_what_is_inside_a_call_goes_with_it(scribe: Any) -> None:
     for name in ["a", "a:1", "a:1|b:2", "a:12", "a:2"]:
-        scribe.add({}, line=Line("thread", name))
+        scribe.add({}, line=BranchKey("thread", name))
     drop(scribe, "a:1")
     assert namespaces(scribe) == ["a", "a:12", "a:2"]
 
 
 def test_several_calls_may_go_at_once(scribe: Any) -> None:
     for name in ["a:1", "a:2", "a:3", "a:3|b:1"]:
-        scribe.add({}, line=Line("thread", name))
+        scribe.add({}, line=BranchKey("thread", name))
     drop(scribe, "a:1", "a:3")
     assert namespaces(scribe) == ["a:2"]
 
@@ -79,7 +79,7 @@ def test_several_calls_may_go_at_once(scribe: Any) -> None:
 def test_calls_of_another_branch_stay(scribe: Any) -> None:
     for branch in ("main", "fork"):
         for namespace in ("", "node:1", "node:1|in:2"):
-            scribe.add({}, line=Line("thread", namespace, branch))
+            scribe.add({}, line=BranchKey("thread", namespace, branch))
     drop(scribe, "node:1", branch="fork")
     assert lines(scribe) == [("", "main"), ("node:1", "main"), ("node:1|in:2", "main"), ("", "fork")]
 
@@ -100,7 +100,7 @@ def test_the_runs_own_graph_never_goes(scribe: Any, name: str) -> None:
 
 
 def test_nothing_is_left_of_a_call_and_nothing_else_goes(scribe: Any) -> None:
-    fill(scribe, LINE, INSIDE, Line("second", "node:1"))
+    fill(scribe, LINE, INSIDE, BranchKey("second", "node:1"))
     before = scribe.rows()
     assert all(of_line(before, 2).values())
     drop(scribe, "node:1")
@@ -129,7 +129,7 @@ def test_what_was_done_in_a_call_stays_in_the_log(scribe: Any, folds: bool) -> N
 
 
 @pytest.mark.parametrize("folds", [(), (INSIDE,), (FORK,), (INSIDE, FORK)])
-def test_what_forked_from_a_call_is_kept_whole(scribe: Any, limit: Any, folds: tuple[Line, ...]) -> None:
+def test_what_forked_from_a_call_is_kept_whole(scribe: Any, limit: Any, folds: tuple[BranchKey, ...]) -> None:
     limit(LONGEST=3)
     ids = [scribe.add({"n": n, "words": Added([n])}, line=INSIDE) for n in range(4)]
     forked = [scribe.add({"words": Added(["f"])}, line=FORK, after=ids[2])]

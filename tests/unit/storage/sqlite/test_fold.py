@@ -12,14 +12,14 @@ import pytest
 
 from statewright import Message
 from statewright.channels import MISSING, Added, Merged
-from statewright.checkpoint import Line
+from statewright.checkpoint import BranchKey
 from statewright.checkpoint.serde import Serde
 from statewright.storage.sqlite.database import SqliteDatabase
 from statewright.storage.sqlite.fold import Folder
 from statewright.storage.sqlite.places import place_of
 
-LINE = Line("thread")
-FORK = Line("thread", "", "fork")
+LINE = BranchKey("thread")
+FORK = BranchKey("thread", "", "fork")
 MARK = "a word that is found nowhere else"
 
 

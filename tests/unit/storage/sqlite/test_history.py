@@ -10,17 +10,17 @@ import pytest
 
 from statewright import Message, RemoveMessage
 from statewright.channels import MISSING, Added, Merged
-from statewright.checkpoint import Interrupt, JournalEntry, Line, Pending, TaskResult
+from statewright.checkpoint import BranchKey, Interrupt, JournalEntry, Pending, TaskResult
 from statewright.checkpoint.serde import Serde
 from statewright.errors import DamagedDatabase, SerdeError, WrongKey
 from statewright.ids import InterruptId
-from statewright.storage.seal import Seal
+from statewright.storage.seal import Encryptor
 from statewright.storage.sqlite.database import SqliteDatabase
 from statewright.storage.sqlite.history import HistoryReader
 from statewright.storage.sqlite.places import place_of
 
-LINE = Line("thread")
-FORK = Line("thread", "", "fork")
+LINE = BranchKey("thread")
+FORK = BranchKey("thread", "", "fork")
 NOBODY = place_of(1, 999)
 
 
@@ -271,7 +271,7 @@ def test_a_checkpoint_brings_what_is_known_of_its_frontier(scribe: Any) -> None:
 def test_a_result_of_a_task_that_is_not_due_is_damage(scribe: Any) -> None:
     (first, second) = scribe.count(2)
     task = scribe.written[first].checkpoint.frontier[0]
-    scribe.note(second, Pending(landed={task.id: TaskResult(task, {"n": 1}, ())}))
+    scribe.note(second, Pending(completed={task.id: TaskResult(task, {"n": 1}, ())}))
     with pytest.raises(DamagedDatabase, match="not due"):
         scribe.loaded(second)
 
@@ -317,7 +317,7 @@ def test_with_another_key_nothing_can_be_read(tmp_path: Any, scribe_of: Any) -> 
         scribe.fold()
         scribe.check()
         for place in [scribe.place(one) for one in ids]:
-            for seal in (Seal(bytes(16)), Seal()):
+            for seal in (Encryptor(bytes(16)), Encryptor()):
                 with database.read() as connection, pytest.raises(WrongKey):
                     HistoryReader(connection, database.serde, seal).checkpoint_at(place, LINE)
 
@@ -348,7 +348,7 @@ def test_events_of_a_run_are_numbered_from_one(scribe: Any) -> None:
 @pytest.mark.parametrize("folds", range(4))
 def test_a_log_is_the_same_wherever_it_lies(scribe: Any, limit: Any, folds: int) -> None:
     limit(LONGEST=2)
-    inside = Line("thread", "in")
+    inside = BranchKey("thread", "in")
     for n in range(6):
         scribe.add({}, logs=n % 3)
         scribe.add({}, logs=1, line=inside)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tests.interruptions import LONG, Interrupted, interruptions, on_another_thread
 
-from statewright.checkpoint import Line
+from statewright.checkpoint import BranchKey
 from statewright.errors import StorageUnavailable
 from statewright.futures import LightFuture
 from statewright.storage.sqlite.cache import SqliteCache
@@ -134,7 +134,7 @@ def test_what_is_known_of_threads_is_what_was_written(scribe: Any) -> None:
     numbers = itertools.count()
 
     def commit() -> None:  # to a thread of its own: whether the one before was written cannot be told
-        commit = scribe.commit({"n": 1}, line=Line(f"thread {next(numbers)}"))
+        commit = scribe.commit({"n": 1}, line=BranchKey(f"thread {next(numbers)}"))
         scribe.database.write(scribe.writer.commit_job(commit, ()))
 
     def unwritten(connection: sqlite3.Connection) -> list[Any]:

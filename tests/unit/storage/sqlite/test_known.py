@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from statewright.checkpoint import Hold, Lease, Line, Pending
+from statewright.checkpoint import BranchKey, Lease, LeaseRequest, Pending
 from statewright.storage.sqlite import known as module
 from statewright.storage.sqlite.database import SqliteDatabase
 from statewright.storage.sqlite.known import Head, Known, Thread
 
-LINE = Line("thread")
+LINE = BranchKey("thread")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 WRITE = "UPDATE threads SET changed = changed + 1"
 
@@ -129,8 +129,8 @@ def test_what_is_remembered_is_what_would_be_looked_up(scribe: Any, limit: Any) 
 
     limit(RECENT=5, LONGEST=3)
     for n in range(12):
-        line = LINE if n % 3 else Line("thread", "in")
-        held = Hold("run", NOW, NOW + timedelta(seconds=n + 1), claims=True)
+        line = LINE if n % 3 else BranchKey("thread", "in")
+        held = LeaseRequest("run", NOW, NOW + timedelta(seconds=n + 1), claims=True)
         scribe.count(1, line, hold=held)
         by_heart = remembered()
         scribe.database.known.forget()

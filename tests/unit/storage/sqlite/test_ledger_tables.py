@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 
 from statewright.errors import DamagedDatabase, InvalidConfig
 from statewright.runs import RECORDS, Approval, Column, Record, Run, RunStatus, columns_of
-from statewright.storage.seal import Seal
+from statewright.storage.seal import Encryptor
 from statewright.storage.sqlite.ledger_tables import Table, Tables, closed_json, opened_json
 from statewright.storage.sqlite.statements import run_script
 from statewright.testing.ledger_conformance import bare, filled, run
 
 TYPES = {"text": "TEXT", "integer": "INTEGER", "flag": "INTEGER", "instant": "INTEGER", "status": "TEXT"}
 TYPES |= {"real": "REAL", "json": "BLOB", "sealed": "TEXT"}
-PLAIN = Seal()
-ENCRYPTED = Seal(b"k" * 32)
+PLAIN = Encryptor()
+ENCRYPTED = Encryptor(b"k" * 32)
 SHOWN = {"id", "name", "slug", "workspace_id", "run_id", "task_id", "step_id", "step_name", "interrupt_id", "thread_id"}
 SHOWN |= {"graph", "definition_id", "version", "kind", "type", "event", "event_type", "signal_type", "model", "value"}
 SHOWN |= {"idempotency_key", "concurrency_key", "key", "queue", "on_busy", "source", "parent_id", "current_step"}

@@ -26,7 +26,7 @@ from statewright.runs import (
     Wait,
     where,
 )
-from statewright.storage.seal import Seal
+from statewright.storage.seal import Encryptor
 from statewright.storage.sqlite.database import SqliteDatabase
 from statewright.storage.sqlite.ledger import SqliteLedger
 from statewright.storage.sqlite.ledger_tables import Tables
@@ -34,7 +34,7 @@ from statewright.storage.sqlite.ledger_where import conditions, ordered
 from statewright.testing.ledger_conformance import run
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-TABLES = Tables(Seal())
+TABLES = Tables(Encryptor())
 
 
 def text_of(*given: Any) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from statewright.checkpoint import Line
+from statewright.checkpoint import BranchKey
 from statewright.storage.sqlite.database import SqliteDatabase
 from statewright.storage.sqlite.places import (
     LAST_NUMBER,
@@ -21,8 +21,8 @@ from statewright.storage.sqlite.places import (
     place_of,
 )
 
-MAIN = Line("thread")
-FORK = Line("thread", "", "fork")
+MAIN = BranchKey("thread")
+FORK = BranchKey("thread", "", "fork")
 LAST_LINE = 2**31 - 1
 
 
@@ -75,7 +75,7 @@ def test_without_a_jump_the_way_is_the_line_from_its_beginning(database: SqliteD
 def test_the_way_to_a_fork_of_a_fork_goes_over_both_origins(scribe: Any) -> None:
     main = scribe.count(4)
     forked = [scribe.add({}, line=FORK, after=main[1]), *scribe.count(2, FORK)]
-    again = scribe.add({}, line=Line("thread", "", "again"), after=forked[1])
+    again = scribe.add({}, line=BranchKey("thread", "", "again"), after=forked[1])
     assert path(scribe.database, scribe.place(again)) == [Interval(3, 0, 0), Interval(2, 0, 1), Interval(1, 0, 1)]
     assert path(scribe.database, scribe.place(main[3])) == [Interval(1, 0, 3)]
 
@@ -108,19 +108,25 @@ def test_jumps_of_the_lines_beside_it_are_not_taken(database: SqliteDatabase) ->
 
 
 def test_a_line_is_found_by_all_of_its_names(scribe: Any) -> None:
-    lines = [MAIN, FORK, Line("thread", "in"), Line("other")]
+    lines = [MAIN, FORK, BranchKey("thread", "in"), BranchKey("other")]
     for line in lines:
         scribe.add({}, line=line)
     with scribe.database.read() as connection:
         assert [find_line(connection, "default", line) for line in lines] == [1, 2, 3, 4]
-        unknown = [Line("no"), Line("thread", "no"), Line("thread", "", "no"), Line("other", "in"), Line("THREAD")]
+        unknown = [
+            BranchKey("no"),
+            BranchKey("thread", "no"),
+            BranchKey("thread", "", "no"),
+            BranchKey("other", "in"),
+            BranchKey("THREAD"),
+        ]
         assert [find_line(connection, "default", line) for line in unknown] == [None] * 5
 
 
 def test_lines_of_a_namespace_come_in_the_order_in_which_they_began(scribe: Any) -> None:
     for namespace, branch in [("", "z"), ("in", "b"), ("", "a"), ("in", "a"), ("", "m")]:
-        scribe.add({}, line=Line("thread", namespace, branch))
-    scribe.add({}, line=Line("other"))
+        scribe.add({}, line=BranchKey("thread", namespace, branch))
+    scribe.add({}, line=BranchKey("other"))
     with scribe.database.read() as connection:
         assert lines_of(connection, "default", "thread", "") == [(1, "z"), (3, "a"), (5, "m")]
         assert lines_of(connection, "default", "thread", "in") == [(2, "b"), (4, "a")]

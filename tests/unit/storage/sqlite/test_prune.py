@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 
 from statewright.channels import Added
-from statewright.checkpoint import Line, Pending
+from statewright.checkpoint import BranchKey, Pending
 from statewright.storage.sqlite.database import SqliteDatabase
 from statewright.storage.sqlite.places import place_of
 
-LINE = Line("thread")
-FORK = Line("thread", "", "fork")
+LINE = BranchKey("thread")
+FORK = BranchKey("thread", "", "fork")
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def growing(scribe: Any, count: int, line: Line = LINE, **options: Any) -> list[Any]:
+def growing(scribe: Any, count: int, line: BranchKey = LINE, **options: Any) -> list[Any]:
     return [scribe.add({"n": n, "words": Added([n])}, line=line, **options) for n in range(count)]
 
 
@@ -71,7 +71,7 @@ def test_what_either_rule_keeps_stays(scribe: Any) -> None:
 
 
 def test_every_line_keeps_its_own(scribe: Any) -> None:
-    inside = Line("thread", "in")
+    inside = BranchKey("thread", "in")
     lines = [growing(scribe, 4), growing(scribe, 1, FORK), growing(scribe, 3, inside)]
     assert scribe.prune(keep_last=2) == 3
     assert there(scribe) == list(itertools.chain(lines[0][2:], lines[1], lines[2][1:]))
@@ -80,7 +80,7 @@ def test_every_line_keeps_its_own(scribe: Any) -> None:
 
 def test_other_threads_are_left_alone(scribe: Any) -> None:
     growing(scribe, 3)
-    second = growing(scribe, 3, Line("second"))
+    second = growing(scribe, 3, BranchKey("second"))
     assert scribe.prune(thread=1, keep_last=1) == 2
     assert there(scribe)[1:] == second
     assert scribe.prune(thread=3, keep_last=1) == 0
@@ -115,7 +115,7 @@ def test_a_dry_run_tells_what_would_go_and_changes_nothing(scribe: Any, folds: b
 
 
 @pytest.mark.parametrize("folds", [(), (LINE,), (FORK,), (LINE, FORK)])
-def test_a_fork_of_what_goes_keeps_its_state(scribe: Any, folds: tuple[Line, ...]) -> None:
+def test_a_fork_of_what_goes_keeps_its_state(scribe: Any, folds: tuple[BranchKey, ...]) -> None:
     ids = growing(scribe, 6)
     forked = scribe.add({"f": 1}, line=FORK, after=ids[2])
     following = scribe.add({"words": Added(["f"])}, line=FORK)

@@ -6,16 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 from statewright.channels import Added
-from statewright.checkpoint import Line, Pending
+from statewright.checkpoint import BranchKey, Pending
 from statewright.storage.sqlite.places import line_of, place_of
 from statewright.storage.sqlite.removal import delete_line, delete_thread, keep_log
 
-LINE = Line("thread")
-INSIDE = Line("thread", "node:1")
+LINE = BranchKey("thread")
+INSIDE = BranchKey("thread", "node:1")
 BY_PLACE = ("records", "segments", "jumps", "pending")
 
 
-def fill(scribe: Any, *lines: Line, run: str = "run") -> None:
+def fill(scribe: Any, *lines: BranchKey, run: str = "run") -> None:
     """Give each line something in every table."""
     for line in lines:
         first = scribe.add({"words": Added([1])}, line=line, run_id=run, logs=1)
@@ -95,7 +95,7 @@ def test_nothing_is_left_of_a_thread(scribe: Any) -> None:
 def test_a_thread_goes_alone(scribe: Any) -> None:
     fill(scribe, LINE, INSIDE)
     before = scribe.rows()
-    fill(scribe, Line("second"), Line("second", "node:1"))
+    fill(scribe, BranchKey("second"), BranchKey("second", "node:1"))
     write(scribe, delete_thread, 2, sealed=False)
     assert scribe.rows() == before
 

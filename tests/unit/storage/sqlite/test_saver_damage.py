@@ -10,13 +10,13 @@ from typing import TypedDict
 import pytest
 
 from statewright import START, CompiledGraph, InMemorySaver, StateGraph
-from statewright.checkpoint import Checkpoint, Commit, Hold, Line, Pending, PrunePolicy
+from statewright.checkpoint import BranchKey, Checkpoint, Commit, LeaseRequest, Pending, PrunePolicy
 from statewright.errors import DamagedDatabase, InvalidConfig, SerdeError, StorageError
 from statewright.ids import CheckpointId
 from statewright.storage.sqlite import SqliteSaver
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-HOLD = Hold("a", NOW, NOW + timedelta(days=1), claims=True)
+HOLD = LeaseRequest("a", NOW, NOW + timedelta(days=1), claims=True)
 
 
 class State(TypedDict, total=False):
@@ -94,14 +94,14 @@ def test_what_the_jobs_of_callers_raise_is_no_damage(tmp_path: Path) -> None:
 
     with SqliteSaver(tmp_path / "runs.db") as saver:
         commit = Commit(
-            line=Line("t"), expected=None, parent_id=None, checkpoint=Checkpoint("0" * 32, 0, {}, ()), deltas=None,
+            line=BranchKey("t"), expected=None, parent_id=None, checkpoint=Checkpoint("0" * 32, 0, {}, ()), deltas=None,
             source="input", run_id="r", created_at=NOW, metadata={},
         )  # fmt: skip
         with pytest.raises(KeyError, match="of the caller"):
             saver.commit(commit, also=[fail])
         saver.commit(commit)
         with pytest.raises(KeyError, match="of the caller"):
-            saver.save_results(Line("t"), CheckpointId("0" * 32), Pending(), also=[fail])
+            saver.save_results(BranchKey("t"), CheckpointId("0" * 32), Pending(), also=[fail])
 
 
 HALF = "\ud800"

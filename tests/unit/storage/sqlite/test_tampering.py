@@ -18,7 +18,7 @@ from statewright import StateGraph, interrupt
 from statewright.cache import CacheKey
 from statewright.errors import DamagedDatabase, StorageError
 from statewright.runs import Run
-from statewright.storage.seal import LARGEST, Seal
+from statewright.storage.seal import LARGEST, Encryptor
 from statewright.storage.sqlite import SqliteCache, SqliteDatabase, SqliteLedger, SqliteSaver, SqliteStore
 
 TRIES = 6000 if os.environ.get("STATEWRIGHT_FULL") == "1" else 60
@@ -123,10 +123,10 @@ def test_what_expands_to_more_than_was_ever_written_is_damage(size: int) -> None
     piece = bytes(1 << 20)
     bomb = b"".join(compressor.compress(piece) for _ in range(size // len(piece) + 1)) + compressor.flush()
     with pytest.raises(DamagedDatabase, match="more than"):
-        Seal().open(b"\xc1z" + bomb)
+        Encryptor().decrypt(b"\xc1z" + bomb)
 
 
 def test_compressed_bytes_that_are_cut_off_are_damage() -> None:
-    stored = Seal(compress=True).close(bytes(1000), compress=True)
+    stored = Encryptor(compress=True).encrypt(bytes(1000), compress=True)
     with pytest.raises(DamagedDatabase):
-        Seal().open(stored[:-5])
+        Encryptor().decrypt(stored[:-5])

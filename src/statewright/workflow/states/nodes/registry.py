@@ -11,9 +11,9 @@ from statewright.workflow.states.nodes import documents_tree, finalize, refused,
 from statewright.workflow.states.nodes.config import ConfigFault, refuse_faults
 from statewright.workflow.states.nodes.resources import NodeResources
 from statewright.workflow.states.nodes.transform import node as transform
-from statewright.workflow.states.performers import Performer
+from statewright.workflow.states.performers import StateHandler
 
-NodeFactory = Callable[[CustomNode, NodeResources], Performer]
+NodeFactory = Callable[[CustomNode, NodeResources], StateHandler]
 """Makes what does the work of one state."""
 NodeCheck = Callable[[CustomNode], list[ConfigFault]]
 """What is wrong or odd about a definition."""
@@ -56,7 +56,7 @@ class NodeKinds:
         kind = self._kinds.get(definition.kind)
         return kind[1](definition) if kind is not None else [self._unknown(definition)]
 
-    def performer(self, definition: CustomNode, resources: NodeResources) -> Performer:
+    def performer(self, definition: CustomNode, resources: NodeResources) -> StateHandler:
         """What does the work of a state. Raises WorkflowError with everything that is wrong about the definition."""
         refuse_faults(definition, self.check_config(definition))
         return self._kinds[definition.kind][0](definition, resources)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, cast
 
-from statewright.workflow.states.document import Path, Written, shortened
-from statewright.workflow.states.findings import Findings, Phase
+from statewright.workflow.states.document import Path, YamlNode, shortened
+from statewright.workflow.states.findings import Diagnostics, Phase
 from statewright.workflow.states.model import Mark
 from statewright.workflow.states.parse.kinds import INVALID, Kind, Schema, refuse
 
@@ -41,7 +41,7 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
-class Clash:
+class ExclusiveKeys:
     """Two keys that cannot stand in one map."""
 
     first: str
@@ -51,7 +51,7 @@ class Clash:
 
 
 @dataclass(frozen=True)
-class Form:
+class MapSchema:
     """The keys of a map, and what holds between them."""
 
     name: str
@@ -62,14 +62,14 @@ class Form:
     keys: tuple[Key, ...]
     one_of: tuple[str, ...] = ()
     """At least one of these must be given."""
-    clashes: tuple[Clash, ...] = ()
+    clashes: tuple[ExclusiveKeys, ...] = ()
     needs: tuple[tuple[str, str], ...] = ()
     """Pairs: the first key makes no sense without the second."""
     noun: str = "This"
     """What a message calls such a map."""
     advice: str = ""
     """What to write instead of something that is no map."""
-    misspelt: Callable[[Part, Findings], Collection[str]] = field(default=lambda part, findings: ())
+    misspelt: Callable[[Part, Diagnostics], Collection[str]] = field(default=lambda part, findings: ())
     """Notes a spelling that is known to be wrong; the answer is the keys that need no other look."""
 
     @cached_property
@@ -86,7 +86,7 @@ class Form:
         """What people write, to the key that they mean."""
         return {habit: key.name for key in self.keys for habit in key.also}
 
-    def read(self, written: Written, path: Path, findings: Findings) -> Part | Any:
+    def read(self, written: YamlNode, path: Path, findings: Diagnostics) -> Part | Any:
         """The part that is written there, or INVALID if it is no map at all."""
         if not isinstance(written.content, dict) or written.broken:
             name = written.content if isinstance(written.content, str) and written.content else "the_state"
@@ -111,18 +111,18 @@ class Form:
 class Part:
     """A map of a file, read by its form."""
 
-    form: Form
+    form: MapSchema
     path: Path
-    written: Written
+    written: YamlNode
     values: dict[str, Any] = field(default_factory=dict[str, Any])
     """Of the keys that are given and right, by the names that are used today."""
     names: dict[str, str] = field(default_factory=dict[str, str])
     """Of every key that is given, right or wrong: the name under which it is written."""
 
     @property
-    def content(self) -> dict[str, Written]:
+    def content(self) -> dict[str, YamlNode]:
         """What is written there, key by key."""
-        return cast("dict[str, Written]", self.written.content)
+        return cast("dict[str, YamlNode]", self.written.content)
 
     def given(self, name: str) -> bool:
         return name in self.names
@@ -152,7 +152,7 @@ class Part:
         return self.label if named else f"This {self.form.noun[:1].lower()}{self.form.noun[1:]}"
 
 
-def _read_key(part: Part, name: str, child: Written, findings: Findings) -> None:
+def _read_key(part: Part, name: str, child: YamlNode, findings: Diagnostics) -> None:
     key = part.form.by_name.get(name)
     if key is None:
         _note_unknown(part, name, findings)
@@ -167,7 +167,7 @@ def _read_key(part: Part, name: str, child: Written, findings: Findings) -> None
         _take(part, key, key.stands_for, child, findings)
 
 
-def _take(part: Part, key: Key, name: str, child: Written, findings: Findings) -> None:
+def _take(part: Part, key: Key, name: str, child: YamlNode, findings: Diagnostics) -> None:
     """Read the value of a key, and keep it under the name that is used today."""
     part.names[name] = key.name
     value = key.kind.read(child, (*part.path, key.name), findings)
@@ -175,7 +175,7 @@ def _take(part: Part, key: Key, name: str, child: Written, findings: Findings) -
         part.values[name] = value
 
 
-def _may_stand_for(part: Part, key: Key, findings: Findings) -> bool:
+def _may_stand_for(part: Part, key: Key, findings: Diagnostics) -> bool:
     """Whether a deprecated key counts. It is worth a warning in any case, or an error beside its successor."""
     successor = part.content.get(key.stands_for)
     where = part.path_to(key.name), part.key_at(key.name)
@@ -191,7 +191,7 @@ def _may_stand_for(part: Part, key: Key, findings: Findings) -> bool:
     return False
 
 
-def _note_unknown(part: Part, name: str, findings: Findings) -> None:
+def _note_unknown(part: Part, name: str, findings: Diagnostics) -> None:
     """Warn of an unknown key, unless it was meant to be one whose absence is reported anyway."""
     meant = _meant(part, name, findings)
     if meant is not None and _is_missing(part, meant):
@@ -211,10 +211,10 @@ def _no_space(part: Part, name: str) -> str:
 
 def _holds(key: Key, name: str) -> bool:
     """Whether a key holds a map to which `name` belongs."""
-    return isinstance(key.kind, Form) and name in key.kind.current
+    return isinstance(key.kind, MapSchema) and name in key.kind.current
 
 
-def _meant(part: Part, name: str, findings: Findings) -> str | None:
+def _meant(part: Part, name: str, findings: Diagnostics) -> str | None:
     before_colon = name.partition(":")[0]
     if before_colon in part.form.by_name:
         return before_colon
@@ -233,7 +233,7 @@ def _is_missing(part: Part, name: str) -> bool:
     return part.form.by_name[name].required and not _is_given(part, name)
 
 
-def _check_presence(part: Part, findings: Findings) -> None:
+def _check_presence(part: Part, findings: Diagnostics) -> None:
     for key in part.form.keys:
         if key.required and _is_missing(part, key.name) and not _note_empty(part, [key.name], findings):
             _note_missing(part, [key.name], f"Add {key.name!r}. {key.doc}", f"has no {key.name!r}", findings)
@@ -244,7 +244,7 @@ def _check_presence(part: Part, findings: Findings) -> None:
         _note_missing(part, group, "Write one of them.", f"has none of the keys {choices}", findings)
 
 
-def _note_empty(part: Part, names: Sequence[str], findings: Findings) -> bool:
+def _note_empty(part: Part, names: Sequence[str], findings: Diagnostics) -> bool:
     """Note a key without a value, which is often written in the right place with its content indented too little."""
     name = next((name for name in names if name in part.content), None)
     if name is None:
@@ -261,7 +261,7 @@ def _note_empty(part: Part, names: Sequence[str], findings: Findings) -> bool:
     return True
 
 
-def _note_missing(part: Part, names: Sequence[str], advice: str, said: str, findings: Findings) -> None:
+def _note_missing(part: Part, names: Sequence[str], advice: str, said: str, findings: Diagnostics) -> None:
     """Note that a key is missing, with what was written instead, or where it is written."""
     others = ((name, _meant(part, name, findings)) for name in part.content if name not in part.form.by_name)
     instead, meant = next(((name, meant) for name, meant in others if meant in names), (None, None))
@@ -289,7 +289,7 @@ def _written_too_deep(part: Part, name: str) -> Mark | None:
     return None
 
 
-def _check_company(part: Part, findings: Findings) -> None:
+def _check_company(part: Part, findings: Diagnostics) -> None:
     """Note keys that cannot stand together, and those that stand alone and should not."""
     refused: set[str] = set()
     for clash in part.form.clashes:

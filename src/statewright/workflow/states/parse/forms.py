@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from statewright.workflow.states.findings import Phase
-from statewright.workflow.states.parse.form import Clash, Form, Key
+from statewright.workflow.states.parse.form import ExclusiveKeys, Key, MapSchema
 from statewright.workflow.states.parse.kinds import Anything, Choice, Flag, ListOf, Map, Number, Text
 from statewright.workflow.states.parse.repair import note_flat_condition, split_condition, split_switch
 
@@ -18,7 +18,7 @@ _TEXTS: Final = ListOf(Text())
 _COUNT: Final = Number(1, whole=True)
 
 
-RETRY_POLICY: Final = Form(
+RETRY_POLICY: Final = MapSchema(
     name="retry_policy",
     words="a map such as {max_attempts: 3, initial_interval: 1}",
     doc="How often a state is tried, and how long to wait in between.",
@@ -45,7 +45,7 @@ RETRY_POLICY: Final = Form(
     ),
 )
 
-MCP_CONFIG: Final = Form(
+MCP_CONFIG: Final = MapSchema(
     name="mcp_config",
     words="a map with a command or a url",
     doc="How an MCP server is started or reached.",
@@ -62,7 +62,7 @@ MCP_CONFIG: Final = Form(
     ),
 )
 
-MCP_SERVER: Final = Form(
+MCP_SERVER: Final = MapSchema(
     name="mcp_server",
     words="a map with a name and a config",
     doc="A server of the Model Context Protocol.",
@@ -88,7 +88,7 @@ MCP_SERVER: Final = Form(
     ),
 )
 
-ASSISTANT_TOOL: Final = Form(
+ASSISTANT_TOOL: Final = MapSchema(
     name="assistant_tool",
     words="a map with a name",
     doc="A tool that an assistant may call.",
@@ -100,7 +100,7 @@ ASSISTANT_TOOL: Final = Form(
     ),
 )
 
-ASSISTANT: Final = Form(
+ASSISTANT: Final = MapSchema(
     name="assistant",
     words="a map with an id",
     doc="A model with instructions: written here, or kept in the project.",
@@ -122,7 +122,7 @@ ASSISTANT: Final = Form(
     ),
 )
 
-TOOL: Final = Form(
+TOOL: Final = MapSchema(
     name="tool",
     words="a map with an id and a tool",
     doc="A tool that states call without a model.",
@@ -142,7 +142,7 @@ TOOL: Final = Form(
     ),
 )
 
-CUSTOM_NODE: Final = Form(
+CUSTOM_NODE: Final = MapSchema(
     name="custom_node",
     words="a map with an id and a custom_node_id",
     doc="A state of a kind that is neither an assistant nor a tool.",
@@ -157,7 +157,7 @@ CUSTOM_NODE: Final = Form(
     ),
 )
 
-CONDITION: Final = Form(
+CONDITION: Final = MapSchema(
     name="condition",
     words="a map with the keys expression, then and otherwise",
     doc="Two ways to go on.",
@@ -181,7 +181,7 @@ CONDITION: Final = Form(
     ),
 )
 
-CASE: Final = Form(
+CASE: Final = MapSchema(
     name="case",
     words="a map with the keys condition and state_id",
     doc="One case of a switch.",
@@ -199,7 +199,7 @@ CASE: Final = Form(
     ),
 )
 
-SWITCH: Final = Form(
+SWITCH: Final = MapSchema(
     name="switch",
     words="a map with the keys cases and default",
     doc="Several ways to go on: that of the first case that holds.",
@@ -213,7 +213,7 @@ SWITCH: Final = Form(
 
 _ONE_WAY: Final = "Keep one of them: a state goes on in one way."
 
-NEXT: Final = Form(
+NEXT: Final = MapSchema(
     name="next",
     words="a map that says how to go on",
     doc="How a state goes on, and what it does to the context and the history before.",
@@ -222,13 +222,15 @@ NEXT: Final = Form(
     one_of=("state_id", "state_ids", "condition", "switch"),
     misspelt=note_flat_condition,
     clashes=(
-        Clash("condition", "switch", _ONE_WAY),
-        Clash("state_id", "state_ids", _ONE_WAY),
-        Clash("state_ids", "iter_key", "Iterate with state_id, and let the last state of the chain have state_ids."),
-        Clash("state_ids", "condition", _ONE_WAY),
-        Clash("state_ids", "switch", _ONE_WAY),
-        Clash("iter_key", "condition", split_condition),
-        Clash("iter_key", "switch", split_switch),
+        ExclusiveKeys("condition", "switch", _ONE_WAY),
+        ExclusiveKeys("state_id", "state_ids", _ONE_WAY),
+        ExclusiveKeys(
+            "state_ids", "iter_key", "Iterate with state_id, and let the last state of the chain have state_ids."
+        ),
+        ExclusiveKeys("state_ids", "condition", _ONE_WAY),
+        ExclusiveKeys("state_ids", "switch", _ONE_WAY),
+        ExclusiveKeys("iter_key", "condition", split_condition),
+        ExclusiveKeys("iter_key", "switch", split_switch),
     ),
     needs=(("iter_key", "state_id"),),
     keys=(
@@ -272,16 +274,16 @@ NEXT: Final = Form(
     ),
 )
 
-STATE: Final = Form(
+STATE: Final = MapSchema(
     name="state",
     words="a map with an id",
     doc="One step of a workflow.",
     noun="State",
     one_of=("assistant_id", "tool_id", "custom_node_id"),
     clashes=(
-        Clash("assistant_id", "tool_id", "Keep one of them, and make a state of the other."),
-        Clash("assistant_id", "custom_node_id", "Keep one of them, and make a state of the other."),
-        Clash("tool_id", "custom_node_id", "Keep one of them, and make a state of the other."),
+        ExclusiveKeys("assistant_id", "tool_id", "Keep one of them, and make a state of the other."),
+        ExclusiveKeys("assistant_id", "custom_node_id", "Keep one of them, and make a state of the other."),
+        ExclusiveKeys("tool_id", "custom_node_id", "Keep one of them, and make a state of the other."),
     ),
     keys=(
         Key("id", _NAME, "The name of the state.", required=True),
@@ -322,7 +324,7 @@ _ABOUT: Final = (
 )
 _MODE: Final = Key("mode", Choice(("Sequential",)), "How the next state is found.", default="Sequential")
 
-WORKFLOW: Final = Form(
+WORKFLOW: Final = MapSchema(
     name="workflow",
     words="a map with the key states",
     doc="A workflow of states.",
@@ -363,7 +365,7 @@ WORKFLOW: Final = Form(
     ),
 )
 
-WRAPPER: Final = Form(
+WRAPPER: Final = MapSchema(
     name="wrapper",
     words="a map with the key execution_config",
     doc="A workflow of states, and what is said about it.",

@@ -9,8 +9,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from statewright.workflow.states.document import Path, Written, json_word, shortened
-from statewright.workflow.states.findings import Findings, Phase
+from statewright.workflow.states.document import Path, YamlNode, json_word, shortened
+from statewright.workflow.states.findings import Diagnostics, Phase
 
 INVALID: Final[Any] = object()
 """Stands for a value that was refused."""
@@ -26,14 +26,14 @@ class Kind(Protocol):
         """What it is, as in "must be ...": `a text`."""
         ...
 
-    def read(self, written: Written, path: Path, findings: Findings) -> Any:
+    def read(self, written: YamlNode, path: Path, findings: Diagnostics) -> Any:
         """The value, or INVALID after a problem was noted."""
         ...
 
     def schema(self) -> Schema: ...
 
 
-def describe(written: Written) -> str:
+def describe(written: YamlNode) -> str:
     """What was found instead of what should be there, for a message."""
     if isinstance(written.content, dict):
         return "a map"
@@ -46,7 +46,7 @@ def describe(written: Written) -> str:
     return shortened(json_word(written.content))
 
 
-def refuse(kind: Kind, written: Written, path: Path, findings: Findings, advice: str = "") -> Any:
+def refuse(kind: Kind, written: YamlNode, path: Path, findings: Diagnostics, advice: str = "") -> Any:
     """Note that a value is not of its kind. The answer is INVALID."""
     if not written.broken:
         name = next((step for step in reversed(path) if isinstance(step, str)), "the document")
@@ -69,12 +69,12 @@ class Text:
     def words(self) -> str:
         return "a text" if self.empty else "a text that is not empty"
 
-    def read(self, written: Written, path: Path, findings: Findings) -> Any:
+    def read(self, written: YamlNode, path: Path, findings: Diagnostics) -> Any:
         if isinstance(written.content, str) and (written.content or self.empty) and not written.broken:
             return written.content
         return refuse(self, written, path, findings, self._help(written))
 
-    def _help(self, written: Written) -> str:
+    def _help(self, written: YamlNode) -> str:
         if isinstance(written.content, list | dict):
             return self.advice
         return f"Put it in quotes: '{shortened(written.source)}'." if written.source else ""
@@ -98,7 +98,7 @@ class Number:
         kind = "a whole number" if self.whole else "a number"
         return f"{kind} from {self.low} to {self.high}" if self.high is not None else f"{kind} of at least {self.low}"
 
-    def read(self, written: Written, path: Path, findings: Findings) -> Any:
+    def read(self, written: YamlNode, path: Path, findings: Diagnostics) -> Any:
         value = written.content
         if isinstance(value, bool) or not isinstance(value, int | float):
             return refuse(self, written, path, findings, _number_help(written))
@@ -115,7 +115,7 @@ class Number:
         return {"type": "integer" if self.whole else "number", **limits}
 
 
-def _number_help(written: Written) -> str:
+def _number_help(written: YamlNode) -> str:
     """What to write instead of a text that looks like a number."""
     try:
         value = float(written.source[:30]) if isinstance(written.content, str) else None
@@ -136,7 +136,7 @@ class Flag:
     def words(self) -> str:
         return " or ".join(["true or false", *(f"'{word}'" for word in self.words_too)])
 
-    def read(self, written: Written, path: Path, findings: Findings) -> Any:
+    def read(self, written: YamlNode, path: Path, findings: Diagnostics) -> Any:
         value = written.content
         if isinstance(value, bool) or value in self.words_too:
             return value
@@ -157,7 +157,7 @@ class Choice:
     def words(self) -> str:
         return " or ".join(f"'{option}'" for option in self.options)
 
-    def read(self, written: Written, path: Path, findings: Findings) -> Any:
+    def read(self, written: YamlNode, path: Path, findings: Diagnostics) -> Any:
         if isinstance(written.content, str) and written.content in self.options:
             return written.content
         guess = findings.near_miss(written.content, self.options) if isinstance(written.content, str) else None
@@ -175,7 +175,7 @@ class Anything:
     def words(self) -> str:
         return "a value"
 
-    def read(self, written: Written, path: Path, findings: Findings) -> Any:
+    def read(self, written: YamlNode, path: Path, findings: Diagnostics) -> Any:
         return INVALID if written.broken else written.plain()
 
     def schema(self) -> Schema:
@@ -190,7 +190,7 @@ class Map:
     def words(self) -> str:
         return "a map"
 
-    def read(self, written: Written, path: Path, findings: Findings) -> Any:
+    def read(self, written: YamlNode, path: Path, findings: Diagnostics) -> Any:
         if isinstance(written.content, dict) and not written.broken:
             return written.plain()
         return refuse(self, written, path, findings)
@@ -213,7 +213,7 @@ class ListOf:
     def words(self) -> str:
         return "a list" if not self.at_least else "a list that is not empty"
 
-    def read(self, written: Written, path: Path, findings: Findings) -> Any:
+    def read(self, written: YamlNode, path: Path, findings: Diagnostics) -> Any:
         if not isinstance(written.content, list) or written.broken:
             return refuse(self, written, path, findings, _list_help(written, self.item))
         if len(written.content) < self.at_least:
@@ -231,7 +231,7 @@ class ListOf:
         return {**schema, "uniqueItems": True} if self.distinct else schema
 
 
-def _list_help(written: Written, item: Kind) -> str:
+def _list_help(written: YamlNode, item: Kind) -> str:
     """Return what to write in place of what is no list."""
     keys: Collection[str] = getattr(item, "current", ())
     if not isinstance(written.content, dict):
@@ -244,7 +244,7 @@ def _list_help(written: Written, item: Kind) -> str:
     return f"Put '- ' before {first!r}." if first in keys else "Write a list, with '- ' before each item."
 
 
-def _note_twins(read: Sequence[Any], written: Sequence[Written], path: Path, findings: Findings) -> None:
+def _note_twins(read: Sequence[Any], written: Sequence[YamlNode], path: Path, findings: Diagnostics) -> None:
     seen: set[str] = set()
     for place, (value, item) in enumerate(zip(read, written, strict=True)):
         if isinstance(value, str) and value in seen:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from statewright.graph import END, START, STOP
 from statewright.workflow.states.document import shortened
-from statewright.workflow.states.findings import Findings, Phase
+from statewright.workflow.states.findings import Diagnostics, Phase
 from statewright.workflow.states.model import END_STATE, node_of
 from statewright.workflow.states.parse.form import Part
 from statewright.workflow.states.parse.transitions import parts_in, targets_of
@@ -55,7 +55,7 @@ class Ids:
     """A key of the workflow that was probably meant to be the list, which is not there."""
 
 
-def check_references(workflow: Part, node_kinds: Collection[str], findings: Findings) -> None:
+def check_references(workflow: Part, node_kinds: Collection[str], findings: Diagnostics) -> None:
     """Note ids that stand for two things, or for none."""
     ids = {name: _ids(workflow, name, findings) for name in ("assistants", "tools", "custom_nodes", "states")}
     targets = {**ids["states"].first, END_STATE: None}
@@ -71,7 +71,7 @@ def check_references(workflow: Part, node_kinds: Collection[str], findings: Find
         findings.error(Phase.FORM, workflow.path_to(key), workflow.key_at(key), message, advice)
 
 
-def _ids(workflow: Part, name: str, findings: Findings) -> Ids:
+def _ids(workflow: Part, name: str, findings: Diagnostics) -> Ids:
     first: dict[str, Part] = {}
     parts = parts_in(workflow, name)
     for part in parts:
@@ -87,7 +87,7 @@ def _ids(workflow: Part, name: str, findings: Findings) -> Ids:
     return Ids(first, _is_complete(workflow, name, parts), _misspelt(workflow, name, findings))
 
 
-def _misspelt(workflow: Part, name: str, findings: Findings) -> str | None:
+def _misspelt(workflow: Part, name: str, findings: Diagnostics) -> str | None:
     if workflow.given(name):
         return None
     unknown = [key for key in workflow.content if key not in workflow.form.by_name]
@@ -101,7 +101,7 @@ def _is_complete(workflow: Part, name: str, parts: tuple[Part, ...]) -> bool:
     return isinstance(listed, list) and len(parts) == len(listed) and all("id" in part.values for part in parts)
 
 
-def _check_kinds(workflow: Part, node_kinds: Collection[str], findings: Findings) -> None:
+def _check_kinds(workflow: Part, node_kinds: Collection[str], findings: Diagnostics) -> None:
     for node in parts_in(workflow, "custom_nodes"):
         name = "custom_node_id" if node.given("custom_node_id") else "id"
         kind = node.values.get(name)
@@ -117,7 +117,7 @@ def _check_kinds(workflow: Part, node_kinds: Collection[str], findings: Findings
         findings.error(Phase.REFERENCES, *where, message, findings.hint(kind, node_kinds, noun="Kinds"))
 
 
-def _check_reserved(states: Ids, findings: Findings) -> None:
+def _check_reserved(states: Ids, findings: Diagnostics) -> None:
     """Note ids that the engine has for itself, and those that it cannot tell apart."""
     nodes: dict[str, str] = {}
     for identity, state in states.first.items():
@@ -133,7 +133,7 @@ def _check_reserved(states: Ids, findings: Findings) -> None:
         findings.error(Phase.REFERENCES, state.path_to("id"), state.at("id"), message, "Give it another id.")
 
 
-def _check_worker(state: Part, ids: dict[str, Ids], findings: Findings) -> set[str]:
+def _check_worker(state: Part, ids: dict[str, Ids], findings: Diagnostics) -> set[str]:
     """Note a reference to nothing. Return the misspelt names of lists in which the reference may be found."""
     misspelt: set[str] = set()
     for name, (listed, noun) in _WORKERS.items():
@@ -160,7 +160,7 @@ def _elsewhere(wanted: str, ids: dict[str, Ids]) -> str:
     return ""
 
 
-def _check_way(state: Part, states: Ids, targets: Collection[str], findings: Findings) -> None:
+def _check_way(state: Part, states: Ids, targets: Collection[str], findings: Diagnostics) -> None:
     way: Part | None = state.values.get("next")
     if way is None:
         return

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from statewright.workflow.states.document import Written, shortened
-from statewright.workflow.states.findings import Findings, Phase
+from statewright.workflow.states.document import YamlNode, shortened
+from statewright.workflow.states.findings import Diagnostics, Phase
 from statewright.workflow.states.parse.form import Part
 
 
-def note_flat_condition(part: Part, findings: Findings) -> Collection[str]:
+def note_flat_condition(part: Part, findings: Diagnostics) -> Collection[str]:
     """Note a condition that is a text with `then` and `else` beside it. The answer is the keys that it spoils."""
     condition = part.content.get("condition")
     if condition is None or not isinstance(condition.content, str):
@@ -28,7 +28,7 @@ def note_flat_condition(part: Part, findings: Findings) -> Collection[str]:
     return ("condition", *beside)
 
 
-def _word(written: Written | None, default: str) -> str:
+def _word(written: YamlNode | None, default: str) -> str:
     return shortened(written.content) if written is not None and isinstance(written.content, str) else default
 
 

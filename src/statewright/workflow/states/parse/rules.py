@@ -8,15 +8,15 @@ from typing import Any
 from statewright.errors import ExpressionError
 from statewright.json_schema import UnusableSchema, json_schema_validator
 from statewright.workflow.states.answer_form import schema_in
-from statewright.workflow.states.document import Path, Written, shortened
+from statewright.workflow.states.document import Path, YamlNode, shortened
 from statewright.workflow.states.expressions import Expression, parse_expression
-from statewright.workflow.states.findings import Findings, Phase
+from statewright.workflow.states.findings import Diagnostics, Phase
 from statewright.workflow.states.parse.form import Part
 from statewright.workflow.states.parse.transitions import parts_in
 from statewright.workflow.states.templates import parse_template
 
 
-def check_rules(workflow: Part, findings: Findings) -> dict[Path, Expression]:
+def check_rules(workflow: Part, findings: Diagnostics) -> dict[Path, Expression]:
     """Note what breaks a rule. The answer is the expressions that can be read, by their places."""
     _check_servers(workflow, findings)
     _check_templates(workflow, findings)
@@ -27,7 +27,7 @@ def check_rules(workflow: Part, findings: Findings) -> dict[Path, Expression]:
 # -- expressions
 
 
-def _read_expressions(workflow: Part, findings: Findings) -> Iterator[tuple[Path, Expression]]:
+def _read_expressions(workflow: Part, findings: Diagnostics) -> Iterator[tuple[Path, Expression]]:
     for state in parts_in(workflow, "states"):
         way: Part | None = state.values.get("next")
         for part, name in _tests_of(way) if way is not None else ():
@@ -56,7 +56,7 @@ def _tests_of(way: Part) -> Iterator[tuple[Part, str]]:
 # -- templates
 
 
-def _check_templates(workflow: Part, findings: Findings) -> None:
+def _check_templates(workflow: Part, findings: Diagnostics) -> None:
     for state in parts_in(workflow, "states"):
         if state.values.get("resolve_dynamic_values_in_prompt", True):
             _check_template(state, "task", findings)
@@ -67,7 +67,7 @@ def _check_templates(workflow: Part, findings: Findings) -> None:
         _check_template(tool, "tool_args", findings)
 
 
-def _check_template(part: Part, name: str, findings: Findings) -> None:
+def _check_template(part: Part, name: str, findings: Diagnostics) -> None:
     if name not in part.values:
         return
     waiting = [(part.path_to(name), part.content[part.names[name]])]
@@ -82,7 +82,7 @@ def _check_template(part: Part, name: str, findings: Findings) -> None:
             _check_text(path, written, content, findings)
 
 
-def _check_text(path: Path, written: Written, text: str, findings: Findings) -> None:
+def _check_text(path: Path, written: YamlNode, text: str, findings: Diagnostics) -> None:
     """Report blocks that cannot be rendered, and warn of placeholders that are not understood."""
     try:
         template = parse_template(text)
@@ -100,7 +100,7 @@ def _check_text(path: Path, written: Written, text: str, findings: Findings) -> 
 # -- schemas
 
 
-def _check_output_schema(state: Part, findings: Findings) -> None:
+def _check_output_schema(state: Part, findings: Diagnostics) -> None:
     """Report a JSON Schema with a reference that leads out of it, and warn of one that is not valid."""
     schema = schema_in(state.values.get("output_schema", ""))
     if schema is None:
@@ -119,7 +119,7 @@ def _check_output_schema(state: Part, findings: Findings) -> None:
 # -- MCP
 
 
-def _check_servers(workflow: Part, findings: Findings) -> None:
+def _check_servers(workflow: Part, findings: Diagnostics) -> None:
     for assistant in parts_in(workflow, "assistants"):
         for server in parts_in(assistant, "mcp_servers"):
             _check_server(server, findings)
@@ -128,7 +128,7 @@ def _check_servers(workflow: Part, findings: Findings) -> None:
             _check_server(tool.values["mcp_server"], findings)
 
 
-def _check_server(server: Part, findings: Findings) -> None:
+def _check_server(server: Part, findings: Diagnostics) -> None:
     """A server that is on must say how it is started or reached; an empty config does not."""
     config: Part | None = server.values.get("config")
     has_config = (config is not None and bool(config.names)) or (server.given("config") and config is None)
@@ -146,7 +146,7 @@ def _is_named(server: Part) -> bool:
 # -- chains
 
 
-def _check_chains(workflow: Part, findings: Findings) -> None:
+def _check_chains(workflow: Part, findings: Diagnostics) -> None:
     """All stages of an iteration carry one key, unless a stage ends its item to split anew.
 
     A state is a stage where another one leads to it with `iter_key`; it goes on with the iteration by an `iter_key`
@@ -171,7 +171,7 @@ def _iteration(state: Part) -> tuple[Any, Any]:
     return way.values.get("state_id"), way.values["iter_key"]
 
 
-def _note_other_key(before: Part, key: str, stage: Part, own: str, findings: Findings) -> None:
+def _note_other_key(before: Part, key: str, stage: Part, own: str, findings: Diagnostics) -> None:
     way: Part = stage.values["next"]
     message = (
         f"{stage.label} goes on with iter_key {shortened(own)!r}, but it is a stage of the iteration that "

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from statewright.workflow.states.document import Document, Path, Written, shortened
-from statewright.workflow.states.findings import Findings, Phase
+from statewright.workflow.states.document import Document, Path, YamlNode, shortened
+from statewright.workflow.states.findings import Diagnostics, Phase
 from statewright.workflow.states.parse.form import Part
 from statewright.workflow.states.parse.forms import WORKFLOW, WRAPPER
 
@@ -27,7 +27,7 @@ class Shape:
     """What is said about the workflow: name, slug and so on; what is said outside wins."""
 
 
-def read_shape(document: Document, findings: Findings) -> Shape | None:
+def read_shape(document: Document, findings: Diagnostics) -> Shape | None:
     """The form phase of a whole file. None if there is no workflow in it to be looked at any further."""
     root = document.root
     if root is None or root.broken or root.content is None:
@@ -40,7 +40,7 @@ def read_shape(document: Document, findings: Findings) -> Shape | None:
     return None if _is_autonomous(root.content, findings) else _read_map(root, root.content, findings)
 
 
-def _is_autonomous(content: dict[str, Written], findings: Findings, path: Path = ()) -> bool:
+def _is_autonomous(content: dict[str, YamlNode], findings: Diagnostics, path: Path = ()) -> bool:
     """Whether a supervisor chooses the way, which is reported."""
     mode, inner = content.get("mode"), content.get("execution_config")
     if mode is not None and isinstance(mode.content, str) and mode.content.lower() == "autonomous":
@@ -52,7 +52,7 @@ def _is_autonomous(content: dict[str, Written], findings: Findings, path: Path =
     return _is_autonomous(inner.content, findings, ("execution_config",))
 
 
-def _read_map(root: Written, content: dict[str, Written], findings: Findings) -> Shape | None:
+def _read_map(root: YamlNode, content: dict[str, YamlNode], findings: Diagnostics) -> Shape | None:
     inner = content.get("execution_config")
     if inner is None or (inner.content is None and not inner.broken):
         part: Part = WORKFLOW.read(root, (), findings)

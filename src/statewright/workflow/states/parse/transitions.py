@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from statewright.workflow.states.findings import Findings, Phase
+from statewright.workflow.states.findings import Diagnostics, Phase
 from statewright.workflow.states.parse.form import Part
 
 
@@ -15,7 +15,7 @@ def parts_in(part: Part, name: str) -> tuple[Part, ...]:
     return tuple(listed)
 
 
-def check_transitions(workflow: Part, findings: Findings) -> None:
+def check_transitions(workflow: Part, findings: Diagnostics) -> None:
     """Warn of a `state_id` that a condition or a switch makes idle, and of a switch without cases."""
     for state in parts_in(workflow, "states"):
         way: Part | None = state.values.get("next")
@@ -24,14 +24,14 @@ def check_transitions(workflow: Part, findings: Findings) -> None:
             _check_cases(state, way, findings)
 
 
-def _check_idle_target(state: Part, way: Part, findings: Findings) -> None:
+def _check_idle_target(state: Part, way: Part, findings: Diagnostics) -> None:
     for other in ("condition", "switch"):
         if way.given("state_id") and way.given(other):
             message = f"{state.label} has a {other!r}, so its 'state_id' is ignored."
             findings.warn(Phase.FORM, way.path_to("state_id"), way.key_at("state_id"), message, "Remove 'state_id'.")
 
 
-def _check_cases(state: Part, way: Part, findings: Findings) -> None:
+def _check_cases(state: Part, way: Part, findings: Diagnostics) -> None:
     switch: Part | None = way.values.get("switch")
     if switch is not None and "cases" in switch.values and switch.content["cases"].content == []:
         message = f"The switch of {_lower(state)} has no cases: it always goes on at its default."

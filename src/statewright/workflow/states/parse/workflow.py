@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from statewright.errors import Problem, WorkflowError
-from statewright.workflow.states.findings import Findings
+from statewright.workflow.states.findings import Diagnostics
 from statewright.workflow.states.model import Definition
 from statewright.workflow.states.parse.build import build_definition
 from statewright.workflow.states.parse.references import NODE_KINDS, check_references
@@ -43,12 +43,12 @@ def parse_workflow(
 
     `node_kinds` are the kinds of custom nodes that can be run.
     """
-    findings = Findings()
+    findings = Diagnostics()
     definition = _read(text, node_kinds, findings)
     return Parsed(None if findings.has_problems else definition, findings.problems, findings.warnings, source)
 
 
-def _read(text: str | bytes, node_kinds: Collection[str], findings: Findings) -> Definition | None:
+def _read(text: str | bytes, node_kinds: Collection[str], findings: Diagnostics) -> Definition | None:
     document = read_document(text)
     findings.add_syntax(document.problems)
     shape = read_shape(document, findings)

@@ -1,5 +1,5 @@
 """What does the work of a state: a script, an assistant, a tool, or a node of a kind of its own."""
 
-from statewright.workflow.states.performers.call import Call, Outcome, Performer
+from statewright.workflow.states.performers.call import Call, Outcome, StateHandler
 
-__all__ = ["Call", "Outcome", "Performer"]
+__all__ = ["Call", "Outcome", "StateHandler"]

@@ -50,7 +50,7 @@ class Outcome:
     """The output with its value, if that was parsed to check the answer."""
 
 
-class Performer(Protocol):
+class StateHandler(Protocol):
     """Does the work of a state."""
 
     async def perform(self, call: Call) -> Outcome:

@@ -4,19 +4,19 @@ from typing import Any
 
 import pytest
 
-from statewright.workflow.states.findings import Findings
+from statewright.workflow.states.findings import Diagnostics
 from statewright.workflow.states.model import Mark
-from statewright.workflow.states.parse.form import Clash, Form, Key, Part
+from statewright.workflow.states.parse.form import ExclusiveKeys, Key, MapSchema, Part
 from statewright.workflow.states.parse.kinds import INVALID, Number, Text
 from statewright.workflow.states.reader import read_document
 
-FORM = Form(
+FORM = MapSchema(
     name="thing",
     words="a map of things",
     doc="A thing.",
     noun="The thing",
     one_of=("left", "right"),
-    clashes=(Clash("left", "right", "Keep one."),),
+    clashes=(ExclusiveKeys("left", "right", "Keep one."),),
     needs=(("extra", "left"),),
     keys=(
         Key("id", Text(), "Its name.", required=True, also=("called",)),
@@ -31,7 +31,7 @@ FORM = Form(
 
 
 def read(text: str) -> tuple[Any, list[str], list[str]]:
-    findings = Findings()
+    findings = Diagnostics()
     root = read_document(text).root
     assert root is not None
     part = FORM.read(root, (), findings)
@@ -120,8 +120,8 @@ def test_1_5_1_unknown_keys_are_accepted_with_a_warning_and_a_near_miss() -> Non
 
 
 def test_a_key_of_a_map_below_is_shown_where_it_belongs() -> None:
-    below = Form("outer", "a map", "Outer.", (Key("thing", FORM, "Inner."),))
-    findings = Findings()
+    below = MapSchema("outer", "a map", "Outer.", (Key("thing", FORM, "Inner."),))
+    findings = Diagnostics()
     root = read_document("extra: 1").root
     assert root is not None
     below.read(root, (), findings)

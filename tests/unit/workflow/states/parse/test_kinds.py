@@ -6,13 +6,13 @@ import jsonschema_rs
 import pytest
 
 from statewright.errors import Problem
-from statewright.workflow.states.findings import Findings
+from statewright.workflow.states.findings import Diagnostics
 from statewright.workflow.states.parse.kinds import INVALID, Anything, Choice, Flag, Kind, ListOf, Map, Number, Text
 from statewright.workflow.states.reader import read_document
 
 
 def read(kind: Kind, text: str) -> tuple[Any, tuple[Problem, ...]]:
-    findings = Findings()
+    findings = Diagnostics()
     written = read_document(f"key: {text}").find(("key",))
     assert written is not None
     assert kind.schema() is not None
