@@ -163,12 +163,16 @@ def test_a_stream_that_is_left_closes_all_that_its_library_has_opened(streaming:
         await stream.aclose()  # type: ignore[attr-defined]
         return [one.__qualname__ for one in gc.get_objects() if is_open(one) and one not in before]
 
-    streaming.server.script([Answer("one two three", reasoning="hm", pause=0.01)])
+    ended = threading.Event()  # the answer goes on until the stream is left, however slow that is
+    streaming.server.script([Answer("one two three four five", reasoning="hm", hold_before=("five", ended))])
     gc.collect()
     before = [one for one in gc.get_objects() if is_open(one)]
-    assert asyncio.run(leave()) == ["Client._keep"]
-    assert heard == []
-    assert streaming.server.requests[0].left.wait(600)
+    try:
+        assert asyncio.run(leave()) == ["Client._keep"]
+        assert heard == []
+        assert streaming.server.requests[0].left.wait(600)
+    finally:
+        ended.set()
 
 
 def is_open(candidate: object) -> bool:
