@@ -100,6 +100,11 @@ class RunWorker:
         return self._is_known and not self._draining and self._room > 0
 
     @property
+    def is_full(self) -> bool:
+        """True if it begins no other run before one of its own has ended."""
+        return self._draining or len(self._at_work) >= self._settings.capacity
+
+    @property
     def _room(self) -> int:
         return self._settings.capacity - len(self._at_work) - len(self._given) - self._promised
 

@@ -64,7 +64,7 @@ class IdleDetector:
         until = asyncio.get_running_loop().time() + seconds
         self._service.ring()
         while self._ledger.last_empty_look <= look or not parts.swept_since(mark):
-            if worker is not None and not worker.has_room and parts.swept_since(mark):
+            if worker is not None and worker.is_full and parts.swept_since(mark):
                 return
             if asyncio.get_running_loop().time() > until:
                 raise TimeoutError(await self._complaint())
