@@ -116,11 +116,11 @@ if TYPE_CHECKING:
         sleep,
         wait_for_event,
     )
-    from statewright.runtime.approval import request_approval
     from statewright.runtime.functional import (
         entrypoint,
         task,
     )
+    from statewright.runtime.tasks.approval import request_approval
     from statewright.state import IsLastStep, MessagesState, RemainingSteps, StateSchema
     from statewright.store import InMemoryStore
 
@@ -176,7 +176,7 @@ _HOMES = {
         "sleep",
         "wait_for_event",
     ),
-    "statewright.runtime.approval": ("request_approval",),
+    "statewright.runtime.tasks.approval": ("request_approval",),
     "statewright.state": ("IsLastStep", "MessagesState", "RemainingSteps", "StateSchema"),
     "statewright.store": ("InMemoryStore",),
 }

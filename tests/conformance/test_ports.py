@@ -11,9 +11,9 @@ import pytest
 
 from statewright import InMemoryCache, InMemorySaver, InMemoryStore
 from statewright.storage.sqlite.cache import SqliteCache
+from statewright.storage.sqlite.checkpoints.saver import SqliteSaver
 from statewright.storage.sqlite.database import SqliteDatabase
-from statewright.storage.sqlite.saver import SqliteSaver
-from statewright.storage.sqlite.store import SqliteStore
+from statewright.storage.sqlite.store.store import SqliteStore
 from statewright.testing import CacheConformance, StoreConformance, WorkspaceCheckpointerConformance
 
 

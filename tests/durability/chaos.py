@@ -76,8 +76,10 @@ from statewright import (
 from statewright.checkpoint import SavedCheckpoint, TaskResult
 from statewright.clock import SystemClock
 from statewright.futures import resolve
-from statewright.runtime.run import LEASE
-from statewright.storage.sqlite import SqliteDatabase, SqliteSaver, commits, fold
+from statewright.runtime.core.run import LEASE
+from statewright.storage.sqlite import SqliteDatabase, SqliteSaver
+from statewright.storage.sqlite.checkpoints import commits
+from statewright.storage.sqlite.checkpoints import segments as fold
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 SMALL_FOLDS: Final = {"LONGEST": 8, "RECENT": 12, "SMALL": 64, "MOST_WITHOUT_BASE": 3}

@@ -135,7 +135,7 @@ def _note_collection(phase: str, info: dict[str, int]) -> None:
 from statewright import CircuitBreaker, InMemorySaver, InMemoryStore, RateLimit, RunControl, StateGraph  # noqa: E402
 from statewright.checkpoint import PrunePolicy  # noqa: E402
 from statewright.runtime import thread_queue  # noqa: E402
-from statewright.runtime.worker_threads import workers  # noqa: E402
+from statewright.runtime.concurrency.worker_threads import workers  # noqa: E402
 from statewright.storage.sqlite import SqliteDatabase, SqliteSaver, SqliteStore  # noqa: E402
 
 KIND, SIZE = [*sys.argv[1:], "memory", "small"][:2]

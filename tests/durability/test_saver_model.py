@@ -37,9 +37,12 @@ from statewright import (
 )
 from statewright.checkpoint import SavedCheckpoint
 from statewright.errors import StatewrightError
-from statewright.runtime import compiled, drive_sync
-from statewright.runtime import run as runs
-from statewright.storage.sqlite import SqliteSaver, commits, fold
+from statewright.runtime import compiled
+from statewright.runtime.core import run as runs
+from statewright.runtime.drivers import sync as drive_sync
+from statewright.storage.sqlite import SqliteSaver
+from statewright.storage.sqlite.checkpoints import commits
+from statewright.storage.sqlite.checkpoints import segments as fold
 from statewright.testing import FakeClock
 
 THREADS = ("a", "b")

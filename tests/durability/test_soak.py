@@ -29,7 +29,7 @@ from statewright import (
     wait_for_event,
 )
 from statewright.errors import NodeTimeoutError, RunCancelled
-from statewright.runtime.worker_threads import DEFAULT_THREADS
+from statewright.runtime.concurrency.worker_threads import DEFAULT_THREADS
 from statewright.testing import FakeClock
 
 RUNS = 100_000 if FULL else 4_000

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any
 
 from statewright.clock import Alarm, SystemClock
-from statewright.runtime.thread_queue import LONGEST_LOOK
+from statewright.runtime.lifecycle.thread_lease import LONGEST_LOOK
 
 GUARD = 600.0
 """Seconds after which a caller counts as hanging; never reached otherwise."""

@@ -26,7 +26,7 @@ from statewright import (
     task,
 )
 from statewright.errors import NodeTimeoutError, RunCancelled
-from statewright.runtime.worker_threads import DEFAULT_THREADS
+from statewright.runtime.concurrency.worker_threads import DEFAULT_THREADS
 from statewright.testing import FakeClock
 
 LONG = 600

@@ -33,11 +33,11 @@ from statewright import (
 )
 from statewright.checkpoint import NO_ARG
 from statewright.errors import GraphDrained, RunError
-from statewright.runtime.attempt import perform
-from statewright.runtime.drive_sync import perform_effect
-from statewright.runtime.effects import RunTasks
-from statewright.runtime.lifecycle import run_until_idle
-from statewright.runtime.scope import Scope, enter_scope, leave_scope
+from statewright.runtime.core.effects import RunTasks
+from statewright.runtime.drivers.sync import perform_effect
+from statewright.runtime.lifecycle.turn import run_until_idle
+from statewright.runtime.tasks.execute import perform
+from statewright.runtime.tasks.scope import Scope, enter_scope, leave_scope
 
 pytestmark = pytest.mark.filterwarnings("ignore::statewright.errors.UnfinishedJoinWarning")  # random graphs have some
 

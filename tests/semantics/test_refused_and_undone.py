@@ -23,7 +23,7 @@ from statewright.errors import (
     RunCancelled,
     UnknownTarget,
 )
-from statewright.runtime import thread_queue
+from statewright.runtime.lifecycle import thread_lease as thread_queue
 from statewright.storage.sqlite import SqliteDatabase, SqliteSaver
 
 LONG = 600

@@ -13,8 +13,8 @@ import pytest
 
 from statewright import START, InMemorySaver, RunControl, StateGraph, append, get_runtime, task
 from statewright.errors import Fenced, GraphDrained, RunCancelled
-from statewright.runtime import standing
-from statewright.runtime.scope import CalledTask
+from statewright.runtime.core import standing
+from statewright.runtime.tasks.scope import CalledTask
 
 LONG = 600
 """Seconds after which a test that hangs fails."""

@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypedDict
 import pytest
 
 from statewright import START, Command, InMemorySaver, Runtime, StateGraph, append, interrupt
-from statewright.runtime import thread_queue
+from statewright.runtime.lifecycle import thread_lease as thread_queue
 from statewright.storage.sqlite import SqliteDatabase, SqliteSaver
 from statewright.testing import FakeClock
 

@@ -10,7 +10,7 @@ import pytest
 from statewright import START, InMemorySaver, Instrument, StateGraph
 from statewright.events import DURABLE, DurableKind, Event, LiveKind
 from statewright.runtime.instrument import METHOD_BY_KIND
-from statewright.runtime.stream import VIEWS
+from statewright.runtime.streaming.modes import VIEWS
 
 
 class State(TypedDict, total=False):

@@ -36,7 +36,7 @@ from statewright.errors import InvalidConfig
 from statewright.graph import END, START, Command, Runtime, Send
 from statewright.models import Usage
 from statewright.runtime import StateGraph
-from statewright.runtime.unfinished import DISCARDED
+from statewright.runtime.lifecycle.unfinished import DISCARDED
 
 if TYPE_CHECKING:
     from statewright.agents.network import Network

@@ -1,8 +1,6 @@
 """The port of the memory of threads, its model, and its in-memory implementation."""
 
-from statewright.checkpoint.annotations import schema_form
 from statewright.checkpoint.checkpointer import Checkpointer, check_value
-from statewright.checkpoint.codecs import stored_as
 from statewright.checkpoint.holders import (
     add_holder,
     checked_lease,
@@ -42,6 +40,8 @@ from statewright.checkpoint.retention import Pruned, PrunePolicy, ThreadEntry
 from statewright.checkpoint.workspaces import WorkspaceCheckpointer, check_workspace, scope_of
 from statewright.futures import MaybeFuture
 from statewright.ids import DEFAULT_WORKSPACE
+from statewright.serde.annotations import schema_form
+from statewright.serde.codecs import stored_as
 
 __all__ = [
     "DEFAULT_WORKSPACE",

@@ -18,9 +18,9 @@ from statewright.checkpoint.forms import (
     plain_pending,
 )
 from statewright.checkpoint.model import Commit, Pending
-from statewright.checkpoint.serde import Serde
 from statewright.errors import SerdeError
 from statewright.events import Log
+from statewright.serde.serde import Serde
 
 Entries = Sequence[tuple[int, str, bytes]]
 """What is known of a frontier, ready to be stored."""

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple, cast
 
-from statewright.checkpoint.annotations import made_annotation, plain_annotation
 from statewright.checkpoint.model import (
     NO_ARG,
     NO_JOINS,
@@ -28,11 +27,12 @@ from statewright.checkpoint.model import (
     TimedTask,
     TimeLimit,
 )
-from statewright.checkpoint.serde import Serde
 from statewright.errors import DamagedDatabase
 from statewright.events import DurableKind, Log
 from statewright.events import Entry as LogEntry
 from statewright.ids import InterruptId, TaskId, short_id, whole_id
+from statewright.serde.annotations import made_annotation, plain_annotation
+from statewright.serde.serde import Serde
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)

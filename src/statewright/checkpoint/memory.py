@@ -29,7 +29,7 @@ from statewright.page import cut_page
 
 if TYPE_CHECKING:  # packages that write bytes are loaded when values are checked
     from statewright.checkpoint.encoding import Encoder
-    from statewright.checkpoint.serde import Serde
+    from statewright.serde.serde import Serde
 
 
 class _Thread:
@@ -117,7 +117,7 @@ class _Encoding:
     @cached_property
     def encoder(self) -> Encoder:
         from statewright.checkpoint.encoding import Encoder
-        from statewright.checkpoint.serde import Serde
+        from statewright.serde.serde import Serde
 
         with self._lock:
             encoder = Encoder(Serde())

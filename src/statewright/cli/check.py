@@ -114,7 +114,7 @@ def _problem(app: CompiledGraph, saver: SqliteSaver, thread_id: str, branch: str
     """Why a thread does not fit; empty if it does, None if it has nothing left to do."""
     from statewright.errors import StatewrightError
     from statewright.futures import resolve
-    from statewright.runtime.fitting import fitted
+    from statewright.runtime.core.graph_migration import fitted
 
     try:
         saved = resolve(saver.load(thread_id, branch=branch))

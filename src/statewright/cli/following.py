@@ -15,7 +15,7 @@ from statewright.cli.printing import say, warn
 from statewright.cli.show import print_state
 from statewright.errors import SerdeError, StatewrightError
 from statewright.runtime import CompiledGraph
-from statewright.runtime.stream import INTERRUPT
+from statewright.runtime.streaming.modes import INTERRUPT
 
 if TYPE_CHECKING:
     from statewright.agents import Network

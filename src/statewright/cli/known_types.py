@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from statewright.checkpoint import Checkpointer
-from statewright.checkpoint.serde import Serde
 from statewright.cli.failure import WrongUse
 from statewright.errors import SerdeError
+from statewright.serde.serde import Serde
 
 T = TypeVar("T")
 

@@ -129,7 +129,7 @@ def _continued(app: CompiledGraph, config: dict[str, Any], answers: Any, event: 
 
 def _split(result: Any) -> FollowedEnd:
     """What `invoke` gives, as the state and the questions."""
-    from statewright.runtime.stream import INTERRUPT
+    from statewright.runtime.streaming.modes import INTERRUPT
 
     if not isinstance(result, dict) or INTERRUPT not in result:
         return cast(Any, result), ()

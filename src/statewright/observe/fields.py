@@ -9,7 +9,7 @@ from typing import Any
 
 from statewright.errors import ServiceError
 from statewright.observe.event_error import code_of
-from statewright.runtime.scope import current_scope
+from statewright.runtime.tasks.scope import current_scope
 
 _bound: ContextVar[Mapping[str, Any] | None] = ContextVar("statewright_log_fields", default=None)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from statewright.observe.captured import Place
-from statewright.runtime.scope import Scope, current_scope
+from statewright.runtime.tasks.scope import Scope, current_scope
 
 
 def current_task() -> Place | None:

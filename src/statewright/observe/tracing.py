@@ -19,8 +19,8 @@ from statewright.observe.gen_ai import model_attributes, tool_attributes
 from statewright.observe.spans import OpenSpan, Spans, nanoseconds
 from statewright.redaction import Redactor
 from statewright.runtime import Instrument
-from statewright.runtime.effects import Pause
-from statewright.runtime.scope import current_scope
+from statewright.runtime.core.effects import Pause
+from statewright.runtime.tasks.scope import current_scope
 
 if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider

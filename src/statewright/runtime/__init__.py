@@ -1,21 +1,21 @@
 """The superstep runtime: a pure core that decides, and two thin drivers that act."""
 
-from statewright.runtime.ambient import get_config, get_runtime, get_store, get_stream_writer
-from statewright.runtime.child_run import RUN_ENDED
 from statewright.runtime.compiled import CompiledGraph
+from statewright.runtime.concurrency.control import RunControl
 from statewright.runtime.config import ChangedQuestions, Durability, OnBusy, OnUnfinished
-from statewright.runtime.control import RunControl
+from statewright.runtime.core.program import Validate
 from statewright.runtime.instrument import Instrument
-from statewright.runtime.interrupts import interrupt, sleep, wait_for_event
-from statewright.runtime.iterate import Step, StepIterator
+from statewright.runtime.lifecycle.snapshot import StateSnapshot, TaskSnapshot
+from statewright.runtime.lifecycle.start import TIMED_OUT, read_answers
+from statewright.runtime.lifecycle.thread_state import diff
 from statewright.runtime.options import CallOptions, GraphOutput, StreamPart
-from statewright.runtime.program import Validate
-from statewright.runtime.scope import part_of_attempt
-from statewright.runtime.snapshot import StateSnapshot, TaskSnapshot
-from statewright.runtime.start import TIMED_OUT, read_answers
 from statewright.runtime.state_graph import MessagesStateGraph, StateGraph
-from statewright.runtime.stream import StreamMode, StreamVersion
-from statewright.runtime.thread_state import diff
+from statewright.runtime.streaming.iterate import Step, StepIterator
+from statewright.runtime.streaming.modes import StreamMode, StreamVersion
+from statewright.runtime.tasks.ambient import get_config, get_runtime, get_store, get_stream_writer
+from statewright.runtime.tasks.child_run import RUN_ENDED
+from statewright.runtime.tasks.interrupt import interrupt, sleep, wait_for_event
+from statewright.runtime.tasks.scope import part_of_attempt
 
 __all__ = [
     "RUN_ENDED",

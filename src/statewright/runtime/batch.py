@@ -10,10 +10,10 @@ from typing import Any, cast
 from statewright.errors import InvalidConfig, NodeFailed
 from statewright.futures import SIGNAL_POLL_SECONDS, wait_until_done
 from statewright.graph import ParentCommand
-from statewright.runtime.interrupts import ChildCommand, Paused
-from statewright.runtime.run import Run
-from statewright.runtime.standing import note_refusal
-from statewright.runtime.worker_threads import DEFAULT_THREADS
+from statewright.runtime.concurrency.worker_threads import DEFAULT_THREADS
+from statewright.runtime.core.run import Run
+from statewright.runtime.core.standing import note_refusal
+from statewright.runtime.tasks.interrupt import ChildCommand, Paused
 
 
 def run_beside(run_one: Callable[[int], Any], count: int, width: int | None) -> list[Any]:

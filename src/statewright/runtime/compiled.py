@@ -52,9 +52,8 @@ from statewright.graph import (
     StateT,
 )
 from statewright.ids import checked_name, draw_run_id
-from statewright.runtime.attempts import cached_name
 from statewright.runtime.batch import config_at, recorded, run_beside, run_beside_async, without_signals
-from statewright.runtime.claim import Claim
+from statewright.runtime.concurrency.control import LinkedControl, RunControl
 from statewright.runtime.config import (
     DURABILITIES,
     ON_BUSY,
@@ -68,23 +67,13 @@ from statewright.runtime.config import (
     read_settings,
     thread_name,
 )
-from statewright.runtime.control import LinkedControl, RunControl
-from statewright.runtime.drive_sync import drive_sync, parts_of
-from statewright.runtime.effects import Effect, RunOutcome
-from statewright.runtime.instrument import Instrument
-from statewright.runtime.interrupts import ChildCommand, Paused, raise_to_caller
-from statewright.runtime.iterate import Halt, StepIterator, StepWatch
-from statewright.runtime.lifecycle import run_until_idle, take_turn
-from statewright.runtime.limits import Slots
-from statewright.runtime.options import CallOptions, CallOptionsApart, Config, GraphOutput, Names, StreamPart
-from statewright.runtime.program import Program, Validate
-from statewright.runtime.run import SIBLING_GRACE, Run
-from statewright.runtime.saver_calls import perform_all
-from statewright.runtime.scope import Scope, current_scope
-from statewright.runtime.snapshot import StateSnapshot, empty_snapshot, snapshot_of
-from statewright.runtime.start import TIMED_OUT
-from statewright.runtime.stream import INTERRUPT, StreamMode, StreamVersion, StreamView, checked_modes, shown_values
-from statewright.runtime.subgraph import (
+from statewright.runtime.core.effects import Effect, RunOutcome
+from statewright.runtime.core.events import EventEmitter, Printed, instrument_listeners
+from statewright.runtime.core.limits import Slots
+from statewright.runtime.core.program import Program, Validate
+from statewright.runtime.core.run import SIBLING_GRACE, Run
+from statewright.runtime.core.saver_calls import perform_all
+from statewright.runtime.core.subgraph import (
     Pairs,
     SubgraphCall,
     call_line,
@@ -92,9 +81,20 @@ from statewright.runtime.subgraph import (
     shared,
     take_namespace,
 )
-from statewright.runtime.subgraph_state import graph_at, node_path, renew_questions_around, subgraphs_of, with_subgraphs
-from statewright.runtime.thread_queue import Holding, note_closing
-from statewright.runtime.thread_state import (
+from statewright.runtime.drivers.sync import drive_sync, parts_of
+from statewright.runtime.instrument import Instrument
+from statewright.runtime.lifecycle.claim import Claim
+from statewright.runtime.lifecycle.snapshot import StateSnapshot, empty_snapshot, snapshot_of
+from statewright.runtime.lifecycle.start import TIMED_OUT
+from statewright.runtime.lifecycle.subgraph_state import (
+    graph_at,
+    node_path,
+    renew_questions_around,
+    subgraphs_of,
+    with_subgraphs,
+)
+from statewright.runtime.lifecycle.thread_lease import Holding, note_closing
+from statewright.runtime.lifecycle.thread_state import (
     Update,
     check_updates,
     diff,
@@ -105,7 +105,20 @@ from statewright.runtime.thread_state import (
     saved_history,
     updated,
 )
-from statewright.runtime.watch import EventEmitter, Printed, instrument_listeners
+from statewright.runtime.lifecycle.turn import run_until_idle, take_turn
+from statewright.runtime.options import CallOptions, CallOptionsApart, Config, GraphOutput, Names, StreamPart
+from statewright.runtime.streaming.iterate import Halt, StepIterator, StepWatch
+from statewright.runtime.streaming.modes import (
+    INTERRUPT,
+    StreamMode,
+    StreamVersion,
+    StreamView,
+    checked_modes,
+    shown_values,
+)
+from statewright.runtime.tasks.interrupt import ChildCommand, Paused, raise_to_caller
+from statewright.runtime.tasks.retries import cached_name
+from statewright.runtime.tasks.scope import Scope, current_scope
 from statewright.state import UnknownKeys, check_value, context_json_schema, json_schema, known_keys
 from statewright.store import Store
 
@@ -438,7 +451,7 @@ class CompiledGraph(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT])
         version: StreamVersion = "v1",
         **options: Unpack[CallOptions[ContextT]],
     ) -> Generator[Any]:
-        """Run while the caller reads what happens; see `runtime/stream.py` for the modes.
+        """Run while the caller reads what happens; see `runtime/streaming/modes.py` for the modes.
 
         The run advances as parts are taken; closing the iterator abandons it.
         """
@@ -566,7 +579,7 @@ class CompiledGraph(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT])
         owners: list[str],
     ) -> AsyncGenerator[Any]:
         """The parts of a stream, read on the running event loop; `owners` is told as whom it holds a thread."""
-        from statewright.runtime.drive_async import StreamReader  # loads asyncio
+        from statewright.runtime.drivers.event_loop import StreamReader  # loads asyncio
 
         if input is None and config is not None:
             config = await _in_thread(self._from_inside, config)
@@ -1441,7 +1454,7 @@ _async_driver: tuple[Any, Any] | None = None
 def _load_async_driver() -> tuple[Any, Any]:
     """The async driver; it loads asyncio, which a program of plain calls never needs."""
     global _async_driver
-    from statewright.runtime.drive_async import drive_async, drive_held
+    from statewright.runtime.drivers.event_loop import drive_async, drive_held
 
     _async_driver = (drive_async, drive_held)
     return _async_driver
@@ -1465,6 +1478,6 @@ def _names_other(scope: Scope, config: Any, options: Mapping[str, Any]) -> bool:
 
 
 async def _in_thread(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-    from statewright.runtime.thread_calls import call_in_thread  # loads asyncio
+    from statewright.runtime.concurrency.thread_calls import call_in_thread  # loads asyncio
 
     return await call_in_thread(function, *args, **kwargs)

@@ -38,12 +38,12 @@ from statewright.graph import (
     TimeoutPolicy,
     is_coroutine_function,
 )
-from statewright.runtime.called_task import CalledFunction, TaskFuture, call_task
 from statewright.runtime.compiled import CompiledGraph
 from statewright.runtime.config import ChangedQuestions
-from statewright.runtime.host import PREVIOUS
+from statewright.runtime.core.program import NodeProgram, Program
 from statewright.runtime.instrument import Instrument
-from statewright.runtime.program import NodeProgram, Program
+from statewright.runtime.tasks.context import PREVIOUS
+from statewright.runtime.tasks.task_calls import CalledFunction, TaskFuture, call_task
 from statewright.state import IdSource, UpdateReader
 from statewright.store import Store
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Generic, NotRequired, TypedDict, TypeVar
 from statewright.checkpoint import Interrupt
 from statewright.clock import Duration
 from statewright.graph import Budget, ContextT, Memory
+from statewright.runtime.concurrency.control import RunControl
 from statewright.runtime.config import Durability, OnBusy, OnUnfinished
-from statewright.runtime.control import RunControl
-from statewright.runtime.stream import StreamMode
+from statewright.runtime.streaming.modes import StreamMode
 
 Names = Sequence[str] | str | None
 Config = Mapping[str, Any] | None

@@ -12,10 +12,10 @@ from statewright.errors import InvalidConfig
 from statewright.graph import Budget, ContextT, GraphBuilder, InputT, OutputT, ResultT, StateT
 from statewright.runtime.compiled import CompiledGraph
 from statewright.runtime.config import ChangedQuestions, checked_grace
+from statewright.runtime.core.program import Validate
+from statewright.runtime.core.run import SIBLING_GRACE
 from statewright.runtime.instrument import Instrument
 from statewright.runtime.options import Names
-from statewright.runtime.program import Validate
-from statewright.runtime.run import SIBLING_GRACE
 from statewright.state import MessagesState, UnknownKeys
 from statewright.store import Store
 

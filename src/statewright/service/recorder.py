@@ -14,7 +14,7 @@ from statewright.futures import MaybeFuture, is_future
 from statewright.ids import CheckpointId
 from statewright.runs import Change, Json, Ledger, Spend
 from statewright.runtime import CompiledGraph, Instrument
-from statewright.runtime.effects import Failure
+from statewright.runtime.core.effects import Failure
 from statewright.service.hub import Hub, LiveEvent
 from statewright.service.plain import as_json
 from statewright.service.progress import Progress, ProgressSnapshot

@@ -19,7 +19,7 @@ from statewright.errors import (
 )
 from statewright.runs import ApiKey, Condition, Order, Run, RunStatus, where
 from statewright.runtime import CompiledGraph, StateSnapshot
-from statewright.runtime.thread_calls import call_in_thread
+from statewright.runtime.concurrency.thread_calls import call_in_thread
 from statewright.service.deciding import check_thread_change
 from statewright.service.desk import ServiceContext
 from statewright.service.plain import as_json, iso
@@ -45,7 +45,7 @@ class Threads:
         """The checkpoints of a thread, the newest first, each with its parent: a tree of all branches, or one."""
         app = await self._app(workspace_id, thread_id)
         found = await aresolve(self._desk.saver_of(workspace_id).history(thread_id, branch=branch, limit=limit))
-        from statewright.runtime.snapshot import snapshot_of
+        from statewright.runtime.lifecycle.snapshot import snapshot_of
 
         return [_shown(snapshot_of(app.program, one)) for one in found]
 

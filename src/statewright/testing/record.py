@@ -28,17 +28,17 @@ from typing import Any, cast
 
 from statewright.channels import MISSING, difference
 from statewright.checkpoint import NO_ARG, BranchKey, Checkpoint, Pending, SavedCheckpoint, Task, TaskResult
-from statewright.checkpoint.serde import Serde
 from statewright.errors import InternalError, InvalidConfig
 from statewright.events import Event, EventKind
 from statewright.futures import resolve
 from statewright.graph import START, ParentCommand
 from statewright.ids import CheckpointId
 from statewright.runtime import CompiledGraph
-from statewright.runtime.effects import Failure, Outcome, Pause, RunOutcome
-from statewright.runtime.run import Run
-from statewright.runtime.saving import saved_form, saved_form_of_result
-from statewright.runtime.scope import current_scope
+from statewright.runtime.core.effects import Failure, Outcome, Pause, RunOutcome
+from statewright.runtime.core.run import Run
+from statewright.runtime.core.saving import saved_form, saved_form_of_result
+from statewright.runtime.tasks.scope import current_scope
+from statewright.serde.serde import Serde
 from statewright.testing.replay_file import (
     Asked,
     Failed,

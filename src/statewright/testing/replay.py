@@ -47,14 +47,24 @@ from statewright.checkpoint import (
     Task,
     TaskResult,
 )
-from statewright.checkpoint.serde import Serde
 from statewright.clock import as_seconds
 from statewright.errors import BudgetExceeded, UnknownTarget, suggestion
 from statewright.events import Event
 from statewright.fingerprint import fingerprint
 from statewright.graph import Memory, NodeError, ParentCommand, Send
 from statewright.runtime import CompiledGraph, RunControl
-from statewright.runtime.attempt import (
+from statewright.runtime.concurrency.private_loop import run_privately
+from statewright.runtime.config import OnUnfinished, Settings
+from statewright.runtime.core.effects import Effect, Failure, Outcome, Pause, RunOutcome, RunTasks
+from statewright.runtime.core.events import EventEmitter
+from statewright.runtime.core.program import HANDLER_SUFFIX, NodeProgram, Program, is_handed_over
+from statewright.runtime.core.run import Run
+from statewright.runtime.core.saver_calls import perform_effect
+from statewright.runtime.core.saving import saved_form
+from statewright.runtime.core.subgraph import Pairs, SubgraphCall, call_line, shared, subgraph_calls
+from statewright.runtime.lifecycle.subgraph_state import subgraphs_of
+from statewright.runtime.lifecycle.turn import run_until_idle
+from statewright.runtime.tasks.execute import (
     answer_of_child,
     ask,
     begin,
@@ -64,19 +74,9 @@ from statewright.runtime.attempt import (
     take_choices,
     written,
 )
-from statewright.runtime.config import OnUnfinished, Settings
-from statewright.runtime.effects import Effect, Failure, Outcome, Pause, RunOutcome, RunTasks
-from statewright.runtime.interrupts import ChildCommand, Paused
-from statewright.runtime.lifecycle import run_until_idle
-from statewright.runtime.private_loop import run_privately
-from statewright.runtime.program import HANDLER_SUFFIX, NodeProgram, Program, is_handed_over
-from statewright.runtime.run import Run
-from statewright.runtime.saver_calls import perform_effect
-from statewright.runtime.saving import saved_form
-from statewright.runtime.scope import Scope, enter_scope, leave_scope
-from statewright.runtime.subgraph import Pairs, SubgraphCall, call_line, shared, subgraph_calls
-from statewright.runtime.subgraph_state import subgraphs_of
-from statewright.runtime.watch import EventEmitter
+from statewright.runtime.tasks.interrupt import ChildCommand, Paused
+from statewright.runtime.tasks.scope import Scope, enter_scope, leave_scope
+from statewright.serde.serde import Serde
 from statewright.testing.clock import FakeClock
 from statewright.testing.replay_file import (
     Asked,

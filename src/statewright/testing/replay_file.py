@@ -32,17 +32,17 @@ from statewright.checkpoint import (
     SavedCheckpoint,
     Task,
 )
-from statewright.checkpoint.annotations import made_annotation, plain_annotation
-from statewright.checkpoint.codecs import type_name
 from statewright.checkpoint.forms import Entry, made_pending, made_task, plain_pending, plain_task
-from statewright.checkpoint.serde import Serde
 from statewright.errors import NewerFormat, SerdeError, StorageError, StoredError
 from statewright.fingerprint import fingerprint
 from statewright.graph import Budget, Command
 from statewright.ids import InterruptId, digest, short_id, task_id
-from statewright.runtime.program import Program
-from statewright.runtime.start import TIMED_OUT
-from statewright.runtime.subgraph_state import subgraphs_of
+from statewright.runtime.core.program import Program
+from statewright.runtime.lifecycle.start import TIMED_OUT
+from statewright.runtime.lifecycle.subgraph_state import subgraphs_of
+from statewright.serde.annotations import made_annotation, plain_annotation
+from statewright.serde.codecs import type_name
+from statewright.serde.serde import Serde
 
 if TYPE_CHECKING:
     from statewright.runtime import CompiledGraph

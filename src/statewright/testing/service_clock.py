@@ -14,10 +14,10 @@ from statewright.testing.clock import FakeClock
 
 HOUSEKEEPING: Final = frozenset(
     {
-        "statewright.runtime.thread_queue",
+        "statewright.runtime.lifecycle.thread_lease",
         "statewright.service.background",
         "statewright.service.worker",
-        "statewright.storage.sqlite.store",
+        "statewright.storage.sqlite.store.store",
         "statewright.store.memory",
     }
 )

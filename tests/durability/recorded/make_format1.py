@@ -155,8 +155,9 @@ def joining(saver: Any, clock: FakeClock) -> Any:
 @contextmanager
 def drawn() -> Iterator[None]:
     """While the block lasts, ids are numbers."""
-    from statewright.runtime import compiled, drive_sync
-    from statewright.runtime import run as runs
+    from statewright.runtime import compiled
+    from statewright.runtime.core import run as runs
+    from statewright.runtime.drivers import sync as drive_sync
 
     numbers = itertools.count(1)
 

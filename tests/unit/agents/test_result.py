@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from statewright.agents import AgentResult
-from statewright.checkpoint.serde import Serde
 from statewright.messages import Message, ToolCall
 from statewright.models import Usage
+from statewright.serde.serde import Serde
 
 AT = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 MESSAGES = [

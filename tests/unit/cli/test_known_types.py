@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from statewright.checkpoint.serde import Serde
 from statewright.cli.failure import WrongUse
 from statewright.cli.known_types import pointing_to_graph, with_stand_ins
 from statewright.errors import DamagedDatabase, SerdeError
+from statewright.serde.serde import Serde
 
 
 @dataclass(frozen=True)

@@ -21,14 +21,14 @@ from statewright.checkpoint import (
 )
 from statewright.events import EventKind
 from statewright.runtime.config import Settings
-from statewright.runtime.effects import Effect, Outcome, RunOutcome, RunTasks
-from statewright.runtime.lifecycle import run_until_idle
-from statewright.runtime.loop import supersteps
-from statewright.runtime.program import Program
-from statewright.runtime.run import Run
-from statewright.runtime.saver_calls import perform_effect
-from statewright.runtime.scope import Scope, enter_scope, leave_scope
-from statewright.runtime.watch import EventEmitter
+from statewright.runtime.core.effects import Effect, Outcome, RunOutcome, RunTasks
+from statewright.runtime.core.events import EventEmitter
+from statewright.runtime.core.loop import supersteps
+from statewright.runtime.core.program import Program
+from statewright.runtime.core.run import Run
+from statewright.runtime.core.saver_calls import perform_effect
+from statewright.runtime.lifecycle.turn import run_until_idle
+from statewright.runtime.tasks.scope import Scope, enter_scope, leave_scope
 from statewright.testing import FakeClock
 
 

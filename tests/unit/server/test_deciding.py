@@ -9,7 +9,7 @@ import pytest
 from tests.unit.server.serving import Api, catalog, two_workspaces
 
 from statewright import START, Runtime, StateGraph, interrupt
-from statewright.runtime.approval import request_approval
+from statewright.runtime.tasks.approval import request_approval
 from statewright.service import Service
 from statewright.service.keys import ADMIN, METRICS, SCOPES
 

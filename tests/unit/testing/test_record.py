@@ -26,9 +26,9 @@ from statewright import (
     interrupt,
     task,
 )
-from statewright.checkpoint.serde import Serde
 from statewright.errors import InvalidConfig, NewerFormat, SerdeError
 from statewright.runtime.instrument import Instrument
+from statewright.serde.serde import Serde
 from statewright.storage.sqlite import SqliteSaver
 from statewright.testing import FakeClock, RecordingInstrument, read_recording, record, replay
 from statewright.testing.replay_file import FORMAT, Asked, Failed, Landed

@@ -19,7 +19,7 @@ from statewright.errors import InvalidConfig
 from statewright.graph import Reported
 from statewright.messages import Message, RemoveMessage
 from statewright.runtime import CompiledGraph
-from statewright.runtime.subgraph import shared, subgraph_calls
+from statewright.runtime.core.subgraph import shared, subgraph_calls
 from statewright.state import StateSchema, instance_values
 
 MESSAGES: Final = "messages"

@@ -33,7 +33,7 @@ from statewright.langchain_messages import is_langchain_message
 from statewright.messages import Message, as_message
 from statewright.models import ChatModel, ModelRequest, as_chat_model
 from statewright.runtime import CompiledGraph, StateGraph
-from statewright.runtime.private_loop import run_here
+from statewright.runtime.concurrency.private_loop import run_here
 from statewright.state import read_schema
 from statewright.store import Store
 

@@ -11,7 +11,7 @@ from statewright.agents.tools import Tool, ToolContext, WrongCall
 from statewright.errors import InternalError, InvalidConfig, InvalidUpdateError, SerdeError, ToolError
 from statewright.graph import END, Command, Runtime, Send
 from statewright.messages import Message, ToolCall, as_message
-from statewright.runtime.private_loop import run_here
+from statewright.runtime.concurrency.private_loop import run_here
 
 T = TypeVar("T")
 

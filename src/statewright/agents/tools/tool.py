@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from statewright.agents.tools.credentials import NO_CREDENTIALS, Credentials
 from statewright.graph import ExecutionInfo, Runtime
 from statewright.runtime import get_config
-from statewright.runtime.scope import current_scope
+from statewright.runtime.tasks.scope import current_scope
 from statewright.store import Store
 
 

@@ -27,15 +27,15 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 from weakref import ref
 
-from statewright.checkpoint.serde import Serde
 from statewright.errors import StorageUnavailable
 from statewright.futures import LightFuture, SafeEvent, is_main_thread
-from statewright.runtime.worker_threads import call_beside, workers
+from statewright.runtime.concurrency.worker_threads import call_beside, workers
+from statewright.serde.serde import Serde
+from statewright.storage.encryption import Encryptor
 from statewright.storage.locations import path_of
-from statewright.storage.seal import Encryptor
+from statewright.storage.sqlite.checkpoints.head_cache import Known, check_format
 from statewright.storage.sqlite.faults import check_in_place, identity_of, translated
 from statewright.storage.sqlite.forks import fork_between_transactions
-from statewright.storage.sqlite.known import Known, check_format
 from statewright.storage.sqlite.migrate import prepare
 
 T = TypeVar("T")

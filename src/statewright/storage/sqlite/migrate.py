@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from statewright.errors import DamagedDatabase, StorageUnavailable, WrongKey
-from statewright.storage.seal import Encryptor
+from statewright.storage.encryption import Encryptor
+from statewright.storage.sqlite.checkpoints.head_cache import FORMAT, check_format
 from statewright.storage.sqlite.faults import reading
 from statewright.storage.sqlite.from_format_1 import give_threads_to_workspaces
-from statewright.storage.sqlite.known import FORMAT, check_format
 from statewright.storage.sqlite.statements import run_script
 
 PAGE: Final = 2048

@@ -11,8 +11,8 @@ from statewright.clock import Duration
 from statewright.errors import InternalError
 from statewright.graph import Runtime
 from statewright.ids import interrupt_id
-from statewright.runtime.interrupts import wait_for
-from statewright.runtime.scope import current_scope
+from statewright.runtime.tasks.interrupt import wait_for
+from statewright.runtime.tasks.scope import current_scope
 
 Refusal = Callable[[Any], str | None]
 """Says why an answer is none, or None for one that is."""

@@ -9,7 +9,7 @@ from statewright.channels import Channel
 from statewright.checkpoint import TaskResult
 from statewright.graph import Graph
 from statewright.runtime import CompiledGraph
-from statewright.runtime.program import NodeProgram, Program
+from statewright.runtime.core.program import NodeProgram, Program
 from statewright.state import UpdateReader
 from statewright.workflow.steps.model import Definition
 from statewright.workflow.steps.state import CHANNELS, InputReader, StateUpdates, state_of

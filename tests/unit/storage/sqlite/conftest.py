@@ -30,13 +30,14 @@ from statewright.checkpoint import (
 from statewright.checkpoint.forms import made_log
 from statewright.events import Event, Log
 from statewright.ids import CheckpointId
-from statewright.storage.sqlite import commits, fold
-from statewright.storage.sqlite.commits import Writer
+from statewright.storage.sqlite.checkpoints import commits
+from statewright.storage.sqlite.checkpoints import segments as fold
+from statewright.storage.sqlite.checkpoints.commits import Writer
+from statewright.storage.sqlite.checkpoints.history import HistoryReader
+from statewright.storage.sqlite.checkpoints.prune import Pruner
+from statewright.storage.sqlite.checkpoints.row_ids import find_line, find_place
+from statewright.storage.sqlite.checkpoints.segments import Folder
 from statewright.storage.sqlite.database import SqliteDatabase
-from statewright.storage.sqlite.fold import Folder
-from statewright.storage.sqlite.history import HistoryReader
-from statewright.storage.sqlite.places import find_line, find_place
-from statewright.storage.sqlite.prune import Pruner
 
 T = TypeVar("T")
 LINE = BranchKey("thread")

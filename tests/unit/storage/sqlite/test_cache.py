@@ -13,8 +13,8 @@ import pytest
 
 from statewright import START, CachePolicy, StateGraph
 from statewright.cache import Cache, CacheKey
-from statewright.checkpoint.serde import Serde
 from statewright.errors import DamagedDatabase, SerdeError, StorageUnavailable
+from statewright.serde.serde import Serde
 from statewright.storage.sqlite.cache import SqliteCache
 from statewright.storage.sqlite.database import SqliteDatabase
 from statewright.testing import FakeClock

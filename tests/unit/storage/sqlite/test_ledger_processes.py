@@ -13,9 +13,9 @@ from typing import Any
 
 from statewright.errors import RecordConflict
 from statewright.runs import Advance, Insert, NewEvent, Plus, Run, RunLabel, Update, where
+from statewright.storage.sqlite.checkpoints.saver import SqliteSaver
 from statewright.storage.sqlite.database import SqliteDatabase
-from statewright.storage.sqlite.ledger import SqliteLedger
-from statewright.storage.sqlite.saver import SqliteSaver
+from statewright.storage.sqlite.ledger.ledger import SqliteLedger
 from statewright.testing.checkpointer_conformance import commit_after
 from statewright.testing.ledger_conformance import label, run
 

@@ -18,7 +18,7 @@ from statewright import StateGraph, interrupt
 from statewright.cache import CacheKey
 from statewright.errors import DamagedDatabase, StorageError
 from statewright.runs import Run
-from statewright.storage.seal import LARGEST, Encryptor
+from statewright.storage.encryption import LARGEST, Encryptor
 from statewright.storage.sqlite import SqliteCache, SqliteDatabase, SqliteLedger, SqliteSaver, SqliteStore
 
 TRIES = 6000 if os.environ.get("STATEWRIGHT_FULL") == "1" else 60

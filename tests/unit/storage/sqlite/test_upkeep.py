@@ -14,9 +14,9 @@ import pytest
 
 from statewright import END, START, InMemorySaver, StateGraph
 from statewright.checkpoint import PrunePolicy
-from statewright.checkpoint.serde import Serde
 from statewright.errors import CheckpointNotFound, NewerFormat, SerdeError
 from statewright.runtime import compiled
+from statewright.serde.serde import Serde
 from statewright.storage.sqlite import SqliteDatabase, SqliteSaver
 
 

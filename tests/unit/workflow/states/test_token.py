@@ -2,7 +2,7 @@
 
 import pytest
 
-from statewright.checkpoint.serde import Serde
+from statewright.serde.serde import Serde
 from statewright.workflow.states.token import Iteration, Token, continued
 from statewright.workflow.states.visit import ItemRef, Visit
 

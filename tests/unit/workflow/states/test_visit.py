@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from statewright.checkpoint.serde import Serde
+from statewright.serde.serde import Serde
 from statewright.workflow.states.visit import ANSWER, USUAL, Effects, ItemRef, Visit, VisitLog
 
 

@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 
 from statewright.checkpoint import JournalKey
 from statewright.errors import InternalError
-from statewright.runtime.called_task import CalledFunction, call_task
-from statewright.runtime.scope import Scope, current_scope
+from statewright.runtime.tasks.scope import Scope, current_scope
+from statewright.runtime.tasks.task_calls import CalledFunction, call_task
 
 T = TypeVar("T")
 

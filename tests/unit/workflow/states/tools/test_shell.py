@@ -129,7 +129,7 @@ def test_arguments_of_a_list_become_text() -> None:
 
 
 def test_it_works_on_a_loop_of_another_thread(tmp_path: Path) -> None:
-    from statewright.runtime.private_loop import run_privately
+    from statewright.runtime.concurrency.private_loop import run_privately
 
     shell = Shell(ToolSettings(folder=tmp_path, allow_shell=True))
     assert run_privately(shell.run_command, ["pwd"])["stdout"] == f"{os.path.realpath(tmp_path)}\n"

@@ -1,0 +1,149 @@
+"""What a superstep changes: pure functions from a checkpoint and results to the next checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import takewhile
+from typing import Any, Final
+
+from statewright.channels import MISSING, Added, Overwrite, difference, is_overwrite
+from statewright.checkpoint import NO_ARG, Checkpoint, DeferredTask, Task, TaskResult, Values
+from statewright.graph import STOP
+from statewright.runtime.core.fold import fold_results, fold_writes, pairs_of, without_transients
+from statewright.runtime.core.frontier import next_frontier, simple_frontier
+from statewright.runtime.core.program import Program
+
+
+def apply_results(
+    program: Program, checkpoint: Checkpoint, results: Sequence[TaskResult], commit_id: str, origin: str
+) -> Checkpoint:
+    """The checkpoint after a superstep; `results` are in task order and complete.
+
+    The ids of the tasks that it makes due derive from `origin`, which is the commit's id but for subgraphs.
+    The same checkpoint and results give the same next checkpoint but for its id. Raises ConflictingWrites, and
+    whatever a reducer raises; `checkpoint` is as it was then.
+    """
+    values = folded_values(program, checkpoint.values, results)
+    if program.simple and not checkpoint.held:
+        targets = results[0].targets
+        if len(results) == 1 and len(targets) == 1 and type(targets[0]) is str and targets[0] != STOP:
+            due = (Task(targets[0], NO_ARG, origin, 0),)  # one node after another: nearly every superstep
+        else:
+            due = simple_frontier(program, results, origin)
+        if due is not None:
+            return Checkpoint(commit_id, checkpoint.step + 1, values, due)
+    due, held, joins = next_frontier(program, checkpoint.joins, results, origin, (), checkpoint.held)
+    return Checkpoint(commit_id, checkpoint.step + 1, values, due, held, joins)
+
+
+def apply_beside(
+    program: Program,
+    checkpoint: Checkpoint,
+    results: Sequence[TaskResult],
+    commit_id: str,
+    due: Sequence[Task],
+    held: Sequence[DeferredTask],
+) -> Checkpoint:
+    """The checkpoint after results from outside a superstep, with `due` and `held` going on beside what follows."""
+    values = folded_values(program, checkpoint.values, results)
+    frontier, waiting, joins = next_frontier(program, checkpoint.joins, results, commit_id, due, held)
+    return Checkpoint(commit_id, checkpoint.step + 1, values, frontier, waiting, joins)
+
+
+def with_report(program: Program, before: Checkpoint, after: Checkpoint, results: Sequence[TaskResult]) -> Checkpoint:
+    """Return the checkpoint `after` results, with what a subgraph's caller will want to know of them.
+
+    That is each update to a field that merges; of one that was replaced by an Overwrite, which would win over what is
+    written later if the caller folded both, the value as it is now; and of any other field once that it was written,
+    the pair of its name and None.
+    """
+    merging = program.reported
+    reported = list(before.reported)
+    # They stand in front, so that a long report need not be searched for them.
+    replaced = {name for name, _ in takewhile(lambda pair: type(pair[1]) is Overwrite, reported)}
+    for result in results:
+        for name, update in pairs_of(result):
+            if name in merging:
+                reported.append((name, update))
+                if is_overwrite(update):
+                    replaced.add(name)
+            elif program.shows(name) and (name, None) not in reported:
+                reported.append((name, None))
+    if replaced:
+        values = [(name, Overwrite(after.values[name])) for name in sorted(replaced) if name in after.values]
+        reported = [*values, *(pair for pair in reported if pair[0] not in replaced)]
+    after.reported = tuple(reported)
+    return after
+
+
+def folded_values(program: Program, values: Values, results: Sequence[TaskResult]) -> Values:
+    """The state after a superstep, with signals of the one before gone."""
+    if len(results) == 1:
+        # A lone task that was routed has been folded already: its view of the state is the step's.
+        folded = results[0].folded
+        new = fold_writes(program, values, results[0]) if folded is None else folded
+    else:
+        new = fold_results(program, values, results)
+    return without_transients(program, new, results) if program.transient else new
+
+
+def differences(
+    program: Program, old: Mapping[str, Any], new: Values, rewritten: Collection[str] = ()
+) -> Mapping[str, Any]:
+    """Return what `deltas` gives, over any number of supersteps, by comparing the values themselves.
+
+    The fields that were `rewritten` are stored whole: that a value, or what is in a list, is the same object as
+    before does not say that it is unchanged.
+    """
+    saved = {name: value for name, value in new.items() if name not in program.untracked}
+    gone = {name: MISSING for name in old if name not in saved and name not in program.untracked}
+    changes = {
+        name: value if name in rewritten else difference(old.get(name, MISSING), value)
+        for name, value in saved.items()
+        if name in rewritten or old.get(name, MISSING) is not value
+    }
+    return {**changes, **gone}
+
+
+def rewritten_fields(
+    program: Program, results: Sequence[TaskResult], old: Values, new: Mapping[str, Any]
+) -> Iterable[str]:
+    """Return the fields to which results wrote more than items at the end of a list."""
+    changes = deltas(program, results, old, new)
+    return [name for name, change in changes.items() if type(change) is not Added and change is not MISSING]
+
+
+def changeable_fields(values: Mapping[str, Any]) -> Iterable[str]:
+    """Return the fields whose values may have been changed in place."""
+    return [name for name, value in values.items() if type(value) not in _UNCHANGEABLE]
+
+
+_UNCHANGEABLE: Final = frozenset({str, int, float, bool, bytes, type(None)})
+
+
+def deltas(program: Program, results: Sequence[TaskResult], old: Values, new: Mapping[str, Any]) -> Mapping[str, Any]:
+    """For each saved channel that changed, what has to be stored so that the change can be made again.
+
+    MISSING stands for a signal that is gone.
+    """
+    channels, unsaved = program.channels, program.untracked
+    changes = {
+        name: channels[name].delta(written, new[name]) if name in channels else new[name]
+        for name, written in _updates(results)
+        if name in new and name not in unsaved  # a signal that only conditional edges see is gone already
+    }
+    for name in program.transient:
+        if name in old and name not in new and name not in unsaved:
+            changes[name] = MISSING
+    return changes
+
+
+def _updates(results: Sequence[TaskResult]) -> Iterable[tuple[str, Sequence[Any]]]:
+    """Each name that results write to, with what they write, in task order."""
+    if len(results) == 1 and type(results[0].writes) is dict:
+        return [(name, (update,)) for name, update in results[0].writes.items()]
+    updates: dict[str, list[Any]] = {}
+    for result in results:
+        for name, update in pairs_of(result):
+            updates.setdefault(name, []).append(update)
+    return updates.items()

@@ -1,0 +1,173 @@
+"""What the core asks of a driver: the few things that a pure function cannot do.
+
+The core is a generator. It yields one of these, and is sent what came of it, or has the error thrown into it. It never
+awaits, sleeps, reads a clock, draws a random number or touches a file; ids and times come with the answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any, Literal
+
+from statewright.checkpoint import Checkpoint, Commit, Interrupt, LeaseRequest, Pending, Task, TaskResult
+from statewright.events import Event, Log
+from statewright.graph import ParentCommand
+
+if TYPE_CHECKING:
+    from statewright.runtime.tasks.scope import Scope
+
+
+class Load:
+    """Read the checkpoint that the run starts from. Sent back: a SavedCheckpoint, or None."""
+
+    __slots__ = ("branch", "checkpoint_id", "namespace")
+
+    def __init__(self, branch: str, checkpoint_id: str | None = None, namespace: str | None = None) -> None:
+        self.branch = branch
+        self.checkpoint_id = checkpoint_id
+        self.namespace = namespace
+        """Another one than that of the run."""
+
+
+class Namespaces:
+    """List the namespaces of the run's thread. Sent back: their names."""
+
+    __slots__ = ()
+
+
+class AwaitTurn:
+    """Wait until the thread is free and it is the run's turn. Sent back: whether it came; not if the run was stopped.
+
+    The run has met another one that holds its thread. If its caller said so (`on_busy`), the holder is asked to stop.
+    """
+
+    __slots__ = ("holder",)
+
+    def __init__(self, holder: str) -> None:
+        self.holder = holder
+
+
+class RunTasks:
+    """Run the tasks of a superstep. Sent back: their outcomes, and the id for the commit that will follow.
+
+    A run has one of these, renewed for each superstep.
+    """
+
+    __slots__ = ("checkpoint", "tasks")
+
+    def __init__(self, checkpoint: Checkpoint, tasks: tuple[Task, ...]) -> None:
+        self.checkpoint = checkpoint
+        """What the tasks read."""
+        self.tasks = tasks
+
+
+class Save:
+    """Save a commit, whole or not at all. Sent back: nothing of interest."""
+
+    __slots__ = ("commit",)
+
+    def __init__(self, commit: Commit) -> None:
+        self.commit = commit
+
+
+class SaveCallers:
+    """Save what a run keeps back until it rests, and what those keep back that called it.
+
+    Asked for by a subgraph that saves, for its callers: what it saves is found by their tasks. Asked for by a run that
+    does not complete its superstep, for calls of its tasks that have ended.
+    """
+
+    __slots__ = ("caller",)
+
+    def __init__(self, caller: Scope) -> None:
+        self.caller = caller
+
+
+class SavePending:
+    """Save what became known of tasks of a superstep that cannot be completed now. Sent back: nothing."""
+
+    __slots__ = ("checkpoint_id", "hold", "log", "pending")
+
+    def __init__(
+        self, checkpoint_id: str, pending: Pending, hold: LeaseRequest | None = None, log: Log | None = None
+    ) -> None:
+        self.checkpoint_id = checkpoint_id
+        self.pending = pending
+        self.hold = hold
+        self.log = log
+
+
+class Emit:
+    """Tell those who watch. Sent back: nothing."""
+
+    __slots__ = ("event",)
+
+    def __init__(self, event: Event) -> None:
+        self.event = event
+
+
+class Failure:
+    """A task raised."""
+
+    __slots__ = ("came_later", "error", "is_saved", "task")
+
+    def __init__(self, task: Task, error: BaseException) -> None:
+        self.task = task
+        self.error = error
+        self.came_later = False
+        """Whether another task had failed before, and this one was waited for."""
+        self.is_saved = False
+        """Whether the thread and the log tell of it already."""
+
+    @property
+    def leaves(self) -> bool:
+        """True if the task failed at nothing: it answered for the graph that called this one."""
+        return isinstance(self.error, ParentCommand)
+
+
+class Pause:
+    """A task waits for answers."""
+
+    __slots__ = ("interrupts", "task")
+
+    def __init__(self, task: Task, interrupts: tuple[Interrupt, ...]) -> None:
+        self.task = task
+        self.interrupts = interrupts
+
+
+Outcome = TaskResult | Failure | Pause
+
+
+StepOutcome = tuple[list[Outcome | None], str | None]
+"""What came of the tasks of a superstep, in task order, and the id for the commit if it will be saved.
+
+None stands for a task that was stopped because another one failed.
+"""
+RestStatus = Literal["completed", "waiting", "paused", "failed", "cancelled"]
+
+
+class RunOutcome:
+    """How a run came to rest: what the core returns."""
+
+    __slots__ = ("checkpoint", "error", "interrupts", "node", "status")
+
+    def __init__(
+        self,
+        status: RestStatus,
+        checkpoint: Checkpoint,
+        *,
+        interrupts: tuple[Interrupt, ...] = (),
+        error: BaseException | None = None,
+        node: str | None = None,
+    ) -> None:
+        self.status: RestStatus = status
+        """`waiting` for answers; `paused` at a node named by interrupt_before or interrupt_after."""
+        self.checkpoint = checkpoint
+        self.interrupts = interrupts
+        self.error = error
+        self.node = node
+        """The node that raised `error`, if one did."""
+
+
+Effect = Load | Namespaces | AwaitTurn | RunTasks | Save | SaveCallers | SavePending | Emit
+RunGenerator = Generator[Effect, Any, RunOutcome]

@@ -1,0 +1,106 @@
+"""Writes folded into the state, in task order, never in order of arrival.
+
+Every function here gives a new mapping and leaves the old one, and the values in it, alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from statewright.channels import MISSING, Conflict, Overwrite
+from statewright.checkpoint import TaskResult, Values
+from statewright.errors import ConflictingWrites, add_note
+from statewright.runtime.core.program import Program
+
+Pairs = Iterable[tuple[str, Any]]
+
+
+def fold_writes(program: Program, values: Values, result: TaskResult) -> Values:
+    """The state after the writes of one task: what its conditional edges see, and the whole step if it is alone."""
+    writes = result.writes
+    if type(writes) is not dict:
+        return fold_results(program, values, [result])
+    merging = program.merging
+    new = values.copy()
+    for name, update in writes.items():
+        channel = merging.get(name)
+        if channel is None:
+            new[name] = update if type(update) is not Overwrite else update.value
+        else:
+            new[name] = _applied(program, name, new.get(name, MISSING), (update,), [result])
+    return new
+
+
+def fold_results(program: Program, values: Values, results: Sequence[TaskResult]) -> Values:
+    """The state after the writes of all tasks of a superstep.
+
+    Raises ConflictingWrites where two tasks wrote to a channel that holds a single value.
+    """
+    updates: dict[str, list[Any]] = {}
+    for result in results:
+        for name, update in _own_last(program, result):
+            known = updates.get(name)
+            if known is None:
+                updates[name] = [update]
+            else:
+                known.append(update)
+    new = values.copy()
+    for name, one in updates.items():
+        new[name] = _applied(program, name, new.get(name, MISSING), one, results)
+    return new
+
+
+def pairs_of(result: TaskResult) -> Pairs:
+    """The writes of a task as pairs, in order."""
+    writes = result.writes
+    return writes.items() if type(writes) is dict else writes  # pyright: ignore  # told apart by type
+
+
+def _own_last(program: Program, result: TaskResult) -> Pairs:
+    """The writes of a task; of several to one plain field within one answer, the last."""
+    writes = result.writes
+    if type(writes) is dict:
+        return writes.items()
+    last = {name: place for place, (name, _) in enumerate(writes)}
+    return [
+        (name, update)
+        for place, (name, update) in enumerate(pairs_of(result))
+        if name in program.merging or last[name] == place
+    ]
+
+
+def _applied(program: Program, name: str, current: Any, updates: Sequence[Any], results: Sequence[TaskResult]) -> Any:
+    try:
+        return program.channels[name].apply(current, updates) if name in program.channels else _last(updates)
+    except Conflict as conflict:
+        raise ConflictingWrites(name, writers(name, results), what=str(conflict)) from None
+    except Exception as error:
+        nodes = ", ".join(repr(node) for node in writers(name, results))
+        add_note(error, f"while channel {name!r} was folding what {nodes} wrote")
+        raise
+
+
+def _last(updates: Sequence[Any]) -> Any:
+    """An unlisted key of an open state: it has one writer, like every plain field."""
+    if len(updates) > 1:
+        raise Conflict("keeps one value")
+    value = updates[0]
+    return value.value if type(value) is Overwrite else value
+
+
+def writers(name: str, results: Sequence[TaskResult]) -> list[str]:
+    """The nodes that wrote a channel, in task order."""
+    return [result.task.node for result in results if any(key == name for key, _ in pairs_of(result))]
+
+
+def without_transients(program: Program, values: Values, results: Sequence[TaskResult]) -> Values:
+    """The state with the signals of the last superstep gone, and those of this one kept.
+
+    `values` is a mapping that the caller has just made, and is changed.
+    """
+    written = {name for result in results for name, _ in pairs_of(result)}
+    for name in program.transient:
+        if name not in written or name in program.step_only:
+            values.pop(name, None)
+    return values

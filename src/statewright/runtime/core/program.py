@@ -1,0 +1,479 @@
+"""What `compile()` resolves, so that a superstep does dictionary work only.
+
+A `Program` is a graph with every question answered that can be answered before it runs: how each node reads its
+input, what it asks for, who follows it, which channels merge, which clear themselves. It is never changed by a run
+and may be shared between threads and loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any, ClassVar, Literal, cast
+
+from statewright.channels import (
+    MISSING,
+    AnyValue,
+    Channel,
+    Ephemeral,
+    LastValue,
+    MessageBatch,
+    copy_argument,
+    copy_chosen,
+    copy_container,
+    copy_fields,
+    copy_update,
+)
+from statewright.checkpoint import Task, TaskResult
+from statewright.graph import (
+    END,
+    START,
+    STOP,
+    Branch,
+    Graph,
+    JoinEdge,
+    Node,
+    Parameters,
+    Send,
+    SubgraphLike,
+    is_coroutine_function,
+    read_parameters,
+)
+from statewright.runtime.core.subgraph import subgraph_calls
+from statewright.runtime.tasks.inputs import (
+    Reader,
+    WholeReader,
+    container_fields,
+    read_mapping,
+    reader_for,
+    reading_only,
+    reading_sent,
+)
+from statewright.runtime.tasks.policies import Guards, SharedLimits
+from statewright.state import (
+    ROOT,
+    Field,
+    SchemaChecks,
+    StateSchema,
+    UnknownKeys,
+    UpdateReader,
+    constrained_annotations,
+    stored_types,
+)
+
+Validate = Literal["input", "all", "off"]
+Lane = Literal["loop", "thread", "inline"]
+"""Where a node runs: on an event loop, on a worker thread, or where the driver is."""
+
+_REPLACING = AnyValue
+"""The channel that keeps the last of several updates: its value says what was written."""
+HANDLER_SUFFIX = ":error_handler"
+"""Names the hidden node of an error handler; users' names hold no colon."""
+
+
+class Route:
+    """A conditional edge, ready to be asked."""
+
+    __slots__ = ("asks", "branch", "is_coroutine", "meanings", "path", "read", "targets")
+
+    def __init__(self, branch: Branch, read: Reader, parameters: Parameters, anywhere: Mapping[str, str]) -> None:
+        self.branch = branch
+        self.path = branch.path
+        self.targets = branch.targets
+        self.meanings: Mapping[Any, str] = anywhere if branch.targets is None else branch.targets
+        """What each text that the path may answer means."""
+        self.read = read
+        self.asks = parameters.asked or None
+        self.is_coroutine = is_coroutine_function(branch.path)
+
+
+class NodeProgram:
+    """A node, ready to run."""
+
+    __slots__ = (
+        "acall",
+        "allowed",
+        "asks",
+        "async_lane",
+        "beside_lane",
+        "call",
+        "containers",
+        "guards",
+        "handler",
+        "joins",
+        "kept_updates",
+        "known_plain",
+        "name",
+        "node",
+        "reach_as",
+        "read",
+        "reads_all",
+        "routes",
+        "routes_await",
+        "single_route",
+        "state_only",
+        "successors",
+        "sync_lane",
+        "takes_state",
+        "updates",
+        "writes",
+    )
+
+    def __init__(self, name: str, action: Any, parameters: Parameters, read: Reader, updates: UpdateReader) -> None:
+        self.name = name
+        self.node: Node | None = None
+        self.reach_as = name
+        """The node of the graph whose ways out it has; an error handler has those of its node."""
+        plain = getattr(action, "plainly", None)  # its other form, of a node that has one for each driver
+        self.call: Any = plain or action
+        self.acall: Any = action if is_coroutine_function(action) else None
+        """Calls the node where it has to be awaited."""
+        self.read = read
+        """Makes the node's input from the state, or from the argument of a Send."""
+        self.reads_all = type(read) is WholeReader
+        """Whether its input is a dict of the whole state, whose fields are known."""
+        self.containers: tuple[str, ...] = read.containers if type(read) is WholeReader else ()
+        """The fields of a whole input that may be a list, dict or set, which it gets a copy of."""
+        self.kept_updates: frozenset[str] = frozenset()
+        """The fields whose value may be the very container that the node writes, which is copied."""
+        self.updates = updates
+        self.known_plain = updates.known_plain
+        self.takes_state = parameters.takes_state
+        self.asks = parameters.asked or None
+        self.state_only = self.takes_state and self.asks is None
+        """Whether it is called with the state and nothing else."""
+        self.sync_lane: Lane = "thread" if self.acall is None or plain is not None else "loop"
+        """Where it runs when the driver is the sync one."""
+        self.async_lane: Lane = "thread" if self.acall is None else "loop"
+        self.beside_lane: Lane = self.sync_lane
+        """Where it runs under the sync driver when others run beside it."""
+        self.guards: Guards | None = None
+        """Its policies; None if it has none."""
+        self.successors: tuple[str, ...] = ()
+        """The nodes at the ends of its plain edges."""
+        self.joins: tuple[JoinEdge, ...] = ()
+        self.routes: tuple[Route, ...] = ()
+        self.single_route: Route | None = None
+        """Its conditional edge, if that is its only way on, is a plain function, and reads the whole state."""
+        self.routes_await = False
+        """Whether a conditional edge is a coroutine function."""
+        self.writes: frozenset[str] | None = None
+        """The fields that it may write, if it declares that."""
+        self.allowed: frozenset[str] | None = None
+        """Where its Commands and Sends may go, if it declares that."""
+        self.handler: str | None = None
+        """The hidden node that takes over when it fails."""
+
+    def joined_to(self, target: str) -> tuple[JoinEdge, ...]:
+        """The join edges at which a goto to `target` counts as an arrival."""
+        if target in self.successors:
+            return ()
+        return tuple(join for join in self.joins if join.end == target)
+
+
+class Program:
+    """A compiled graph."""
+
+    calls_tasks: ClassVar[bool] = False
+    """Whether its one node is a function that calls `@task` functions: it is their results that readers wait for."""
+    passes_state_on: ClassVar[bool] = True
+    """Whether a result is the state that was given, with changes: what a caller finds unchanged was not written."""
+    begins_with_state: ClassVar[bool] = True
+    """Return whether the input holds values of the fields, rather than being kept as a whole in a field of its own."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        *,
+        unknown_keys: UnknownKeys = "warn",
+        validate: Validate = "input",
+        debug: bool = False,
+    ) -> None:
+        self.graph = graph
+        self._limits = SharedLimits(graph)
+        self.debug = debug
+        self.order = graph.order
+        self.channels: Mapping[str, Channel] = graph.channels
+        self.merging = {name: channel for name, channel in self.channels.items() if type(channel) is not LastValue}
+        """Channels whose new value is not simply what was written."""
+        self.containers = container_fields(graph)
+        """The fields whose values may be a list, dict or set; None if the state is open, so that any may."""
+        self._kept_updates = frozenset(name for name in self.containers or () if self.channels[name].keeps_update)
+        self.transient = tuple(name for name, channel in self.channels.items() if channel.transient)
+        self.step_only = frozenset(
+            name for name, one in self.channels.items() if isinstance(one, Ephemeral) and one.lifetime == "step"
+        )
+        self.untracked = frozenset(name for name, channel in self.channels.items() if not channel.saved)
+        self.hidden = frozenset(name for name, channel in self.channels.items() if channel.hidden)
+        self.managed = {
+            name: one for schema in (graph.schema, *graph.node_schemas.values()) for name, one in schema.managed.items()
+        }
+        self.subscribers = _subscribers(graph)
+        self.waiting_nodes = frozenset(node.name for node in graph.nodes.values() if node.join != "any")
+        self.uncounted = frozenset(node.name for node in graph.nodes.values() if node.metadata.get("hidden"))
+        """Nodes that are no part of what an author wrote: their supersteps do not count against the recursion limit."""
+        self.subgraphs = frozenset(node.name for node in graph.nodes.values() if node.is_subgraph)
+        self.targets = frozenset((*graph.nodes, END, STOP))
+        """Where a node that declares nothing may go."""
+        self.lean = not (debug or self.managed or any(node.error_handler for node in graph.nodes.values()))
+        """Whether reading its input is all that a task has to do before its node is called."""
+        self.join_keys = frozenset(join.key for join in graph.joins)
+        self._current_names = _current_names(graph)
+        self.former_names = _former_names(self._current_names)
+        """The names that older checkpoints may know nodes by; of those that have any."""
+        self.simple = not (graph.joins or self.subscribers or self.waiting_nodes)
+        """Whether the next frontier follows from targets alone."""
+        self.validate: Validate = validate
+        self._checks = SchemaChecks(graph.fields, constrained_annotations(graph.schema))
+        self.unknown_keys: UnknownKeys = unknown_keys
+        self.updates = self._update_reader(self.channels, closed=graph.schema.closed, check=validate == "all")
+        self._readers: dict[int, Reader] = {}
+        self._anywhere = {name: name for name in self.targets}
+        self.nodes = {name: self._node(node) for name, node in graph.nodes.items()}
+        self.nodes.update(self._handlers())
+        self.start = self._start()
+        self.nodes[START] = self.start
+        self.output_keys = self._output_keys()
+        self.derived = graph.output_schema.derived
+        """Fields of results that are worked out when somebody looks."""
+        self.reported = (
+            frozenset(name for name, channel in self.merging.items() if not isinstance(channel, _REPLACING))
+            .difference(self.hidden)
+            .intersection(self.output_keys or self.channels)
+        )
+        """Fields that merge and that a result shows: a caller that merges them too is told what was written to them."""
+        self._starts = [(name, start) for name, one in graph.fields.items() if (start := _start_of(one)) is not None]
+
+    @cached_property
+    def stored_types(self) -> frozenset[type]:
+        """The classes whose values may be saved: those of the state, of subgraphs that are nodes, and those allowed."""
+        schemas = (self.graph.schema, self.graph.input_schema, *self.graph.node_schemas.values())
+        inner = [cast(Any, node.action).program for node in self.graph.nodes.values() if node.is_subgraph]
+        nested = (one.stored_types for one in inner if isinstance(one, Program))
+        return stored_types(schemas, self.graph.saved_types).union(*nested)
+
+    def current_name(self, name: str) -> str:
+        """Return the present name of a node that older checkpoints may know by a former one."""
+        return self._current_names.get(name, name)
+
+    def start_values(self) -> dict[str, Any]:
+        """The state before the first update: the defaults of fields, and the start values of reducers."""
+        values = {name: copy_container(start()) for name, start in self._starts}  # a factory may hand out one object
+        return {name: value for name, value in values.items() if value is not MISSING} if values else values
+
+    def output(self, values: Mapping[str, Any], *, typed: bool = False, plain: bool = False) -> Any:
+        """Return what a caller sees of the state, its containers copied.
+
+        An instance of the output schema if `typed`, or if all is validated, unless it has to be `plain`.
+        """
+        keys = self.output_keys
+        if keys is None:
+            shown = copy_fields({k: v for k, v in values.items() if k not in self.hidden} if self.hidden else values)
+        elif keys == (ROOT,):
+            return copy_container(values.get(ROOT))
+        else:
+            shown = copy_chosen(
+                {key: values[key] for key in keys if key in values},
+                keys if self.containers is None else self.containers,
+            )
+        if self.derived:
+            shown.update((name, one.compute(values)) for name, one in self.derived.items())
+        return self._typed_output(shown) if (typed or self.validate == "all") and not plain else shown
+
+    def shows(self, name: str) -> bool:
+        """Return whether results show a field of the state."""
+        return name not in self.hidden and (self.output_keys is None or name in self.output_keys)
+
+    def shown(self, result: TaskResult) -> Any:
+        """What a reader of updates sees of a result: its writes, pair by pair where a field was written twice."""
+        writes = result.writes
+        if isinstance(writes, dict):
+            return {name: readable(value) for name, value in writes.items()} or None
+        return [{name: readable(value)} for name, value in writes] or None
+
+    def _typed_output(self, shown: dict[str, Any]) -> Any:
+        """The result as an instance of the output schema, if that is a class that can be made."""
+        schema = self.graph.output_schema
+        if schema.kind.name not in ("DATACLASS", "PYDANTIC"):
+            return shown
+        if any(field.start is None and name not in shown for name, field in schema.fields.items()):
+            return shown  # the run has not come far enough to fill an instance
+        return schema.instance(shown)
+
+    def _output_keys(self) -> tuple[str, ...] | None:
+        """The keys of results; None if they are all keys of an open state."""
+        schema = self.graph.output_schema
+        if not schema.closed:
+            return None
+        return tuple(name for name in schema.fields if name not in self.hidden)
+
+    def _update_reader(self, channels: Mapping[str, Channel], *, closed: bool, check: bool) -> UpdateReader:
+        return UpdateReader(
+            channels,
+            closed=closed,
+            unknown_keys=self.unknown_keys,
+            bare_messages=self.graph.bare_messages,
+            check=self._checks.check if check else None,
+        )
+
+    def _node(self, node: Node) -> NodeProgram:
+        parameters = _parameters(node.action)
+        schema = self.graph.node_schemas.get(node.name, self.graph.schema)
+        read = self._reader(schema) if node.reads is None else reading_only(self._reader(schema), node.reads)
+        program = NodeProgram(node.name, node.action, parameters, read, self.updates)
+        program.node, program.kept_updates = node, self._kept_updates
+        if node.is_subgraph:
+            if node.input_schema is None:
+                program.read = reading_sent(read)
+            program.call, program.acall = subgraph_calls(
+                cast(SubgraphLike, node.action),
+                node.memory,
+                frozenset(self.channels) if self.graph.schema.closed else None,
+                frozenset(self.merging),
+            )
+            program.async_lane = "loop"
+        program.guards = self._limits.of(node)
+        if program.guards is not None:
+            program.async_lane = program.beside_lane = "loop"  # what waits there holds no thread
+        if node.inline:
+            program.sync_lane = program.beside_lane = "inline"
+            program.async_lane = "inline" if program.guards is None else "loop"  # there it waits, and the loop does not
+        if node.writes is not None:
+            program.writes = frozenset(node.writes)
+            program.known_plain = program.writes if program.known_plain is not None else None
+        if node.destinations is not None:
+            program.allowed = frozenset((*node.destinations, *self.graph.ways[node.name], END, STOP))
+        if node.error_handler is not None:
+            program.handler = node.name + HANDLER_SUFFIX
+        self._connect(program, node.name)
+        return program
+
+    def _reader(self, schema: StateSchema) -> Reader:
+        """The reader of a schema, shared by its nodes: what one has seen checked, the next need not check again."""
+        reader = self._readers.get(id(schema))
+        if reader is None:
+            reader = self._readers[id(schema)] = reader_for(self.graph, schema, self.validate)
+        return reader
+
+    def _connect(self, program: NodeProgram, source: str) -> None:
+        """Say what follows `program`: what follows `source` in the graph."""
+        program.reach_as = source
+        program.successors = tuple(name for name in self.graph.edges.get(source, ()) if name != END)
+        program.joins = self.graph.joins_by_start.get(source, ())
+        program.routes = tuple(self._route(branch) for branch in self.graph.branches.get(source, ()))
+        if len(program.routes) == 1 and not program.successors and not self.managed:
+            route = program.routes[0]
+            whole = route.read is read_mapping or type(route.read) is WholeReader
+            usual = whole and route.asks is None and not route.is_coroutine
+            program.single_route = route if usual else None
+        if any(route.is_coroutine for route in program.routes):
+            program.routes_await = True
+            program.sync_lane = program.async_lane = program.beside_lane = "loop"
+
+    def _route(self, branch: Branch) -> Route:
+        parameters = _parameters(branch.path)
+        schema = self.graph.schema
+        hint = parameters.state_hint
+        if hint is not None and hint is not schema.source:
+            schema = next((one for one in self.graph.node_schemas.values() if one.source is hint), schema)
+        return Route(branch, self._reader(schema), parameters, self._anywhere)
+
+    def _handlers(self) -> dict[str, NodeProgram]:
+        """The hidden nodes of error handlers; what follows them is what follows the node they stand in for."""
+        handlers: dict[str, NodeProgram] = {}
+        for node in self.graph.nodes.values():
+            if node.error_handler is None:
+                continue
+            program = self.nodes[node.name]
+            handler = NodeProgram(
+                cast(str, program.handler),
+                node.error_handler,
+                _parameters(node.error_handler),
+                _read_failed_input,
+                self.updates,
+            )
+            handler.allowed, handler.writes = program.allowed, program.writes
+            handler.kept_updates = self._kept_updates
+            if node.retry_policy or node.timeout:
+                handler.guards = Guards(retries=node.retry_policy, timeout=node.timeout)
+                handler.async_lane = handler.beside_lane = "loop"
+            self._connect(handler, node.name)
+            handlers[handler.name] = handler
+        return handlers
+
+    def _start(self) -> NodeProgram:
+        """START as a node whose answer is the input, so that input takes the way of every answer."""
+        schema = self.graph.input_schema
+        channels = {name: self.channels[name] for name in schema.fields} if schema.closed else self.channels
+        updates = self._update_reader(channels, closed=schema.closed, check=self.validate != "off")
+        parameters = Parameters(True, None, (), (), None, frozenset())
+        start = NodeProgram(START, _identity, parameters, lambda values, arg: arg, updates)
+        start.kept_updates = self._kept_updates
+        self._connect(start, START)
+        return start
+
+
+def _start_of(field: Field) -> Callable[[], Any] | None:
+    """What makes the value that a field has before the first update; None if it has none."""
+    start, channel = field.start, field.channel
+    if start is None:
+        return None if type(channel).start is Channel.start else channel.start
+    if channel.prepares:  # the default in the form that the channel keeps
+        return lambda: channel.apply(MISSING, [channel.prepare(start(), "default")])
+    return start
+
+
+def _read_failed_input(values: Mapping[str, Any], arg: Any) -> Any:
+    """An error handler gets what the failed node got."""
+    return copy_argument(arg.input)
+
+
+def _identity(value: Any) -> Any:
+    return value
+
+
+def _parameters(action: Any) -> Parameters:
+    if not callable(action):
+        return Parameters(True, None, (), (), None, frozenset())
+    try:
+        return read_parameters(action)
+    except (TypeError, ValueError):  # a builtin without a signature takes the state
+        return Parameters(True, None, (), (), None, frozenset())
+
+
+def _current_names(graph: Graph) -> Mapping[str, str]:
+    """The names of nodes by the former ones, which are not names of other nodes now."""
+    names = {alias: node.name for node in graph.nodes.values() for alias in node.aliases if alias not in graph.nodes}
+    return {**names, **{alias + HANDLER_SUFFIX: name + HANDLER_SUFFIX for alias, name in names.items()}}
+
+
+def _former_names(current_names: Mapping[str, str]) -> Mapping[str, tuple[str, ...]]:
+    names: dict[str, tuple[str, ...]] = {}
+    for former, name in current_names.items():
+        names[name] = (*names.get(name, ()), former)
+    return names
+
+
+def _subscribers(graph: Graph) -> dict[str, tuple[str, ...]]:
+    channels = {channel for node in graph.nodes.values() for channel in node.on}
+    return {channel: tuple(n.name for n in graph.nodes.values() if channel in n.on) for channel in channels}
+
+
+def readable(update: Any) -> Any:
+    """Return an update to one field as its readers see it: a container copied, messages as the list written."""
+    return list(update.items) if type(update) is MessageBatch else copy_update(update)
+
+
+def shown_name(task: Task) -> str:
+    """The name under which users know a task: an error handler's is that of its node."""
+    return task.node.removesuffix(HANDLER_SUFFIX)
+
+
+def is_handed_over(result: TaskResult) -> bool:
+    """Whether the node failed, and its error handler will answer."""
+    return result.goto and any(type(one) is Send and one.node.endswith(HANDLER_SUFFIX) for one in result.targets)
+
+
+def is_hidden(task: Task) -> bool:
+    """Whether a task belongs to a node that users did not add."""
+    return task.node.endswith(HANDLER_SUFFIX)

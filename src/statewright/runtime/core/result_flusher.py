@@ -1,0 +1,98 @@
+"""Results of a long superstep saved while others of its tasks still run, in groups.
+
+A crash then costs the tasks that ran, and not those that had ended. A superstep that is over before the first group
+is due writes none: its commit has everything. Of those that landed while one group was written the next is made.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from typing import Final
+
+from statewright.checkpoint import BranchKey, Checkpoint, Pending, TaskResult
+from statewright.clock import Timer
+from statewright.futures import resolve
+from statewright.ids import CheckpointId
+from statewright.runtime.concurrency.worker_threads import workers
+from statewright.runtime.core.run import Run
+from statewright.runtime.core.saving import saved_form_of_result
+
+GROUP_EVERY: Final = 0.05
+"""Seconds after which a result is written that nobody else takes along."""
+
+
+class ResultFlusher:
+    """Writes the results of one superstep as they land."""
+
+    def __init__(self, run: Run, checkpoint: Checkpoint) -> None:
+        self._run = run
+        self._checkpoint_id = CheckpointId(checkpoint.id)
+        self._lock = threading.Lock()
+        self._waiting: list[TaskResult] = []
+        self._timer: Timer | None = None
+        self._timed = False
+        """Whether a group is due."""
+        self._writing = False
+        self._closed = False
+
+    def add(self, result: TaskResult) -> None:
+        """Take a result that has landed. Called from any thread."""
+        with self._lock:
+            self._waiting.append(result)
+            if self._timed or self._writing or self._closed:
+                return
+            self._timed = True
+        timer = self._run.clock.call_later(GROUP_EVERY, self._due)  # without the lock: nobody knows what a clock does
+        with self._lock:
+            self._timer = timer
+            is_late = self._closed
+        if is_late:
+            timer.cancel()
+
+    def close(self) -> None:
+        """The superstep is over: what waits is saved with its end."""
+        with self._lock:
+            self._closed, timer = True, self._timer
+        if timer is not None:
+            timer.cancel()
+
+    def abandon(self) -> None:
+        """Like `close`, from anywhere: it takes no lock, so a group may be written that is under way."""
+        self._closed = True
+
+    def _due(self) -> None:
+        with self._lock:
+            self._timer, self._timed = None, False
+            if self._closed or self._writing:
+                return
+            self._writing = True
+        workers.submit(self._write)  # whoever rings must not wait for a disk
+
+    def _write(self) -> None:
+        """Write group after group, until nothing has landed meanwhile."""
+        while (group := self._next_group()) is not None:
+            with suppress(Exception):  # the end of the superstep is refused for the same reason, and says so
+                self._save(group)
+                self._run.count_as_finished(result.task.id for result in group)
+
+    def _next_group(self) -> list[TaskResult] | None:
+        with self._lock:
+            group, self._waiting = self._waiting, []
+            self._writing = bool(group) and not self._closed
+            return group if self._writing else None
+
+    def _save(self, group: list[TaskResult]) -> None:
+        run = self._run
+        assert run.saver is not None
+        assert isinstance(run.line, BranchKey)
+        landed = {one.task.id: saved_form_of_result(run.program, one) for one in group}
+        known = Pending(completed=landed)
+        resolve(run.saver.save_results(run.line, self._checkpoint_id, known, hold=run.hold()))
+
+
+def landing_of(run: Run, checkpoint: Checkpoint) -> ResultFlusher | None:
+    """What writes the results of a superstep; None where nothing is saved before it is over."""
+    if run.saver is None or run.line is None or run.saves_at_rest:
+        return None
+    return ResultFlusher(run, checkpoint)

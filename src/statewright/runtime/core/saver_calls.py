@@ -1,0 +1,128 @@
+"""Storage effects performed: what the core wants of a saver, asked of it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator
+from typing import Any, TypeVar, cast
+
+from statewright.checkpoint import BranchKey, Checkpoint, Checkpointer
+from statewright.futures import AnyFuture, is_future, resolve
+from statewright.ids import CheckpointId
+from statewright.runtime.core.effects import AwaitTurn, Effect, Emit, Load, Namespaces, Save, SaveCallers, SavePending
+from statewright.runtime.core.loop import save_held_back
+from statewright.runtime.core.run import Run
+from statewright.runtime.core.standing import check_wanted
+from statewright.runtime.lifecycle.thread_lease import await_turn
+from statewright.runtime.tasks.scope import Scope
+
+T = TypeVar("T")
+
+
+def perform_effect(run: Run, effect: Effect) -> Any:
+    """Perform an effect that neither runs tasks nor, with the answer of `ask_saver`, waits."""
+    if type(effect) is Emit:
+        return cast(Any, run.watch).emit(effect.event)
+    if type(effect) is SaveCallers:
+        return save_callers(effect.caller)
+    if type(effect) is AwaitTurn:
+        return await_turn(run, effect.holder)
+    if type(effect) is Save and effect.commit.overlaps:
+        try:
+            answer = ask_saver(run, effect)
+        except Exception:
+            flush(run)  # if the commit before has failed, this one was refused for that: that error comes first
+            raise
+        before = handed_over(run, answer)
+        return resolve(before)
+    flush(run)
+    if run.saves_at_rest:
+        wait_for_callers()
+    return resolve(ask_saver(run, effect))
+
+
+def handed_over(run: Run, answer: Any) -> AnyFuture[Any] | None:
+    """Note that a commit is under way; the one before, if it is too: a run is never ahead by more than that."""
+    before, run.in_flight_commit = run.in_flight_commit, answer if is_future(answer) else None
+    return before
+
+
+def save_callers(caller: Scope) -> None:
+    """Save what a task's run keeps back until it rests, and what those keep back that called it."""
+    with _saving_callers:  # tasks that run beside each other have one caller
+        perform_all(caller.run, save_held_back(caller.run, cast(Checkpoint, caller.checkpoint)))
+
+
+_saving_callers = threading.RLock()
+
+
+def are_callers_saved() -> bool:
+    """Whether no call has its callers saved at this moment, on another thread than this one."""
+    if not _saving_callers.acquire(blocking=False):
+        return False
+    _saving_callers.release()
+    return True
+
+
+def wait_for_callers() -> None:
+    """Wait until whoever has its callers saved is through.
+
+    A run that was cancelled meanwhile, or in which another task failed, comes to rest on what is being saved there.
+    """
+    with _saving_callers:
+        pass
+
+
+def flush(run: Run) -> None:
+    """Wait until everything is saved."""
+    unsaved, run.in_flight_commit = run.in_flight_commit, None
+    if unsaved is not None:
+        check_saved(run, unsaved)
+
+
+def check_saved(run: Run, unsaved: AnyFuture[Any]) -> None:
+    """Wait for a commit that was under way while the run went on. Raises what it failed with."""
+    try:
+        resolve(unsaved)
+    except BaseException:
+        run.commit_failed()
+        raise
+
+
+def perform_all(run: Run, effects: Generator[Effect, Any, T]) -> T:
+    """Perform storage effects until the generator returns; what it returns."""
+    answer: Any = None
+    failed: Exception | None = None
+    while True:
+        try:
+            effect = effects.send(answer) if failed is None else effects.throw(failed)
+        except StopIteration as stopped:
+            return stopped.value
+        answer = failed = None
+        try:
+            answer = perform_effect(run, effect)
+        except Exception as error:
+            failed = error
+        except BaseException:
+            effects.close()  # what it began to change is put back before the interruption goes on
+            raise
+
+
+def ask_saver(run: Run, effect: Effect) -> Any:
+    """The saver's answer to a storage effect, which may come later."""
+    saver, line = cast(Checkpointer, run.saver), cast(BranchKey, run.line)
+    if type(effect) is Save:
+        check_wanted(run)
+        return saver.commit(effect.commit)
+    if type(effect) is SavePending:
+        check_wanted(run)
+        checkpoint_id = CheckpointId(effect.checkpoint_id)
+        return saver.save_results(line, checkpoint_id, effect.pending, hold=effect.hold, log=effect.log)
+    if type(effect) is Namespaces:
+        return saver.namespaces(line.thread_id)
+    load = cast(Load, effect)
+    if run.claim is not None:
+        run.claim.loaded_at = run.clock.now()  # before: a holder that writes after this instant had not lapsed
+    namespace = line.namespace if load.namespace is None else load.namespace
+    wanted = CheckpointId(load.checkpoint_id) if load.checkpoint_id else None
+    return saver.load(line.thread_id, namespace=namespace, branch=load.branch, checkpoint_id=wanted)

@@ -1,0 +1,253 @@
+"""Whether a task may still act, and whether a run is to go on.
+
+A task may outlive its superstep: a plain function cannot be stopped, and a node may leave threads of its own running.
+What it still does must have no effect. So before each side effect the process asks itself whether the run goes on, and
+the saver whether it holds its thread: another process may have taken the thread over meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, TypeVar, cast
+
+from statewright.checkpoint import BranchKey, Checkpointer, Lease, LeaseRequest
+from statewright.errors import Fenced, GraphDrained, RunCancelled, RunError
+from statewright.futures import MaybeFuture, resolve
+from statewright.runtime.core.run import Run
+from statewright.runtime.tasks.scope import Scope
+
+if TYPE_CHECKING:
+    from statewright.runtime.tasks.superstep import Superstep
+
+T = TypeVar("T")
+SIBLING_FAILED: Final = "a task that ran beside it failed"
+_OF_A_RUN: Final = (RunCancelled, GraphDrained, Fenced)
+
+
+def end_of(scope: Scope, *, between_attempts: bool = False) -> str | None:
+    """Why a task must not act any more; None while it may. Between two attempts it does not count how one ended."""
+    inner: Scope | None = scope
+    while inner is not None:
+        run, attempt = inner.run, inner.attempt
+        if between_attempts and inner is scope and attempt is not None:
+            attempt = attempt.outer
+        if attempt is not None and attempt.is_over_for(inner.task):
+            return f"the attempt at node {_node(inner)!r} was given up"
+        if _is_closed(inner):
+            return f"the superstep of node {_node(inner)!r} is over"
+        if run.control is not None and run.control.cancel_reason is not None:
+            return run.control.cancel_reason
+        if run.hold_lost:
+            return "another run has taken over its thread"
+        inner = run.parent
+    return None
+
+
+def _is_closed(scope: Scope) -> bool:
+    """Whether the superstep of a task is over."""
+    return scope.checkpoint is not None and scope.checkpoint.step <= scope.run.closed_step
+
+
+def check_wanted(run: Run) -> None:
+    """Raise RunCancelled if a subgraph must not save anything any more: the attempt that called it was given up.
+
+    Another attempt may be under way by now, in the same namespace and under the same hold, which do not fence this one.
+    """
+    if run.parent is not None and run.parent.abandoned:
+        raise RunCancelled(f"the attempt at node {_node(run.parent)!r} was given up")
+
+
+def reason_to_stop(run: Run) -> str | None:
+    """Why a run must not begin another superstep; None if it may."""
+    if run.control is not None and run.control.cancel_reason is not None:
+        return run.control.cancel_reason
+    if run.parent is None:
+        return None
+    above = superstep_above(run)
+    return SIBLING_FAILED if above is not None and above.ending else end_of(run.parent)
+
+
+def reason_to_wait_no_more(scope: Scope) -> str | None:
+    """Why a task must not wait any longer for what it needs to begin; None if it may."""
+    step = superstep_of(scope)
+    if step is not None and step.ending:
+        return SIBLING_FAILED
+    return end_of(scope, between_attempts=True)
+
+
+def superstep_of(scope: Scope) -> Superstep | None:
+    """The innermost superstep of several tasks to which a task belongs, through whatever subgraphs."""
+    inner: Scope | None = scope
+    while inner is not None:
+        step = inner.run.superstep
+        if step is not None and step.checkpoint is inner.checkpoint:
+            return step
+        inner = inner.run.parent
+    return None
+
+
+def superstep_above(run: Run) -> Superstep | None:
+    """The superstep of several tasks in which a subgraph was called."""
+    return superstep_of(run.parent) if run.parent is not None else None
+
+
+def is_waited_for(run: Run) -> bool:
+    """Whether a graph that was cancelled, since a task beside its caller failed, may finish what cannot be stopped."""
+    above = superstep_above(run)
+    return above is not None and above.ending and run.parent is not None and end_of(run.parent) is None
+
+
+@contextmanager
+def woken_by_the_end(scope: Scope, wake: Callable[[], object]) -> Generator[None]:
+    """While the block runs, call `wake` when the task must not wait any longer; at once if that is so already."""
+    control, step = scope.run.control, superstep_of(scope)
+    if step is None and control is None:
+        yield
+    elif control is None:
+        with cast("Superstep", step).telling(wake):
+            yield
+    elif step is None:
+        with control.calling(wake, scope.run.root):
+            yield
+    else:
+        with control.calling(wake, scope.run.root), step.telling(wake):
+            yield
+
+
+# -- tasks that get an error because their run is over
+
+
+def note_refusal(scope: Scope, error: BaseException, run: Run | None = None) -> None:
+    """Note that a task is about to get an error, if the reason is that its run is over. Its outcome is void then.
+
+    The node may catch the error and return a fallback, or raise an error of its own. Neither is saved, handled, retried
+    or counted: the task has not ended, and the next run executes it again. `run` is the one in which the error arose,
+    where that may have been another: a later run may have taken over the call of a `@task` since.
+    """
+    if isinstance(error, _OF_A_RUN) and scope.task is not None and _is_over(scope, error, run or scope.run):
+        reason = str(error) if isinstance(error, Fenced) else error.reason
+        scope.refusals[scope.task.id] = (GraphDrained if isinstance(error, GraphDrained) else RunCancelled)(reason)
+
+
+def _is_over(scope: Scope, error: RunCancelled | GraphDrained | Fenced, run: Run) -> bool:
+    """Whether the run in which an error arose is over, or one around it; not one that the node called and stopped."""
+    if isinstance(error, Fenced):
+        line = run.root.line
+        return line is not None and line.thread_id == error.thread_id
+    if run is not scope.run:
+        return True
+    # The outcome of a planned task counts for nothing once its superstep is over, and the next task has its scope.
+    is_call = scope.refusals is not run.refusals
+    inner: Scope | None = scope
+    while inner is not None:
+        control = inner.run.control
+        if isinstance(error, GraphDrained):
+            if control is not None and control.drain_reason is not None:
+                return True
+        elif (
+            inner.run.hold_lost
+            or (control is not None and control.cancel_reason is not None)
+            or ((is_call or inner is not scope) and _is_closed(inner))
+        ):
+            return True
+        inner = inner.run.parent
+    return False
+
+
+def void_if_refused(scope: Scope, outcome: T) -> T | RunError:
+    """Return the outcome of an attempt, or the error that its task got because the run is over."""
+    refusals = scope.refusals
+    if (
+        not refusals
+        or scope.task is None
+        or (isinstance(outcome, BaseException) and not isinstance(outcome, Exception))
+    ):
+        return outcome
+    return refusals.get(scope.task.id, outcome)
+
+
+def check_waits(scope: Scope) -> None:
+    """Raise RunCancelled if a task must not wait for its calls any longer."""
+    run, reason = scope.run, end_of(scope)
+    if reason is not None:
+        raise _refused(scope, reason, run)
+
+
+def check_not_refused(scope: Scope) -> None:
+    """Raise the error that the task got because its run is over, if it got one and goes on."""
+    refusal = void_if_refused(scope, None)
+    if refusal is not None:
+        raise refusal
+
+
+# -- before a side effect
+
+
+def check_open(scope: Scope, name: str) -> None:
+    """Raise RunCancelled if the task must not begin the step `name` any more."""
+    run, reason = scope.run, end_of(scope)
+    if reason is not None:
+        raise _refused(scope, f"{reason}, so the step {name!r} of node {_node(scope)!r} was not begun", run)
+
+
+def check_hold(scope: Scope, name: str) -> None:
+    """Raise RunCancelled if the run does not hold its thread any more; a lease that has lapsed is renewed, if possible.
+
+    The saver is asked: another process, or `release`, may have taken the thread since the last write.
+    """
+    root = scope.run.root
+    if root.claimed:
+        try:
+            lease = resolve(_current_lease(root))
+        except Fenced as error:
+            raise _lost(scope, name, root) from error
+        _check_lease(scope, name, root, lease)
+
+
+async def check_hold_async(scope: Scope, name: str) -> None:
+    """`check_hold`, on the running event loop."""
+    root = scope.run.root
+    if root.claimed:
+        from statewright.async_futures import aresolve  # loads asyncio
+
+        try:
+            lease = await aresolve(_current_lease(root))
+        except Fenced as error:
+            raise _lost(scope, name, root) from error
+        _check_lease(scope, name, root, lease)
+
+
+def _current_lease(root: Run) -> MaybeFuture[Lease | None]:
+    """The lease on the thread of a run, renewed if it has lapsed: a process that was suspended does not know when it
+    wakes."""
+    saver, thread_id = cast(Checkpointer, root.saver), cast(BranchKey, root.line).thread_id
+    if root.held_until is not None and root.clock.now() >= root.held_until:
+        return saver.renew(thread_id, cast(LeaseRequest, root.hold()))
+    return saver.lease(thread_id)
+
+
+def _check_lease(scope: Scope, name: str, root: Run, lease: Lease | None) -> None:
+    if lease is None or lease.owner != root.owner:
+        raise _lost(scope, name, root)
+    root.held_until = lease.until
+
+
+def _lost(scope: Scope, name: str, root: Run) -> RunCancelled:
+    root.hold_lost = True
+    return _refused(
+        scope,
+        f"it does not hold its thread any more, which was taken over, released or deleted, so the step {name!r} of "
+        f"node {_node(scope)!r} was not begun",
+        root,
+    )
+
+
+def _refused(scope: Scope, reason: str, run: Run) -> RunCancelled:
+    error = RunCancelled(reason)
+    note_refusal(scope, error, run)
+    return error
+
+
+def _node(scope: Scope) -> str:
+    return scope.task.node if scope.task is not None else ""

@@ -1,0 +1,485 @@
+"""The driver that performs effects on an event loop.
+
+A lone coroutine node is awaited in the driver's own coroutine, without an asyncio task. A plain function runs on a
+worker thread, so that a node that blocks never blocks the loop, unless its node says `inline=True`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
+from typing import Any, Final, cast
+
+from statewright.async_futures import aresolve, wait_for_all, wait_in_any_case
+from statewright.checkpoint import Checkpoint, Task
+from statewright.clock import Timer
+from statewright.errors import Fenced
+from statewright.futures import is_future
+from statewright.ids import draw_checkpoint_id
+from statewright.runtime.concurrency.control import RunControl
+from statewright.runtime.concurrency.thread_calls import begin_in_thread, call_in_thread
+from statewright.runtime.concurrency.worker_threads import DEFAULT_THREADS, workers
+from statewright.runtime.core.effects import (
+    AwaitTurn,
+    Effect,
+    Emit,
+    Failure,
+    Outcome,
+    RunGenerator,
+    RunTasks,
+    Save,
+    SaveCallers,
+)
+from statewright.runtime.core.events import StreamBuffer, tell_broken_off
+from statewright.runtime.core.loop import note_failure
+from statewright.runtime.core.program import Lane, NodeProgram
+from statewright.runtime.core.run import ALL_CLOSED, NONE_CLOSED, Run
+from statewright.runtime.core.saver_calls import (
+    are_callers_saved,
+    ask_saver,
+    check_saved,
+    handed_over,
+    save_callers,
+    wait_for_callers,
+)
+from statewright.runtime.core.standing import is_waited_for, superstep_above
+from statewright.runtime.core.subgraph import CallInProgress
+from statewright.runtime.drivers.sync import lanes_of, note_on_failure
+from statewright.runtime.lifecycle.thread_lease import (
+    FIRST_LOOK,
+    LONGEST_LOOK,
+    LeaseRenewer,
+    enter_queue,
+    is_first,
+    is_over,
+    is_stopped,
+    lease_of,
+    next_look,
+    request_thread,
+)
+from statewright.runtime.lifecycle.turn import run_until_idle
+from statewright.runtime.tasks.asyncio_executor import DEFAULT_IN_FLIGHT, LoopExecutor
+from statewright.runtime.tasks.execute import perform
+from statewright.runtime.tasks.execute_async import call_function, perform_async
+from statewright.runtime.tasks.executors import InlineExecutor, ThreadExecutor
+from statewright.runtime.tasks.retries_async import call_later, lent_async, pause, perform_guarded_async
+from statewright.runtime.tasks.scope import Scope, current_scope, enter_scope, leave_anywhere
+from statewright.runtime.tasks.superstep import Superstep
+
+BUFFERED_PARTS = 1000
+"""How many parts of a stream may wait for its reader before the run waits too."""
+
+
+async def drive_async(run: Run, core: RunGenerator) -> None:
+    """Perform what the core asks for until it comes to rest; `run.rest` tells how.
+
+    If it is cancelled, what had landed is saved before the cancellation goes on.
+    """
+    nodes = run.program.nodes
+    buffer = run.reader
+    scope, draws = Scope(run), run.saver is not None
+    cancelling = _Cancelling(run) if run.control is not None else None
+    cancelled: asyncio.CancelledError | None = None
+    token = enter_scope(scope)
+    answer: Any = None
+    failed: Exception | None = None
+    run.closed_step = NONE_CLOSED
+    try:
+        while True:
+            try:
+                effect = core.send(answer) if failed is None else core.throw(failed)
+            except StopIteration as stopped:  # only the core's own end: nodes are called elsewhere
+                run.rest = stopped.value
+                if run.in_flight_commit is not None and not run.nested:
+                    cancelled = await _flush(run) or cancelled
+                break
+            answer = failed = None  # the core has it now
+            if type(effect) is RunTasks:
+                tasks = effect.tasks
+                try:
+                    if cancelled is not None:  # it came while something was saved
+                        answer = [None] * len(tasks)
+                    elif len(tasks) == 1:
+                        scope.task, scope.checkpoint = tasks[0], effect.checkpoint
+                        enter_scope((scope, tasks[0], effect.checkpoint, None))
+                        answer = [await _run_one(scope, nodes[tasks[0].node], tasks[0], effect.checkpoint)]
+                    else:
+                        answer = await _run_many(run, effect)
+                except _Cancelled as error:
+                    cancelled, answer = error.signal, error.outcomes
+                except asyncio.CancelledError as error:
+                    cancelled, answer = error, [None] * len(tasks)
+                if run.calls is not None:
+                    answer, cancelled = await _end_calls(run, effect, answer, cancelled)
+                run.closed_step = effect.checkpoint.step
+                answer = answer, draw_checkpoint_id() if draws else None
+            else:
+                answer, failed, came = await _perform_effect(run, effect)
+                cancelled = came or cancelled
+            if buffer is not None and len(buffer.parts) >= BUFFERED_PARTS and cancelled is None:
+                await buffer.room()
+    except GeneratorExit as error:  # the coroutine was dropped, maybe in a finaliser: no instrument may be called
+        workers.hand_over(partial(tell_broken_off, run, error))
+        if run.calls is not None:
+            workers.hand_over(run.calls.stop)
+        raise
+    except BaseException as error:
+        failed = None  # its traceback leads here
+        if run.calls is not None:
+            run.calls.stop()
+        tell_broken_off(run, error)
+        raise
+    finally:
+        run.closed_step = ALL_CLOSED
+        leave_anywhere(token)
+        core.close()
+        if cancelling is not None:
+            cancelling.end()
+    if cancelling is not None and cancelled is None:
+        cancelled = await cancelling.late_signal()
+    if _is_cancelled_root(run) and run.control is not None and not run.control.has_stopped:
+        run.control.wake(run)  # asyncio has cancelled this coroutine alone
+        await call_in_thread(run.control.wait_until_stopped, run)
+    if cancelled is not None and not (cancelling is not None and cancelling.was_mine()):
+        raise cancelled
+
+
+def _is_cancelled_root(run: Run) -> bool:
+    return not run.nested and run.rest is not None and run.rest.status == "cancelled"
+
+
+async def _run_one(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Outcome:
+    """Run a task that nothing else runs beside, without an asyncio task of its own."""
+    if node.guards is not None or scope.run.guards_all:
+        return await perform_guarded_async(scope, node, task, checkpoint)
+    if node.async_lane == "loop":
+        return await perform_async(scope, node, task, checkpoint)
+    if node.async_lane == "inline":
+        return perform(scope, node, task, checkpoint)
+    return await call_function(scope, perform, scope, node, task, checkpoint)
+
+
+async def drive_held(run: Run, given: Any) -> None:
+    """Take a run to rest from its input, in its turn where it holds a thread of its own."""
+    if run.owner is None or run.nested:
+        await _drive_within(run, given)
+        return
+    run.control = run.control or RunControl()
+    async with LeaseRenewer(run, asyncio.get_running_loop()):
+        await drive_async(run, run_until_idle(run, given))
+
+
+async def _drive_within(run: Run, given: Any) -> None:
+    """Drive a run that is part of a task, which gives back its slots meanwhile."""
+    caller = current_scope()
+    with CallInProgress(run):
+        if caller is not None and (caller.holding or caller.lending):
+            async with lent_async(caller):
+                await drive_async(run, run_until_idle(run, given))
+        else:
+            await drive_async(run, run_until_idle(run, given))
+
+
+async def _await_turn(run: Run, holder: str) -> tuple[bool, asyncio.CancelledError | None]:
+    """Wait until it is the run's turn and its thread is free; whether it came, and the cancellation if one did."""
+    ticket = enter_queue(run)
+    seconds = FIRST_LOOK
+    try:
+        await aresolve(request_thread(run, holder))
+        with run.control.calling(ticket.call) if run.control is not None else nullcontext():
+            while True:
+                ticket.called.clear()
+                if is_stopped(run):
+                    return False, None
+                first = is_first(run, ticket)
+                if first and is_over(run, await aresolve(lease_of(run)), holder):
+                    return True, None
+                await pause(run.clock, seconds if first else LONGEST_LOOK, ticket)
+                seconds = next_look(seconds, first=first)
+    except asyncio.CancelledError as signal:
+        return False, signal
+
+
+class _Cancelled(Exception):  # a signal between two functions of this module
+    """The driver was cancelled while tasks ran beside each other."""
+
+    def __init__(self, signal: asyncio.CancelledError, outcomes: list[Outcome | None]) -> None:
+        self.signal = signal
+        self.outcomes = outcomes
+        super().__init__()
+
+
+class _Cancelling:
+    """Lets the control of a run cancel what its driver awaits."""
+
+    def __init__(self, run: Run) -> None:
+        assert run.control is not None
+        self._control = run.control
+        self._task = cast("asyncio.Task[Any]", asyncio.current_task())
+        self._before = self._task.cancelling()
+        self._ended = self._control.cancel_requested  # then the core will not even begin
+        self._struck = False
+        loop = asyncio.get_running_loop()
+        self._calling = self._control.calling(lambda: loop.call_soon_threadsafe(self._strike), run.root)
+        self._calling.__enter__()
+
+    def _strike(self) -> None:
+        if not (self._ended or self._struck):  # only one is taken back; the driver heeds the first
+            self._struck = True
+            self._task.cancel()
+
+    def end(self) -> None:
+        self._ended = True
+        self._calling.__exit__(None, None, None)
+
+    async def late_signal(self) -> asyncio.CancelledError | None:
+        """The cancellation, if it was sent but has not arrived: it must not arrive at somebody else."""
+        if self._struck:
+            try:
+                await asyncio.sleep(0)
+            except asyncio.CancelledError as signal:
+                return signal
+        return None
+
+    def was_mine(self) -> bool:
+        """Whether the cancellation came from the control, and from nobody else."""
+        return self._control.cancel_reason is not None and self._task.uncancel() <= self._before
+
+
+async def _perform_effect(run: Run, effect: Effect) -> tuple[Any, Exception | None, asyncio.CancelledError | None]:
+    """Perform an effect that runs no tasks; its answer or error, and the cancellation that came meanwhile."""
+    signal: asyncio.CancelledError | None = None
+    try:
+        if type(effect) is Emit:
+            return run.watch.emit(effect.event) if run.watch is not None else None, None, None
+        if type(effect) is SaveCallers:
+            saving = begin_in_thread(save_callers, effect.caller)
+            signal = await wait_for_all([saving])
+            return saving.result(), None, signal
+        if type(effect) is AwaitTurn:
+            came, signal = await _await_turn(run, effect.holder)
+            return came, None, signal
+        if type(effect) is Save and effect.commit.overlaps:
+            before = run.in_flight_commit
+            try:
+                answer = handed_over(run, ask_saver(run, effect))
+            except Exception:
+                if before is not None:  # if it has failed, this one was refused for that: that error comes first
+                    signal = await wait_in_any_case(before)
+                    check_saved(run, before)
+                raise
+        else:
+            before, run.in_flight_commit = run.in_flight_commit, None
+            if before is not None:
+                signal = await wait_in_any_case(before)
+                check_saved(run, before)
+            if run.saves_at_rest and not are_callers_saved():
+                signal = await wait_for_all([begin_in_thread(wait_for_callers)]) or signal
+            answer = ask_saver(run, effect)
+        if is_future(answer):
+            signal = await wait_in_any_case(answer) or signal
+            answer = answer.result()
+    except Exception as error:
+        return None, error, signal  # an error must not hide that the run was cancelled
+    return answer, None, signal
+
+
+async def _flush(run: Run) -> asyncio.CancelledError | None:
+    """Wait until everything is saved; the cancellation that came meanwhile."""
+    unsaved, run.in_flight_commit = run.in_flight_commit, None
+    if unsaved is None:
+        return None
+    signal = await wait_in_any_case(unsaved)
+    check_saved(run, unsaved)
+    return signal
+
+
+async def _end_calls(
+    run: Run, effect: RunTasks, outcomes: list[Outcome | None], cancelled: asyncio.CancelledError | None
+) -> tuple[list[Outcome | None], asyncio.CancelledError | None]:
+    """Wait for what a task has called that ran alone, and stop what is left of the calls of all."""
+    calls = run.calls
+    assert calls is not None
+    may_wait = len(effect.tasks) == 1 and (cancelled is None or is_waited_for(run))
+    if may_wait and calls.are_waited_for(effect.tasks, outcomes):
+        try:
+            outcomes = await _run_many(run, effect, outcomes)
+        except _Cancelled as error:
+            cancelled, outcomes = error.signal, error.outcomes
+    run.closed_step = effect.checkpoint.step  # none begins any more
+    return outcomes, await calls.end_async() or cancelled
+
+
+async def _run_many(run: Run, effect: RunTasks, lone: Sequence[Outcome | None] = ()) -> list[Outcome | None]:
+    """Run tasks beside each other, each where it runs.
+
+    With `lone`, which a task has brought that ran alone, only wait for what it has called.
+    """
+    if not effect.tasks:
+        return []
+    loop = asyncio.get_running_loop()
+    changed, executor = asyncio.Event(), LoopExecutor(loop)
+    step = Superstep(run, effect, lambda: _call_on(loop, changed.set))
+    lanes: Mapping[Lane, Sequence[int]] = {}
+    if not lone:
+        lanes = lanes_of(step, [node.async_lane for node in step.task_nodes()], run.max_concurrency)
+    with _following(step):
+        try:
+            if lone:
+                step.land_lone(lone[0])
+            if "thread" in lanes:
+                ThreadExecutor().start(step, lanes["thread"], run.max_concurrency or DEFAULT_THREADS)
+            if "loop" in lanes:
+                executor.start(step, lanes["loop"], run.max_concurrency or DEFAULT_IN_FLIGHT)
+            if "inline" in lanes:
+                InlineExecutor().start(step, lanes["inline"], 1)
+            await _until_ended(step, changed)
+            if not step.closed:
+                executor.wind_down()
+                await _grace(step, changed)
+        except asyncio.CancelledError as signal:
+            step.close()
+            await executor.cancel()
+            raise _Cancelled(signal, step.outcomes) from None
+        except GeneratorExit:  # the coroutine was dropped, and must not wait any more
+            step.abandon()
+            executor.abandon()
+            raise
+        except BaseException:
+            step.close()
+            await executor.cancel()
+            raise
+        step.close()
+        if (signal := await executor.cancel()) is not None:
+            raise _Cancelled(signal, step.outcomes)
+    return step.outcomes
+
+
+async def _until_ended(step: Superstep, changed: asyncio.Event) -> None:
+    """Wait until every task has landed, one has failed, or the superstep ends in which this graph was called."""
+    while not (step.closed or step.ending):
+        changed.clear()
+        if not (step.closed or step.ending):
+            await _changed(step, changed)
+
+
+async def _changed(step: Superstep, changed: asyncio.Event) -> None:
+    """Wait for a change. If the wait is cancelled since a task beside the caller has failed, start nothing more."""
+    try:
+        await changed.wait()
+    except asyncio.CancelledError:
+        if not is_waited_for(step.run):
+            raise
+        step.end()
+
+
+async def _grace(step: Superstep, changed: asyncio.Event) -> None:
+    """Say what has failed, and wait for what cannot be stopped until its time is over."""
+    run, grace = step.run, step.run.sibling_grace
+    if step.failure is not None:
+        await _save_failure(step, step.failure)
+    timer: Timer | None = None
+    try:
+        if grace is not None:
+            timer = call_later(asyncio.get_running_loop(), run.clock, grace, step.close_and_tell)
+        while not step.closed:
+            changed.clear()
+            if not step.closed:
+                await _changed(step, changed)
+    except Exception as error:  # of the clock: what has failed is more important
+        note_on_failure(step, "Tasks beside it could not be waited for", error)
+    finally:
+        if timer is not None:
+            timer.cancel()
+
+
+async def _save_failure(step: Superstep, failure: Failure) -> None:
+    """Save that a task has failed. If that does not work, it is tried again with the end of the superstep."""
+    try:
+        await _perform_all(step.run, note_failure(step.run, step.checkpoint, failure))
+    except Fenced:
+        step.close()  # what others bring could not be saved any more
+    except Exception as error:
+        note_on_failure(step, "It could not be saved at once", error)
+
+
+async def _perform_all(run: Run, effects: Generator[Effect, Any, None]) -> None:
+    """Perform storage effects; if that is cancelled, they are performed all the same."""
+    signal: asyncio.CancelledError | None = None
+    for effect in effects:
+        _, error, came = await _perform_effect(run, effect)
+        signal = came or signal
+        if error is not None:
+            raise error
+    if signal is not None:
+        raise signal
+
+
+@contextmanager
+def _following(step: Superstep) -> Generator[None]:
+    """While the block runs, the superstep ends with the one in which this graph was called."""
+    run, above = step.run, superstep_above(step.run)
+    run.superstep = step
+    try:
+        with above.telling(lambda: step.follow(above)) if above is not None else nullcontext():
+            yield
+    finally:
+        run.superstep = None
+
+
+def _call_on(loop: asyncio.AbstractEventLoop, callback: Callable[[], object]) -> None:
+    """Call back on a loop, from any thread; nobody waits there if it is closed."""
+    with suppress(RuntimeError):
+        loop.call_soon_threadsafe(callback)
+
+
+class StreamReader:
+    """Reads the parts of a stream, while a task of its own drives the run.
+
+    Not an async generator: of two that lie within each other, and are dropped together, the loop closes both at once,
+    and each waits for the other.
+    """
+
+    def __init__(self, run: Run, given: Any, buffer: StreamBuffer) -> None:
+        loop = asyncio.get_running_loop()
+        added = self._added = asyncio.Event()
+        self._buffer = buffer
+        buffer.wake = lambda: loop.call_soon_threadsafe(added.set)
+        self._driving = loop.create_task(drive_held(run, given))
+        self._driving.add_done_callback(lambda _: added.set())
+        _keep_with_loop(loop, self._driving)
+
+    async def read(self) -> list[Any] | None:
+        """The next parts, waited for; None at the end. Raises what ended the run."""
+        while not self._driving.done() or self._buffer.parts:
+            await self._added.wait()
+            self._added.clear()
+            parts = self._buffer.take()
+            if parts:
+                return parts
+        await self._driving
+        return None
+
+    async def close(self) -> None:
+        """Cancel the run, if it still goes on, and wait until it has ended."""
+        self._driving.cancel()
+        if not self._driving.done():
+            await asyncio.wait([self._driving])
+
+
+def _keep_with_loop(loop: asyncio.AbstractEventLoop, task: asyncio.Task[None]) -> None:
+    """Keep a task until it ends, or its loop is dropped.
+
+    A loop holds its tasks weakly: garbage together with the reader of its stream, a task would be destroyed instead of
+    cancelled. A set of this module would keep the tasks of loops that were closed.
+    """
+    tasks: set[asyncio.Task[None]] = getattr(loop, _TASKS, set[asyncio.Task[None]]())
+    tasks.add(task)
+    task.add_done_callback(tasks.discard)
+    with suppress(AttributeError):  # a loop that takes no attributes
+        setattr(loop, _TASKS, tasks)
+
+
+_TASKS: Final = "_statewright_tasks"

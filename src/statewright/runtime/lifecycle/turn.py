@@ -1,0 +1,152 @@
+"""The life of a run: take its turn on the thread, advance until nothing is due, let go.
+
+A run decides where to begin from what it has loaded, and claims its thread with its first write. If the claim is
+refused nothing has run, so the whole beginning is done again: at once if the thread has moved since it was loaded,
+and if another run holds it, when that one has let go (`on_busy`). A caller is told of a conflict only where starting
+over would change what it asked for: it named the checkpoint to go on from, or its run had begun.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any, TypeVar
+
+from statewright.checkpoint import Checkpoint, run_of
+from statewright.errors import CheckpointConflict, Fenced, GraphDrained, RunCancelled, ThreadBusy
+from statewright.runtime.config import STOPS_HOLDER
+from statewright.runtime.core.effects import AwaitTurn, Effect, Emit, RunGenerator, RunOutcome
+from statewright.runtime.core.events import run_event
+from statewright.runtime.core.loop import NOTHING_SAVED, caused_by, let_go, save_held_back, supersteps
+from statewright.runtime.core.run import Run
+from statewright.runtime.core.run_warnings import warn_unfinished, warn_unresumable
+from statewright.runtime.core.standing import note_refusal
+from statewright.runtime.lifecycle.start import begin_run, check_input
+from statewright.runtime.lifecycle.thread_lease import is_closing
+from statewright.runtime.lifecycle.thread_state import Met, rolled_back
+from statewright.runtime.tasks.scope import Scope
+
+T = TypeVar("T")
+
+
+def run_until_idle(run: Run, given: Any) -> RunGenerator:
+    """Take a run from its input to rest. The core of every driver."""
+    if run.watch is not None and run.watch.wants("run_started"):
+        yield Emit(run_event("run_started", run, given))
+    try:
+        if run.owner is None or run.nested:
+            beginning = yield from begin_run(run, given)
+        else:
+            beginning = yield from take_turn(
+                run,
+                lambda: begin_run(run, given),
+                may_reload=run.settings.checkpoint_id is None,
+                check=lambda: check_input(run, given),
+            )
+        rest = beginning if type(beginning) is RunOutcome else (yield from supersteps(run, *beginning))  # pyright: ignore
+        with caused_by(rest.error):
+            if run.uncommitted_from is not None:
+                if rest.status == "completed" and _is_dropped(run):
+                    _note_end(run, rest.checkpoint)
+                else:
+                    yield from save_held_back(run, rest.checkpoint)
+            if run.claimed:
+                yield from let_go(run, rest)
+    except Fenced as error:
+        if run.parent is not None:
+            note_refusal(run.parent, error)
+        if run.claim is None or not run.claim.is_given_up or run.nested:
+            raise
+        rest = _stopped(run)
+    if run.watch is not None and run.watch.wants("run_finished"):
+        yield Emit(run_event("run_finished", run, rest, rest.checkpoint.step))
+    if run.remembers and run.caller is not None:
+        run.caller.run.memories[run.namespace] = rest.checkpoint.id
+    if run.unfinished_joins and rest.status == "completed":
+        warn_unfinished(run.program, run.unfinished_joins)
+    if rest.status == "waiting" and run.saver is None and not run.nested:
+        warn_unresumable(run.program)
+    return rest
+
+
+def _is_dropped(run: Run) -> bool:
+    """Whether what a call saves goes with the task that called it."""
+    return run.caller is not None and run.namespace in run.caller.run.open_namespaces
+
+
+def _note_end(run: Run, checkpoint: Checkpoint) -> None:
+    """Let the caller know where a call has ended: it is saved there if its task runs again."""
+    caller = run.caller
+    if caller is not None and not caller.abandoned:
+        caller.run.ended_calls[run.namespace] = Scope(run, checkpoint=checkpoint)
+
+
+def take_turn(
+    run: Run,
+    begin: Callable[[], Generator[Effect, Any, T]],
+    *,
+    may_reload: bool = True,
+    check: Callable[[], object] | None = None,
+) -> Generator[Effect, Any, T | RunOutcome]:
+    """Perform `begin`, which loads the thread and claims it, as often as its claim is refused for a passing reason.
+
+    The result is that of `begin`, or a rest if the run was stopped while it waited. Without `may_reload` a thread
+    that has moved is a CheckpointConflict. `check` raises what `begin` would raise on every state of the thread: no
+    holder is stopped for that.
+    """
+    met: Met | None = None
+    while True:
+        try:
+            if met is not None and run.on_busy == "rollback":
+                yield from rolled_back(run, only=met)
+            return (yield from begin())
+        except (ThreadBusy, CheckpointConflict) as error:
+            refusal = error
+        _forget_beginning(run)
+        if isinstance(refusal, CheckpointConflict):
+            if not may_reload or not _can_start_over(run):
+                raise refusal
+            continue
+        if run.claimed or (run.on_busy == "reject" and not is_closing(refusal.owner)):
+            raise refusal
+        if check is not None and run.on_busy in STOPS_HOLDER:
+            check()
+        met = Met(run_of(refusal.owner), _loaded_head(run))
+        if not (yield AwaitTurn(refusal.owner)):
+            return _stopped(run)
+
+
+def _loaded_head(run: Run) -> str | None:
+    """Return the head that the run has loaded last."""
+    return run.claim.loaded_key[0] if run.claim is not None and run.claim.loaded_key is not None else None
+
+
+def _can_start_over(run: Run) -> bool:
+    """Return whether another attempt can succeed: nothing of the run is saved, and its last load was not refused."""
+    claim = run.claim
+    if run.claimed or claim is None:
+        return False
+    if claim.refused_key is not None and claim.refused_key == claim.loaded_key:
+        return False  # the same state was refused twice: whatever the saver means, loading it again cannot help
+    claim.refused_key = claim.loaded_key
+    return True
+
+
+def _forget_beginning(run: Run) -> None:
+    """Put back what a beginning that came to nothing has noted."""
+    if run.claimed:
+        return
+    run.open_namespaces, run.uncommitted_from = set(), None
+    run.answers.clear()
+    if run.claim is not None:
+        run.claim.in_doubt = False
+
+
+def _stopped(run: Run) -> RunOutcome:
+    """Return the rest of a run that was asked to stop, and did not have its thread any more, or not yet."""
+    nothing: Checkpoint = NOTHING_SAVED
+    control = run.control
+    if control is not None and control.cancel_reason is not None:
+        return RunOutcome("cancelled", nothing, error=RunCancelled(control.cancel_reason))
+    if control is not None and control.drain_reason is not None:
+        return RunOutcome("failed", nothing, error=GraphDrained(control.drain_reason))
+    return RunOutcome("cancelled", nothing)  # the driver itself is being cancelled, and says so to its caller

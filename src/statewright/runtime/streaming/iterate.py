@@ -1,0 +1,122 @@
+"""Driving a run superstep by superstep: for tests, debuggers, and whoever wants to look between."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+from statewright.checkpoint import Checkpoint, Interrupt
+from statewright.events import Event
+from statewright.runtime.core.effects import RunOutcome
+from statewright.runtime.core.events import EventEmitter, StreamBuffer
+from statewright.runtime.core.run import Run
+from statewright.runtime.streaming.modes import namespace_within
+from statewright.runtime.tasks.interrupt import raise_to_caller
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One superstep that is over. A call inside a node that goes on begins with where it stands, in which none ran."""
+
+    number: int
+    nodes: tuple[str, ...]
+    """The node of each task that ran, in task order."""
+    values: Any
+    """The state after it."""
+    next: tuple[str, ...]
+    """The node of each task that is due now."""
+
+
+_PATIENCE: Final = 5.0
+"""Seconds for which closing waits until the thread is free. For good would be too long in a finaliser of the caller's,
+which may run while this very thread holds what is waited for."""
+Halt = Callable[[Step], bool]
+
+
+class StepWatch:
+    """Turns events into steps."""
+
+    def __init__(self, watch: EventEmitter) -> None:
+        self.buffer = StreamBuffer(live=False)
+        self.run: Run | None = None
+        self._nodes: tuple[str, ...] = ()
+        watch.add("superstep_started", self._started)
+        watch.add("superstep_finished", self._finished)
+        watch.add("call_continued", self._continued)
+        watch.buffer = self.buffer
+
+    def _started(self, event: Event) -> None:
+        if not namespace_within(self.run, event.namespace):
+            self._nodes = tuple(task.node for task in event.data)
+
+    def _continued(self, event: Event) -> None:
+        self._nodes = ()
+        self._finished(event)
+
+    def _finished(self, event: Event) -> None:
+        if not namespace_within(self.run, event.namespace):
+            after: Checkpoint = event.data
+            due = tuple(task.node for task in after.frontier)
+            self.buffer.add(Step(event.step, self._nodes, event.program.output(after.values), due))
+
+
+class StepIterator:
+    """Iterates over the supersteps of a run; nothing runs between two calls of `next`.
+
+    Closing it, or leaving its `with` block, abandons the run where it is. On a thread it can be continued.
+    """
+
+    def __init__(self, run: Run, steps: Generator[Any, None, None], halt: Halt | None) -> None:
+        self._run = run
+        self._steps = steps
+        self._halt = halt
+        self.halted = False
+        """Whether the halt condition ended the iteration."""
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Step:
+        if self.halted:
+            raise StopIteration
+        try:
+            step: Step = next(self._steps)
+        except StopIteration:
+            try:
+                self._raise_failure()
+            except StopIteration as error:  # of a node: it must not look like the end of the iteration
+                raise RuntimeError("A node raised StopIteration.") from error
+            raise
+        self.halted = self._halt is not None and self._halt(step)
+        return step
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Abandon the run where it is; its thread is free when this returns."""
+        self._steps.close()
+        if self._run.owner is None or sys.exc_info()[0] is GeneratorExit:  # a generator with us in it was dropped
+            return
+        release = self._run.claim.release if self._run.claim is not None else None
+        if release is not None:
+            release.wait(_PATIENCE)
+
+    @property
+    def rest(self) -> RunOutcome | None:
+        """How the run came to rest; None while it has not."""
+        return self._run.rest
+
+    @property
+    def interrupts(self) -> tuple[Interrupt, ...]:
+        """The questions that the run waits for."""
+        return self.rest.interrupts if self.rest is not None else ()
+
+    def _raise_failure(self) -> None:
+        if self.rest is not None:
+            raise_to_caller(self._run, self.rest)

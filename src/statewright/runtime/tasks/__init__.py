@@ -1,0 +1,1 @@
+"""One task: its attempts, its scope, and the functions that code inside a node may call."""

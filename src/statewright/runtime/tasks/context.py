@@ -1,0 +1,193 @@
+"""What a node gets when it asks for `runtime`: bound to one attempt at one task.
+
+The scope of a run is renewed for each task, but a node may keep its runtime and use it from a thread of its own. So
+the host has a copy, and what an abandoned attempt still does through it has no effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from statewright.channels import copy_container
+from statewright.checkpoint import Interrupt, check_value
+from statewright.clock import Clock
+from statewright.events import DurableKind
+from statewright.graph import ExecutionInfo, StreamWriter
+from statewright.ids import DEFAULT_WORKSPACE, TaskId, interrupt_id
+from statewright.runtime.tasks.child_run import start_run
+from statewright.runtime.tasks.journal import journalled
+from statewright.runtime.tasks.scope import Scope, current_scope
+from statewright.store import Store
+
+
+class StateView(Mapping[str, Any]):
+    """The state as it was at the start of the superstep; a list, dict or set is copied when it is looked up."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values = values
+
+    def __getitem__(self, name: str) -> Any:
+        return copy_container(self._values[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return f"StateView({dict(self._values)!r})"
+
+
+class RuntimeHost:
+    """Fills a `Runtime` from a scope."""
+
+    __slots__ = ("_scope",)
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope.copy()
+
+    @property
+    def _here(self) -> Scope:
+        """The scope of the step or call in which it is used, if that is one of its task: it has names of its own."""
+        current = current_scope()
+        caller = current.task.caller if current is not None and current.task is not None else None
+        while caller is not None and caller is not self._scope.task:
+            caller = caller.caller
+        return self._scope if current is None or caller is None else current
+
+    @property
+    def context(self) -> Any:
+        return self._scope.run.context
+
+    @property
+    def store(self) -> Store | None:
+        return self._scope.run.store
+
+    @property
+    def control(self) -> Any:
+        return self._scope.run.control
+
+    @property
+    def cancel_requested(self) -> bool:
+        control = self._scope.run.control
+        return self._scope.abandoned or (control is not None and control.cancel_requested)
+
+    @property
+    def clock(self) -> Clock:
+        return self._scope.run.clock
+
+    @property
+    def previous(self) -> Any:
+        return previous_of(self._scope)
+
+    @property
+    def state(self) -> Mapping[str, Any]:
+        checkpoint = self._scope.checkpoint
+        return StateView(checkpoint.values if checkpoint is not None else {})
+
+    @property
+    def stream_writer(self) -> StreamWriter:
+        return writer_of(self._scope)
+
+    @property
+    def execution_info(self) -> ExecutionInfo:
+        return info_of(self._scope)
+
+    def heartbeat(self) -> None:
+        self._scope.heartbeat()
+
+    def step(self, name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return journalled(self._here, name, function, args, kwargs)
+
+    def spend(self, tokens: int, cost: float) -> None:
+        if not self._scope.abandoned:
+            self._scope.run.spending.add(tokens, cost)
+
+    def asked(self, key: str) -> Interrupt | None:
+        run, task = self._scope.run, self._here.task
+        question = run.known_interrupts.get(interrupt_id(task.id, key)) if task is not None else None
+        return question.shown() if question is not None else None
+
+    def start_run(self, graph: str, input: Any, *, wait: bool, key: str | None, options: Mapping[str, Any]) -> Any:  # noqa: A002
+        return start_run(self._here, graph, input, wait=wait, key=key, options=options)
+
+    def record(self, kind: DurableKind, data: Mapping[str, Any]) -> None:
+        scope = self._scope
+        if scope.abandoned:
+            return
+        run, task = scope.run, scope.task
+        if run.saver is not None and task is not None and scope.checkpoint is not None:
+            run.note((kind, scope.checkpoint.step + 1, task.node, task.planned_id, data))
+        if run.watch is not None:
+            run.watch.noted(scope, kind, data)
+
+    @property
+    def is_recorded(self) -> bool:
+        run = self._scope.run
+        return run.saver is not None or run.watch is not None
+
+    @property
+    def remaining_steps(self) -> int:
+        checkpoint = self._scope.checkpoint
+        return self._scope.run.stop - (checkpoint.step if checkpoint is not None else 0)
+
+    def check_saveable(self, value: Any) -> None:
+        check_value(self._scope.run.saver, value)
+
+    @property
+    def shows_messages(self) -> bool:
+        watch = self._scope.run.watch
+        return watch is not None and watch.wants("message")
+
+    def push_message(self, message: Any) -> None:
+        scope = self._scope
+        if scope.run.watch is not None and not scope.abandoned:
+            scope.sign_of_life()
+            scope.run.watch.message(scope, message)
+
+
+def writer_of(scope: Scope) -> StreamWriter:
+    """What sends values of the task to readers of the stream; `scope` must stay with the task."""
+    watch = scope.run.watch
+    if watch is None:
+        return scope.sign_of_life if scope.attempt is not None else _unheard
+
+    def write(value: Any) -> None:
+        if not scope.abandoned:
+            scope.sign_of_life()
+            watch.custom(scope, value)
+
+    return write
+
+
+def _unheard(value: Any) -> None:
+    """Takes what nobody reads."""
+
+
+def info_of(scope: Scope) -> ExecutionInfo:
+    """Which execution the scope belongs to."""
+    run, task, checkpoint = scope.run, scope.task, scope.checkpoint
+    return ExecutionInfo(
+        thread_id=run.settings.thread_id,
+        run_id=run.run_id,
+        namespace=run.namespace,
+        checkpoint_id=checkpoint.id if checkpoint and run.saver is not None else None,
+        step=checkpoint.step + 1 if checkpoint else 0,
+        node=task.node if task else "",
+        task_id=task.id if task else TaskId(""),
+        attempt=scope.attempt.number if scope.attempt is not None else 1,
+        workspace=getattr(run.saver, "workspace", DEFAULT_WORKSPACE),
+    )
+
+
+def previous_of(scope: Scope) -> Any:
+    """What an entrypoint saved last; None in other graphs."""
+    return copy_container(scope.checkpoint.values.get(PREVIOUS)) if scope.checkpoint is not None else None
+
+
+PREVIOUS = "__previous__"
+"""The channel of an entrypoint that holds what its last run saved."""

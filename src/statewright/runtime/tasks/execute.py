@@ -1,0 +1,394 @@
+"""One execution of one task: from the state to a result.
+
+`perform` calls plain functions; `attempt_async` has its twin of a few lines that awaits. Nothing is raised out of
+here but what ends the whole process or run: a task's exception is an outcome.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, cast
+
+from statewright.channels import CONTAINERS, COPIED_UPDATES, copy_update, copy_writes
+from statewright.checkpoint import NO_ARG, Checkpoint, Interrupt, Task, TaskResult, Values
+from statewright.errors import (
+    BudgetExceeded,
+    GraphDrained,
+    InvalidUpdateError,
+    MutatedState,
+    NodeCancelledError,
+    RunCancelled,
+    UnknownTarget,
+    add_note,
+)
+from statewright.graph import (
+    END,
+    START,
+    STOP,
+    Answer,
+    Command,
+    NodeError,
+    ParentCommand,
+    Runtime,
+    Send,
+    read_answer,
+)
+from statewright.runtime.core.effects import Failure, Outcome, Pause
+from statewright.runtime.core.fold import fold_results, fold_writes, pairs_of
+from statewright.runtime.core.graph_migration import renamed_target
+from statewright.runtime.core.log import text_of
+from statewright.runtime.core.program import NodeProgram, Route
+from statewright.runtime.core.run import Run
+from statewright.runtime.core.standing import check_not_refused, void_if_refused
+from statewright.runtime.tasks.context import RuntimeHost, previous_of, writer_of
+from statewright.runtime.tasks.inputs import with_managed
+from statewright.runtime.tasks.interrupt import ChildCommand, Paused
+from statewright.runtime.tasks.mutation import changed_channels, own_containers, take_snapshot
+from statewright.runtime.tasks.scope import Scope
+from statewright.state import Writes
+
+ENDS_THE_RUN: Final = (RunCancelled, BudgetExceeded, GraphDrained)
+"""What a subgraph raises when the whole run ends: no node has failed, so nothing is tried again or handled."""
+
+
+def perform(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Outcome:
+    """Run a task whose node, and whose conditional edges, are plain functions."""
+    try:
+        if (
+            scope.plain and node.reads_all and task.arg is NO_ARG
+        ):  # what `begin` and the reader come to, without the calls
+            state: Any = checkpoint.values.copy()
+            for name in node.containers:
+                if type(value := state.get(name)) in CONTAINERS:
+                    state[name] = value.copy()
+        else:
+            state = begin(scope, node, task, checkpoint)
+        answer = node.call(state) if node.state_only else node.call(*given(node, state), **asked(node.asks, scope))
+        return conclude(scope, node, task, checkpoint, answer)
+    except BaseException as error:
+        return settle(scope, node, task, error)
+
+
+def begin(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Any:
+    """The input of the node."""
+    if scope.plain:
+        return node.read(checkpoint.values, task.arg)
+    run = scope.run
+    scope.input = state = read_input(scope, node, task, checkpoint)
+    if run.program.debug:
+        scope.mutation_snapshot = take_snapshot(checkpoint.values), take_snapshot(own_containers(state))
+    if run.watch is not None and node.name != START and (scope.attempt is None or not scope.attempt.again):
+        # The node may go on to change its own input; those who watch have another one.
+        watched = read_input(scope, node, task, checkpoint) if run.watch.wants("task_started") else state
+        run.watch.task_started(scope, watched)
+    return state
+
+
+def read_input(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Any:
+    """Read the input of a task anew: the containers in it are copies, which nothing else has."""
+    run, values = scope.run, checkpoint.values
+    if run.program.managed:
+        values = with_managed(values, run.program.managed, checkpoint.step, run.stop)
+    return node.read(values, task.arg)
+
+
+def given(node: NodeProgram, state: Any) -> tuple[Any, ...]:
+    return (state,) if node.takes_state else ()
+
+
+def asked(asks: Sequence[tuple[str, str]] | None, scope: Scope) -> dict[str, Any]:
+    """What a function asked for by parameter."""
+    return {parameter: _ASKED[wanted](scope) for parameter, wanted in asks} if asks else {}
+
+
+def conclude(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, answer: Any) -> TaskResult:
+    """The result of a task whose node answered."""
+    known = node.known_plain
+    if type(answer) is dict and known is not None and answer.keys() <= known:  # nothing about it has to change
+        writes: Writes = answer  # pyright: ignore[reportUnknownVariableType]
+        if node.kept_updates or scope.sibling_group is not None or scope.run.nested:
+            writes = own_writes(scope, node, answer)  # pyright: ignore[reportUnknownArgumentType]
+        result = TaskResult(task, writes, node.successors)
+    else:
+        result = written(scope, node, task, answer)
+    if node.routes and not result.goto:
+        program = scope.run.program
+        if node.single_route is not None:
+            result.folded = folded = fold_writes(program, checkpoint.values, result)
+            choice = node.single_route.path(folded.copy())
+            if type(choice) is str and (target := node.single_route.meanings.get(choice)) is not None:
+                result.targets = () if target == END else (target,)
+            else:
+                take_choices(scope.run, node, result, [choice])
+        else:
+            view = routing_view(scope, checkpoint, result)
+            take_choices(scope.run, node, result, [ask(route, scope, view) for route in node.routes])
+    if scope.refusals:
+        check_not_refused(scope)
+    return result if scope.plain else finished(scope, node, checkpoint, result)
+
+
+def own_writes(scope: Scope, node: NodeProgram, answer: dict[str, Any]) -> Writes:
+    """Return the writes of an answer, with copies of the containers that outlive this moment.
+
+    A node alone may not get at what a channel keeps. Beside others, or in a subgraph, whose writes its caller folds
+    later, it may also answer one dict or list again and again, and change it in between.
+    """
+    lasts = scope.sibling_group is not None or scope.run.nested
+    writes = answer.copy() if lasts else answer
+    for name, update in answer.items():
+        if type(update) in COPIED_UPDATES and (lasts or name in node.kept_updates):
+            writes = answer.copy() if writes is answer else writes
+            writes[name] = copy_update(update)
+    return writes
+
+
+def _ungrouped(error: BaseException) -> BaseException:
+    """Merge the interrupts of an exception group into one pause; return any other error unchanged."""
+    leaves, questions = [error], list[Interrupt]()
+    while leaves:
+        leaf = leaves.pop(0)
+        if isinstance(leaf, Paused):
+            questions += leaf.interrupts
+        elif isinstance(leaf, BaseExceptionGroup):
+            leaves = [*cast("BaseExceptionGroup[BaseException]", leaf).exceptions, *leaves]
+        else:
+            return error
+    return Paused(*questions)
+
+
+def settle(scope: Scope, node: NodeProgram, task: Task, error: BaseException) -> Outcome:
+    """The outcome of a task whose node raised. Re-raises what is no node's business."""
+    outcome: Outcome
+    error = void_if_refused(scope, error if isinstance(error, Exception) else _ungrouped(error))
+    if isinstance(error, ChildCommand):
+        return _answered_by_child(scope, node, task, error)
+    if isinstance(error, Paused):
+        outcome = Pause(task, error.interrupts)
+    elif isinstance(error, ParentCommand):
+        outcome = Failure(task, error if scope.run.nested else _no_parent(node))
+    elif not isinstance(error, Exception):
+        if type(error).__name__ == "CancelledError":  # told by name: asyncio may not be loaded
+            error = NodeCancelledError(node.name, error)
+        elif scope.sibling_group is None:
+            raise error  # it ends the process, or the run; beside others it is a failure like any other
+        outcome = Failure(task, error)
+    elif node.handler is not None and not isinstance(error, ENDS_THE_RUN):
+        try:
+            handled = NodeError(node.name, error, failed_input(scope, node, task))
+        except Exception as unreadable:  # of a schema; without an outcome the superstep would wait for ever
+            unreadable.__context__ = error
+            outcome = Failure(task, unreadable)
+        else:
+            outcome = TaskResult(task, {}, [Send(node.handler, handled)], goto=True)
+    else:
+        step = scope.checkpoint.step + 1 if scope.checkpoint else 0
+        number = scope.attempt.number if scope.attempt else 1
+        add_note(error, f"in node {node.name!r}, step {step}, attempt {number}")
+        outcome = Failure(task, error)
+    return reported(scope, task, outcome)
+
+
+def reported(scope: Scope, task: Task, outcome: Outcome) -> Outcome:
+    """The outcome, of which those who watch were told; the failure of the task if a reader of its stream raised."""
+    watch = scope.run.watch
+    if watch is not None:
+        try:
+            watch.task_finished(scope, outcome)
+        except Exception as error:
+            if type(outcome) is not Failure:
+                return Failure(task, error)
+            add_note(outcome.error, f"A reader of the stream could not be told of it: {text_of(error)}")
+    return outcome
+
+
+def failed_input(scope: Scope, node: NodeProgram, task: Task) -> Any:
+    """Read what the failed node got once more, as it was before the node changed it; None if it got nothing."""
+    if scope.input is None or scope.checkpoint is None:
+        return scope.input
+    return read_input(scope, node, task, scope.checkpoint)
+
+
+def answer_of_child(scope: Scope, node: NodeProgram, task: Task, signal: ChildCommand) -> Any:
+    """Return the Commands that a subgraph answered for this graph, as the answer of the node that called it.
+
+    They count as one answer each: raises ConflictingWrites where two write a field that keeps one value.
+    """
+    scope.mutation_snapshot = None
+    program = scope.run.program
+    commands: list[Command[Any]] = [
+        Command(update=one.update, goto=[renamed_target(program, target) for target in one.targets])
+        for one in signal.commands
+    ]
+    if len(commands) == 1:
+        return commands[0]
+    each = [
+        written(scope, node, Task(source, NO_ARG, task.id, number), command)
+        for number, (source, command) in enumerate(zip(signal.nodes, commands, strict=True))
+    ]
+    fold_results(program, cast(Checkpoint, scope.checkpoint).values, each)
+    return commands
+
+
+def _answered_by_child(scope: Scope, node: NodeProgram, task: Task, signal: ChildCommand) -> Outcome:
+    """The outcome of a task whose subgraph answered a Command for this graph: it is the node's answer here."""
+    try:
+        answer = answer_of_child(scope, node, task, signal)
+        result = conclude(scope, node, task, cast(Checkpoint, scope.checkpoint), answer)
+    except BaseException as error:
+        return settle(scope, node, task, error)
+    return result if scope.attempt is None else reported(scope, task, result)
+
+
+def _no_parent(node: NodeProgram) -> InvalidUpdateError:
+    return InvalidUpdateError(
+        f"Node {node.name!r} answered a Command for the parent graph, and this graph was not called by another one."
+    )
+
+
+def written(scope: Scope, node: NodeProgram, task: Task, answer: Any) -> TaskResult:
+    """The result as far as the answer itself says it."""
+    updates = node.updates
+    if type(answer) is dict or answer is None:
+        writes = updates.read(answer, node.name, task)
+        if node.writes is not None:
+            check_declared(node, writes)
+        return TaskResult(task, copy_writes(writes), node.successors)
+    taken: Answer = read_answer(answer, updates, node.name, task)
+    if node.writes is not None:
+        check_declared(node, taken.writes)
+    writes = copy_writes(taken.writes)
+    if taken.targets is None:
+        return TaskResult(task, writes, node.successors)
+    targets = checked_targets(scope.run, node, taken.targets)
+    return TaskResult(task, writes, targets, goto=True)
+
+
+def check_declared(node: NodeProgram, writes: Writes) -> None:
+    """Raise InvalidUpdateError for a write to a field that the node did not declare."""
+    allowed = node.writes or frozenset[str]()
+    names = writes if isinstance(writes, dict) else [name for name, _ in writes]
+    other = next((name for name in names if name not in allowed), None)
+    if other is not None:
+        raise InvalidUpdateError(
+            f"Node {node.name!r} wrote {other!r}, but declares writes={sorted(allowed)}. "
+            f"Add it there, or do not write it."
+        )
+
+
+def finished(scope: Scope, node: NodeProgram, checkpoint: Checkpoint, result: TaskResult) -> TaskResult:
+    run = scope.run
+    if scope.mutation_snapshot is not None:
+        shared, own = scope.mutation_snapshot
+        written = {name for name, _ in pairs_of(result)}
+        lost = (name for name in changed_channels(own, own_containers(scope.input)) if name not in written)
+        changed = list(dict.fromkeys((*changed_channels(shared, checkpoint.values), *lost)))
+        scope.mutation_snapshot = None
+        if changed:
+            raise MutatedState(node.name, changed)
+    if run.watch is not None and node.name != START and scope.attempt is None:
+        run.watch.task_finished(scope, result)  # an attempt that may be given up is told of when it counts
+    return result
+
+
+def checked_targets(run: Run, node: NodeProgram, targets: Sequence[str | Send]) -> list[str | Send]:
+    """The targets that lead somewhere. Raises UnknownTarget for one where the node cannot go."""
+    allowed = node.allowed if node.allowed is not None else run.program.targets
+    for target in targets:
+        name = target.node if type(target) is Send else target
+        if name not in allowed or (name is not target and name in (END, STOP)):
+            via = "a Send" if type(target) is Send else "a goto"
+            raise UnknownTarget(node.reach_as, name, allowed, via=via)
+        if type(target) is Send and target.timeout is not None:
+            _note_timed(run, node, target)
+    return [target for target in targets if target != END]
+
+
+def _note_timed(run: Run, node: NodeProgram, send: Send) -> None:
+    """Note that the run has tasks with a timeout of their own. Raises InvalidUpdateError where nothing can wait."""
+    if run.program.nodes[send.node].async_lane == "inline":
+        raise InvalidUpdateError(
+            f"Node {node.reach_as!r} sent to {send.node!r} with a timeout, but that node is inline=True: "
+            f"nothing can wait beside it. Remove one of the two."
+        )
+    run.guards_all = True
+
+
+def routing_view(scope: Scope, checkpoint: Checkpoint, result: TaskResult) -> Values:
+    """The state as a conditional edge sees it: with the task's own writes, and the signals that the node saw."""
+    program = scope.run.program
+    result.folded = fold_writes(program, checkpoint.values, result)
+    if not program.managed:
+        return result.folded
+    return with_managed(result.folded, program.managed, checkpoint.step, scope.run.stop)
+
+
+def ask(route: Route, scope: Scope, view: Values) -> Any:
+    state = route.read(view, NO_ARG)
+    return route.path(state, **asked(route.asks, scope)) if route.asks else route.path(state)
+
+
+def take_choices(run: Run, node: NodeProgram, result: TaskResult, choices: Sequence[Any]) -> None:
+    targets: list[str | Send] = list(node.successors)
+    for route, choice in zip(node.routes, choices, strict=True):
+        if type(choice) is str and choice in route.meanings:
+            targets.append(route.meanings[choice])
+        else:
+            several = cast(Sequence[Any], choice) if isinstance(choice, list | tuple) else (choice,)
+            targets.extend(_meant(run, node, route, one) for one in several)
+    if END in targets:
+        targets = [target for target in targets if target != END]
+    result.targets = targets
+
+
+def _meant(run: Run, node: NodeProgram, route: Route, choice: Any) -> str | Send:
+    """The target that a result of a conditional edge means."""
+    program = run.program
+    if route.targets is not None:
+        try:
+            if choice in route.targets:
+                return route.targets[choice]
+        except TypeError:  # unhashable: a Send, or a mistake
+            pass
+    if isinstance(choice, str):  # a member of an enumeration of names, say
+        choice = str.__str__(choice)
+    if type(choice) is Send and choice.node in program.graph.nodes:
+        if choice.timeout is not None:
+            _note_timed(run, node, choice)
+        return choice
+    if route.targets is None and type(choice) is str and choice in program.targets:
+        return choice
+    known = map(str, route.targets) if route.targets is not None else program.targets
+    found = choice.node if type(choice) is Send else choice
+    raise UnknownTarget(node.reach_as, found, known, via=f"by its conditional edge {route.branch.name!r}")
+
+
+def _runtime(scope: Scope) -> Runtime[Any]:
+    return Runtime(RuntimeHost(scope))
+
+
+def _writer(scope: Scope) -> Any:
+    return writer_of(scope.copy())  # it may be used after the scope has gone on to another task
+
+
+def _error(scope: Scope) -> NodeError | None:
+    arg = scope.task.arg if scope.task else None
+    return arg if isinstance(arg, NodeError) else None
+
+
+def _config(scope: Scope) -> Any:
+    return scope.run.node_config()
+
+
+def _store(scope: Scope) -> Any:
+    return scope.run.store
+
+
+_ASKED: dict[str, Callable[[Scope], Any]] = {
+    "config": _config,
+    "runtime": _runtime,
+    "writer": _writer,
+    "store": _store,
+    "previous": previous_of,
+    "error": _error,
+}

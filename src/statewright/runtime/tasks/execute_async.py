@@ -1,0 +1,125 @@
+"""One execution of a task that awaits something: the twin of `attempt.perform`."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from statewright.channels import CONTAINERS
+from statewright.checkpoint import NO_ARG, Checkpoint, Task, TaskResult
+from statewright.errors import NodeCancelledError
+from statewright.runtime.concurrency.thread_calls import begin_in_thread
+from statewright.runtime.core.effects import Outcome
+from statewright.runtime.core.program import NodeProgram
+from statewright.runtime.core.standing import check_not_refused, is_waited_for
+from statewright.runtime.tasks.execute import (
+    answer_of_child,
+    ask,
+    asked,
+    begin,
+    conclude,
+    finished,
+    given,
+    routing_view,
+    settle,
+    take_choices,
+    written,
+)
+from statewright.runtime.tasks.interrupt import ChildCommand
+from statewright.runtime.tasks.scope import Scope
+
+
+async def perform_async(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, place: int = 0) -> Any:
+    """Run a task that awaits something. Gives its outcome, or hands it to those who run it beside others."""
+    outcome: Outcome
+    if scope.sibling_group is not None:  # made here, not by the one who starts it: what lives shortly costs little
+        scope = scope.enter_apart(task, place)
+    try:
+        if scope.plain and node.reads_all and task.arg is NO_ARG:
+            state: Any = checkpoint.values.copy()
+            for name in node.containers:
+                if type(value := state.get(name)) in CONTAINERS:
+                    state[name] = value.copy()
+        else:
+            state = begin(scope, node, task, checkpoint)
+        if node.acall is None:
+            answer = await call_function(scope, node.call, *given(node, state), **asked(node.asks, scope))
+        elif node.state_only:
+            answer = await node.acall(state)
+        else:
+            answer = await node.acall(*given(node, state), **asked(node.asks, scope))
+        if node.routes_await:
+            outcome = await conclude_async(scope, node, task, checkpoint, answer)
+        else:
+            outcome = conclude(scope, node, task, checkpoint, answer)
+    except asyncio.CancelledError as error:
+        if is_cancelled_by_run(scope):
+            raise
+        outcome = settle(scope, node, task, NodeCancelledError(node.name, error))
+    except ChildCommand as signal:
+        outcome = await _answered_by_child(scope, node, task, checkpoint, signal)
+    except GeneratorExit:  # the coroutine is dropped, maybe in a finaliser: nothing may be done here
+        raise
+    except BaseException as error:
+        outcome = settle(scope, node, task, error)
+    return outcome if scope.sibling_group is None else scope.sibling_group.ended(scope, outcome)
+
+
+async def _answered_by_child(
+    scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, signal: ChildCommand
+) -> Outcome:
+    """The outcome of a task whose subgraph answered for this graph; conditional edges may have to be awaited."""
+    if not node.routes_await:
+        return settle(scope, node, task, signal)
+    try:
+        return await conclude_async(scope, node, task, checkpoint, answer_of_child(scope, node, task, signal))
+    except GeneratorExit:
+        raise
+    except BaseException as error:
+        return settle(scope, node, task, error)
+
+
+def is_cancelled() -> bool:
+    """Whether somebody cancelled the present asyncio task, rather than the node raising CancelledError itself."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def is_cancelled_by_run(scope: Scope) -> bool:
+    """Whether those who run the task cancelled it: a node may also cancel the asyncio task that it runs in."""
+    return scope.sibling_group.is_stopping if scope.sibling_group is not None else is_cancelled()
+
+
+async def call_function(scope: Scope, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """Call a plain function on a thread.
+
+    If it is cancelled since a task beside the caller of this graph has failed, the function is waited for: its result
+    is kept, so that nobody has to pay for it again. The run ends before its next superstep.
+    """
+    answered = begin_in_thread(function, *args, **kwargs)
+    if scope.run.parent is None:
+        return await answered
+    while not answered.done():
+        try:
+            await asyncio.wait([answered])
+        except asyncio.CancelledError:
+            if not is_waited_for(scope.run):
+                answered.cancel()
+                raise
+    return answered.result()
+
+
+async def conclude_async(
+    scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, answer: Any
+) -> TaskResult:
+    """The result of a task with conditional edges that are coroutine functions."""
+    result = written(scope, node, task, answer)
+    if node.routes and not result.goto:
+        view = routing_view(scope, checkpoint, result)
+        choices = [ask(route, scope, view) for route in node.routes]
+        awaited = [await choice if inspect.isawaitable(choice) else choice for choice in choices]
+        take_choices(scope.run, node, result, awaited)
+    check_not_refused(scope)
+    return finished(scope, node, checkpoint, result)

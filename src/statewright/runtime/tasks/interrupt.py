@@ -1,0 +1,179 @@
+"""Pausing from inside a node.
+
+`interrupt()`, `sleep()` and `wait_for_event()` stop their node; when what they wait for comes, the node runs again
+from its first line, and the call returns it. The three are one mechanism and differ in who goes on. The signal is a
+`BaseException`: it is no error, and `except Exception` in a node does not catch it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from statewright.channels import copy_container
+from statewright.checkpoint import Interrupt, schema_form
+from statewright.clock import Duration, as_seconds
+from statewright.errors import InvalidUpdateError
+from statewright.graph import Command, ParentCommand
+from statewright.ids import interrupt_id
+from statewright.runtime.core.changed_question import check_answered, check_new, is_unchanged
+from statewright.runtime.core.standing import check_not_refused, note_refusal
+from statewright.runtime.tasks.scope import current_scope
+from statewright.state import check_schema, check_value
+
+if TYPE_CHECKING:
+    from statewright.runtime.core.effects import RunOutcome
+    from statewright.runtime.core.run import Run
+
+T = TypeVar("T")
+
+
+class Paused(BaseException):
+    """Leaves a node that waits. Raised by `interrupt()` and by subgraphs; never caught by users."""
+
+    def __init__(self, *interrupts: Interrupt) -> None:
+        self.interrupts = interrupts
+        super().__init__("paused: " + ", ".join(interrupt.id for interrupt in interrupts))
+
+
+class ChildCommand(BaseException):
+    """Carries the Commands that a subgraph answered for its parent out of the node that called it."""
+
+    def __init__(self, *commands: Command[Any], nodes: Sequence[str] = ()) -> None:
+        self.commands = commands
+        self.nodes = tuple(nodes)
+        """The node of the subgraph that answered each command, where several did."""
+        super().__init__("a Command from a subgraph")
+
+
+def raise_to_caller(run: Run, rest: RunOutcome) -> None:
+    """Raise what a run at rest means where it was called, if it means anything but a result.
+
+    To a node that calls a graph, a Command for its own graph is no error, and a question is one of its own.
+    """
+    error = rest.error
+    if error is not None and run.parent is not None:
+        note_refusal(run.parent, error)
+    if run.nested and isinstance(error, ParentCommand):
+        raise ChildCommand(*error.commands, nodes=error.nodes)
+    if error is not None:
+        raise error
+    if run.nested and rest.status in ("waiting", "paused"):
+        raise Paused(*rest.interrupts)
+
+
+@overload
+def interrupt(value: Any, *, key: str | None = None, schema: type[T], timeout: None = None) -> T: ...
+@overload
+def interrupt(value: Any, *, key: str | None = None, schema: type[T], timeout: Duration) -> T | None: ...
+@overload
+def interrupt(value: Any, *, key: str | None = None, schema: Any = None, timeout: Duration | None = None) -> Any: ...
+def interrupt(value: Any, *, key: str | None = None, schema: Any = None, timeout: Duration | None = None) -> Any:
+    """Ask the world outside, and return its answer.
+
+    The first call stops the node and the run; `invoke(Command(resume=answer))` on the thread runs the node again,
+    and then the call returns. Several calls in one node are told apart by their order, or by `key` where that may
+    change. `schema` is the type that an answer must have, or a JSON Schema as a dict; a wrong answer is InvalidResume
+    and changes nothing. If nobody answers within `timeout`, `resume_due` goes on, and the call returns None. Raises
+    InvalidUpdateError outside a node, for a key that the node has used already, and for what is not a schema;
+    QuestionMismatch if the node, executed again, asks another question than the one that was answered.
+    """
+    return wait_for("interrupt()", key, timeout, lambda: {"value": value, "schema": schema})
+
+
+def sleep(delay: Duration | None = None, *, until: datetime | None = None, key: str | None = None) -> None:
+    """Stop the node and the run for a while, or until an instant, holding nothing meanwhile.
+
+    When the time has come, `resume_due` runs the node again from its first line, and then the call returns. Raises
+    InvalidUpdateError outside a node, and unless exactly one of `delay` and `until` is given.
+    """
+    if (delay is None) == (until is None):
+        raise InvalidUpdateError("sleep() takes a delay, or an instant as until=: give one of them.")
+    if until is not None and until.tzinfo is None:
+        raise InvalidUpdateError(f"sleep(until={until!r}) has no time zone, so it is no instant. Give it one.")
+    wait_for("sleep()", key, delay, lambda: {"value": None, "kind": "timer"}, until)
+
+
+@overload
+def wait_for_event(name: str, *, timeout: None = None, schema: type[T], key: str | None = None) -> T: ...
+@overload
+def wait_for_event(name: str, *, timeout: Duration, schema: type[T], key: str | None = None) -> T | None: ...
+@overload
+def wait_for_event(
+    name: str, *, timeout: Duration | None = None, schema: Any = None, key: str | None = None
+) -> Any: ...
+def wait_for_event(name: str, *, timeout: Duration | None = None, schema: Any = None, key: str | None = None) -> Any:
+    """Stop the node and the run until somebody sends an event of that name to the thread, and return its payload.
+
+    `app.send_event(name, payload, thread_id=...)` runs the node again from its first line, and then the call returns.
+    None if no event comes within `timeout`. `schema` is the type that a payload must have. Raises InvalidUpdateError
+    outside a node.
+    """
+    if not name:
+        raise InvalidUpdateError("wait_for_event() was given an empty name. Name the event.")
+    return wait_for(
+        "wait_for_event()", key, timeout, lambda: {"value": name, "schema": schema, "kind": "event", "event": name}
+    )
+
+
+def wait_for(
+    what: str,
+    key: str | None,
+    delay: Duration | None,
+    described: Callable[[], dict[str, Any]],
+    until: datetime | None = None,
+    *,
+    repeats: bool = False,
+) -> Any:
+    """Return what came from outside; leave the node if nothing has come yet.
+
+    With `repeats` a question may be asked again under another key, to be answered anew. Raises QuestionMismatch if
+    the task asks another question than the one that was answered.
+    """
+    scope = current_scope()
+    if scope is None or scope.task is None:
+        raise InvalidUpdateError(f"{what} was called outside a node. Call it in a function that a graph runs.")
+    if delay is not None and as_seconds(delay) < 0:
+        raise InvalidUpdateError(f"{what} was given {delay!r}. Time does not go back: give 0 or more.")
+    check_not_refused(scope)
+    run = scope.run
+    identity = interrupt_id(scope.task.id, scope.next_question(key))
+    parts = described()
+    parts["value"] = copy_container(parts["value"])  # whoever asks may go on to change it
+    form = schema_form(parts.get("schema"))
+    question = Interrupt(id=identity, key=key, schema_form=form, due_at=until, namespace=run.namespace, **parts)
+    before = run.questions.by_id.get(identity) or run.known_interrupts.get(identity)
+    if identity in run.answers:
+        if before is not None:
+            check_answered(scope, before, question)
+        answer = copy_container(run.answers[identity])  # the node may change what it was given
+        return _checked(answer, before, question)
+    if not repeats and run.answers:
+        check_new(scope, question)
+    if before is not None:
+        raise Paused(_asked_again(before, question))
+    check_schema(what, question.schema)
+    if delay is not None:
+        question = replace(question, due_at=run.clock.now() + timedelta(seconds=as_seconds(delay)))
+    raise Paused(question)
+
+
+def _checked(answer: Any, before: Interrupt | None, question: Interrupt) -> Any:
+    """Return the answer, checked here if it was not checked against the whole type when it came.
+
+    Not every type can be stored with its question: what was stored may be less than the node asks for, or nothing.
+    """
+    if question.schema is None or before is None or answer is None:
+        return answer
+    if schema_form(before.schema) == question.schema_form:
+        return answer
+    return check_value(f"answer to {question.id}", question.schema, answer)
+
+
+def _asked_again(before: Interrupt, question: Interrupt) -> Interrupt:
+    """Return a question that is still open, executed again: that does not put off its time."""
+    if is_unchanged(before, question):
+        return before
+    return replace(question, due_at=before.due_at)

@@ -1,0 +1,75 @@
+"""The calls of `@task` functions that the tasks of a run have made and that have not ended.
+
+A call belongs to its task, not to one attempt at it. When its superstep is over, what is left of it is stopped: a
+coroutine is cancelled and awaited. A plain function can't be stopped; one whose task has to be executed again is waited
+for, like one that runs beside a task which failed, so that its result is in the journal by then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from statewright.checkpoint import Task, TaskResult
+from statewright.futures import wait_until_done
+from statewright.runtime.core.effects import Failure, Outcome
+
+if TYPE_CHECKING:
+    from statewright.runtime.tasks.task_calls import Call
+
+
+class Calls:
+    """The calls of one run. Calls come and go on any thread: each operation on the set is atomic by itself."""
+
+    __slots__ = ("_under_way",)
+
+    def __init__(self) -> None:
+        self._under_way: set[Call] = set()
+
+    def add(self, call: Call) -> None:
+        self._under_way.add(call)
+
+    def discard(self, call: Call) -> None:
+        self._under_way.discard(call)
+
+    def find_by_caller(self, task: Task) -> Sequence[Call]:
+        """Return the calls that a task has made itself, not those of its calls."""
+        return [call for call in self._under_way.copy() if call.caller_id == task.id]
+
+    def are_waited_for(self, tasks: Sequence[Task], outcomes: Sequence[Outcome | None]) -> bool:
+        """Whether plain functions are at work for tasks that will be executed again."""
+        at_work = [call for call in self._under_way.copy() if call.is_at_work]
+        if not at_work:
+            return False
+        again = {task.id for task, outcome in zip(tasks, outcomes, strict=True) if not _is_over(outcome)}
+        return any(call.planned_id in again for call in at_work)
+
+    def call_off(self, task: Task) -> None:
+        """Begin nothing more that a task has asked for itself, and nobody has begun to work on."""
+        for call in self.find_by_caller(task):
+            call.call_off()
+
+    def stop(self) -> Sequence[Call]:
+        """Cancel the coroutines, from any thread; which they are."""
+        return [call for call in self._under_way.copy() if call.stop()]
+
+    def end(self) -> None:
+        """Cancel the coroutines, and wait until they have cleaned up; but for those of the loop that waits itself."""
+        for call in self.stop():
+            if not call.is_on_this_thread:
+                wait_until_done(call.ended)
+
+    async def end_async(self) -> Any:
+        """`end`, on the running event loop; the cancellation that came meanwhile."""
+        signal: Any = None
+        if stopped := self.stop():
+            from statewright.async_futures import wait_in_any_case  # loads asyncio
+
+            for call in stopped:
+                signal = await wait_in_any_case(call.ended) or signal
+        return signal
+
+
+def _is_over(outcome: Outcome | None) -> bool:
+    """Whether a task with that outcome is not executed again."""
+    return type(outcome) is TaskResult or (type(outcome) is Failure and outcome.leaves)

@@ -1,0 +1,423 @@
+"""The execution that the present code belongs to, as a context variable.
+
+One scope object serves all tasks that run one after another in a run's own context; its fields are renewed per
+task. Tasks that run beside others get a scope, and a context, of their own.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import insort
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar, Token
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from statewright.checkpoint import NO_ARG, Task, step_id
+from statewright.errors import InvalidUpdateError
+from statewright.ids import TaskId
+from statewright.runtime.concurrency.worker_threads import workers
+
+if TYPE_CHECKING:
+    from statewright.checkpoint import Checkpoint, JournalKey
+    from statewright.clock import Clock
+    from statewright.runtime.core.effects import Outcome
+    from statewright.runtime.core.limits import Slots
+    from statewright.runtime.core.run import Run
+
+_lending = threading.Lock()
+"""Held while slots move between a scope and its record of lent slots. No other code runs meanwhile."""
+
+
+class Ends(Protocol):
+    """Runs tasks beside each other."""
+
+    @property
+    def threads(self) -> Slots:
+        """How many plain functions may be at work at once."""
+        ...
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether it cancels the coroutines that it has started."""
+        ...
+
+    def ended(self, scope: Scope, outcome: Outcome) -> None: ...
+
+
+class Attempt:
+    """One try of a task that has a policy: its number, and whether anybody still waits for it."""
+
+    __slots__ = ("_last_beat", "abandoned", "again", "clock", "failed_task", "heartbeat_only", "number", "outer")
+
+    def __init__(
+        self,
+        number: int,
+        clock: Clock,
+        *,
+        again: bool = False,
+        heartbeat_only: bool = False,
+        outer: Attempt | None = None,
+    ) -> None:
+        self.number = number
+        """From 1; 0 if the result comes from a cache."""
+        self.again = again
+        """Whether this call has tried before."""
+        self.abandoned = False
+        """Whether it was given up: what it still does is ignored."""
+        self.failed_task: Task | None = None
+        """The task, once this attempt has failed and will be retried."""
+        self.clock = clock
+        self.heartbeat_only = heartbeat_only
+        self.outer = outer
+        """The attempt at the node that made this call: when that is given up, so is this."""
+        self._last_beat: float | None = None
+
+    def is_over_for(self, task: Task | None) -> bool:
+        """Return whether this or an outer attempt has ended, so that side effects of `task` must be rejected.
+
+        Threads and asyncio tasks that outlive a failed attempt must not record steps for the retry. Steps and `@task`
+        calls in progress have task ids of their own and may finish.
+        """
+        return self.has_ended_for(task) or (self.outer is not None and self.outer.is_over_for(task))
+
+    def has_ended_for(self, task: Task | None) -> bool:
+        """Like `is_over_for`, without the outer attempts."""
+        return self.abandoned or (self.failed_task is not None and self.failed_task is task)
+
+    def beat(self) -> None:
+        """Note a sign of life."""
+        self._last_beat = self.clock.monotonic()
+
+    def idle_since(self, begin: float) -> float:
+        """When it last gave a sign of life; it began at `begin`."""
+        return begin if self._last_beat is None else self._last_beat
+
+
+class CalledTask(Task):
+    """A step or a `@task` call, treated as a task: its interrupts, steps and subgraph calls have ids of their own."""
+
+    __slots__ = ("_caller", "_id")
+
+    def __init__(self, caller: Task, key: JournalKey) -> None:
+        super().__init__(caller.node, NO_ARG, caller.origin, caller.position)
+        self._caller, self._id = caller, step_id(key)
+
+    @property
+    def id(self) -> TaskId:
+        return self._id
+
+    @property
+    def caller(self) -> Task:
+        return self._caller
+
+
+class Counts:
+    """Counters of the steps, interrupts and subgraph calls in one execution of a task, from which their ids derive."""
+
+    __slots__ = ("calls", "failed", "keys", "ordinals", "retryable", "task")
+
+    def __init__(self, task: Task | None) -> None:
+        self.task = task
+        self.calls = 0
+        """Number of subgraph calls without a key."""
+        self.ordinals: dict[str, int] = {}
+        """Number of calls so far, by step name."""
+        self.keys: set[tuple[str, str]] = set()
+        self.failed: dict[tuple[str, str], list[int]] = {}
+        """Ordinals of failed steps, by step name and argument fingerprint."""
+        self.retryable: dict[tuple[object, ...], bool] = {}
+        """Retry keys of subgraph calls that may be retried: True if the call failed, False if it was cancelled."""
+
+    def next_place(self, name: str, given: str) -> int:
+        """Return the ordinal of the next call, reusing that of a failed call with the same name and arguments.
+
+        A node that catches the error and retries then finds the result under the first ordinal when it is re-executed.
+        """
+        failed = self.failed.get((name, given))
+        if failed:
+            return failed.pop(0)
+        count = self.ordinals.get(name, 0)
+        self.ordinals[name] = count + 1
+        return count
+
+    def note_failed(self, name: str, given: str, ordinal: int) -> None:
+        """Release the ordinal of a failed call for a retry with the same name and arguments."""
+        insort(self.failed.setdefault((name, given), []), ordinal)
+
+
+class Scope:
+    """Which task is being executed, in which run."""
+
+    __slots__ = (
+        "_counts",
+        "attempt",
+        "checkpoint",
+        "holding",
+        "input",
+        "is_inline",
+        "lending",
+        "mutation_snapshot",
+        "place",
+        "plain",
+        "refusals",
+        "run",
+        "shares_slots",
+        "sibling_group",
+        "suspended_slots",
+        "task",
+    )
+
+    def __init__(self, run: Run, task: Task | None = None, checkpoint: Checkpoint | None = None) -> None:
+        self.run = run
+        self.sibling_group: Ends | None = None
+        """Who takes the outcome of a task that runs beside others; None for one that runs alone."""
+        self.place = 0
+        """Where the task stands among those that run beside each other."""
+        self.plain = run.program.lean and run.watch is None
+        """Whether a task is reading, calling and writing and no more: nobody watches, nothing has to be computed."""
+        self.task = task
+        self.checkpoint = checkpoint
+        self.input: Any = None
+        """What the node was given; kept for error handlers."""
+        self.mutation_snapshot: Any = None
+        """The state and the node's own copies before it ran, where changes in place are looked for."""
+        self.attempt: Attempt | None = None
+        """Which try this is, of a task that has a policy."""
+        self.is_inline = False
+        """Whether it runs on the thread of the driver while others are under way: there it must not wait for them."""
+        self.shares_slots = False
+        """True for a copy that shares its slots with the original, which releases them."""
+        self.lending = 0
+        """For how many of its children the task waits."""
+        self.holding: Sequence[Slots] = ()
+        """The places of limits that the task takes up; it gives them back while it waits for its own children."""
+        self.suspended_slots: Sequence[Slots] = ()
+        self.refusals = run.refusals
+        """Errors raised in tasks because their run is over, by task id: see `standing.note_refusal`."""
+        self._counts: Counts | None = None
+        """Counters shared by all copies; None, or those of another task, until the first use."""
+
+    def enter_apart(self, task: Task, place: int) -> Scope:
+        """A scope of its own for a task that runs beside others, entered."""
+        scope = Scope(self.run, task, self.checkpoint)
+        scope.sibling_group, scope.place, scope.holding = self.sibling_group, place, self.holding
+        enter_scope(scope)
+        return scope
+
+    def copy(self) -> Scope:
+        """A scope for the same task, and the same attempt, which stays with it."""
+        scope = Scope(self.run, self.task, self.checkpoint)
+        scope.attempt, scope.holding, scope.refusals = self.attempt, self.holding, self.refusals
+        scope._counts = self.counts()
+        return scope
+
+    def copy_for_thread(self) -> Scope:
+        """Return a copy for an attempt on a thread of its own. It shares the slots of the original."""
+        own = self.copy()
+        own.shares_slots = True
+        return own
+
+    @contextmanager
+    def calling(self, key: JournalKey) -> Generator[Scope]:
+        """Enter a scope for the function of a step, with a task id of its own.
+
+        Nested steps must not advance the counters of the task: a replay skips the function.
+        """
+        own = self.copy_for_thread()
+        own.task = CalledTask(cast(Task, self.task), key)
+        token = enter_scope(own)
+        try:
+            yield own
+        finally:
+            leave_anywhere(token)
+            own.detach()
+
+    def suspend_slots(self) -> None:
+        """Give back the slots of the task: it is about to wait for a child."""
+        self.lending += 1
+        if self.holding:
+            with _lending:
+                self.suspended_slots = held = self.holding
+                self.holding = ()
+            for slots in held:
+                slots.release()
+
+    def resumed_slots(self) -> Sequence[Slots]:
+        """The slots to take again, now that a child has ended: none while the task waits for another one."""
+        self.lending -= 1
+        if self.lending:
+            return ()
+        with _lending:
+            slots, self.suspended_slots = self.suspended_slots, ()
+        return slots
+
+    def go_without(self, slots: Slots) -> None:
+        """Go on without a slot that was released for a child. The original of a copy will release it once more."""
+        if self.shares_slots:
+            slots.overdraw()
+
+    def detach(self) -> None:
+        """Give up a copy. The slots that it has released for a child are released again by the original."""
+        with _lending:
+            slots, self.suspended_slots, self.holding = self.suspended_slots, (), ()
+        for one in slots:
+            one.overdraw()
+
+    def forgo(self) -> None:
+        """Go on without the slots that were given back for a child, where nothing may wait for them."""
+        self.lending -= 1
+        if not self.lending:
+            if self.shares_slots and self.suspended_slots:
+                workers.hand_over(self.detach)
+            else:
+                self.suspended_slots = ()
+
+    def begin_attempt(self, attempt: Attempt) -> None:
+        """Start an attempt and enter its scope in the current context."""
+        self.attempt = attempt
+        self.count_anew()
+        enter_scope((self, self.task, self.checkpoint, attempt))
+
+    def count_anew(self) -> None:
+        """Tell questions, steps and calls apart from the beginning: the task is executed again."""
+        self._counts = None
+
+    def end_attempts(self) -> None:
+        """The task is through: what comes next in this scope, if it serves several tasks, has no attempts yet."""
+        if self.sibling_group is None:
+            self.attempt = None
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether nobody waits for the task any more: its attempt was given up, or that of a task around it."""
+        inner: Scope | None = self
+        while inner is not None:
+            if inner.attempt is not None and inner.attempt.is_over_for(inner.task):
+                return True
+            inner = inner.run.parent
+        return False
+
+    def sign_of_life(self, value: object = None) -> None:
+        """Reset the idle timeouts of the current attempts, except those that accept only explicit heartbeats."""
+        attempt = self.attempt
+        while attempt is not None and not attempt.has_ended_for(self.task):
+            if not attempt.heartbeat_only:
+                attempt.beat()
+            attempt = attempt.outer
+
+    def heartbeat(self) -> None:
+        """Reset the idle timeouts of the task and all enclosing tasks; ignored after the attempt has ended."""
+        inner: Scope | None = self
+        while inner is not None:
+            attempt = inner.attempt
+            while attempt is not None:
+                if attempt.has_ended_for(inner.task):
+                    return
+                attempt.beat()
+                attempt = attempt.outer
+            inner = inner.run.parent
+
+    def next_question(self, key: str | None) -> int | str:
+        """What tells the next question of this task from its others: its ordinal, or its key."""
+        if key is not None and not isinstance(key, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidUpdateError(f"The key {key!r} of a question is of type {type(key).__name__}. Give a text.")
+        return self.next_of("") if key is None else self.use_key("interrupt key", key)
+
+    def use_key(self, what: str, key: str) -> str:
+        """The key, used once. Raises InvalidUpdateError if the task has used it before."""
+        keys = self.counts().keys
+        if (what, key) in keys:
+            node = self.task.node if self.task else None
+            raise InvalidUpdateError(f"Node {node!r} used the {what} {key!r} twice. Give each its own key.")
+        keys.add((what, key))
+        return key
+
+    def next_of(self, name: str) -> int:
+        """How often the task has done something of that name before; questions have the empty name."""
+        ordinals = self.counts().ordinals
+        count = ordinals.get(name, 0)
+        ordinals[name] = count + 1
+        return count
+
+    def counts(self) -> Counts:
+        """Return the counters of the current execution."""
+        counts = self._counts
+        if counts is None or counts.task is not self.task:
+            self._counts = counts = Counts(self.task)
+        return counts
+
+
+@contextmanager
+def part_of_attempt() -> Generator[Attempt | None]:
+    """Run the block in a nested attempt, which can time out without ending the attempt of the node.
+
+    Yields it, or None outside a node. Set its `abandoned` to reject side effects of code that was left running.
+    """
+    scope = current_scope()
+    if scope is None:
+        yield None
+        return
+    outer, own = scope.attempt, scope.copy_for_thread()
+    own.attempt = Attempt(
+        outer.number if outer is not None else 1,
+        scope.run.clock,
+        again=outer is not None and outer.again,
+        heartbeat_only=outer is not None and outer.heartbeat_only,
+        outer=outer,
+    )
+    token = enter_scope(own)
+    try:
+        yield own.attempt
+    finally:
+        leave_scope(token)
+        own.detach()
+
+
+def enclosing_work(scope: Scope) -> Sequence[TaskId]:
+    """Return the ids of the enclosing steps, `@task` calls and tasks, the innermost first.
+
+    A child run must be saved with the first of these results: a replay does not execute that work again.
+    """
+    found = list[TaskId]()
+    inner: Scope | None = scope
+    while inner is not None:
+        task = inner.task
+        while task is not None:
+            found.append(task.id)
+            task = task.caller
+        inner = inner.run.parent
+    return found
+
+
+Turn = tuple[Scope, Task | None, "Checkpoint | None", Attempt | None]
+"""A reusable scope, with the task, checkpoint and attempt for which it was entered."""
+
+_current: ContextVar[Scope | Turn | None] = ContextVar("statewright_scope", default=None)
+enter_scope = _current.set
+leave_scope = _current.reset
+
+
+def current_scope() -> Scope | None:
+    """Return the scope of the running code, or None outside a run.
+
+    The driver reuses its scope for the next task or attempt. Threads and asyncio tasks that outlive a node keep its
+    context; they get a scope of the finished task or attempt, which rejects side effects.
+    """
+    entered = _current.get()
+    if type(entered) is not tuple:
+        return cast("Scope | None", entered)
+    scope, task, checkpoint, attempt = entered
+    if scope.task is task and (attempt is None or scope.attempt is attempt):
+        return scope
+    finished = Scope(scope.run, task, checkpoint)
+    finished.attempt = attempt
+    return finished
+
+
+def leave_anywhere(token: Token[Scope | Turn | None]) -> None:
+    """Leave the scope, unless the reader abandoned the stream: then it was left before, maybe in another context."""
+    try:  # noqa: SIM105  # `suppress` costs as much as a step
+        leave_scope(token)
+    except (ValueError, RuntimeError):
+        pass

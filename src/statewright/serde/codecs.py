@@ -1,0 +1,316 @@
+"""How values of each type are written and read, beyond what MessagePack knows itself.
+
+A codec has a number that stands in stored data, so it never changes its meaning. Values are told by their exact type;
+types are found by name, so that nothing is loaded for values that nobody stores.
+"""
+
+from __future__ import annotations
+
+import builtins
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date, datetime, time, timedelta, timezone, tzinfo
+from typing import Any, NamedTuple, cast
+
+from statewright import errors
+from statewright.channels import MISSING, Added, Merged, MessageBatch, Overwrite
+from statewright.checkpoint.model import NO_ARG
+from statewright.errors import SerdeError, StoredError, add_note
+from statewright.ids import short_id, whole_id
+from statewright.messages import ROLES, Message, RemoveMessage, ToolCall, ToolResult
+
+
+class Codec(NamedTuple):
+    """How values of one type are stored."""
+
+    tag: int
+    type: str
+    """The module and name of the type, joined by a dot."""
+    plain: Callable[[Any], Any]
+    """The value as something simpler, which may hold values of other types."""
+    made: Callable[[Any], Any]
+    """The value again."""
+
+
+CODECS: dict[str, Codec] = {}
+"""By the name of the type."""
+BY_TAG: dict[int, Codec] = {}
+
+
+def stored_as(tag: int, kind: str | type, plain: Callable[[Any], Any], made: Callable[[Any], Any]) -> None:
+    """Add a codec; for types that belong to Statewright and to Python. Others are registered with a `Serde`."""
+    name = kind if isinstance(kind, str) else type_name(kind)
+    codec = Codec(tag, name, plain, made)
+    if BY_TAG.setdefault(tag, codec).type != name:
+        raise errors.InternalError(f"The tag {tag} of {name!r} is taken by {BY_TAG[tag].type!r}.")
+    CODECS[name] = codec
+
+
+_LATER: Mapping[range, str] = {
+    range(50, 51): "statewright.graph.command",
+    range(51, 52): "statewright.graph.context",
+    range(52, 53): "statewright.graph.mapping",
+    range(53, 56): "statewright.workflow.states.visit",
+    range(56, 57): "statewright.workflow.states.token",
+    range(57, 58): "statewright.agents.result",
+    range(58, 59): "statewright.graph.command",
+    range(59, 60): "statewright.serde.langchain_codec",
+}
+"""Modules with codecs of their own, mostly of higher folders, by tags: loaded when such a value is read."""
+
+
+def codec_of(tag: int) -> Codec | None:
+    """The codec of a tag; None if this version knows none."""
+    module = next((name for tags, name in _LATER.items() if tag in tags), None)
+    if tag not in BY_TAG and module is not None:
+        importlib.import_module(module)
+    return BY_TAG.get(tag)
+
+
+def type_name(kind: type) -> str:
+    """The module and name of a type."""
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _trimmed(*parts: Any) -> list[Any]:
+    """The parts without those at the end that say nothing."""
+    known = list(parts)
+    while known and known[-1] is None:
+        known.pop()
+    return known
+
+
+# -- Python's own
+
+stored_as(2, tuple, list, tuple)
+stored_as(3, set, list, set)
+stored_as(4, frozenset, list, frozenset)
+
+
+def _zone(zone: tzinfo | None) -> Any:
+    """A time zone: None, the seconds that it is ahead, those with a name of its own, or its key."""
+    if zone is None:
+        return None
+    name = getattr(zone, "key", None)
+    if isinstance(name, str):
+        return name
+    ahead = zone.utcoffset(None)
+    if ahead is None:
+        raise ValueError(f"the time zone {zone!r} has no name to be stored by. Use zoneinfo.ZoneInfo")
+    seconds, own_name = ahead.total_seconds(), zone.tzname(None)
+    return seconds if own_name is None or own_name == timezone(ahead).tzname(None) else [seconds, own_name]
+
+
+def _made_zone(stored: Any) -> tzinfo | None:
+    if isinstance(stored, str):
+        from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+        try:
+            return ZoneInfo(stored)
+        except ZoneInfoNotFoundError:
+            raise SerdeError(f"the time zone {stored!r}", "nobody knows it here. Install tzdata") from None
+    if isinstance(stored, list):
+        seconds, name = cast("list[Any]", stored)
+        return timezone(timedelta(seconds=seconds), name)
+    return None if stored is None else timezone(timedelta(seconds=stored))
+
+
+stored_as(
+    5,
+    datetime,
+    lambda value: [value.replace(tzinfo=None, fold=0).isoformat(), _zone(value.tzinfo), value.fold],
+    lambda parts: datetime.fromisoformat(parts[0]).replace(tzinfo=_made_zone(parts[1]), fold=parts[2]),
+)
+stored_as(6, date, date.isoformat, date.fromisoformat)
+stored_as(
+    7,
+    time,
+    lambda value: [value.replace(tzinfo=None, fold=0).isoformat(), _zone(value.tzinfo), value.fold],
+    lambda parts: time.fromisoformat(parts[0]).replace(tzinfo=_made_zone(parts[1]), fold=parts[2]),
+)
+stored_as(8, timedelta, lambda value: [value.days, value.seconds, value.microseconds], lambda parts: timedelta(*parts))
+
+
+def _in(module: str, name: str) -> Callable[..., Any]:
+    """Makes a value with a function of a module of Python's own, loaded when it is needed."""
+
+    def make(value: Any) -> Any:
+        return getattr(importlib.import_module(module), name)(value)
+
+    return make
+
+
+stored_as(9, "decimal.Decimal", str, _in("decimal", "Decimal"))
+for _number, _path in enumerate(("PosixPath", "WindowsPath", "PurePosixPath", "PureWindowsPath")):
+    stored_as(10 + _number, f"pathlib.{_path}", str, _in("pathlib", _path if _path.startswith("Pure") else "Path"))
+    CODECS[f"pathlib._local.{_path}"] = BY_TAG[10 + _number]  # where Python 3.13 has them
+stored_as(14, "uuid.UUID", lambda value: value.bytes, lambda stored: importlib.import_module("uuid").UUID(bytes=stored))
+stored_as(
+    15,
+    int,
+    lambda value: value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True),
+    lambda stored: int.from_bytes(stored, "little", signed=True),
+)
+"""Those of more than 64 bits; others are MessagePack's."""
+stored_as(
+    16,
+    str,
+    lambda value: value.encode("utf-8", "surrogatepass"),
+    lambda stored: stored.decode("utf-8", "surrogatepass"),
+)
+"""Text that is no valid Unicode."""
+stored_as(17, dict, lambda value: [[key, item] for key, item in value.items()], dict)
+"""Those with keys that MessagePack does not know."""
+stored_as(19, complex, lambda value: [value.real, value.imag], lambda parts: complex(*parts))
+stored_as(20, range, lambda value: [value.start, value.stop, value.step], lambda parts: range(*parts))
+stored_as(
+    21,
+    "collections.deque",
+    lambda value: [list(value), value.maxlen],
+    lambda parts: importlib.import_module("collections").deque(*parts),
+)
+stored_as(22, "collections.OrderedDict", lambda value: list(value.items()), _in("collections", "OrderedDict"))
+stored_as(23, "collections.Counter", dict, _in("collections", "Counter"))
+stored_as(27, bytearray, bytes, bytearray)
+
+# -- numpy, where it is installed
+
+
+def _plain_array(array: Any) -> Any:
+    if array.dtype.hasobject:
+        raise ValueError(f"an array of {array.dtype} holds objects. Store a list of them")
+    return [_plain_dtype(array.dtype), list(array.shape), array.tobytes()]
+
+
+def _plain_dtype(dtype: Any) -> Any:
+    stored = dtype.str if dtype.names is None else [list(one) for one in dtype.descr]
+    if _made_dtype(stored) != dtype:
+        raise ValueError(f"{dtype!r} has gaps between its fields. Use numpy.lib.recfunctions.repack_fields")
+    return stored
+
+
+def _made_dtype(stored: Any) -> Any:
+    numpy = importlib.import_module("numpy")
+    return numpy.dtype(stored if isinstance(stored, str) else [tuple(one) for one in stored])
+
+
+def _made_array(parts: Sequence[Any]) -> Any:
+    numpy = importlib.import_module("numpy")
+    return numpy.frombuffer(bytearray(memoryview(parts[2])), dtype=_made_dtype(parts[0])).reshape(parts[1])
+
+
+stored_as(24, "numpy.ndarray", _plain_array, _made_array)
+
+
+def _plain_scalar(value: Any) -> Any:
+    return _plain_array(importlib.import_module("numpy").asarray(value))
+
+
+def _made_scalar(parts: Sequence[Any]) -> Any:
+    return _made_array(parts)[()]
+
+
+NUMPY_SCALAR = Codec(25, "numpy.generic", _plain_scalar, _made_scalar)
+BY_TAG[25] = NUMPY_SCALAR
+
+# -- exceptions: told of in logs, and given to error handlers
+
+
+def _plain_exception(error: BaseException) -> Any:
+    """What the class is called, what it says, its notes, and its arguments where these are not just what it says."""
+    name = error.kind if isinstance(error, StoredError) else type_name(type(error))
+    text, args = str(error), error.args
+    parts = [name, text, [str(note) for note in getattr(error, "__notes__", ())]]
+    return [*parts, list(args)] if args != (text,) and _is_simple(args) else parts
+
+
+def _is_simple(value: Any) -> bool:
+    if type(value) is tuple:
+        return all(map(_is_simple, cast("tuple[Any, ...]", value)))
+    return value is None or type(value) in (str, bytes, bool, int, float)
+
+
+def _made_exception(parts: Sequence[Any]) -> BaseException:
+    """The exception as one of its class, if that is Python's or ours; else a StoredError that names the class."""
+    name, text, notes, *args = parts
+    error = _said_again(name, text, [*args, [text]]) or StoredError(name, text)
+    for note in notes:
+        add_note(error, note)
+    return error
+
+
+def _said_again(name: str, text: str, tries: Sequence[Sequence[Any]]) -> BaseException | None:
+    """An exception of Python's or of ours that says `text`; None where no arguments make it say so."""
+    module, _, own = name.rpartition(".")
+    home: Any = {"builtins": builtins, errors.__name__: errors}.get(module)
+    kind: Any = getattr(home, own, None)
+    if not (isinstance(kind, type) and issubclass(kind, BaseException)):
+        return None
+    for args in tries:
+        try:
+            error = kind(*args) if home is builtins else kind.__new__(kind, *args)  # ours have written their sentence
+        except Exception:  # a group, say, that misses its parts
+            continue
+        error.args = tuple(args)
+        if str(error) == text:
+            return error
+    return None
+
+
+EXCEPTION = Codec(26, "builtins.BaseException", _plain_exception, _made_exception)
+BY_TAG[26] = EXCEPTION
+
+
+# -- Statewright's
+
+
+def _plain_message(message: Message) -> Any:
+    role = message.role
+    return _trimmed(
+        message.content,
+        ROLES.index(role) if role in ROLES else role,
+        None if message.id is None else short_id(message.id),
+        message.name,
+        list(message.tool_calls) or None,
+        message.tool_call_id,
+        message.metadata,
+    )
+
+
+def _made_message(parts: list[Any]) -> Message:
+    if len(parts) == 3:  # nearly always
+        content, role, identity = parts
+        return Message(content, ROLES[role] if type(role) is int else role, whole_id(identity))
+    content, role, *rest = parts
+    if len(parts) > 2 and rest[0] is not None:
+        rest[0] = whole_id(rest[0])
+    if len(parts) > 4:
+        rest[2] = tuple(cast("list[Any]", rest[2] or ()))
+    return Message(content, cast(str, role if type(role) is str else ROLES[role]), *rest)
+
+
+stored_as(40, Message, _plain_message, _made_message)
+stored_as(
+    41,
+    ToolCall,
+    lambda call: _trimmed(call.id, call.name, call.arguments, call.invalid),
+    lambda parts: ToolCall(*parts),
+)
+stored_as(
+    42,
+    ToolResult,
+    lambda result: [result.tool_call_id, result.content, result.name],
+    lambda parts: ToolResult(*parts),
+)
+stored_as(43, RemoveMessage, lambda message: message.id, RemoveMessage)
+stored_as(
+    44,
+    MessageBatch,
+    lambda batch: [batch.items, batch.all_new],
+    lambda parts: MessageBatch(parts[0], all_new=parts[1]),
+)
+stored_as(45, Overwrite, lambda update: update.value, Overwrite)
+stored_as(46, cast("type[Any]", type(MISSING)), lambda _: None, lambda _: MISSING)
+stored_as(47, cast("type[Any]", type(NO_ARG)), lambda _: None, lambda _: NO_ARG)
+stored_as(48, Added, lambda change: list(change.items), Added)
+stored_as(49, Merged, lambda change: list(change.items), Merged)

@@ -1,0 +1,70 @@
+"""How messages of LangChain are stored: under short names of their own, so that no one has to register them.
+
+A message is stored as the fields that were set, and those that are not what its class would have by itself; it is made
+again without validators, which would read calls out of other fields. Fields that today's class has beyond those get
+their defaults. Nothing of LangChain is loaded before such a message is read.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, cast
+
+from statewright.serde.codecs import BY_TAG, Codec
+
+_CLASSES: Final = frozenset(
+    {
+        "AIMessage",
+        "AIMessageChunk",
+        "ChatMessage",
+        "ChatMessageChunk",
+        "FunctionMessage",
+        "FunctionMessageChunk",
+        "HumanMessage",
+        "HumanMessageChunk",
+        "RemoveMessage",
+        "SystemMessage",
+        "SystemMessageChunk",
+        "ToolMessage",
+        "ToolMessageChunk",
+    }
+)
+"""The classes of langchain_core.messages. Their names stand in stored data."""
+
+
+def _plain(message: Any) -> list[Any]:
+    """Return the name of the class, the fields that were set, and those that were not and differ from the default."""
+    were_set = message.model_fields_set
+    fields: dict[str, Any] = dict(message)
+    declared: Mapping[str, Any] = cast("Any", type(message)).model_fields
+    changed = {
+        name: value
+        for name, value in fields.items()
+        if name not in were_set and not (name in declared and value == _default(declared[name]))
+    }
+    written = {name: value for name, value in fields.items() if name in were_set}
+    return [type(message).__name__, written, changed] if changed else [type(message).__name__, written]
+
+
+def _default(field: Any) -> Any:
+    return field.get_default(call_default_factory=True)
+
+
+def _made(parts: Sequence[Any]) -> Any:
+    name, written, *more = parts
+    if name not in _CLASSES:
+        raise ValueError(f"there is no class of messages {name!r}")
+    changed: dict[str, Any] = more[0] if more else {}
+    kind = getattr(importlib.import_module("langchain_core.messages"), name)
+    return kind.model_construct(_fields_set=set(written), **{**written, **changed})
+
+
+CODEC: Final = Codec(59, "langchain_core.messages.base.BaseMessage", _plain, _made)
+BY_TAG[CODEC.tag] = CODEC
+
+
+def codec_for(kind: type) -> Codec | None:
+    """Return the codec for a class of langchain_core.messages; None for one that is not known, a user's say."""
+    is_own = kind.__module__.startswith("langchain_core.messages.") and kind.__name__ in _CLASSES
+    return CODEC if is_own else None

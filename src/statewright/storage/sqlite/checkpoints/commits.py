@@ -1,0 +1,342 @@
+"""Supersteps written: each commit, and each addition to what is known of a frontier, is one job of a transaction.
+
+Everything is encoded (`checkpoint/encoding.py`) where the job is made, in the thread of the run and before the run goes
+on. The job checks first and writes then.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from statewright.checkpoint import BranchKey, Commit, JournalKey, LeaseRequest, Pending
+from statewright.checkpoint.encoding import Encoder, Entries
+from statewright.checkpoint.forms import JOURNAL, journal_text, key_of, microseconds
+from statewright.errors import CheckpointConflict, CheckpointNotFound, Fenced, JournalConflict, ThreadBusy
+from statewright.events import Log
+from statewright.ids import CheckpointId
+from statewright.serde.serde import Serde
+from statewright.storage.encryption import Encryptor
+from statewright.storage.sqlite.checkpoints.drop import drop_calls
+from statewright.storage.sqlite.checkpoints.head_cache import Head, Known, Thread
+from statewright.storage.sqlite.checkpoints.history import HistoryReader
+from statewright.storage.sqlite.checkpoints.row_ids import LAST_NUMBER, find_place, place_of
+from statewright.storage.sqlite.checkpoints.segments import LARGEST, RECENT, Folder
+from statewright.storage.sqlite.faults import reading, with_damage_report
+from statewright.storage.sqlite.statements import statements
+
+Job = Callable[[sqlite3.Connection], Any]
+
+
+class Writer:
+    """Writes to the threads of a workspace within transactions, with what is known of them."""
+
+    def __init__(self, serde: Serde, seal: Encryptor, known: Known, workspace: str) -> None:
+        self._serde = serde
+        self._seal = seal
+        self._encoder = Encoder(serde, seal.encrypt)
+        self._known = known
+        self._workspace = workspace
+
+    # -- commits
+
+    def commit_job(self, commit: Commit, also: Iterable[Job]) -> Job:
+        """The job that saves a commit. Raises CheckpointConflict, ThreadBusy or Fenced, and writes nothing then."""
+        encoder, identity = self._encoder, commit.checkpoint.id
+        key = key_of(identity)
+        expected = key_of(commit.expected) if commit.expected is not None else None
+        deltas = commit.deltas
+        control, changes = encoder.control(commit), encoder.changes(commit, deltas)
+        entries, log = encoder.entries(commit.pending), commit.log
+        events = encoder.log_beside(log, commit) if log is not None else None
+        other = encoder.log(log, commit.line.namespace) if log is not None and events is None else None
+        commit.size = len(control) + (len(changes) if changes is not None else 0)
+
+        def store(connection: sqlite3.Connection) -> tuple[Head | None, int]:
+            """Write the commit without the jobs in `also`; return the previous head and the place of the new record."""
+            thread = self.thread(connection, commit.line.thread_id)
+            check_hold(thread, commit.line.thread_id, commit.hold)
+            head = self._head(connection, thread, commit.line)
+            if (head.key if head is not None else None) != expected or has_moved(thread, commit.hold):
+                raise self._conflict(connection, commit.line.thread_id, commit.expected, head)
+            parent = self._parent(connection, thread, commit, head)
+            stored = changes
+            if deltas is None and parent is not None:  # rare: runs say what they changed
+                stored = encoder.whole(commit, HistoryReader(connection, self._serde, self._seal).state_at(parent))
+            thread = self._taken(connection, thread, commit)
+            run, number = self._run(connection, thread, commit.run_id)
+            place = head.place + 1 if head is not None else self._new_line(connection, thread, commit.line)
+            connection.execute(_INSERT_RECORD, (place, key, run, number if events else None, control, stored, events))
+            if parent != (head.place if head is not None else None):
+                connection.execute(_INSERT_JUMP, (place, parent))
+            if parent is not None and commit.source != "fork" and _may_have_entries(head, parent):
+                is_done = commit.source == "loop"
+                connection.execute(_CONSUME, (parent, is_done, is_done, parent))
+            if entries:
+                _store_entries(connection, place, entries)
+            if log is not None and events is not None:
+                self._known.runs[thread.id, commit.run_id] = (run, number + len(log.entries))
+            if log is not None and other is not None:
+                self._store_log(connection, thread, log, other)
+            if commit.drops:
+                drop_calls(connection, self._serde, self._seal, thread.id, commit.line.branch, commit.drops)
+                self._known.forget_lines()
+            return head, place
+
+        reporting_store = with_damage_report(store, commit.line.thread_id)
+
+        def job(connection: sqlite3.Connection) -> CheckpointId:
+            head, place = reporting_store(connection)
+            for other_job in also:  # outside `reporting_store`: their errors do not concern this thread's data
+                other_job(connection)
+            self._moved(connection, commit, head, place, key, bool(entries))
+            return CheckpointId(identity)
+
+        return job
+
+    def _moved(
+        self,
+        connection: sqlite3.Connection,
+        commit: Commit,
+        head: Head | None,
+        place: int,
+        key: bytes,
+        has_entries: bool,
+    ) -> None:
+        """Note the new head; lay old checkpoints together when there are many records, or large ones."""
+        if head is None:
+            head = self._known.heads[place >> 32] = Head(place, key, 0, 0)
+        head.place, head.key, head.has_entries = place, key, has_entries
+        head.count += 1
+        head.size += commit.size or 0
+        if head.count >= RECENT or (head.size >= LARGEST and head.count > 1):
+            with reading(f"thread {commit.line.thread_id!r}"):
+                Folder(connection, self._serde, self._seal).fold(place >> 32)
+                head.count, head.size = _counted(connection, place >> 32)
+
+    def results_job(
+        self,
+        line: BranchKey,
+        checkpoint_id: CheckpointId,
+        pending: Pending,
+        hold: LeaseRequest | None,
+        log: Log | None,
+        also: Iterable[Job] = (),
+    ) -> Job:
+        """The job that adds to what is known of a frontier. Raises like a commit, and CheckpointNotFound."""
+        entries = self._encoder.entries(pending)
+        stored = self._encoder.log(log, line.namespace) if log is not None else None
+        key = key_of(checkpoint_id)
+
+        def store(connection: sqlite3.Connection) -> None:
+            thread = self.thread(connection, line.thread_id)
+            check_hold(thread, line.thread_id, hold)
+            head = self._head(connection, thread, line)
+            place = head.place if head is not None and head.key == key else None
+            if place is None and head is not None:
+                place = find_place(connection, head.place >> 32, checkpoint_id)
+            if place is None or thread is None or head is None:
+                raise CheckpointNotFound(
+                    f"Thread {line.thread_id!r} has no checkpoint {checkpoint_id!r} to which results could be added."
+                )
+            if has_moved(thread, hold):
+                raise self._conflict(connection, line.thread_id, checkpoint_id, head)
+            self.take(connection, thread, line.thread_id, hold)
+            for journal_key in pending.journal:
+                _check_journal(connection, place, journal_key)
+            if entries:
+                _store_entries(connection, place, entries)
+                head.has_entries = True
+            if log is not None and stored is not None:
+                self._store_log(connection, thread, log, stored)
+
+        reporting_store = with_damage_report(store, line.thread_id)
+
+        def job(connection: sqlite3.Connection) -> None:
+            reporting_store(connection)
+            for one in also:
+                one(connection)
+
+        return job
+
+    # -- who may write
+
+    def thread(self, connection: sqlite3.Connection, thread_id: str) -> Thread | None:
+        key = (self._workspace, thread_id)
+        found = self._known.threads.get(key)
+        if found is None:
+            row = connection.execute(_THREAD, key).fetchone()
+            if row is None:
+                return None
+            found = self._known.threads[key] = Thread(*row)
+        return found
+
+    def _taken(self, connection: sqlite3.Connection, thread: Thread | None, commit: Commit) -> Thread:
+        """The thread, which is made if it is new, held as the commit says."""
+        thread_id = commit.line.thread_id
+        if thread is None:
+            values = (self._workspace, thread_id, microseconds(commit.created_at))
+            number = connection.execute(_INSERT_THREAD, values).lastrowid or 0
+            thread = self._known.threads[self._workspace, thread_id] = Thread(number, 0, None, None, None)
+        return self.take(connection, thread, thread_id, commit.hold)
+
+    def take(self, connection: sqlite3.Connection, thread: Thread, thread_id: str, hold: LeaseRequest | None) -> Thread:
+        """The thread, taken, kept or let go.
+
+        A hold that is good for long still is not written again: that would make each commit dearer.
+        """
+        if hold is None:  # a write from outside: whoever has loaded the thread must load it again
+            connection.execute(_RAISE_EPOCH, (thread.id,))
+            raised = self._known.threads[self._workspace, thread_id] = thread._replace(epoch=thread.epoch + 1)
+            return raised
+        if thread.owner == hold.owner and hold.until is not None and thread.until is not None:
+            enough = hold.now + (hold.until - hold.now) / 2
+            if thread.until >= microseconds(enough):
+                return thread
+        return self.write_hold(connection, thread, thread_id, hold)
+
+    def write_hold(self, connection: sqlite3.Connection, thread: Thread, thread_id: str, hold: LeaseRequest) -> Thread:
+        """Write who holds a thread from now on; the thread."""
+        keeps = thread.owner == hold.owner
+        has_lapsed = thread.until is not None and thread.until <= microseconds(hold.now)
+        epoch = thread.epoch if keeps and hold.until is not None and not has_lapsed else thread.epoch + 1
+        until = microseconds(hold.until) if hold.until is not None else None
+        owner = hold.owner if until is not None else None
+        wanted = thread.wanted if keeps and owner is not None else None
+        connection.execute(_HOLD, (epoch, owner, until, wanted, microseconds(hold.now), thread.id))
+        held = self._known.threads[self._workspace, thread_id] = Thread(thread.id, epoch, owner, until, wanted)
+        return held
+
+    # -- where it stands
+
+    def _head(self, connection: sqlite3.Connection, thread: Thread | None, line: BranchKey) -> Head | None:
+        if thread is None:
+            return None
+        known = self._known
+        named = (thread.id, line.namespace, line.branch)
+        number = known.lines.get(named)
+        if number is None:
+            row = connection.execute(_LINE, named).fetchone()
+            if row is None:
+                return None
+            number = known.lines[named] = row[0]
+        head = known.heads.get(number)
+        if head is None:
+            row = connection.execute(_HEAD, _bounds(number)).fetchone()
+            if row is None:
+                return None
+            count, size = _counted(connection, number)
+            head = known.heads[number] = Head(row[0], row[1], count, size)
+        return head
+
+    def _new_line(self, connection: sqlite3.Connection, thread: Thread, line: BranchKey) -> int:
+        """The place of the first checkpoint of a line that is made now."""
+        named = (thread.id, line.namespace, line.branch)
+        number = connection.execute(_INSERT_LINE, named).lastrowid or 0
+        self._known.lines[named] = number
+        return place_of(number, 0)
+
+    def _conflict(
+        self, connection: sqlite3.Connection, thread_id: str, expected: str | None, head: Head | None
+    ) -> CheckpointConflict:
+        reader = HistoryReader(connection, self._serde, self._seal)
+        current = reader.id_at(head.place) if head is not None else None
+        return CheckpointConflict(thread_id, expected, current)
+
+    def _parent(
+        self, connection: sqlite3.Connection, thread: Thread | None, commit: Commit, head: Head | None
+    ) -> int | None:
+        """The place of the parent. Raises CheckpointNotFound if it is not there."""
+        if commit.parent_id is None:
+            return None
+        if head is not None and commit.parent_id == commit.expected:
+            return head.place
+        own = (thread.id if thread is not None else 0, commit.line.namespace)
+        for (line,) in connection.execute(_LINES, own).fetchall():
+            place = find_place(connection, line, commit.parent_id)
+            if place is not None:
+                return place
+        raise CheckpointNotFound(f"Thread {commit.line.thread_id!r} has no checkpoint {commit.parent_id!r} to follow.")
+
+    # -- logs
+
+    def _run(self, connection: sqlite3.Connection, thread: Thread, run_id: str) -> tuple[int, int]:
+        """The number of a run, which is made if it is new, and of the next event in its log."""
+        found = self._known.runs.get((thread.id, run_id))
+        if found is None:
+            row = connection.execute(_RUN, (thread.id, run_id)).fetchone()
+            if row is None:
+                found = (connection.execute(_INSERT_RUN, (thread.id, run_id)).lastrowid or 0, 1)
+            else:
+                reader = HistoryReader(connection, self._serde, self._seal)
+                found = (row[0], reader.next_number(thread.id, row[0]))
+            self._known.runs[thread.id, run_id] = found
+        return found
+
+    def _store_log(self, connection: sqlite3.Connection, thread: Thread, log: Log, stored: bytes) -> None:
+        """Add to the log of a run; its numbers go on from the last one."""
+        run, number = self._run(connection, thread, log.run_id)
+        connection.execute(_INSERT_EVENTS, (place_of(run, number), stored))
+        self._known.runs[thread.id, log.run_id] = (run, number + len(log.entries))
+
+
+def check_hold(thread: Thread | None, thread_id: str, hold: LeaseRequest | None) -> None:
+    """Raise ThreadBusy or Fenced if a hold is not right."""
+    if hold is None or (thread is not None and thread.owner == hold.owner):
+        return
+    lease = thread.lease if thread is not None else None
+    if not hold.claims:
+        raise Fenced(thread_id, hold.owner, lease.owner if lease is not None else None)
+    if lease is not None and not lease.has_lapsed(hold.now):
+        raise ThreadBusy(thread_id, lease.owner, lease.until)
+
+
+def has_moved(thread: Thread | None, hold: LeaseRequest | None) -> bool:
+    """Return whether a claim was decided on something that has changed since."""
+    if hold is None or not hold.claims or hold.expected_epoch is None:
+        return False
+    return thread is None or thread.epoch != hold.expected_epoch
+
+
+def _check_journal(connection: sqlite3.Connection, place: int, key: JournalKey) -> None:
+    """Raise JournalConflict for a step that is recorded already: its first record is what others have seen."""
+    if connection.execute(_PENDING, (place, JOURNAL, journal_text(key))).fetchone() is not None:
+        raise JournalConflict(*key)
+
+
+def _may_have_entries(head: Head | None, parent: int) -> bool:
+    return head is None or parent != head.place or head.has_entries
+
+
+def _bounds(line: int) -> tuple[int, int]:
+    return place_of(line, 0), place_of(line, LAST_NUMBER)
+
+
+def _counted(connection: sqlite3.Connection, line: int) -> tuple[int, int]:
+    """How many records a line has, and of how many bytes."""
+    return connection.execute(_COUNT, _bounds(line)).fetchone()
+
+
+def _store_entries(connection: sqlite3.Connection, place: int, entries: Entries) -> None:
+    connection.executemany(_UPSERT, [(place, *entry) for entry in entries])
+
+
+_SQL: Final = statements("commits")
+_THREAD: Final = _SQL["thread"]
+_INSERT_THREAD: Final = _SQL["insert_thread"]
+_HOLD: Final = _SQL["hold"]
+_LINE: Final = _SQL["line"]
+_LINES: Final = _SQL["lines"]
+_INSERT_LINE: Final = _SQL["insert_line"]
+_HEAD: Final = _SQL["head"]
+_COUNT: Final = _SQL["count"]
+_RUN: Final = _SQL["run"]
+_INSERT_RUN: Final = _SQL["insert_run"]
+_INSERT_RECORD: Final = _SQL["insert_record"]
+_INSERT_JUMP: Final = _SQL["insert_jump"]
+_CONSUME: Final = _SQL["consume"]
+_UPSERT: Final = _SQL["upsert"]
+_PENDING: Final = _SQL["pending"]
+_RAISE_EPOCH: Final = _SQL["raise_epoch"]
+_INSERT_EVENTS: Final = _SQL["insert_events"]

@@ -1,0 +1,520 @@
+"""Threads in a SQLite file."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from copy import copy
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from itertools import islice
+from typing import Any, Final, NamedTuple, Self, TypeVar
+
+from statewright.checkpoint import (
+    DEFAULT_WORKSPACE,
+    BranchKey,
+    Commit,
+    Lease,
+    LeaseRequest,
+    Pending,
+    Pruned,
+    PrunePolicy,
+    SavedCheckpoint,
+    ThreadEntry,
+    Values,
+    check_workspace,
+    checked_lease,
+)
+from statewright.checkpoint.forms import instant_of, made_log
+from statewright.clock import Duration
+from statewright.errors import CheckpointConflict, CheckpointNotFound
+from statewright.events import Event, Log
+from statewright.futures import MaybeFuture
+from statewright.ids import CheckpointId
+from statewright.page import cut_page
+from statewright.runtime.concurrency.worker_threads import call_beside
+from statewright.serde.serde import Serde
+from statewright.storage.sqlite.checkpoints.commits import Job, Writer, check_hold, has_moved
+from statewright.storage.sqlite.checkpoints.head_cache import Thread
+from statewright.storage.sqlite.checkpoints.history import HistoryReader, State
+from statewright.storage.sqlite.checkpoints.prune import Pruner
+from statewright.storage.sqlite.checkpoints.removal import delete_thread
+from statewright.storage.sqlite.checkpoints.row_ids import (
+    LAST_NUMBER,
+    find_line,
+    find_place,
+    head_of,
+    line_of,
+    lines_of,
+    path_to,
+    place_of,
+)
+from statewright.storage.sqlite.faults import with_damage_report
+from statewright.storage.sqlite.statements import statements
+from statewright.storage.sqlite.view import Given, View, on_event_loop
+
+T = TypeVar("T")
+
+
+class SqliteSaver(View):
+    """Keeps the checkpoints of threads in a database; give it to `compile(checkpointer=...)`.
+
+    Takes a path, or a `SqliteDatabase` that others use too; closes only what it has opened. It sees the threads of one
+    `workspace`; `for_workspace` gives a saver of the same database with those of another. `lease` is how long runs
+    hold their threads after each write; 60 seconds if not given.
+    """
+
+    def __init__(
+        self,
+        database: Given,
+        *,
+        workspace: str = DEFAULT_WORKSPACE,
+        lease: Duration | None = None,
+        **options: Any,
+    ) -> None:
+        self.lease_duration = checked_lease(lease)
+        check_workspace(workspace)
+        super().__init__(database, **options)
+        self._page_end: _PageEnd | None = None
+        self._bind(workspace)
+
+    def _bind(self, workspace: str) -> None:
+        self.workspace = check_workspace(workspace)
+        self._writer = Writer(self.database.serde, self.database.seal, self.database.known, workspace)
+
+    @property
+    def scope(self) -> Hashable:
+        """Equal for savers of the same file and workspace."""
+        return self.database.scope, self.workspace
+
+    def for_workspace(self, workspace: str) -> Self:
+        """Return a saver of the same database that sees the threads of another workspace; it needs no closing."""
+        view = copy(self)
+        view._owns = False
+        view._bind(workspace)
+        return view
+
+    def check_value(self, value: Any) -> None:
+        """Raise SerdeError for a value that cannot be stored."""
+        self.database.serde.encode(value)
+
+    def workspaces(self) -> MaybeFuture[Sequence[str]]:
+        """List the workspaces that have threads, sorted."""
+        return self._read(lambda connection: [name for (name,) in connection.execute(_WORKSPACES)])
+
+    @property
+    def serde(self) -> Serde:
+        """How values are stored: types can be registered with it."""
+        return self.database.serde
+
+    def allow(self, types: Iterable[type]) -> None:
+        """Let values of these types be stored."""
+        self.database.serde.allow(types)
+
+    # -- writing
+
+    def commit(self, commit: Commit, *, also: Sequence[Job] = ()) -> MaybeFuture[CheckpointId]:
+        beside = [self._writer.commit_job(one, ()) for one in commit.beside]
+        job = self._writer.commit_job(commit, [*beside, *also])
+        if not commit.overlaps:
+            return self._written(job)
+        ahead = self.database.ahead
+        promise = ahead[self.workspace, commit.line.thread_id] = self.database.hand_over(job)
+        if len(ahead) > _MOST_AHEAD:
+            for key in [key for key, one in tuple(ahead.items()) if one.done()]:
+                ahead.pop(key, None)
+        return promise
+
+    def save_results(
+        self,
+        line: BranchKey,
+        checkpoint_id: CheckpointId,
+        pending: Pending,
+        *,
+        hold: LeaseRequest | None = None,
+        log: Log | None = None,
+        also: Sequence[Job] = (),
+    ) -> MaybeFuture[None]:
+        return self._written(self._writer.results_job(line, checkpoint_id, pending, hold, log, also))
+
+    def renew(self, thread_id: str, hold: LeaseRequest) -> MaybeFuture[Lease | None]:
+        def job(connection: sqlite3.Connection) -> Lease | None:
+            thread = self._writer.thread(connection, thread_id)
+            check_hold(thread, thread_id, hold)
+            if has_moved(thread, hold):
+                raise CheckpointConflict(thread_id, None, self._head_id(connection, thread_id))
+            return None if thread is None else self._writer.write_hold(connection, thread, thread_id, hold).lease
+
+        return self._written(with_damage_report(job, thread_id))
+
+    def want(self, thread_id: str, what: str) -> MaybeFuture[Lease | None]:
+        def job(connection: sqlite3.Connection) -> Lease | None:
+            connection.execute(_WANT, (what, self.workspace, thread_id))
+            self.database.known.threads.pop((self.workspace, thread_id), None)
+            thread = self._writer.thread(connection, thread_id)
+            return thread.lease if thread is not None else None
+
+        return self._written(with_damage_report(job, thread_id))
+
+    def delete_thread(self, thread_id: str, *, also: Sequence[Job] = ()) -> MaybeFuture[None]:
+        def delete(connection: sqlite3.Connection) -> None:
+            thread = self._writer.thread(connection, thread_id)
+            if thread is not None:
+                delete_thread(connection, thread.id)
+                self.database.known.forget()
+
+        delete_reported = with_damage_report(delete, thread_id)
+
+        def job(connection: sqlite3.Connection) -> None:
+            for one in also:  # first: a transaction that is refused before it has written costs the others nothing
+                one(connection)
+            delete_reported(connection)
+
+        return self._written(job)
+
+    def prune(self, policy: PrunePolicy, *, thread_id: str | None = None, dry_run: bool = False) -> MaybeFuture[Pruned]:
+        if on_event_loop():
+            return call_beside(lambda: self._pruned(policy, thread_id, dry_run))
+        return self._pruned(policy, thread_id, dry_run)
+
+    def _pruned(self, policy: PrunePolicy, thread_id: str | None, dry_run: bool) -> Pruned:
+        """Prune thread by thread, each in a transaction of its own: others write in between."""
+        with self.database.read() as connection:
+            threads = self._numbers(connection, thread_id)
+        counts = [self._pruned_thread(number, name, policy, dry_run) for number, name in threads]
+        return Pruned(sum(1 for count in counts if count), sum(counts))
+
+    def _pruned_thread(self, number: int, thread_id: str, policy: PrunePolicy, dry_run: bool) -> int:
+        def prune(connection: sqlite3.Connection, *, dry_run: bool = False) -> int:
+            pruner = Pruner(connection, self.database.serde, self.database.seal)
+            return pruner.prune(number, policy, dry_run=dry_run)
+
+        def job(connection: sqlite3.Connection) -> int:
+            count = prune(connection)
+            self.database.known.forget()
+            return count
+
+        # Counted first, on a reading connection: most threads have nothing to prune, and need no turn of the writer.
+        with self.database.read() as connection:
+            count = with_damage_report(partial(prune, dry_run=True), thread_id)(connection)
+        return self.database.write(with_damage_report(job, thread_id)) if count and not dry_run else count
+
+    def _numbers(self, connection: sqlite3.Connection, thread_id: str | None) -> list[tuple[int, str]]:
+        """Return the number and the id of one thread, or of all."""
+        if thread_id is None:
+            return connection.execute(_THREAD_NUMBERS, (self.workspace,)).fetchall()
+        row = connection.execute(_THREAD, (self.workspace, thread_id)).fetchone()
+        return [(row[0], thread_id)] if row is not None else []
+
+    def copy_thread(self, thread_id: str, to: str) -> MaybeFuture[None]:
+        def job(connection: sqlite3.Connection) -> None:
+            source, target = self._writer.thread(connection, thread_id), self._writer.thread(connection, to)
+            if source is None:
+                raise CheckpointNotFound(f"There is no thread {thread_id!r} to copy.")
+            if target is not None:
+                raise CheckpointConflict(to, None, self._head_id(connection, to))
+            _copy(connection, source.id, to)
+
+        return self._written(with_damage_report(job, thread_id))
+
+    def _head_id(self, connection: sqlite3.Connection, thread_id: str) -> CheckpointId | None:
+        number = find_line(connection, self.workspace, BranchKey(thread_id))
+        head = head_of(connection, number) if number is not None else None
+        return self._reader(connection).id_at(head[0]) if head is not None else None
+
+    # -- reading
+
+    def load(
+        self,
+        thread_id: str,
+        *,
+        namespace: str = "",
+        branch: str = "main",
+        checkpoint_id: CheckpointId | None = None,
+    ) -> MaybeFuture[SavedCheckpoint | None]:
+        line = BranchKey(thread_id, namespace, branch)
+        return self._read(lambda connection: self._loaded(connection, line, checkpoint_id), thread_id)
+
+    def _loaded(
+        self, connection: sqlite3.Connection, line: BranchKey, checkpoint_id: CheckpointId | None
+    ) -> SavedCheckpoint | None:
+        place: int | None = None
+        if checkpoint_id is not None:
+            for number, branch in lines_of(connection, self.workspace, line.thread_id, line.namespace):
+                place = find_place(connection, number, checkpoint_id)
+                if place is not None:
+                    line = line._replace(branch=branch)
+                    break
+        elif (number := find_line(connection, self.workspace, line)) is not None:
+            head = head_of(connection, number)
+            place = head[0] if head is not None else None
+        if place is None:
+            return None
+        saved = self._reader(connection).checkpoint_at(place, line)
+        thread = Thread(*connection.execute(_THREAD, (self.workspace, line.thread_id)).fetchone())
+        return replace(saved, epoch=thread.epoch, lease=thread.lease)
+
+    def history(
+        self,
+        thread_id: str,
+        *,
+        namespace: str = "",
+        branch: str | None = None,
+        before: CheckpointId | None = None,
+        limit: int | None = None,
+    ) -> MaybeFuture[Sequence[SavedCheckpoint]]:
+        def read(connection: sqlite3.Connection) -> Sequence[SavedCheckpoint]:
+            line = BranchKey(thread_id, namespace, branch or "main")
+            if branch is not None:
+                places = self._ancestry(connection, line, before)
+            else:
+                places = iter(self._all(connection, line))
+                places = places if before is None else self._after(connection, places, before, line)
+            return self._shown(
+                connection, islice(places, cut_page(limit).stop), line, before, is_page=limit is not None
+            )
+
+        return self._read(read, thread_id)
+
+    def _after(
+        self, connection: sqlite3.Connection, places: Iterator[int], before: CheckpointId, line: BranchKey
+    ) -> Iterator[int]:
+        """The places that come after a checkpoint. Raises CheckpointNotFound if it is not among them."""
+        numbers = [number for number, _ in lines_of(connection, self.workspace, line.thread_id, line.namespace)]
+        wanted = {find_place(connection, number, before) for number in numbers}
+        if not any(place in wanted for place in places):
+            raise CheckpointNotFound(f"Thread {line.thread_id!r} has no checkpoint {before!r}. List its history.")
+        return places
+
+    def _ancestry(self, connection: sqlite3.Connection, line: BranchKey, before: CheckpointId | None) -> Iterator[int]:
+        """Yield the places of a branch and its ancestors, the newest first, or those after a checkpoint.
+
+        Raises CheckpointNotFound if it is not among them.
+        """
+        number = find_line(connection, self.workspace, line)
+        head = head_of(connection, number) if number is not None else None
+        path = iter(path_to(connection, head[0]) if head is not None else ())
+        if before is not None:
+            numbers = [one for one, _ in lines_of(connection, self.workspace, line.thread_id, line.namespace)]
+            known = {find_place(connection, one, before) for one in numbers}
+            reader = self._reader(connection)
+            for interval in path:
+                reader.check_capacity(interval)
+                first, last = interval.places
+                place = next((one for one in known if one is not None and first <= one <= last), None)
+                if place is not None:
+                    yield from range(place - 1, first - 1, -1)
+                    break
+            else:
+                raise CheckpointNotFound(f"Thread {line.thread_id!r} has no checkpoint {before!r}. List its history.")
+        reader = self._reader(connection)
+        for interval in path:
+            reader.check_capacity(interval)
+            first, last = interval.places
+            yield from range(last, first - 1, -1)
+
+    def _all(self, connection: sqlite3.Connection, line: BranchKey) -> list[int]:
+        """The places of all checkpoints of a namespace, the newest first."""
+        found: list[tuple[datetime, bytes, int]] = []
+        reader = self._reader(connection)
+        for number, _ in lines_of(connection, self.workspace, line.thread_id, line.namespace):
+            found.extend(reader.ages(number))
+        return [place for _, _, place in sorted(found, reverse=True)]
+
+    def _shown(
+        self,
+        connection: sqlite3.Connection,
+        places: Iterable[int],
+        line: BranchKey,
+        before: CheckpointId | None,
+        *,
+        is_page: bool,
+    ) -> list[SavedCheckpoint]:
+        """The checkpoints at places, in their order. Those that follow each other are made from each other."""
+        branches = dict(lines_of(connection, self.workspace, line.thread_id, line.namespace))
+        reader = self._reader(connection)
+        child = self._end_of_page(line, before)
+        shown: list[SavedCheckpoint] = []
+        for stretch in _stretches(places, reader.parent_of):
+            if child is not None and reader.parent_of(child.place) != stretch[0]:
+                child = None
+            saved = reader.checkpoints(stretch, line, child)
+            shown.extend(_with_branch(one, branches[line_of(place)]) for one, place in zip(saved, stretch, strict=True))
+            child = None
+            if is_page:
+                self._page_end = _PageEnd(line.thread_id, line.namespace, saved[-1].id, stretch[-1], _own(saved[-1]))
+        return shown
+
+    def _end_of_page(self, line: BranchKey, before: CheckpointId | None) -> State | None:
+        """The checkpoint where the page that was read last has ended, if the next page is wanted now.
+
+        A page needs the state of its oldest checkpoint. Made from that of the page before, it costs what is on the
+        page; read from the file each time, a long history would cost the square of its length.
+        """
+        end = self._page_end
+        if end is None or before is None or end[:3] != (line.thread_id, line.namespace, before):
+            return None
+        return State(end.place, end.values)
+
+    def threads(self, *, prefix: str = "", limit: int | None = None) -> MaybeFuture[Sequence[ThreadEntry]]:
+        bounds = (self.workspace, prefix, prefix, -1 if limit is None else cut_page(limit).stop)
+        return self._read(
+            lambda connection: [
+                ThreadEntry(name, instant_of(changed), owner)
+                for name, changed, owner in connection.execute(_THREADS, bounds)
+            ]
+        )
+
+    def branches(self, thread_id: str, *, namespace: str = "") -> MaybeFuture[Sequence[str]]:
+        return self._read(
+            lambda connection: sorted(_names(lines_of(connection, self.workspace, thread_id, namespace))),
+            thread_id,
+        )
+
+    def namespaces(self, thread_id: str) -> MaybeFuture[Sequence[str]]:
+        return self._read(
+            lambda connection: _names(connection.execute(_NAMESPACES, (self.workspace, thread_id))),
+            thread_id,
+        )
+
+    def lease(self, thread_id: str) -> MaybeFuture[Lease | None]:
+        return self._read(lambda connection: self._lease(connection, thread_id), thread_id)
+
+    def _lease(self, connection: sqlite3.Connection, thread_id: str) -> Lease | None:
+        row = connection.execute(_THREAD, (self.workspace, thread_id)).fetchone()
+        return Thread(*row).lease if row is not None else None
+
+    def events(
+        self, thread_id: str, *, run_id: str | None = None, after: int = 0, limit: int | None = None
+    ) -> MaybeFuture[Sequence[Event]]:
+        def read(connection: sqlite3.Connection) -> Sequence[Event]:
+            reader = self._reader(connection)
+            begin = after if run_id is not None else 0
+            runs = connection.execute(_RUNS, (self.workspace, thread_id)).fetchall()
+            log = (
+                event
+                for thread, run, name in runs
+                if run_id is None or run_id == name
+                for number, plain in reader.log(thread, run, begin)
+                for event in _events(plain, thread_id, name, number)
+                if (event.seq or 0) > begin
+            )
+            return list(islice(log, cut_page(limit).stop))
+
+        return self._read(read, thread_id)
+
+    def _read(self, read: Callable[[sqlite3.Connection], T], thread_id: str | None = None) -> MaybeFuture[T]:
+        """What a function reads; on a thread of its own where an event loop waits for the answer.
+
+        What this process has committed to the thread is there: a run may have ended without waiting for it.
+        """
+        read = with_damage_report(read, thread_id)
+        ahead = self.database.unsaved_of((self.workspace, thread_id)) if thread_id is not None else None
+        if on_event_loop():
+            return self.database.read_beside(read, after=ahead)
+        if ahead is not None:
+            ahead.wait()
+        with self.database.read() as connection:
+            return read(connection)
+
+    def _reader(self, connection: sqlite3.Connection) -> HistoryReader:
+        return HistoryReader(connection, self.database.serde, self.database.seal)
+
+
+class _PageEnd(NamedTuple):
+    """The last checkpoint of a page of history, which never changes."""
+
+    thread_id: str
+    namespace: str
+    checkpoint_id: CheckpointId
+    place: int
+    values: Values
+
+
+def _names(rows: Iterable[tuple[Any, ...]]) -> list[str]:
+    """Return the last column of rows. Raises TypeError if a value is not a string, before a run fails because of it."""
+    names = [row[-1] for row in rows]
+    if not all(isinstance(name, str) for name in names):
+        raise TypeError("a name is not a string")
+    return names
+
+
+def _own(saved: SavedCheckpoint) -> Values:
+    """The state of a checkpoint, in lists of our own: users may change those that they got."""
+    values: Values = {}
+    for name, value in saved.checkpoint.values.items():
+        values[name] = value.copy() if isinstance(value, list | dict | set) else value
+    return values
+
+
+def _events(plain: Sequence[Any], thread_id: str, run_id: str, number: int) -> list[Event]:
+    namespace, log = made_log(plain, run_id)
+    return log.events(thread_id, namespace, number)
+
+
+def _bounds(line: int) -> tuple[int, int]:
+    return place_of(line, 0), place_of(line, LAST_NUMBER)
+
+
+def _with_branch(saved: SavedCheckpoint, branch: str) -> SavedCheckpoint:
+    return saved if saved.line.branch == branch else replace(saved, line=saved.line._replace(branch=branch))
+
+
+def _stretches(places: Iterable[int], parent_of: Callable[[int], int | None]) -> Iterator[list[int]]:
+    """Places, the newest first, cut where one is not the parent of the one before."""
+    stretch: list[int] = []
+    for place in places:
+        if stretch and parent_of(stretch[-1]) != place:
+            yield stretch
+            stretch = []
+        stretch.append(place)
+    if stretch:
+        yield stretch
+
+
+def _copy(connection: sqlite3.Connection, source: int, to: str) -> None:
+    """Give a new thread all that a thread has, under new numbers."""
+    target = connection.execute(_COPY_THREAD, (to, source)).lastrowid or 0
+    for run, name in connection.execute(_NAMED_RUNS, (source,)).fetchall():
+        copied = connection.execute("INSERT INTO runs (thread, name) VALUES (?, ?)", (target, name)).lastrowid or 0
+        shift = place_of(copied, 0) - place_of(run, 0)
+        connection.execute(_COPY_EVENTS, (shift, *_bounds(run)))
+    shifts: dict[int, int] = {}
+    for line, namespace, branch in connection.execute(_COPIED_LINES, (source,)).fetchall():
+        values = (target, namespace, branch)
+        copied = connection.execute("INSERT INTO lines (thread, namespace, branch) VALUES (?, ?, ?)", values).lastrowid
+        shifts[line] = place_of(copied or 0, 0) - place_of(line, 0)
+    for line, shift in shifts.items():
+        _copy_line(connection, line, shift, target)
+        for place, parent in connection.execute(_JUMPS, _bounds(line)).fetchall():
+            moved = parent + shifts[line_of(parent)] if parent is not None else None
+            connection.execute("INSERT INTO jumps (place, parent) VALUES (?, ?)", (place + shift, moved))
+
+
+def _copy_line(connection: sqlite3.Connection, line: int, shift: int, target: int) -> None:
+    connection.execute(_COPY_RECORDS, (shift, target, *_bounds(line)))
+    connection.execute(_COPY_SEGMENTS, (shift, *_bounds(line)))
+    connection.execute(_COPY_PENDING, (shift, *_bounds(line)))
+    connection.execute(_COPY_GROWN, (line_of(place_of(line, 0) + shift), line))
+
+
+_MOST_AHEAD: Final = 1000
+"""How many threads are remembered that were committed to without waiting."""
+_SQL: Final = statements("saver")
+_WANT: Final = _SQL["want"]
+_WORKSPACES: Final = _SQL["workspaces"]
+_THREAD_NUMBERS: Final = _SQL["thread_numbers"]
+_RUNS: Final = _SQL["runs"]
+_THREADS: Final = _SQL["threads"]
+_NAMESPACES: Final = _SQL["namespaces"]
+_THREAD: Final = _SQL["thread"]
+_NAMED_RUNS: Final = _SQL["named_runs"]
+_COPIED_LINES: Final = _SQL["copied_lines"]
+_COPY_THREAD: Final = _SQL["copy_thread"]
+_COPY_EVENTS: Final = _SQL["copy_events"]
+_COPY_RECORDS: Final = _SQL["copy_records"]
+_COPY_SEGMENTS: Final = _SQL["copy_segments"]
+_COPY_PENDING: Final = _SQL["copy_pending"]
+_COPY_GROWN: Final = _SQL["copy_grown"]
+_JUMPS: Final = _SQL["jumps"]

@@ -1,0 +1,189 @@
+"""The records of runs in a SQLite file, beside the threads on which they work.
+
+What a record is as a row is in `ledger_tables`, what is asked of records in `ledger_where`; `ledger_changes` writes
+them, `ledger_claim` shares runs out among workers.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from itertools import chain, islice
+from typing import Any, Final, TypeVar
+
+from statewright.checkpoint.forms import instant_of, microseconds
+from statewright.errors import NewerFormat, SerdeError
+from statewright.futures import MaybeFuture
+from statewright.page import cut_page
+from statewright.runs import Change, Group, Order, Run, RunEvent, Where, where
+from statewright.runs.records.record import R
+from statewright.storage.sqlite.faults import UNREADABLE
+from statewright.storage.sqlite.ledger.changes import Job, job_of
+from statewright.storage.sqlite.ledger.claim import claim_runs
+from statewright.storage.sqlite.ledger.conditions import conditions, ordered
+from statewright.storage.sqlite.ledger.tables import Table, Tables, damaged, opened_json
+from statewright.storage.sqlite.statements import statements
+from statewright.storage.sqlite.view import Given, View, on_event_loop
+
+T = TypeVar("T")
+FORMAT: Final = 3
+"""The form of the tables that this version writes."""
+_SQL: Final = statements("ledger")
+_FORMAT: Final = _SQL["format"]
+_STEPS: Final = (
+    (_SQL["decided_by_key"], _SQL["format_two"]),
+    (_SQL["daily_spending"], _SQL["spending_of_calls"], _SQL["format_three"]),
+)
+"""The statements that lead from each form to the next, from 1."""
+_NUMBER: Final = _SQL["number"]
+_EVENTS: Final = _SQL["events"]
+
+
+def _migrate(connection: sqlite3.Connection) -> None:
+    """Bring the tables of an older form to today's, unless another process has been quicker."""
+    (found,) = connection.execute(_FORMAT).fetchone()
+    for statement in chain.from_iterable(_STEPS[found - 1 :]):
+        connection.execute(statement)
+
+
+class SqliteLedger(View):
+    """Keeps the records of runs in a SQLite file; safe to use from several threads and processes.
+
+    In an encrypted database names, ids, times, tags, metadata and keys stay readable: runs are looked for by them.
+    Takes a path, and what `SqliteDatabase` takes besides, or a database that others use too: jobs of this ledger are
+    part of the commits of a `SqliteSaver` of the same one.
+    """
+
+    def __init__(self, database: Given, **options: Any) -> None:
+        super().__init__(database, **options)
+        self._make_tables("ledger")
+        self._tables = Tables(self.database.seal)
+        found = self._format()
+        if found > FORMAT:
+            self.close()
+            raise NewerFormat(str(self.database.path), found, FORMAT)
+        if found < FORMAT:
+            self.database.write(_migrate)
+
+    def _format(self) -> int:
+        with self.database.read() as connection:
+            return connection.execute(_FORMAT).fetchone()[0]
+
+    # -- writing
+
+    def write(self, changes: Sequence[Change]) -> MaybeFuture[None]:
+        return self._written(self.job(changes))
+
+    def job(self, changes: Sequence[Change]) -> Job:
+        return job_of(self._tables, changes)
+
+    def claim(self, worker_id: str, now: datetime, limit: int) -> MaybeFuture[Sequence[Run]]:
+        at = microseconds(now)
+        return self._written(lambda connection: claim_runs(connection, self._tables, worker_id, at, limit))
+
+    # -- reading
+
+    def get(self, kind: type[R], id: str) -> MaybeFuture[R | None]:  # noqa: A002  # what it is called everywhere
+        def read(connection: sqlite3.Connection) -> R | None:
+            return next(iter(self._found(connection, kind, where(id=id), '"id"', None, 0)), None)
+
+        return self._read(read)
+
+    def find(
+        self,
+        kind: type[R],
+        where: Where = (),
+        *,
+        order: Order | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> MaybeFuture[Sequence[R]]:
+        by = ordered(self._tables[kind], order)
+        return self._read(lambda connection: self._found(connection, kind, where, by, limit, offset))
+
+    def _found(
+        self, connection: sqlite3.Connection, kind: type[R], where: Where, by: str, limit: int | None, offset: int
+    ) -> list[R]:
+        table: Table[R] = self._tables[kind]
+        fitting, values = conditions(self._tables, kind, where)
+        sorted_by = f"ORDER BY {by}"
+        if limit is not None or offset:  # only ids are sorted, not what is long
+            fitting = f'"id" IN (SELECT "id" FROM "{table.name}" WHERE {fitting} {sorted_by} LIMIT ? OFFSET ?)'
+            values += [-1 if limit is None else cut_page(limit).stop, offset]  # an offset below 0 is 0
+        return [table.record(row) for row in connection.execute(f"{table.select} WHERE {fitting} {sorted_by}", values)]
+
+    def count(self, kind: type[R], where: Where = ()) -> MaybeFuture[int]:
+        fitting, values = conditions(self._tables, kind, where)
+        sql = f'SELECT count(*) FROM "{kind.TABLE}" WHERE {fitting}'
+        return self._read(lambda connection: connection.execute(sql, values).fetchone()[0])
+
+    def groups(
+        self, kind: type[R], by: Sequence[str], *, where: Where = (), sums: Sequence[str] = ()
+    ) -> MaybeFuture[Sequence[Group]]:
+        table: Table[R] = self._tables[kind]
+        for name in (*by, *sums):
+            table.check_column(name, searched=True)
+        fitting, values = conditions(self._tables, kind, where)
+        keys = [f'"{name}"' for name in by]
+        counted = ", ".join([*keys, "count(*)", *(f'total("{name}")' for name in sums)])
+        sql = f'SELECT {counted} FROM "{table.name}" WHERE {fitting}'
+        if keys:
+            sql += f" GROUP BY {', '.join(keys)} ORDER BY {', '.join(keys)}"
+
+        def read(connection: sqlite3.Connection) -> list[Group]:
+            rows = connection.execute(sql, values).fetchall()
+            found = [Group(table.decoded(by, row[: len(by)]), row[len(by)], row[len(by) + 1 :]) for row in rows]
+            return [group for group in found if group.size]
+
+        return self._read(read)
+
+    def events(self, run_id: str, *, after: int = 0, limit: int | None = None) -> MaybeFuture[Sequence[RunEvent]]:
+        def read(connection: sqlite3.Connection) -> list[RunEvent]:
+            row = connection.execute(_NUMBER, (run_id,)).fetchone()
+            return (
+                list(islice(self._log(connection, run_id, row[0], after), cut_page(limit).stop))
+                if row is not None
+                else []
+            )
+
+        return self._read(read)
+
+    def _log(self, connection: sqlite3.Connection, run_id: str, number: int, after: int) -> Iterator[RunEvent]:
+        """The events of a run after one. A row holds those that were written together, and is told by the last."""
+        begin, end = number << 32, (number + 1 << 32) - 1
+        for place, at, body in connection.execute(_EVENTS, (begin + max(after, 0) + 1, end)):
+            for event in self._events(run_id, place - begin, at, body):
+                if event.seq > after:
+                    yield event
+
+    def _events(self, run_id: str, last: int, at: int, body: bytes) -> list[RunEvent]:
+        try:
+            written = opened_json(self.database.seal, body)
+            instant = instant_of(at)
+            return [
+                RunEvent(run_id, seq, kind, payload, step_id, instant)
+                for seq, (kind, payload, step_id) in enumerate(written, last - len(written) + 1)
+            ]
+        except UNREADABLE as error:
+            raise damaged("run_events", error) from error
+
+    def _read(self, read: Callable[[sqlite3.Connection], T]) -> MaybeFuture[T]:
+        """What a function reads; on a thread of its own where an event loop waits for the answer."""
+        read = _of_text(read)
+        if on_event_loop():
+            return self.database.read_beside(read)
+        with self.database.read() as connection:
+            return read(connection)
+
+
+def _of_text(read: Callable[[sqlite3.Connection], T]) -> Callable[[sqlite3.Connection], T]:
+    """What a function reads, if what it looks for could be there at all."""
+
+    def careful(connection: sqlite3.Connection) -> T:
+        try:
+            return read(connection)
+        except (UnicodeEncodeError, OverflowError) as error:
+            raise SerdeError("what was looked for", str(error)) from error
+
+    return careful

@@ -1,0 +1,174 @@
+"""Records as rows, and back: a table for each class, a column for each field.
+
+What is JSON is stored as its bytes, sealed; instants are microseconds, flags are 0 and 1. None is NULL everywhere. Text
+that is to be sealed is bytes where the database is encrypted, and else text as any other: so it was written everywhere
+before it was sealed, and such rows can be read still.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from operator import attrgetter
+from typing import Any, Final, Generic
+
+from pydantic_core import from_json, to_json
+
+from statewright.checkpoint.forms import instant_of, microseconds
+from statewright.errors import DamagedDatabase, InvalidConfig, SerdeError, suggestion
+from statewright.runs import Column, Record, Run, columns_of
+from statewright.runs.records.record import R
+from statewright.storage.encryption import Encryptor
+from statewright.storage.sqlite.faults import UNREADABLE
+
+Convert = Callable[[Any], Any]
+_AS_THEY_ARE: Final = ("text", "integer", "real")
+"""Kinds of columns whose values SQLite keeps as they are."""
+_UNSEARCHED: Final = {"json": "JSON", "sealed": "text that may be encrypted"}
+
+
+_WHOLE_INPUT: Final = 'ifnull("input", (SELECT body FROM run_inputs WHERE run = "workflow_runs"."id"))'
+"""The input of a run, wherever it is."""
+
+
+class Table(Generic[R]):
+    """Where the records of a class are kept."""
+
+    def __init__(self, kind: type[R], seal: Encryptor) -> None:
+        self.kind = kind
+        self.name = kind.TABLE
+        self._seal = seal
+        self.columns: Mapping[str, Column] = {one.name: one for one in columns_of(kind)}
+        self.names = tuple(self.columns)
+        listed = ", ".join(f'"{name}"' for name in self.names)
+        read = ", ".join(_WHOLE_INPUT if (kind, name) == (Run, "input") else f'"{name}"' for name in self.names)
+        self.select = f'SELECT {read} FROM "{self.name}"'
+        self.insert = f'INSERT INTO "{self.name}" ({listed}) VALUES ({", ".join("?" * len(self.names))})'
+        self.returning = f"RETURNING {read}"
+        self._values = attrgetter(*self.names)
+        self._encoders = {name: self._encoder(one) for name, one in self.columns.items()}
+        self._encoded = [(place, one) for place, one in enumerate(self._encoders.values()) if one is not None]
+        decoders = [self._decoder(one) for one in self.columns.values()]
+        self._decoded = [(place, one) for place, one in enumerate(decoders) if one is not None]
+
+    def row(self, record: R) -> list[Any]:
+        """A record as the values of a row. Raises SerdeError for what cannot be stored."""
+        row = list(self._values(record))
+        for place, encode in self._encoded:
+            if row[place] is not None:
+                row[place] = encode(row[place])
+        return row
+
+    def record(self, row: Sequence[Any]) -> R:
+        """The record that a row is. Raises DamagedDatabase if it is none."""
+        values = list(row)
+        try:
+            for place, decode in self._decoded:
+                if values[place] is not None:
+                    values[place] = decode(values[place])
+            return self.kind(**dict(zip(self.names, values, strict=True)))
+        except UNREADABLE as error:
+            raise damaged(self.name, error) from error
+
+    def encoded(self, name: str, value: Any) -> Any:
+        """A value of a column as it is stored."""
+        self.check_column(name)
+        encode = self._encoders[name]
+        return value if encode is None or value is None else encode(value)
+
+    def decoded(self, names: Sequence[str], row: Sequence[Any]) -> tuple[Any, ...]:
+        """Values of columns, from how they are stored."""
+        decoders = [self._decoder(self.columns[name]) for name in names]
+        try:
+            return tuple(
+                value if decode is None or value is None else decode(value)
+                for decode, value in zip(decoders, row, strict=True)
+            )
+        except UNREADABLE as error:
+            raise damaged(self.name, error) from error
+
+    def check_column(self, name: str, *, searched: bool = False) -> None:
+        """Raise InvalidConfig if there is no such column, or if it is to be searched and cannot be."""
+        column = self.columns.get(name)
+        if column is None:
+            raise InvalidConfig(
+                f"{self.name} has no column {name!r}. {suggestion(name, self.names, noun='Its columns')}"
+            )
+        if searched and column.kind in _UNSEARCHED:
+            raise InvalidConfig(
+                f"{self.name}.{name} holds {_UNSEARCHED[column.kind]}, in which nothing can be looked for. "
+                f"Read the records, and look there."
+            )
+
+    def _encoder(self, column: Column) -> Convert | None:
+        if column.kind in _AS_THEY_ARE:
+            return None
+        encoders: dict[str, Convert] = {
+            "flag": int,
+            "status": str,
+            "instant": microseconds,
+            "json": partial(closed_json, self._seal),
+            "sealed": partial(_closed_text, self._seal),
+        }
+        convert = encoders[column.kind]
+        where = f"{self.name}.{column.name}"
+
+        def encode(value: Any) -> Any:
+            try:
+                return convert(value)
+            except (TypeError, ValueError, RecursionError) as error:
+                raise SerdeError(where, str(error)) from error
+
+        return encode
+
+    def _decoder(self, column: Column) -> Convert | None:
+        if column.kind in _AS_THEY_ARE:
+            return None
+        decoders: dict[str, Convert] = {
+            "flag": bool,
+            "status": column.type,
+            "instant": instant_of,
+            "json": partial(opened_json, self._seal),
+            "sealed": partial(_opened_text, self._seal),
+        }
+        return decoders[column.kind]
+
+
+class Tables(dict[type[Record], Table[Any]]):
+    """The tables of a database, by the class of their records; each is prepared when it is met."""
+
+    def __init__(self, seal: Encryptor) -> None:
+        super().__init__()
+        self.seal = seal
+
+    def __missing__(self, kind: type[R]) -> Table[R]:
+        table = self[kind] = Table(kind, self.seal)
+        return table
+
+
+def closed_json(seal: Encryptor, value: Any) -> bytes:
+    """A value as it is stored. Raises ValueError for what is no JSON."""
+    return seal.encrypt(to_json(value))
+
+
+def opened_json(seal: Encryptor, stored: bytes) -> Any:
+    """The value that was stored."""
+    body = seal.decrypt(stored)
+    try:
+        return from_json(body)
+    except ValueError:  # it reads less deep than it writes
+        return json.loads(body)
+
+
+def _closed_text(seal: Encryptor, text: str) -> str | bytes:
+    return seal.encrypt(text.encode()) if seal.encrypts else text
+
+
+def _opened_text(seal: Encryptor, stored: str | bytes) -> str:
+    return stored if isinstance(stored, str) else seal.decrypt(stored).decode()
+
+
+def damaged(table: str, error: Exception) -> DamagedDatabase:
+    """The error for what cannot be decoded though nobody else has written it."""
+    return DamagedDatabase(f"a record of {table} is not what was written: {error}")

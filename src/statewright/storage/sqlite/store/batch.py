@@ -1,0 +1,72 @@
+"""A batch of a store's operations, ready to be done in one transaction.
+
+One that writes is a job for the database, and begins the time of what it reads anew by the way. One that only reads
+needs a second transaction for that, and only if it has read something that lives for a time.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from sqlite3 import Connection
+from typing import Any
+
+from statewright.checkpoint.forms import microseconds
+from statewright.clock import Clock
+from statewright.storage.sqlite.database import SqliteDatabase
+from statewright.storage.sqlite.store.items import Items, begin_anew
+from statewright.store import Index
+from statewright.store.vectors import Vector, embedded
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What an operation does to items."""
+
+    perform: Callable[[Items, Sequence[Vector]], Any]
+    texts: Sequence[str] = ()
+    """Texts whose vectors it needs."""
+    writes: bool = False
+
+
+class Work:
+    """The operations of a batch: first `embed` if there are texts, then `perform`, or `read` and perhaps `refresh`."""
+
+    def __init__(self, database: SqliteDatabase, clock: Clock, index: Index | None, steps: Sequence[Step]) -> None:
+        self._database = database
+        self._clock = clock
+        self._index = index
+        self._steps = steps
+        self._vectors: list[Sequence[Vector]] = [()] * len(steps)
+        self._items: Items | None = None
+        self.writes = any(step.writes for step in steps)
+        self.texts = [text for step in steps for text in step.texts]
+
+    @property
+    def was_read(self) -> bool:
+        """Whether items were read whose time begins anew."""
+        return self._items is not None and bool(self._items.read)
+
+    def embed(self) -> None:
+        """Ask the model for all vectors at once."""
+        assert self._index is not None
+        vectors = iter(embedded(self._index, self.texts))
+        self._vectors = [list(itertools.islice(vectors, len(step.texts))) for step in self._steps]
+
+    def read(self) -> list[Any]:
+        with self._database.read() as connection:
+            return self._answers(connection)
+
+    def perform(self, connection: Connection) -> list[Any]:
+        answers = self._answers(connection)
+        self.refresh(connection)
+        return answers
+
+    def refresh(self, connection: Connection) -> None:
+        if self._items is not None:
+            begin_anew(connection, self._items.read, self._items.now)
+
+    def _answers(self, connection: Connection) -> list[Any]:
+        self._items = items = Items(self._database, connection, microseconds(self._clock.now()))
+        return [step.perform(items, vectors) for step, vectors in zip(self._steps, self._vectors, strict=True)]

@@ -1,0 +1,258 @@
+"""A store in a SQLite file: it outlives the process, and several processes may share it.
+
+A batch is one transaction; a method is a batch of one operation. What needs no database (checking, encoding, asking the
+model of the index for vectors) is done before it begins. How that is arranged is in `batch`, how items become rows in
+`items`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from sqlite3 import Connection
+from typing import Any, Final
+
+from statewright.async_futures import await_future
+from statewright.checkpoint.forms import microseconds
+from statewright.clock import Clock, Duration, SystemClock, Timer, as_seconds
+from statewright.errors import InvalidUpdateError, SerdeError
+from statewright.page import cut_page
+from statewright.runtime.concurrency.thread_calls import call_in_thread
+from statewright.storage.sqlite.store.batch import Step, Work
+from statewright.storage.sqlite.store.items import Items, place_of
+from statewright.storage.sqlite.view import Given, View
+from statewright.store import (
+    GetOp,
+    Index,
+    Item,
+    ListNamespacesOp,
+    Namespace,
+    Operation,
+    PutOp,
+    SearchItem,
+    SearchOp,
+    StoreFace,
+    TimeToLive,
+)
+from statewright.store.filters import matches
+from statewright.store.model import checked_namespace
+from statewright.store.vectors import Vector, texts_at
+
+_LONGEST: Final = 2**62
+"""Microseconds of a time to live: what is longer would not fit."""
+
+
+class SqliteStore(View, StoreFace):
+    """Keeps items in a SQLite file; safe to use from several threads and processes.
+
+    Takes a path, and what `SqliteDatabase` takes besides, or a database that others use too. Times to live are by the
+    clock of the wall, so that they go on while nobody has the file open. In an encrypted database namespaces and keys
+    stay readable: items are looked for by them.
+    """
+
+    def __init__(
+        self,
+        database: Given,
+        *,
+        index: Index | None = None,
+        ttl: TimeToLive | None = None,
+        clock: Clock | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(database, **options)
+        self._make_tables("items")
+        self._index = index
+        self._ttl = ttl or TimeToLive()
+        self._clock = clock or SystemClock()
+        self._lock = threading.Lock()
+        self._sweeper: Timer | None = None
+
+    def get(self, namespace: Namespace, key: str, *, refresh_ttl: bool | None = None) -> Item | None:
+        return self.batch([GetOp(namespace=namespace, key=key, refresh_ttl=refresh_ttl)])[0]
+
+    def put(
+        self,
+        namespace: Namespace,
+        key: str,
+        value: Mapping[str, Any],
+        *,
+        index: bool | Sequence[str] | None = None,
+        ttl: Duration | None = None,
+    ) -> None:
+        self.batch([_put_op(namespace, key, value, index=index, ttl=ttl)])
+
+    def delete(self, namespace: Namespace, key: str) -> None:
+        self.batch([PutOp(namespace=namespace, key=key, value=None)])
+
+    def search(
+        self,
+        prefix: Namespace,
+        *,
+        query: str | None = None,
+        filter: Mapping[str, Any] | None = None,  # noqa: A002  # the field's word
+        limit: int = 10,
+        offset: int = 0,
+        refresh_ttl: bool | None = None,
+    ) -> list[SearchItem]:
+        wanted = SearchOp(
+            prefix=prefix, query=query, filter=filter, limit=limit, offset=offset, refresh_ttl=refresh_ttl
+        )
+        return self.batch([wanted])[0]
+
+    def list_namespaces(
+        self,
+        *,
+        prefix: Namespace = (),
+        suffix: Namespace = (),
+        max_depth: int | None = None,
+        limit: int = 100,
+        offset: int = 0,
+    ) -> list[Namespace]:
+        wanted = ListNamespacesOp(prefix=prefix, suffix=suffix, max_depth=max_depth, limit=limit, offset=offset)
+        return self.batch([wanted])[0]
+
+    def batch(self, operations: Iterable[Operation]) -> list[Any]:
+        """The answers to several operations, done in their order. If one of them fails nothing is kept of the rest."""
+        work = self._planned(operations)
+        if work.texts:
+            work.embed()
+        if work.writes:
+            return self.database.write(work.perform)
+        answers = work.read()
+        if work.was_read:
+            self.database.write(work.refresh)
+        return answers
+
+    # -- for coroutines: the event loop goes on meanwhile
+
+    async def abatch(self, operations: Iterable[Operation]) -> list[Any]:
+        work = self._planned(operations)
+        if work.texts:
+            await call_in_thread(work.embed)
+        if work.writes:
+            return await await_future(self.database.hand_over(work.perform))
+        answers = await call_in_thread(work.read)
+        if work.was_read:
+            await await_future(self.database.hand_over(work.refresh))
+        return answers
+
+    async def aget(self, namespace: Namespace, key: str, **options: Any) -> Item | None:
+        return (await self.abatch([GetOp(namespace=namespace, key=key, **options)]))[0]
+
+    async def aput(self, namespace: Namespace, key: str, value: Mapping[str, Any], **options: Any) -> None:
+        await self.abatch([_put_op(namespace, key, value, **options)])
+
+    async def adelete(self, namespace: Namespace, key: str) -> None:
+        await self.abatch([PutOp(namespace=namespace, key=key, value=None)])
+
+    async def asearch(self, prefix: Namespace, **options: Any) -> list[SearchItem]:
+        return (await self.abatch([SearchOp(prefix=prefix, **options)]))[0]
+
+    async def alist_namespaces(self, **options: Any) -> list[Namespace]:
+        return (await self.abatch([ListNamespacesOp(**options)]))[0]
+
+    # -- items whose time is over
+
+    def sweep(self) -> int:
+        """Remove the items whose time is over; how many there were."""
+        return self.database.write(self._swept)
+
+    def _swept(self, connection: Connection) -> int:
+        return Items(self.database, connection, microseconds(self._clock.now())).sweep()
+
+    def start_sweeper(self) -> None:
+        """Sweep from time to time, until `close()`."""
+        with self._lock:
+            self._stop_sweeper()
+            self._set_sweeper()
+
+    def _set_sweeper(self) -> None:
+        self._sweeper = self._clock.call_later(as_seconds(self._ttl.sweep_every), self._sweep_again)
+
+    def _sweep_again(self) -> None:
+        with self._lock:
+            if self._sweeper is not None:
+                self.database.hand_over(self._swept)  # the clock's thread does not wait; a failure is tried again
+                self._set_sweeper()
+
+    def _stop_sweeper(self) -> None:
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            self._sweeper = None
+
+    def close(self) -> None:
+        """Stop sweeping, and close the database if this store has opened it."""
+        with self._lock:
+            self._stop_sweeper()
+        super().close()
+
+    # -- what operations do
+
+    def _planned(self, operations: Iterable[Operation]) -> Work:
+        return Work(self.database, self._clock, self._index, [self._step(one) for one in operations])
+
+    def _step(self, operation: Operation) -> Step:
+        match operation:
+            case GetOp(namespace=namespace, key=key):
+                refresh = self._refreshes(operation.refresh_ttl)
+                return Step(lambda items, _: items.get(namespace, key, refresh=refresh))
+            case PutOp(namespace=namespace, key=key, value=value):
+                if value is not None:
+                    return self._put_step(operation, value)
+                return Step(lambda items, _: items.delete(namespace, key), writes=True)
+            case SearchOp():
+                return self._search_step(operation)
+            case ListNamespacesOp():
+                return _list_step(operation)
+
+    def _put_step(self, operation: PutOp, value: Mapping[str, Any]) -> Step:
+        place = place_of(checked_namespace(operation.namespace), operation.key)
+        if place is None:
+            raise SerdeError(f"the item {operation.key!r} of {operation.namespace!r}", "its name is not valid Unicode")
+        stored = self.database.seal.encrypt(self.database.serde.encode(dict(value), "value"))
+        lives = self._ttl.default if operation.ttl is None else operation.ttl
+        ttl = None if lives is None else round(min(as_seconds(lives) * 1_000_000, _LONGEST))
+        texts = self._texts(value, operation.index)
+        return Step(lambda items, vectors: items.put(place, stored, vectors=vectors, ttl=ttl), texts, writes=True)
+
+    def _search_step(self, operation: SearchOp) -> Step:
+        if operation.query is not None and self._index is None:
+            raise InvalidUpdateError(
+                "A search by meaning needs an index: give the store index=Index(dims=..., embed=...)."
+            )
+        conditions = dict(operation.filter or {})
+        for path, condition in conditions.items():
+            matches({}, {path: condition})  # an unknown operator is refused, even if there is nothing to compare
+        options: dict[str, Any] = {"limit": operation.limit, "offset": operation.offset, "conditions": conditions}
+        refresh = self._refreshes(operation.refresh_ttl)
+
+        def perform(items: Items, vectors: Sequence[Vector]) -> list[SearchItem]:
+            return items.search(operation.prefix, wanted=next(iter(vectors), None), refresh=refresh, **options)
+
+        return Step(perform, () if operation.query is None else (operation.query,))
+
+    def _refreshes(self, refresh: bool | None) -> bool:
+        return self._ttl.refresh_on_read if refresh is None else refresh
+
+    def _texts(self, value: Mapping[str, Any], index: bool | Sequence[str] | None) -> Sequence[str]:
+        if self._index is None or index is False:
+            return ()
+        return texts_at(value, self._index.fields if index is None or index is True else index)
+
+
+def _list_step(operation: ListNamespacesOp) -> Step:
+    shown = cut_page(operation.limit, operation.offset)
+    wanted = (operation.prefix, operation.suffix, operation.max_depth)
+    return Step(lambda items, _: items.namespaces(*wanted)[shown])
+
+
+def _put_op(
+    namespace: Namespace,
+    key: str,
+    value: Mapping[str, Any],
+    *,
+    index: bool | Sequence[str] | None = None,
+    ttl: Duration | None = None,
+) -> PutOp:
+    fields = index if index is None or isinstance(index, bool) else tuple(index)
+    return PutOp(namespace=namespace, key=key, value=dict(value), index=fields, ttl=ttl)

@@ -1,0 +1,143 @@
+"""Coroutine nodes of a run that is driven without an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from statewright import START, StateGraph
+from statewright.checkpoint import TaskResult
+from statewright.runtime.concurrency.coroutines import start_coroutines
+from statewright.runtime.concurrency.private_loop import borrow_loop, give_back
+from statewright.runtime.core.effects import RunTasks
+from statewright.runtime.tasks.superstep import Superstep
+
+LONG = 600.0
+WHO: contextvars.ContextVar[str] = contextvars.ContextVar("who", default="nobody")
+
+
+def superstep(make: Any, functions: Sequence[Callable[..., Any]]) -> tuple[Superstep, threading.Event]:
+    """A superstep with a task for each function, and what is set when it is closed."""
+    graph = StateGraph(make.state)
+    for number, function in enumerate(functions):
+        graph.add_node(f"n{number}", function).add_edge(START, f"n{number}")
+    tasks = make.tasks(*graph.nodes)
+    closed = threading.Event()
+    effect = RunTasks(make.checkpoint({"x": 1}, tasks), tasks)
+    return Superstep(make.run(make.program(graph)), effect, closed.set), closed
+
+
+def next_loop() -> asyncio.AbstractEventLoop:
+    """The loop that would be lent next."""
+    loop = borrow_loop()
+    give_back(loop, idle=True)
+    return loop
+
+
+@pytest.mark.parametrize("limit", [None, 1, 3])
+def test_coroutines_run_on_one_loop_beside_the_caller(make: Any, limit: int | None) -> None:
+    loops: list[asyncio.AbstractEventLoop] = []
+
+    async def node(state: Any) -> dict[str, Any]:
+        loops.append(asyncio.get_running_loop())
+        await asyncio.sleep(0)
+        return {"y": 1}
+
+    step, closed = superstep(make, [node] * 5)
+    end = start_coroutines(step, range(5), limit)
+    assert closed.wait(LONG)
+    end(True)
+    assert [one.writes for one in step.outcomes if isinstance(one, TaskResult)] == [{"y": 1}] * 5
+    assert (len(set(loops)), len(loops)) == (1, 5)
+
+
+def test_they_see_the_context_of_the_caller_and_leave_it_alone(make: Any) -> None:
+    seen: list[str] = []
+
+    async def look(state: Any) -> None:
+        seen.append(WHO.get())
+        WHO.set("a node")
+
+    def run() -> str:
+        WHO.set("the caller")
+        step, closed = superstep(make, [look] * 3)
+        end = start_coroutines(step, range(3), 1)
+        assert closed.wait(LONG)
+        end(True)
+        return WHO.get()
+
+    assert contextvars.copy_context().run(run) == "the caller"
+    assert seen == ["the caller"] * 3
+
+
+def test_the_loop_is_given_back_when_all_is_over(make: Any) -> None:
+    loops: list[asyncio.AbstractEventLoop] = []
+
+    async def node(state: Any) -> None:
+        loops.append(asyncio.get_running_loop())
+
+    step, closed = superstep(make, [node])
+    end = start_coroutines(step, [0], None)
+    assert closed.wait(LONG)
+    end(True)
+    assert next_loop() is loops[0]
+
+
+def test_ending_cancels_what_still_runs_and_waits_until_it_has_cleaned_up(make: Any) -> None:
+    running, cleaned = threading.Event(), list[str]()
+
+    async def forever(state: Any) -> None:
+        try:
+            running.set()
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0.001)
+            cleaned.append("clean")
+
+    step, _ = superstep(make, [forever])
+    end = start_coroutines(step, [0], None)
+    assert running.wait(LONG)
+    step.close()
+    end(True)
+    assert cleaned == ["clean"]
+
+
+def test_ending_without_waiting_leaves_the_cleaning_up_to_the_loop(make: Any) -> None:
+    running, go_on, cleaned = threading.Event(), threading.Event(), threading.Event()
+
+    async def forever(state: Any) -> None:
+        try:
+            running.set()
+            await asyncio.Event().wait()
+        finally:
+            while not go_on.is_set():
+                await asyncio.sleep(0)
+            cleaned.set()
+
+    step, _ = superstep(make, [forever])
+    end = start_coroutines(step, [0], None)
+    assert running.wait(LONG)
+    step.close()
+    end(False)
+    assert not cleaned.is_set()
+    go_on.set()
+    assert cleaned.wait(LONG)
+
+
+def test_nothing_is_started_of_a_superstep_that_is_closed(make: Any) -> None:
+    ran: list[str] = []
+
+    async def node(state: Any) -> None:
+        ran.append("ran")
+
+    step, _ = superstep(make, [node])
+    step.close()
+    end = start_coroutines(step, [0], None)
+    end(True)
+    asyncio.run_coroutine_threadsafe(asyncio.sleep(0), next_loop()).result(LONG)
+    assert ran == []

@@ -1,0 +1,200 @@
+"""Writes folded into the state by hand."""
+
+from typing import Annotated, Any, TypedDict
+
+import pytest
+
+from statewright import START, append
+from statewright.channels import AnyValue, Ephemeral, Overwrite, Topic
+from statewright.errors import ConflictingWrites
+from statewright.runtime.core.fold import fold_results, fold_writes, pairs_of, without_transients, writers
+
+
+def bracket(old: str, new: str) -> str:
+    """Neither associative nor commutative, so that every order and grouping shows."""
+    return f"({old}{new})"
+
+
+class Fields(TypedDict, total=False):
+    x: Any
+    y: Any
+    log: Annotated[list[Any], append]
+    text: Annotated[str, bracket]
+    signal: Annotated[str, Ephemeral()]
+    brief: Annotated[str, Ephemeral(lifetime="step")]
+    guarded: Annotated[str, Ephemeral(guard=True)]
+    agreed: Annotated[str, AnyValue()]
+    topic: Annotated[list[Any], Topic()]
+
+
+@pytest.fixture
+def program(make: Any) -> Any:
+    graph = make.graph("a", "b", "c", schema=Fields)
+    return make.program(graph.add_edge(START, "a").add_edge(START, "b").add_edge(START, "c"))
+
+
+@pytest.fixture
+def open_program(make: Any) -> Any:
+    return make.program(make.graph("a", "b", schema={"log": append}).add_edge(START, "a").add_edge(START, "b"))
+
+
+START_VALUES: dict[str, Any] = {"x": 0, "log": ["old"], "text": "-"}
+ONE_WRITER: list[tuple[Any, dict[str, Any]]] = [
+    ({}, {}),
+    ({"x": 1}, {"x": 1}),
+    ({"x": None}, {"x": None}),
+    ({"y": 2}, {"y": 2}),
+    ({"x": Overwrite(5)}, {"x": 5}),
+    ({"log": ["new"]}, {"log": ["old", "new"]}),
+    ({"log": "new"}, {"log": ["old", "new"]}),
+    ({"log": Overwrite(["new"])}, {"log": ["new"]}),
+    ({"log": {"__overwrite__": ["new"]}}, {"log": ["new"]}),
+    ({"text": "a"}, {"text": "(-a)"}),
+    ({"text": Overwrite("a")}, {"text": "a"}),
+    ({"signal": Overwrite("now")}, {"signal": "now"}),
+    ([("x", 1), ("x", 2)], {"x": 2}),
+    ([("text", "a"), ("x", 1), ("text", "b")], {"text": "((-a)b)", "x": 1}),
+    ([("log", [1]), ("log", [2])], {"log": ["old", 1, 2]}),
+    ([("x", Overwrite(1)), ("x", Overwrite(2))], {"x": 2}),
+    ([("log", [1]), ("log", Overwrite([2]))], {"log": [2]}),
+]
+
+
+@pytest.mark.parametrize(("writes", "changed"), ONE_WRITER)
+def test_what_one_task_writes(make: Any, program: Any, writes: Any, changed: dict[str, Any]) -> None:
+    assert fold_writes(program, START_VALUES, make.result("a", writes)) == {**START_VALUES, **changed}
+
+
+@pytest.mark.parametrize(("writes", "changed"), ONE_WRITER)
+def test_a_task_alone_writes_as_one_of_several_does(make: Any, program: Any, writes: Any, changed: Any) -> None:
+    results = [make.result("a", writes), make.result("b")]
+
+    assert fold_results(program, START_VALUES, results) == fold_writes(program, START_VALUES, results[0])
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "folded"),
+    [
+        ({"log": [1]}, {"log": [2]}, {"log": ["old", 1, 2]}),
+        ({"log": [1]}, {"log": 2, "x": 3}, {"log": ["old", 1, 2], "x": 3}),
+        ({"text": "a"}, {"text": "b"}, {"text": "((-a)b)"}),
+        ({"text": Overwrite("a")}, {"text": "b"}, {"text": "a"}),
+        ({"text": "a"}, {"text": Overwrite("b")}, {"text": "b"}),
+        ({"signal": "a"}, {"signal": "b"}, {"signal": "b"}),
+        ({"agreed": "a"}, {"agreed": "b"}, {"agreed": "b"}),
+        ({"topic": "a"}, {"topic": ["b", "c"]}, {"topic": ["a", "b", "c"]}),
+        ([("text", "a"), ("text", "b")], {"text": "c"}, {"text": "(((-a)b)c)"}),
+        ([("x", 1), ("x", 2)], {"y": 1}, {"x": 2, "y": 1}),
+    ],
+)
+def test_several_tasks_write_in_the_order_of_their_results(
+    make: Any, program: Any, first: Any, then: Any, folded: dict[str, Any]
+) -> None:
+    results = [make.result("a", first), make.result("b", then)]
+
+    assert fold_results(program, START_VALUES, results) == {**START_VALUES, **folded}
+
+
+@pytest.mark.parametrize(
+    ("channel", "first", "then", "what"),
+    [
+        ("x", 1, 2, "keeps one value"),
+        ("x", 1, 1, "keeps one value"),
+        ("x", Overwrite(1), Overwrite(2), "keeps one value"),
+        ("log", Overwrite([1]), Overwrite([2]), "one Overwrite"),
+        ("text", Overwrite("a"), {"__overwrite__": "b"}, "one Overwrite"),
+        ("guarded", "a", "b", "guarded"),
+    ],
+)
+def test_writes_that_exclude_each_other_name_the_channel_and_the_nodes(
+    make: Any, program: Any, channel: str, first: Any, then: Any, what: str
+) -> None:
+    results = [make.result("c", {channel: first}), make.result("b", {}), make.result("a", {channel: then})]
+
+    with pytest.raises(ConflictingWrites, match=what) as caught:
+        fold_results(program, START_VALUES, results)
+    assert (caught.value.channel, caught.value.nodes) == (channel, ("c", "a"))
+
+
+def test_two_overwrites_in_one_answer_to_a_field_that_merges_conflict(make: Any, program: Any) -> None:
+    result = make.result("a", [("log", Overwrite([1])), ("log", Overwrite([2]))])
+
+    with pytest.raises(ConflictingWrites, match="one Overwrite"):
+        fold_writes(program, START_VALUES, result)
+
+
+def test_two_sends_to_one_node_that_write_one_field_conflict(make: Any, program: Any) -> None:
+    results = [make.result(make.task("a", number, position=number), {"x": number}) for number in range(2)]
+
+    with pytest.raises(ConflictingWrites) as caught:
+        fold_results(program, START_VALUES, results)
+    assert caught.value.nodes == ("a", "a")
+
+
+def test_a_key_that_an_open_state_does_not_list_is_a_plain_field(make: Any, open_program: Any) -> None:
+    alone = fold_writes(open_program, {}, make.result("a", {"free": Overwrite(1)}))
+    beside = fold_results(open_program, {}, [make.result("a", {"free": Overwrite(1)}), make.result("b", {"more": 2})])
+    both = [make.result("a", {"free": 1}), make.result("b", {"free": 2})]
+
+    assert (alone, beside) == ({"free": 1}, {"free": 1, "more": 2})
+    with pytest.raises(ConflictingWrites, match="'free' was written by 'a' and 'b'"):
+        fold_results(open_program, {}, both)
+
+
+def test_an_error_of_a_reducer_says_what_was_folded(make: Any, program: Any) -> None:
+    results = [make.result("a", {"x": 1}), make.result("b", {"log": [1]}), make.result("c", {"log": [2]})]
+
+    with pytest.raises(Exception, match="Only a list") as caught:
+        fold_results(program, {"log": "no list"}, results)
+    assert caught.value.__notes__ == ["while channel 'log' was folding what 'b', 'c' wrote"]
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_the_old_values_are_left_alone(make: Any, program: Any, count: int) -> None:
+    log = ["old"]
+    values = {"x": 0, "log": log, "text": "-"}
+    results = [make.result("a", {"x": 1, "log": [1], "text": "a"}), make.result("b", {"log": [2], "y": 2})][:count]
+
+    new = fold_results(program, values, results) if count > 1 else fold_writes(program, values, results[0])
+
+    assert new["log"][:2] == ["old", 1]
+    assert (values, log) == ({"x": 0, "log": ["old"], "text": "-"}, ["old"])
+
+
+def test_a_list_that_a_node_wrote_is_not_the_list_in_the_state(make: Any, program: Any) -> None:
+    mine = [1]
+    new = fold_writes(program, {}, make.result("a", {"log": mine}))
+    mine.append(2)
+
+    assert new["log"] == [1]
+
+
+@pytest.mark.parametrize(
+    ("writes", "kept"),
+    [
+        ({}, {"x": 0}),
+        ({"x": 1}, {"x": 0}),
+        ({"signal": "new"}, {"x": 0, "signal": "s"}),
+        ({"topic": ["new"]}, {"x": 0, "topic": ["t"]}),
+        ({"brief": "new"}, {"x": 0}),
+        ([("signal", "new"), ("topic", ["new"])], {"x": 0, "signal": "s", "topic": ["t"]}),
+    ],
+)
+def test_signals_go_unless_they_were_written_again(make: Any, program: Any, writes: Any, kept: Any) -> None:
+    values = {"x": 0, "signal": "s", "topic": ["t"], "brief": "b"}
+
+    assert without_transients(program, values, [make.result("a"), make.result("b", writes)]) == kept
+
+
+def test_the_writers_of_a_field_are_named_in_task_order(make: Any) -> None:
+    results = [make.result("c", {"x": 1}), make.result("a"), make.result("b", [("y", 1), ("x", 1)])]
+
+    assert writers("x", results) == ["c", "b"]
+
+
+@pytest.mark.parametrize(
+    ("writes", "pairs"),
+    [({"x": 1, "y": 2}, [("x", 1), ("y", 2)]), ([("x", 1), ("x", 2)], [("x", 1), ("x", 2)]), ({}, [])],
+)
+def test_writes_of_both_forms_are_pairs_in_order(make: Any, writes: Any, pairs: Any) -> None:
+    assert list(pairs_of(make.result("a", writes))) == pairs

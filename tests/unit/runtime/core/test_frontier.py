@@ -1,0 +1,445 @@
+"""What is due next and what waits, from results sent by hand."""
+
+from typing import Any
+
+import pytest
+
+from statewright import END, START, Send
+from statewright.checkpoint import NO_ARG, DeferredTask, Task
+from statewright.graph import STOP
+from statewright.runtime.core.frontier import next_frontier, settle, simple_frontier
+
+JOIN_AB = "'a' + 'b' -> 'c'"
+
+
+def nodes(tasks: Any) -> list[str]:
+    return [task.node for task in tasks]
+
+
+def labels(tasks: Any) -> list[Any]:
+    """Nodes by name, Sends by argument."""
+    return [task.node if task.arg is NO_ARG else task.arg for task in tasks]
+
+
+def held_nodes(held: Any) -> list[str]:
+    return [one.task.node for one in held]
+
+
+def following(program: Any, results: Any, *, joins: Any = None, due: Any = (), held: Any = ()) -> Any:
+    return next_frontier(program, joins or {}, results, "after", due, held)
+
+
+# -- order, ids
+
+
+@pytest.mark.parametrize("simple", [True, False])
+def test_nodes_come_by_declaration_then_sends_by_sender_and_emission(make: Any, simple: bool) -> None:
+    program = make.program(make.graph("z", "a", "w").add_edge(START, "z").add_edge(START, "a").add_edge(START, "w"))
+    results = [
+        make.result("z", targets=[Send("w", "z2"), "a", Send("w", "z1")], goto=True),
+        make.result("a", targets=[Send("w", "a1"), "z"], goto=True),
+    ]
+
+    due = simple_frontier(program, results, "after") if simple else following(program, results)[0]
+
+    assert labels(due) == ["z", "a", "z2", "z1", "a1"]
+
+
+@pytest.mark.parametrize("simple", [True, False])
+def test_a_node_due_twice_runs_once_and_each_send_is_a_task(make: Any, simple: bool) -> None:
+    program = make.program(make.graph("a", "b", "c").add_edge(START, "a").add_edge(START, "b").add_edge("a", "c"))
+    results = [make.result("a", targets=["c", "c", Send("c", 1)]), make.result("b", targets=["c", Send("c", 1)])]
+
+    due = simple_frontier(program, results, "after") if simple else following(program, results)[0]
+
+    assert labels(due) == ["c", 1, 1]
+    assert len({task.id for task in due}) == 3
+
+
+def test_ids_of_tasks_depend_on_the_commit_and_the_place_and_on_nothing_else(make: Any) -> None:
+    program = make.program(make.graph("a", "b").add_edge(START, "a").add_edge(START, "b"))
+    results = [make.result("a", targets=["b", "a", Send("b", 1)])]
+
+    once, again, elsewhere = (simple_frontier(program, results, origin) for origin in ("one", "one", "two"))
+
+    assert [task.id for task in once or ()] == [task.id for task in again or ()]
+    assert not {task.id for task in once or ()} & {task.id for task in elsewhere or ()}
+
+
+def test_what_was_due_already_stays_due_with_its_id_and_is_not_due_twice(make: Any) -> None:
+    program = make.program(make.graph("a", "b", "c").add_edge(START, "a").add_edge(START, "b").add_edge("a", "c"))
+    waiting = Task("c", NO_ARG, "earlier", 4)
+
+    due, _, _ = following(program, [make.result("a", targets=["c", "b"])], due=[waiting])
+
+    assert nodes(due) == ["b", "c"]
+    assert due[1] is waiting
+
+
+# -- stop
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_stop_clears_what_is_due_what_waits_and_who_arrived(make: Any, place: int) -> None:
+    graph = make.graph("a", "b", "c").add_edge(START, "a").add_edge(START, "b").add_edge(["a", "b"], "c")
+    program = make.program(graph)
+    results = [make.result("a", targets=["b", Send("c", 1)]), make.result("b", targets=["c"])]
+    results[place].targets, results[place].goto = [STOP, "c"], True
+
+    found = following(
+        program, results, joins={JOIN_AB: frozenset("a")}, due=make.tasks("b"), held=[DeferredTask(make.task("c"))]
+    )
+
+    assert found == ((), (), {})
+
+
+def test_a_stop_or_a_gathered_send_is_left_to_the_thorough_way(make: Any) -> None:
+    program = make.program(make.graph("a", "b").add_edge(START, "a").add_edge("a", "b"))
+
+    assert simple_frontier(program, [make.result("a", targets=[STOP])], "after") is None
+    assert simple_frontier(program, [make.result("a", targets=[Send("b", 1, gather=True)])], "after") is None
+
+
+# -- joins
+
+
+def join_program(make: Any) -> Any:
+    graph = make.graph("a", "b", "c", "d").add_edge(START, "a").add_edge(START, "b").add_edge("c", "d")
+    return make.program(graph.add_edge(["a", "b"], "c"))
+
+
+@pytest.mark.parametrize(
+    ("rounds", "due_after"),
+    [
+        ([["a"], ["b"]], [[], ["c"]]),
+        ([["b"], ["a"]], [[], ["c"]]),
+        ([["a", "b"]], [["c"]]),
+        ([["a"], ["a"], ["b"]], [[], [], ["c"]]),
+        ([["a", "a"]], [[]]),
+        ([["a"], ["b"], ["a"]], [[], ["c"], []]),
+        ([["a", "b"], ["b"], ["a"]], [["c"], [], ["c"]]),
+    ],
+)
+def test_a_join_is_due_once_when_all_have_arrived(make: Any, rounds: Any, due_after: Any) -> None:
+    program, joins, seen = join_program(make), {}, []
+    beside = make.task("d", arg="goes on")  # the run is not at rest meanwhile
+    for arrivals in rounds:
+        due, _, joins = following(program, [make.result(node) for node in arrivals], joins=joins, due=[beside])
+        seen.append([task.node for task in due if task is not beside])
+
+    assert seen == due_after
+
+
+def test_arrivals_are_forgotten_when_nothing_is_left_to_do(make: Any) -> None:
+    program, beside = join_program(make), make.task("d", arg="goes on")
+
+    at_rest, going_on = (following(program, [make.result("a")], due=due) for due in ([], [beside]))
+
+    assert at_rest == ((), (), {})
+    assert going_on[2] == {JOIN_AB: frozenset("a")}
+
+
+def test_the_arrivals_that_were_given_are_not_changed(make: Any) -> None:
+    joins = {JOIN_AB: frozenset("a")}
+
+    due, _, after = following(join_program(make), [make.result("b")], joins=joins)
+
+    assert nodes(due) == ["c"]
+    assert after == {}
+    assert joins == {JOIN_AB: frozenset("a")}
+
+
+@pytest.mark.parametrize(
+    ("targets", "due", "arrived"),
+    [
+        (["c"], [], {JOIN_AB: frozenset("a")}),
+        (["d"], ["d"], {}),
+        (["c", "d"], ["d"], {JOIN_AB: frozenset("a")}),
+        ([Send("c", 1)], ["c"], {}),
+    ],
+    ids=["to the end of the join", "elsewhere", "both", "a Send is no arrival"],
+)
+def test_a_goto_to_the_end_of_a_join_is_an_arrival(make: Any, targets: Any, due: Any, arrived: Any) -> None:
+    beside = make.task("d", arg="goes on")
+
+    found, _, joins = following(join_program(make), [make.result("a", targets=targets, goto=True)], due=[beside])
+
+    assert [task.node for task in found if task is not beside] == due
+    assert joins == arrived
+
+
+def test_a_goto_from_outside_the_join_is_none(make: Any) -> None:
+    due, _, joins = following(join_program(make), [make.result("d", targets=["c"], goto=True)])
+
+    assert (nodes(due), joins) == (["c"], {})
+
+
+def test_a_node_due_by_a_join_and_by_an_edge_runs_once(make: Any) -> None:
+    graph = make.graph("a", "b", "c").add_edge(START, "a").add_edge(START, "b").add_edge("a", "c")
+    program = make.program(graph.add_edge(["a", "b"], "c"))
+
+    assert nodes(following(program, [make.result("a", targets=["c"]), make.result("b")])[0]) == ["c"]
+
+
+def test_a_join_that_ends_the_path_makes_nothing_due(make: Any) -> None:
+    graph = make.graph("a", "b").add_edge(START, "a").add_edge(START, "b").add_edge(["a", "b"], END)
+
+    assert following(make.program(graph), [make.result("a"), make.result("b")]) == ((), (), {})
+
+
+def test_a_goto_to_the_end_of_two_joins_is_an_arrival_at_both(make: Any) -> None:
+    graph = make.graph("a", "b", "c", "e")
+    for name in "abe":
+        graph.add_edge(START, name)
+    program = make.program(graph.add_edge(["a", "b"], "c").add_edge(["a", "e"], "c"))
+    results = [make.result("a", targets=["c"], goto=True), make.result("e")]
+
+    assert nodes(following(program, results)[0]) == ["c"]
+
+
+# -- subscriptions
+
+
+@pytest.mark.parametrize(
+    ("writes", "due"),
+    [
+        ({"x": 1}, ["w", "v"]),
+        ({"y": 1}, ["v"]),
+        ({"log": [1]}, []),
+        ({}, []),
+        ([("y", 1), ("x", 1)], ["w", "v"]),
+    ],
+)
+def test_nodes_wake_by_declaration_when_what_they_watch_is_written(make: Any, writes: Any, due: list[str]) -> None:
+    graph = make.graph("w", "a", "v", w={"on": ["x"]}, v={"on": ["y", "x"]}).add_edge(START, "a")
+
+    assert nodes(following(make.program(graph), [make.result("a", writes)])[0]) == due
+
+
+def test_a_node_woken_and_led_to_runs_once(make: Any) -> None:
+    graph = make.graph("a", "w", w={"on": ["x"]}).add_edge(START, "a").add_edge("a", "w")
+
+    assert nodes(following(make.program(graph), [make.result("a", {"x": 1}, ["w"])])[0]) == ["w"]
+
+
+# -- waiting
+
+
+def waiting_program(make: Any, ways: dict[str, str], joins: dict[str, str]) -> Any:
+    """A graph whose entry `a` names nodes, with ways as `{"a": "bc"}` and how nodes join."""
+    names = dict.fromkeys("".join([*ways, *ways.values()]))
+    ordered = sorted(names)
+    graph = make.graph(*ordered, **{name: {"join": join} for name, join in joins.items()})
+    for start, ends in ways.items():
+        for end in ends:
+            graph.add_edge(start, end)
+    for name in ordered:
+        graph.add_edge(START, name)
+    return make.program(graph)
+
+
+@pytest.mark.parametrize(
+    ("ways", "joins", "due", "held", "starts"),
+    [
+        ({"a": "b", "b": "z"}, {"z": "reachable"}, "a", "z", ""),
+        ({"a": "b", "b": "z"}, {"z": "reachable"}, "b", "z", ""),
+        ({"a": "b", "c": "z"}, {"z": "reachable"}, "a", "z", "z"),
+        ({"a": "b", "b": "z"}, {"z": "reachable"}, "", "z", "z"),
+        ({"a": "b", "c": "z"}, {"z": "idle"}, "a", "z", ""),
+        ({"a": "b", "b": "z"}, {"z": "idle"}, "", "z", "z"),
+        ({"a": "yz"}, {"y": "reachable", "z": "reachable"}, "", "yz", "yz"),
+        ({"a": "y", "y": "z"}, {"y": "reachable", "z": "reachable"}, "", "yz", "y"),
+        ({"a": "z", "z": "y"}, {"y": "reachable", "z": "reachable"}, "", "yz", "z"),
+        ({"a": "y", "y": "b", "b": "z"}, {"y": "reachable", "z": "reachable"}, "", "yz", "y"),
+        ({"a": "yz"}, {"y": "idle", "z": "idle"}, "", "yz", "yz"),
+        ({"a": "y", "y": "z"}, {"y": "idle", "z": "idle"}, "", "yz", "y"),
+        ({"a": "yz"}, {"y": "idle", "z": "reachable"}, "", "yz", "z"),
+        ({"a": "y", "y": "z"}, {"y": "idle", "z": "reachable"}, "", "yz", "y"),
+        ({"a": "y", "y": "z", "z": "y"}, {"y": "reachable", "z": "reachable"}, "", "yz", "y"),
+        ({"a": "y", "y": "z", "z": "y"}, {"y": "idle", "z": "idle"}, "", "yz", "y"),
+        ({"x": "y", "y": "z", "z": "x"}, {"x": "reachable", "y": "reachable", "z": "reachable"}, "", "xyz", "x"),
+        ({"x": "y", "y": "z", "z": "x"}, {"y": "reachable", "z": "reachable"}, "", "yz", "y"),
+        ({"x": "y", "y": "xz"}, {"x": "reachable", "y": "reachable", "z": "reachable"}, "", "xyz", "x"),
+        ({"a": "y", "y": "yz"}, {"y": "reachable"}, "", "y", "y"),
+    ],
+    ids=[
+        "two steps away from what is due",
+        "one step away",
+        "out of reach of what is due",
+        "nothing is due",
+        "idle waits for anything at all",
+        "idle and nothing is due",
+        "two that do not reach each other start together",
+        "the first reaches the second",
+        "the second reaches the first",
+        "through a node that does not wait",
+        "idle ones start together",
+        "idle ones by reach",
+        "the one that need not wait for idleness goes first",
+        "an idle one that reaches another goes first",
+        "a cycle is broken by declaration",
+        "a cycle of idle ones too",
+        "a cycle of three",
+        "a cycle through a node that does not wait",
+        "what follows a cycle waits for it",
+        "a node that reaches itself does not block itself",
+    ],
+)
+def test_who_of_those_that_wait_may_start(make: Any, ways: Any, joins: Any, due: str, held: str, starts: str) -> None:
+    program = waiting_program(make, ways, joins)
+    waiting = [DeferredTask(Task(name, NO_ARG, "before", place)) for place, name in enumerate(held)]
+
+    frontier, still = settle(program, list(make.tasks(*due, origin="due")), waiting)
+
+    assert "".join(nodes(frontier)) == "".join(sorted(due + starts))
+    assert "".join(held_nodes(still)) == "".join(name for name in held if name not in starts)
+
+
+def test_a_waiting_node_led_to_again_is_held_once_with_its_first_id(make: Any) -> None:
+    program = waiting_program(make, {"a": "bz", "b": "cz", "c": "z"}, {"z": "reachable"})
+    _, held, _ = following(program, [make.result("a", targets=["b", "z"])])
+    due, held_again, _ = next_frontier(program, {}, [make.result("b", targets=["c", "z"])], "later", (), held)
+
+    assert nodes(due) == ["c"]
+    assert [one.task.id for one in held_again] == [one.task.id for one in held]
+
+
+def test_a_task_keeps_its_id_while_it_waits(make: Any) -> None:
+    program = waiting_program(make, {"a": "bz", "b": "z"}, {"z": "reachable"})
+    _, held, _ = following(program, [make.result("a", targets=["b", "z"])])
+    due, still, _ = next_frontier(program, {}, [make.result("b")], "later", (), held)
+
+    assert [task.id for task in due] == [held[0].task.id]
+    assert still == ()
+
+
+def test_sends_to_a_node_that_waits_wait_too_and_stay_tasks_of_their_own(make: Any) -> None:
+    program = waiting_program(make, {"a": "bz", "b": "c"}, {"z": "idle"})
+    _, held, _ = following(program, [make.result("a", targets=["b", Send("z", 1), Send("z", 2)], goto=True)])
+    due, still, _ = following(program, [make.result("b")], held=held)
+
+    assert held_nodes(held) == ["z", "z"]
+    assert labels(due) == [1, 2]
+    assert still == ()
+
+
+def test_a_send_that_waits_is_no_reason_for_its_node_not_to_be_due(make: Any) -> None:
+    program = waiting_program(make, {"a": "bz", "b": "c"}, {"z": "idle"})
+    _, held, _ = following(program, [make.result("a", targets=["b", Send("z", 1)], goto=True)])
+    due, _, _ = next_frontier(program, {}, [make.result("b", targets=["z"])], "later", (), held)
+
+    assert labels(due) == ["z", 1]
+
+
+def test_a_send_and_a_gathered_one_to_a_node_that_waits_have_ids_of_their_own(make: Any) -> None:
+    program = waiting_program(make, {"a": "z"}, {"z": "idle"})
+
+    due, _, _ = following(program, [make.result("a", targets=[Send("z", 1), gather(2, "z")], goto=True)])
+
+    assert labels(due) == [1, [2]]
+    assert len({task.id for task in due}) == 2
+
+
+def test_pending_sends_keep_an_idle_node_waiting(make: Any) -> None:
+    program = waiting_program(make, {"a": "bz"}, {"z": "idle"})
+
+    due, held, _ = following(program, [make.result("a", targets=["z", Send("b", 1)], goto=True)])
+
+    assert labels(due) == [1]
+    assert held_nodes(held) == ["z"]
+
+
+# -- gathering
+
+
+def gather(arg: Any, node: str = "g") -> Send:
+    return Send(node, arg, gather=True)
+
+
+def test_gathered_sends_become_one_task_by_declaration_of_senders_then_emission(make: Any) -> None:
+    program = waiting_program(make, {"a": "g", "b": "g", "c": "d"}, {})
+    _, held, _ = following(program, [make.result("b", targets=["c", "a", gather("b1"), gather("b2")], goto=True)])
+    due, still, _ = following(program, [make.result("a", targets=[gather("a1")], goto=True)], held=held)
+
+    assert labels(due) == [["a1", "b1", "b2"]]
+    assert still == ()
+
+
+def test_gathered_sends_wait_while_their_node_can_be_reached(make: Any) -> None:
+    program = waiting_program(make, {"a": "b", "b": "g", "c": "d"}, {})
+
+    reaching = following(program, [make.result("a", targets=["b", gather(1)], goto=True)])
+    beside = following(program, [make.result("a", targets=["c", gather(1)], goto=True)])
+
+    assert (labels(reaching[0]), held_nodes(reaching[1])) == (["b"], ["g"])
+    assert (labels(beside[0]), held_nodes(beside[1])) == (["c", [1]], [])
+
+
+def test_one_gathered_send_is_still_a_list(make: Any) -> None:
+    program = waiting_program(make, {"a": "g"}, {})
+
+    assert labels(following(program, [make.result("a", targets=[gather("only")], goto=True)])[0]) == [["only"]]
+
+
+def test_plain_sends_and_gathered_ones_to_one_node_are_kept_apart(make: Any) -> None:
+    program = waiting_program(make, {"a": "g"}, {})
+    targets = [gather(1), Send("g", 2), gather(3), "g"]
+
+    due, _, _ = following(program, [make.result("a", targets=targets, goto=True)])
+
+    assert labels(due) == ["g", 2, [1, 3]]
+    assert len({task.id for task in due}) == 3
+
+
+def test_what_start_sends_is_gathered_before_what_nodes_send(make: Any) -> None:
+    program = waiting_program(make, {"a": "g"}, {})
+    held = [DeferredTask(make.task("g", "from a"), gather=True, sender="a")]
+    held.append(DeferredTask(make.task("g", "from start", position=1), gather=True, sender=START))
+
+    assert labels(settle(program, [], held)[0]) == [["from start", "from a"]]
+
+
+def test_a_gathered_task_has_the_id_of_one_that_it_gathers(make: Any) -> None:
+    program = waiting_program(make, {"a": "g", "b": "g"}, {})
+    held = [
+        DeferredTask(make.task("g", sender, position=place), gather=True, sender=sender)
+        for place, sender in enumerate("ba")
+    ]
+
+    (task,), _ = settle(program, [], held)
+
+    assert task.arg == ["a", "b"]
+    assert task.id in {one.task.id for one in held}
+
+
+def test_gathered_sends_to_several_nodes_are_gathered_node_by_node(make: Any) -> None:
+    program = waiting_program(make, {"a": "gh"}, {})
+    targets = [gather(1, "h"), gather(2, "g"), gather(3, "h")]
+
+    due, _, _ = following(program, [make.result("a", targets=targets, goto=True)])
+
+    assert [(task.node, task.arg) for task in due] == [("g", [2]), ("h", [1, 3])]
+
+
+def test_a_cycle_of_gathering_nodes_is_broken_by_declaration(make: Any) -> None:
+    program = waiting_program(make, {"a": "g", "g": "h", "h": "g"}, {})
+    held = [
+        DeferredTask(make.task("h", 1), gather=True, sender="a"),
+        DeferredTask(make.task("g", 2), gather=True, sender="a"),
+    ]
+
+    due, still = settle(program, [], held)
+
+    assert [(task.node, task.arg) for task in due] == [("g", [2])]
+    assert held_nodes(still) == ["h"]
+
+
+def test_what_an_error_handler_leads_to_is_what_its_node_leads_to(make: Any) -> None:
+    graph = make.graph("a", "b", "z", a={"error_handler": lambda state, error: None}, z={"join": "reachable"})
+    graph.add_edge(START, "a").add_edge(START, "b").add_edge("a", "z")
+    program = make.program(graph)
+    handler = make.task(program.nodes["a"].handler, arg="failed")
+
+    _, held = settle(program, [handler], [DeferredTask(make.task("z"))])
+
+    assert held_nodes(held) == ["z"]

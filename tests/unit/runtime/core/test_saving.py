@@ -1,0 +1,86 @@
+"""Checkpoints in the form in which they are saved."""
+
+from typing import Annotated, Any, TypedDict
+
+import pytest
+
+from statewright import START
+from statewright.channels import Ephemeral, Untracked
+from statewright.checkpoint import DeferredTask
+from statewright.runtime.core.saving import saved_form
+
+HANDLE = object()
+
+
+class Fields(TypedDict, total=False):
+    x: int
+    signal: Annotated[str, Ephemeral()]
+    handle: Annotated[Any, Untracked()]
+
+
+@pytest.fixture
+def program(make: Any) -> Any:
+    return make.program(make.graph("a", schema=Fields).add_edge(START, "a"))
+
+
+def test_nothing_is_rebuilt_where_everything_is_saved(make: Any) -> None:
+    checkpoint = make.checkpoint({"x": 1}, make.tasks("a"))
+
+    assert saved_form(make.program(make.graph("a").add_edge(START, "a")), checkpoint) is checkpoint
+
+
+def test_untracked_values_are_left_out_and_everything_else_is_kept(make: Any, program: Any) -> None:
+    checkpoint = make.checkpoint(
+        {"x": 1, "signal": "s", "handle": HANDLE},
+        [make.task("a"), make.task("a", {"x": 2}, position=1), make.task("a", "text", position=2)],
+        [DeferredTask(make.task("a", 3, position=3), gather=True, sender="a")],
+        joins={"join": frozenset("a")},
+        reported=(("log", [1]),),
+    )
+
+    saved = saved_form(program, checkpoint)
+
+    assert saved.values == {"x": 1, "signal": "s"}
+    assert saved == make.checkpoint(
+        {"x": 1, "signal": "s"},
+        checkpoint.frontier,
+        checkpoint.held,
+        joins=checkpoint.joins,
+        reported=checkpoint.reported,
+    )
+
+
+def test_untracked_values_are_stripped_from_sends_and_reports(make: Any, program: Any) -> None:
+    arg = {"x": 1, "handle": HANDLE}
+    checkpoint = make.checkpoint(
+        frontier=[make.task("a", arg)],
+        held=[DeferredTask(make.task("a", arg, position=1), gather=True, sender="b")],
+        reported=(("handle", HANDLE), ("x", 1)),
+    )
+
+    saved = saved_form(program, checkpoint)
+
+    assert saved.frontier[0].arg == saved.held[0].task.arg == {"x": 1}
+    assert (saved.held[0].gather, saved.held[0].sender) == (True, "b")
+    assert saved.reported == (("x", 1),)
+
+
+def test_tasks_keep_their_ids_when_they_are_stripped(make: Any, program: Any) -> None:
+    tasks = [make.task("a", {"handle": HANDLE}, "earlier", 4), make.task("a", {"handle": HANDLE}, "earlier", 5)]
+
+    saved = saved_form(program, make.checkpoint(frontier=tasks[:1], held=[DeferredTask(tasks[1])]))
+
+    assert [saved.frontier[0].id, saved.held[0].task.id] == [task.id for task in tasks]
+
+
+def test_the_checkpoint_that_goes_on_keeps_what_is_not_saved(make: Any, program: Any) -> None:
+    checkpoint = make.checkpoint({"handle": HANDLE}, [make.task("a", {"handle": HANDLE})])
+    saved_form(program, checkpoint)
+
+    assert checkpoint.values == checkpoint.frontier[0].arg == {"handle": HANDLE}
+
+
+def test_untracked_values_are_stripped_from_gathered_sends_too(make: Any, program: Any) -> None:
+    gathered = make.task("a", [{"x": 1, "handle": HANDLE}, {"x": 2}])
+
+    assert saved_form(program, make.checkpoint(frontier=[gathered])).frontier[0].arg == [{"x": 1}, {"x": 2}]

@@ -1,0 +1,194 @@
+"""The executor for what awaits: an asyncio task for each task in flight, and no more than may be."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from statewright import START, StateGraph
+from statewright.checkpoint import TaskResult
+from statewright.runtime.core.effects import Failure, RunTasks
+from statewright.runtime.tasks.asyncio_executor import LoopExecutor
+from statewright.runtime.tasks.superstep import Superstep
+
+WHO: contextvars.ContextVar[str] = contextvars.ContextVar("who", default="nobody")
+
+
+class Running:
+    """A superstep of coroutine functions on the running loop."""
+
+    def __init__(self, make: Any, functions: Sequence[Callable[..., Any]]) -> None:
+        graph = StateGraph(make.state)
+        for number, function in enumerate(functions):
+            graph.add_node(f"n{number}", function).add_edge(START, f"n{number}")
+        tasks = make.tasks(*graph.nodes)
+        loop = asyncio.get_running_loop()
+        self._closed = loop.create_future()
+        effect = RunTasks(make.checkpoint({"x": 1}, tasks), tasks)
+        self.step = Superstep(make.run(make.program(graph)), effect, lambda: self._closed.set_result(None))
+        self.executor = LoopExecutor(loop)
+
+    def start(self, limit: int = 1000) -> None:
+        self.executor.start(self.step, range(len(self.step.tasks)), limit)
+
+    async def end(self) -> list[Any]:
+        await asyncio.wait_for(self._closed, 600)
+        await asyncio.sleep(0)
+        return [one.writes if isinstance(one, TaskResult) else one for one in self.step.outcomes]
+
+
+def answering(number: int) -> Callable[..., Any]:
+    async def node(state: Any) -> dict[str, Any]:
+        await asyncio.sleep(0)
+        return {"y": number}
+
+    return node
+
+
+def test_outcomes_land_in_their_places(make: Any) -> None:
+    async def main() -> list[Any]:
+        running = Running(make, [answering(number) for number in range(20)])
+        running.start(3)
+        return await running.end()
+
+    assert asyncio.run(main()) == [{"y": number} for number in range(20)]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 7, 100])
+def test_as_many_are_in_flight_as_may_be_and_never_more(make: Any, limit: int) -> None:
+    flying, most = 0, 0
+
+    async def fly(state: Any) -> None:
+        nonlocal flying, most
+        flying += 1
+        most = max(most, flying)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        flying -= 1
+
+    async def main() -> None:
+        running = Running(make, [fly] * 20)
+        running.start(limit)
+        await running.end()
+
+    asyncio.run(main())
+    assert most == min(limit, 20)
+
+
+def test_those_that_wait_for_a_place_are_no_asyncio_tasks_yet(make: Any) -> None:
+    async def main() -> int:
+        before = len(asyncio.all_tasks())
+        running = Running(make, [answering(number) for number in range(50)])
+        running.start(4)
+        count = len(asyncio.all_tasks()) - before
+        await running.end()
+        return count
+
+    assert asyncio.run(main()) == 4
+
+
+def test_a_long_queue_of_coroutines_that_never_wait_needs_no_recursion(make: Any) -> None:
+    async def node(state: Any) -> dict[str, Any]:
+        return {"y": 1}
+
+    async def main() -> int:
+        running = Running(make, [node] * 3000)
+        running.start(1)
+        return len(await running.end())
+
+    assert asyncio.run(main()) == 3000
+
+
+def test_what_one_node_does_to_its_context_the_next_does_not_see(make: Any) -> None:
+    seen: list[str] = []
+
+    async def look(state: Any) -> None:
+        seen.append(WHO.get())
+        WHO.set("a node")
+
+    async def main() -> str:
+        WHO.set("the caller")
+        running = Running(make, [look] * 5)
+        running.start(1)
+        await running.end()
+        return WHO.get()
+
+    assert asyncio.run(main()) == "the caller"
+    assert seen == ["the caller"] * 5
+
+
+def test_after_a_failure_nothing_is_started(make: Any) -> None:
+    started: list[int] = []
+
+    def node(number: int) -> Callable[..., Any]:
+        async def start(state: Any) -> None:
+            started.append(number)
+            if number == 2:
+                raise LookupError("no luck")
+
+        return start
+
+    async def main() -> list[Any]:
+        running = Running(make, [node(number) for number in range(10)])
+        running.start(1)
+        outcomes = await running.end()
+        for _ in range(10):
+            await asyncio.sleep(0)
+        return outcomes
+
+    outcomes = asyncio.run(main())
+    assert started == [0, 1, 2]
+    assert isinstance(outcomes[2], Failure)
+    assert outcomes[3:] == [None] * 7
+
+
+def test_cancelling_waits_until_everything_has_cleaned_up(make: Any) -> None:
+    cleaned: list[str] = []
+
+    async def forever(state: Any) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            cleaned.append("clean")
+
+    async def main() -> tuple[bool, bool]:
+        running = Running(make, [forever] * 3)
+        running.start()
+        await asyncio.sleep(0)
+        running.step.close()
+        before = running.executor.has_running
+        await running.executor.cancel()
+        return before, running.executor.has_running
+
+    assert asyncio.run(main()) == (True, False)
+    assert cleaned == ["clean"] * 3
+
+
+def test_nothing_runs_when_everything_has_ended(make: Any) -> None:
+    async def main() -> bool:
+        running = Running(make, [answering(1), answering(2)])
+        running.start()
+        await running.end()
+        await running.executor.cancel()
+        return running.executor.has_running
+
+    assert asyncio.run(main()) is False
+
+
+def test_plain_functions_run_beside_the_loop(make: Any) -> None:
+    import threading
+
+    threads: list[threading.Thread] = []
+
+    async def main() -> None:
+        running = Running(make, [lambda state: threads.append(threading.current_thread()), answering(1)])
+        running.start()
+        await running.end()
+
+    asyncio.run(main())
+    assert threads[0] is not threading.current_thread()

@@ -1,0 +1,492 @@
+"""One execution of one task: from the state to a result, without a driver."""
+
+import asyncio
+from enum import StrEnum
+from typing import Annotated, Any, TypedDict
+
+import pytest
+
+from statewright import END, START, Command, InMemorySaver, Runtime, Send, append, interrupt
+from statewright.channels import Ephemeral
+from statewright.errors import (
+    BudgetExceeded,
+    InvalidUpdateError,
+    MutatedState,
+    NodeCancelledError,
+    RunCancelled,
+    UnknownTarget,
+)
+from statewright.graph import STOP, NodeError
+from statewright.runtime.core.effects import Failure, Pause
+from statewright.runtime.tasks.execute import check_declared, checked_targets, conclude, perform, settle
+from statewright.runtime.tasks.interrupt import ChildCommand
+from statewright.runtime.tasks.scope import enter_scope, leave_scope
+from statewright.state import IsLastStep
+
+
+class Fields(TypedDict, total=False):
+    x: Any
+    y: Any
+    log: Annotated[list[Any], append]
+    signal: Annotated[str, Ephemeral()]
+
+
+class Name(StrEnum):
+    B = "b"
+
+
+VALUES: dict[str, Any] = {"x": 1, "log": ["old"]}
+
+
+class Bench:
+    """Performs the node `a` of a graph, which has nodes `b` and `c` too, and an edge from `a` to `b`."""
+
+    def __init__(self, make: Any) -> None:
+        self.make = make
+
+    def program(self, action: Any, edges: Any = (("a", "b"),), schema: Any = Fields, **options: Any) -> Any:
+        compiled = {name: options.pop(name) for name in ("debug", "unknown_keys", "validate") if name in options}
+        paths = options.pop("paths", [])
+        graph = self.make.graph("b", "c", schema=schema).add_node("a", action, **options)
+        for name in "abc":
+            graph.add_edge(START, name)
+        for start, end in edges:
+            graph.add_edge(start, end)
+        for path in paths:
+            graph.add_conditional_edges("a", *(path if isinstance(path, tuple) else (path,)))
+        return self.make.program(graph, **compiled)
+
+    def perform(self, action: Any, *, task: Any = None, values: Any = None, run: Any = None, **options: Any) -> Any:
+        """The outcome of `a`."""
+        settings = run or {}
+        program = self.program(action, **options)
+        task = task or self.make.task("a")
+        checkpoint = self.make.checkpoint(VALUES if values is None else values, [task])
+        invocation = self.make.run(program, **settings)
+        invocation.stop = checkpoint.step + invocation.settings.recursion_limit
+        scope = self.make.scope(invocation, task, checkpoint)
+        token = enter_scope(scope)
+        try:
+            return perform(scope, program.nodes["a"], task, checkpoint)
+        finally:
+            leave_scope(token)
+
+
+@pytest.fixture
+def bench(make: Any) -> Bench:
+    return Bench(make)
+
+
+# -- what an answer comes to
+
+
+@pytest.mark.parametrize(
+    ("answer", "writes", "targets", "goto"),
+    [
+        (None, {}, ["b"], False),
+        ({}, {}, ["b"], False),
+        ({"x": 2}, {"x": 2}, ["b"], False),
+        (Command(update={"x": 2}), {"x": 2}, ["b"], False),
+        (Command(goto="c"), {}, ["c"], True),
+        (Command(update={"x": 2}, goto=["c", "c"]), {"x": 2}, ["c", "c"], True),
+        (Command(goto=END), {}, [], True),
+        (Command(goto=[END, "c"]), {}, ["c"], True),
+        (Command(goto=STOP), {}, [STOP], True),
+        (Send("c", 1), {}, [Send("c", 1)], True),
+        ([{"x": 2}, {"x": 3}], [("x", 2), ("x", 3)], ["b"], False),
+        ([{"x": 2}, Command(goto="c"), {"y": 3}], [("x", 2), ("y", 3)], ["c"], True),
+    ],
+)
+def test_what_a_node_answers_becomes_writes_and_targets(
+    bench: Bench, answer: Any, writes: Any, targets: Any, goto: bool
+) -> None:
+    result = bench.perform(lambda state: answer)
+
+    assert (result.writes, list(result.targets), result.goto) == (writes, targets, goto)
+
+
+@pytest.mark.parametrize("answer", [3, "text", object(), [3]])
+def test_an_answer_that_is_none_fails_the_task(bench: Bench, answer: Any) -> None:
+    outcome = bench.perform(lambda state: answer)
+
+    assert type(outcome) is Failure
+    assert isinstance(outcome.error, InvalidUpdateError)
+
+
+def test_a_key_that_the_schema_does_not_know_fails_the_task_where_that_is_asked_for(bench: Bench) -> None:
+    outcome = bench.perform(lambda state: {"z": 1}, unknown_keys="error")
+
+    assert isinstance(outcome.error, InvalidUpdateError)
+
+
+@pytest.mark.parametrize(
+    "answer", [Command(goto="nowhere"), Command(goto=START), Send("nowhere", 1), Send(END, 1), Send(STOP, 1)]
+)
+def test_a_target_that_leads_nowhere_fails_the_task(bench: Bench, answer: Any) -> None:
+    outcome = bench.perform(lambda state: answer)
+
+    assert isinstance(outcome.error, UnknownTarget)
+    assert outcome.error.source == "a"
+
+
+@pytest.mark.parametrize(
+    ("answer", "allowed"),
+    [
+        (Command(goto="c"), True),
+        (Command(goto="b"), True),
+        (Command(goto=END), True),
+        (Command(goto=STOP), True),
+        (Send("c", 1), True),
+        (Command(goto="a"), False),
+        (Send("a", 1), False),
+    ],
+)
+def test_a_node_that_declares_where_it_goes_goes_nowhere_else_but_along_its_edges(
+    bench: Bench, answer: Any, allowed: bool
+) -> None:
+    outcome = bench.perform(lambda state: answer, destinations=["c"])
+
+    assert isinstance(getattr(outcome, "error", None), UnknownTarget) is not allowed
+
+
+@pytest.mark.parametrize(
+    ("answer", "allowed"),
+    [
+        ({"x": 1}, True),
+        (None, True),
+        ({"y": 1}, False),
+        ([{"x": 1}, {"y": 1}], False),
+        (Command(update={"y": 1}), False),
+    ],
+)
+def test_a_node_that_declares_what_it_writes_writes_nothing_else(bench: Bench, answer: Any, allowed: bool) -> None:
+    outcome = bench.perform(lambda state: answer, writes=["x"])
+
+    assert isinstance(getattr(outcome, "error", None), InvalidUpdateError) is not allowed
+
+
+@pytest.mark.parametrize("writes", [{"y": 1}, [("x", 1), ("y", 1)]])
+def test_the_error_names_the_field_that_was_not_declared(bench: Bench, writes: Any) -> None:
+    node = bench.program(lambda state: None, writes=["x"]).nodes["a"]
+
+    with pytest.raises(InvalidUpdateError, match="'a' wrote 'y', but declares writes="):
+        check_declared(node, writes)
+
+
+@pytest.mark.parametrize("way", ["goto", "path"])
+def test_a_member_of_an_enumeration_of_names_is_a_name(bench: Bench, way: str) -> None:
+    if way == "goto":
+        result = bench.perform(lambda state: Command(goto=Name.B))
+    else:
+        result = bench.perform(lambda state: None, edges=[], paths=[lambda state: Name.B])
+
+    assert [(type(target), target) for target in result.targets] == [(str, "b")]
+
+
+# -- what a node sees
+
+
+def test_a_node_sees_a_mapping_of_its_own(bench: Bench) -> None:
+    values = {"x": 1, "log": []}
+
+    def node(state: Any) -> None:
+        state["x"] = state["new"] = 5
+
+    bench.perform(node, values=values)
+
+    assert values == {"x": 1, "log": []}
+
+
+def test_a_task_with_an_argument_sees_that_instead_of_the_state(bench: Bench, make: Any) -> None:
+    result = bench.perform(lambda state: {"x": state}, task=make.task("a", {"own": 1}))
+
+    assert result.writes == {"x": {"own": 1}}
+
+
+def test_a_node_sees_the_fields_that_it_declares_to_read(bench: Bench) -> None:
+    assert bench.perform(lambda state: {"x": state}, reads=["log"]).writes == {"x": {"log": ["old"]}}
+
+
+def test_a_node_gets_what_it_asks_for_by_name_or_hint(bench: Bench) -> None:
+    def node(state: Any, config: Any, writer: Any, store: Any, rt: Runtime[Any]) -> Any:
+        writer("nobody listens")
+        return {"x": (config["run_id"], store, rt.context, rt.execution_info.step, rt.execution_info.node)}
+
+    result = bench.perform(node, run={"context": "dependencies", "run_id": "run-1"})
+
+    assert result.writes == {"x": ("run-1", None, "dependencies", 4, "a")}
+
+
+def test_a_node_may_take_nothing_of_the_state(bench: Bench) -> None:
+    def node(*, config: Any) -> Any:
+        return {"x": config["run_id"]}
+
+    assert bench.perform(node, run={"run_id": "run-1"}).writes == {"x": "run-1"}
+
+
+@pytest.mark.parametrize(("limit", "last"), [(1, True), (2, False)])
+def test_computed_values_tell_how_far_the_run_may_go(bench: Bench, limit: int, last: bool) -> None:
+    class Computed(TypedDict, total=False):
+        x: Any
+        last: IsLastStep
+
+    result = bench.perform(lambda state: {"x": state["last"]}, schema=Computed, run={"recursion_limit": limit})
+
+    assert result.writes == {"x": last}
+
+
+# -- conditional edges
+
+
+@pytest.mark.parametrize(
+    ("paths", "targets"),
+    [
+        ([lambda state: "c"], ["c"]),
+        ([lambda state: END], []),
+        ([lambda state: STOP], [STOP]),
+        ([lambda state: ["c", "b"]], ["c", "b"]),
+        ([lambda state: ("c", END)], ["c"]),
+        ([lambda state: []], []),
+        ([lambda state: Send("c", 1)], [Send("c", 1)]),
+        ([lambda state: [Send("c", 1), "b"]], [Send("c", 1), "b"]),
+        ([(lambda state: True, {True: "c", False: "b"})], ["c"]),
+        ([(lambda state: "again", {"again": "c", "done": END})], ["c"]),
+        ([(lambda state: "done", {"again": "c", "done": END})], []),
+        ([(lambda state: ["done", "again"], {"again": "c", "done": END})], ["c"]),
+        ([(lambda state: Send("c", 1), ["c"])], [Send("c", 1)]),
+        ([lambda state: "c", lambda state: "b"], ["c", "b"]),
+    ],
+)
+def test_what_a_conditional_edge_names_comes_next(bench: Bench, paths: Any, targets: Any) -> None:
+    assert list(bench.perform(lambda state: None, edges=[], paths=paths).targets) == targets
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        lambda state: "nowhere",
+        lambda state: None,
+        lambda state: 3,
+        lambda state: Send("nowhere", 1),
+        lambda state: Send(END, 1),
+        lambda state: ["c", "nowhere"],
+        (lambda state: "c", ["b"]),
+        (lambda state: "b", {"go": "b"}),
+        (lambda state: {"no": "name"}, {"go": "b"}),
+    ],
+)
+def test_a_conditional_edge_that_names_no_target_fails_the_task(bench: Bench, path: Any) -> None:
+    outcome = bench.perform(lambda state: None, edges=[], paths=[path])
+
+    assert type(outcome) is Failure
+    assert isinstance(outcome.error, UnknownTarget)
+
+
+def test_plain_edges_and_conditional_ones_lead_on_together(bench: Bench) -> None:
+    assert list(bench.perform(lambda state: None, paths=[lambda state: "c"]).targets) == ["b", "c"]
+
+
+def test_a_goto_stands_instead_of_edges_and_conditional_edges(bench: Bench) -> None:
+    asked: list[Any] = []
+    result = bench.perform(lambda state: Command(goto="c"), paths=[asked.append])
+
+    assert list(result.targets) == ["c"]
+    assert asked == []
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_conditional_edge_sees_the_state_with_the_writes_of_its_own_task(bench: Bench, count: int) -> None:
+    seen: list[Any] = []
+
+    def path(state: Any) -> str:
+        seen.append(dict(state))
+        state["x"] = "changed"  # its own mapping
+        return END
+
+    result = bench.perform(
+        lambda state: {"log": ["new"], "signal": "s"},
+        values={**VALUES, "y": 5},
+        edges=[],
+        paths=[path] * count,
+    )
+
+    assert seen == [{"x": 1, "y": 5, "log": ["old", "new"], "signal": "s"}] * count
+    assert result.folded == seen[0]
+
+
+def test_a_conditional_edge_that_raises_fails_its_task(bench: Bench) -> None:
+    def path(state: Any) -> str:
+        raise ValueError("no way")
+
+    outcome = bench.perform(lambda state: None, paths=[path])
+
+    assert type(outcome) is Failure
+    assert str(outcome.error) == "no way"
+
+
+# -- errors and pauses
+
+
+def test_the_error_of_a_node_is_an_outcome_with_a_note_where_it_was(bench: Bench) -> None:
+    error = ValueError("no")
+
+    def node(state: Any) -> None:
+        raise error
+
+    outcome = bench.perform(node)
+
+    assert (type(outcome), outcome.error) == (Failure, error)
+    assert error.__notes__ == ["in node 'a', step 4, attempt 1"]
+
+
+@pytest.mark.parametrize("signal", [KeyboardInterrupt, SystemExit])
+def test_what_ends_the_process_is_not_caught(bench: Bench, signal: type[BaseException]) -> None:
+    def node(state: Any) -> None:
+        raise signal
+
+    with pytest.raises(signal):
+        bench.perform(node)
+
+
+def test_a_cancellation_that_nobody_asked_for_is_an_error(bench: Bench) -> None:
+    def node(state: Any) -> None:
+        raise asyncio.CancelledError
+
+    assert isinstance(bench.perform(node).error, NodeCancelledError)
+
+
+def test_a_question_is_an_outcome(bench: Bench) -> None:
+    outcome = bench.perform(lambda state: {"x": interrupt("ok?")})
+
+    assert type(outcome) is Pause
+    assert [question.value for question in outcome.interrupts] == ["ok?"]
+
+
+def test_an_error_handler_gets_the_failed_input_and_the_error(bench: Bench) -> None:
+    error = ValueError("no")
+
+    def node(state: Any) -> None:
+        raise error
+
+    result = bench.perform(node, error_handler=lambda state, error: None)
+
+    (send,) = result.targets
+    assert (result.goto, result.writes) == (True, {})
+    assert isinstance(send.arg, NodeError)
+    assert (send.arg.node, send.arg.error, send.arg.input) == ("a", error, VALUES)
+
+
+@pytest.mark.parametrize("error", [RunCancelled("enough"), BudgetExceeded("tokens", 1, 2)])
+def test_an_error_handler_does_not_hear_that_the_run_is_over(bench: Bench, error: Exception) -> None:
+    def node(state: Any) -> None:
+        raise error
+
+    outcome = bench.perform(node, error_handler=lambda state, error: None)
+
+    assert (type(outcome), outcome.error) == (Failure, error)
+
+
+@pytest.mark.parametrize("nested", [True, False])
+def test_a_command_for_the_parent_needs_a_parent(bench: Bench, nested: bool) -> None:
+    command: Command[Any] = Command(graph=Command.PARENT, goto="b")
+    outcome = bench.perform(lambda state: command, run={"nested": nested})
+
+    assert type(outcome) is Failure
+    if nested:
+        assert outcome.error.commands == (command,)
+    else:
+        assert isinstance(outcome.error, InvalidUpdateError)
+
+
+def test_a_command_of_a_subgraph_is_the_answer_of_the_node_that_called_it(bench: Bench) -> None:
+    def node(state: Any) -> None:
+        raise ChildCommand(Command(graph=Command.PARENT, update={"x": 2}, goto="c"))
+
+    result = bench.perform(node)
+
+    assert (result.writes, list(result.targets), result.goto) == ({"x": 2}, ["c"], True)
+
+
+def test_a_command_of_a_subgraph_to_nowhere_fails_the_node_that_called_it(bench: Bench) -> None:
+    def node(state: Any) -> None:
+        raise ChildCommand(Command(graph=Command.PARENT, goto="nowhere"))
+
+    assert isinstance(bench.perform(node).error, UnknownTarget)
+
+
+def test_beside_others_even_what_ends_the_process_is_an_outcome(bench: Bench, make: Any) -> None:
+    program = bench.program(lambda state: None)
+    scope = make.scope(make.run(program), make.task("a"), make.checkpoint())
+    scope.sibling_group = object()
+
+    outcome = settle(scope, program.nodes["a"], make.task("a"), KeyboardInterrupt())
+
+    assert isinstance(outcome.error, KeyboardInterrupt)
+
+
+# -- looking for changes in place
+
+
+@pytest.mark.parametrize("debug", [True, False])
+def test_a_change_in_place_is_found_where_it_is_looked_for(bench: Bench, debug: bool) -> None:
+    def node(state: Any) -> Any:
+        state["log"].append("sneaked in")
+        return {"x": 2}
+
+    outcome = bench.perform(node, values={"x": 1, "log": ["old"]}, debug=debug)
+
+    assert isinstance(getattr(outcome, "error", None), MutatedState) is debug
+    if debug:
+        assert outcome.error.channels == ("log",)
+
+
+def test_a_proper_update_is_no_change_in_place(bench: Bench) -> None:
+    assert bench.perform(lambda state: {"log": [*state["log"], "new"]}, debug=True).writes == {"log": ["old", "new"]}
+
+
+# -- those who watch
+
+
+def test_those_who_watch_hear_of_the_input_and_the_outcome(bench: Bench) -> None:
+    seen: list[Any] = []
+    result = bench.perform(lambda state: {"x": 2}, run={"watched": ("task_started", "task_finished"), "seen": seen})
+
+    assert [(event.kind, event.node, event.step) for event in seen] == [
+        ("task_started", "a", 4),
+        ("task_finished", "a", 4),
+    ]
+    assert seen[0].data[1] == VALUES
+    assert seen[1].data is result
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_task_that_failed_or_asks_has_finished_for_those_who_watch(bench: Bench, fails: bool) -> None:
+    def node(state: Any) -> None:
+        if fails:
+            raise ValueError
+        interrupt("ok?")
+
+    seen: list[Any] = []
+    outcome = bench.perform(node, run={"watched": ("task_finished",), "seen": seen})
+
+    assert [event.data for event in seen] == [outcome]
+
+
+# -- parts
+
+
+def test_targets_that_end_a_path_are_left_out(bench: Bench, make: Any) -> None:
+    program = bench.program(lambda state: None)
+
+    assert checked_targets(make.run(program), program.nodes["a"], [END, "b", Send("c", 1), END]) == ["b", Send("c", 1)]
+
+
+def test_the_input_is_an_answer_of_start(bench: Bench, make: Any) -> None:
+    program = bench.program(lambda state: None)
+    base = make.checkpoint({"log": []})
+    task = make.task(START)
+    scope = make.scope(make.run(program, saver=InMemorySaver()), task, base)
+
+    result = conclude(scope, program.start, task, base, {"x": 1})
+
+    assert (result.writes, list(result.targets)) == ({"x": 1}, ["a", "b", "c"])

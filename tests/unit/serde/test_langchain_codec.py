@@ -1,0 +1,53 @@
+"""Messages of LangChain as bytes and back, without being registered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from langchain_core import messages as core
+
+from statewright.errors import SerdeError
+from statewright.serde.langchain_codec import CODEC
+from statewright.serde.serde import Serde
+
+CALL = {"name": "add", "args": {"a": (1, 2)}, "id": "c1", "type": "tool_call"}
+MESSAGES: list[Any] = [
+    core.HumanMessage("hi", id="1", example=True),
+    core.HumanMessage([{"type": "image_url", "image_url": {"url": "u"}}, "text"], nickname="ann"),
+    core.AIMessage("x", tool_calls=[CALL], additional_kwargs={"tool_calls": [{"id": "other"}]}),
+    core.AIMessage("x", usage_metadata={"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}),
+    core.AIMessageChunk("x", tool_call_chunks=[{"name": "a", "args": "{", "id": "1", "index": 0}]),
+    core.SystemMessage("be kind", name="boss"),
+    core.ToolMessage("3", tool_call_id="c1", artifact={"n": {1, 2}}, status="error"),
+    core.ToolMessageChunk("3", tool_call_id="c1"),
+    core.FunctionMessage("3", name="add"),
+    core.ChatMessage("hm", role="critic"),
+    core.RemoveMessage(id="1"),
+]
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
+def test_a_message_is_the_same_afterwards(message: Any) -> None:
+    (again,) = Serde().decode(Serde().encode([message]))
+    assert (type(again), again) == (type(message), message)
+    assert again.model_fields_set == message.model_fields_set
+    assert again.model_extra == message.model_extra
+
+
+def test_a_class_of_a_user_is_not_taken_for_its_base() -> None:
+    class Own(core.HumanMessage):
+        pass
+
+    with pytest.raises(SerdeError, match="Own is not known"):
+        Serde().encode(Own("x"))
+
+
+def test_what_cannot_be_stored_is_named_with_its_place() -> None:
+    with pytest.raises(SerdeError, match=r"value.*artifact.*type builtins.object is not known"):
+        Serde().encode(core.ToolMessage("3", tool_call_id="c1", artifact=object()))
+
+
+def test_stored_data_names_no_class_but_these() -> None:
+    with pytest.raises(ValueError, match="no class of messages 'BaseMessage'"):
+        CODEC.made(["BaseMessage", {}])

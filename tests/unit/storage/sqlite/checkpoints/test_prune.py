@@ -1,0 +1,251 @@
+"""Old checkpoints forgotten: which go, what of them stays, and that nothing else changes."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from statewright.channels import Added
+from statewright.checkpoint import BranchKey, Pending
+from statewright.storage.sqlite.checkpoints.row_ids import place_of
+from statewright.storage.sqlite.database import SqliteDatabase
+
+LINE = BranchKey("thread")
+FORK = BranchKey("thread", "", "fork")
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def growing(scribe: Any, count: int, line: BranchKey = LINE, **options: Any) -> list[Any]:
+    return [scribe.add({"n": n, "words": Added([n])}, line=line, **options) for n in range(count)]
+
+
+def there(scribe: Any) -> list[Any]:
+    """The checkpoints that are there still."""
+    return [identity for identity in scribe.written if scribe.place(identity) is not None]
+
+
+def check(scribe: Any) -> None:
+    """Fail unless what is there is as it was written, but for parents that are gone."""
+    stays = there(scribe)
+    for identity in stays:
+        written = scribe.written[identity]
+        parent = written.parent_id if written.parent_id in stays else None
+        assert scribe.loaded(identity) == replace(written, parent_id=parent)
+
+
+# -- which go
+
+
+@pytest.mark.parametrize(("keep", "gone"), [(1, 5), (2, 4), (5, 1), (6, 0), (99, 0)])
+@pytest.mark.parametrize("folds", range(4))
+def test_the_newest_stay(scribe: Any, limit: Any, folds: int, keep: int, gone: int) -> None:
+    limit(LONGEST=2)
+    ids = growing(scribe, 6)
+    for _ in range(folds):
+        scribe.fold()
+    assert scribe.prune(keep_last=keep) == gone
+    assert there(scribe) == ids[gone:]
+    check(scribe)
+
+
+@pytest.mark.parametrize(
+    ("since", "gone"), [(timedelta(), 0), (timedelta(seconds=3), 2), (timedelta(seconds=3.5), 3), (timedelta(9), 5)]
+)
+def test_what_was_made_since_an_instant_stays_and_the_head_always(scribe: Any, since: timedelta, gone: int) -> None:
+    ids = growing(scribe, 6)
+    assert scribe.prune(keep_since=BEGIN + since) == gone
+    assert there(scribe) == ids[gone:]
+    check(scribe)
+
+
+def test_what_either_rule_keeps_stays(scribe: Any) -> None:
+    growing(scribe, 6)
+    assert scribe.prune(keep_last=2, keep_since=BEGIN + timedelta(seconds=3)) == 2
+    assert scribe.prune(keep_last=3, keep_since=BEGIN + timedelta(seconds=6)) == 1
+    check(scribe)
+
+
+def test_every_line_keeps_its_own(scribe: Any) -> None:
+    inside = BranchKey("thread", "in")
+    lines = [growing(scribe, 4), growing(scribe, 1, FORK), growing(scribe, 3, inside)]
+    assert scribe.prune(keep_last=2) == 3
+    assert there(scribe) == list(itertools.chain(lines[0][2:], lines[1], lines[2][1:]))
+    check(scribe)
+
+
+def test_other_threads_are_left_alone(scribe: Any) -> None:
+    growing(scribe, 3)
+    second = growing(scribe, 3, BranchKey("second"))
+    assert scribe.prune(thread=1, keep_last=1) == 2
+    assert there(scribe)[1:] == second
+    assert scribe.prune(thread=3, keep_last=1) == 0
+    check(scribe)
+
+
+def test_twice_is_as_good_as_once(scribe: Any, limit: Any) -> None:
+    limit(LONGEST=4)
+    growing(scribe, 9)
+    scribe.fold_all()
+    assert scribe.prune(keep_last=3) == 6
+    before = scribe.rows()
+    assert scribe.prune(keep_last=3) == 0
+    assert scribe.rows() == before
+    assert scribe.prune(keep_last=2) == 1
+    check(scribe)
+
+
+@pytest.mark.parametrize("folds", [False, True])
+def test_a_dry_run_tells_what_would_go_and_changes_nothing(scribe: Any, folds: bool) -> None:
+    ids = growing(scribe, 6, logs=1)
+    growing(scribe, 2, FORK, after=ids[2])
+    if folds:
+        scribe.fold()
+    before = scribe.rows()
+    assert scribe.prune(keep_last=2, dry_run=True) == 4
+    assert scribe.rows() == before
+    assert scribe.prune(keep_last=2) == 4
+
+
+# -- what stays
+
+
+@pytest.mark.parametrize("folds", [(), (LINE,), (FORK,), (LINE, FORK)])
+def test_a_fork_of_what_goes_keeps_its_state(scribe: Any, folds: tuple[BranchKey, ...]) -> None:
+    ids = growing(scribe, 6)
+    forked = scribe.add({"f": 1}, line=FORK, after=ids[2])
+    following = scribe.add({"words": Added(["f"])}, line=FORK)
+    scribe.add({"words": Added(["g"])}, line=FORK)
+    for line in folds:
+        scribe.fold(line)
+    assert scribe.prune(keep_last=3) == 3
+    assert scribe.loaded(forked).parent_id is None
+    assert scribe.loaded(following).parent_id == forked
+    assert scribe.loaded(following).checkpoint.values == {"n": 2, "words": [0, 1, 2, "f"], "f": 1}
+    check(scribe)
+
+
+@pytest.mark.parametrize("folds", [False, True])
+def test_a_fork_of_what_stays_keeps_its_parent(scribe: Any, folds: bool) -> None:
+    ids = growing(scribe, 6)
+    forked = scribe.add({"f": 1}, line=FORK, after=ids[3])
+    if folds:
+        scribe.fold()
+    assert scribe.prune(keep_last=3) == 3
+    assert scribe.loaded(forked).parent_id == ids[3]
+    assert scribe.loaded(forked).checkpoint.values == {"n": 3, "words": [0, 1, 2, 3], "f": 1}
+    check(scribe)
+
+
+def test_what_grew_is_stored_once_where_a_segment_is_cut(scribe: Any) -> None:
+    scribe.add({"words": Added(["a word that is found nowhere else"])})
+    growing(scribe, 5)
+    scribe.fold()
+    assert scribe.prune(keep_last=3) == 3
+    cells = [cell for rows in scribe.rows().values() for row in rows for cell in row if isinstance(cell, bytes)]
+    assert sum(cell.count(b"found nowhere else") for cell in cells) == 1
+    check(scribe)
+
+
+def test_a_line_that_went_back_over_what_goes_begins_there(scribe: Any) -> None:
+    ids = growing(scribe, 4)
+    back = scribe.add({"back": 1}, after=ids[0])
+    growing(scribe, 1)
+    assert scribe.prune(keep_last=3) == 3
+    assert [scribe.loaded(one).parent_id for one in (ids[3], back)] == [None, None]
+    assert scribe.loaded(back).checkpoint.values == {"n": 0, "words": [0], "back": 1}
+    check(scribe)
+
+
+def test_a_fork_that_is_cut_too_keeps_nothing_of_where_it_came_from(scribe: Any) -> None:
+    ids = growing(scribe, 4)
+    scribe.add({"f": 1}, line=FORK, after=ids[1])
+    growing(scribe, 3, FORK)
+    assert scribe.prune(keep_last=1) == 6
+    assert scribe.rows()["jumps"] == [(place_of(1, 3), None), (place_of(2, 3), None)]
+    check(scribe)
+
+
+def test_what_is_known_of_a_frontier_stays_with_its_checkpoint(scribe: Any) -> None:
+    ids = growing(scribe, 4)
+    for identity in ids:
+        scribe.note(identity, Pending(errors={"a" * 32: "E"}))
+    scribe.prune(keep_last=2)
+    assert [row[0] for row in scribe.rows()["pending"]] == [place_of(1, 2), place_of(1, 3)]
+    check(scribe)
+
+
+@pytest.mark.parametrize("folds", range(4))
+def test_the_log_stays_whole(scribe: Any, limit: Any, folds: int) -> None:
+    limit(LONGEST=2)
+    ids = growing(scribe, 7, logs=2)
+    growing(scribe, 3, FORK, after=ids[1], run_id="other", logs=1)
+    for _ in range(folds):
+        scribe.fold(), scribe.fold(FORK)
+    before = scribe.numbered(), scribe.numbered("other")
+    scribe.prune(keep_last=2)
+    assert (scribe.numbered(), scribe.numbered("other")) == before
+    scribe.add({}, logs=1)
+    assert [event.seq for event in scribe.numbered()] == list(range(1, 16))
+
+
+@pytest.mark.parametrize("keep", range(1, 9))
+def test_nothing_is_left_of_what_went(scribe: Any, limit: Any, keep: int) -> None:
+    limit(LONGEST=3)
+    ids = growing(scribe, 8)
+    scribe.add({}, after=ids[6])
+    for identity in ids:
+        scribe.note(identity, Pending(errors={"a" * 32: "E"}))
+    scribe.fold_all()
+    gone = scribe.prune(keep_last=keep)
+    first, rows = 9 - keep, scribe.rows()
+    assert gone == first
+    for table in ("records", "segments", "jumps", "pending"):
+        assert [row[0] for row in rows[table] if row[0] < place_of(1, first)] == []
+    assert min((begin for begin, _ in scribe.sizes()), default=first) == first
+    assert [last for _, _, last, *_ in rows["grown"] if last < first] == []
+    check(scribe)
+
+
+# -- how it goes on
+
+
+@pytest.mark.parametrize("options", [{}, {"compress": True}, {"key": bytes(32)}])
+def test_commits_and_folds_go_on_after_it(tmp_path: Path, scribe_of: Any, limit: Any, options: Any) -> None:
+    limit(LONGEST=4, SMALL=0, MOST_WITHOUT_BASE=2)
+    with SqliteDatabase(tmp_path / "a.db", **options) as database:
+        scribe = scribe_of(database)
+        growing(scribe, 15)
+        scribe.fold_all()
+        for keep in (11, 10, 6, 3, 1):
+            scribe.prune(keep_last=keep)
+            check(scribe)
+            growing(scribe, 3)
+            check(scribe)
+            scribe.fold_all()
+            check(scribe)
+
+
+@pytest.mark.parametrize("longest", [1, 3, 8])
+@pytest.mark.parametrize("seed", range(4))
+def test_whatever_stays_is_read_as_it_was_written(scribe: Any, limit: Any, seed: int, longest: int) -> None:
+    limit(LONGEST=longest, SMALL=seed * 20, MOST_WITHOUT_BASE=1 + seed)
+    for keep in (9, 4, 7, 1):
+        # Forks begin at checkpoints that are there.
+        scribe.written = {identity: scribe.written[identity] for identity in there(scribe)}
+        scribe.random_walk(seed + keep, 15)
+        for line in tuple(scribe.heads):
+            scribe.fold(line)
+        logs = [scribe.numbered(run) for run in ("r", "s")]
+        would = scribe.prune(keep_last=keep, dry_run=True)
+        before = len(there(scribe))
+        assert scribe.prune(keep_last=keep) == would == before - len(there(scribe))
+        check(scribe)
+        assert [scribe.numbered(run) for run in ("r", "s")] == logs
+        for line in tuple(scribe.heads):
+            scribe.fold_all(line)
+        check(scribe)

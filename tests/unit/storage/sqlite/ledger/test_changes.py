@@ -1,0 +1,193 @@
+"""Changes as jobs: encoded beforehand, few statements, and nothing half done."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from statewright.errors import CheckpointConflict, DuplicateRecord, RecordConflict
+from statewright.runs import (
+    Advance,
+    Announce,
+    Change,
+    Condition,
+    Insert,
+    NewEvent,
+    Run,
+    RunLabel,
+    StepRun,
+    StepStatus,
+    Update,
+    Webhook,
+    where,
+)
+from statewright.storage.sqlite.checkpoints.saver import SqliteSaver
+from statewright.storage.sqlite.database import SqliteDatabase
+from statewright.storage.sqlite.ledger.ledger import SqliteLedger
+from statewright.testing.checkpointer_conformance import commit_after
+from statewright.testing.ledger_conformance import label, run
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def ledger(database: SqliteDatabase) -> SqliteLedger:
+    return SqliteLedger(database)
+
+
+def executed(ledger: SqliteLedger, changes: list[Change]) -> list[str]:
+    """The statements of a list of changes."""
+    job, statements = ledger.job(changes), list[str]()
+
+    def traced(connection: sqlite3.Connection) -> None:
+        connection.set_trace_callback(statements.append)
+        try:
+            job(connection)
+        finally:
+            connection.set_trace_callback(None)
+
+    ledger.database.write(traced)
+    return statements
+
+
+def step(identity: str) -> StepRun:
+    return StepRun(id=identity, run_id="r1", task_id=identity, name="draft", type="task", status=StepStatus.RUNNING)
+
+
+def test_a_superstep_is_four_statements(ledger: SqliteLedger) -> None:
+    ledger.write([Insert(run(claim="mine")), Insert(step("1"))])
+    events = [NewEvent("STEP_COMPLETED", {"stepName": "draft"}, "1"), NewEvent("STEP_STARTED", {}, "2")]
+    changes = [
+        Advance("r1", NOW, {"current_step": "send"}, events, where(claim="mine")),
+        Update(StepRun, "1", {"status": StepStatus.COMPLETED, "completed_at": NOW}),
+        Insert(step("2")),
+    ]
+    statements = executed(ledger, changes)
+    assert [one.split()[0] for one in statements] == ["UPDATE", "INSERT", "UPDATE", "INSERT"]
+    assert executed(ledger, [Advance("r1", NOW)])[0].startswith("UPDATE")
+
+
+def test_what_was_given_may_change_once_the_job_is_made(ledger: SqliteLedger) -> None:
+    given, payload = run(output={"list": [1]}), {"n": 1}
+    job = ledger.job([Insert(given), Advance("r1", NOW, {}, [NewEvent("A", payload)])])
+    given.output["list"].append(2)
+    payload["n"] = 2
+    ledger.database.write(job)
+    found: Any = ledger.find(Run)
+    assert found[0].output == {"list": [1]}
+    events: Any = ledger.events("r1")
+    assert events[0].payload == {"n": 1}
+
+
+def test_guards_are_looked_at_before_anything_is_written(ledger: SqliteLedger) -> None:
+    """A job that fails after it has written makes the others of its transaction be written again."""
+    ledger.write([Insert(run("r1")), Insert(run("r2"))])
+    refused: list[tuple[list[Change], str]] = [
+        ([Update(Run, "r1", {}), Advance("r2", NOW, {}, (), where(version=9)), Insert(label("1"))], "r2"),
+        ([Advance("r1", NOW, {}, (), where(version=1)), Update(Run, "r2", {}, where(claim="x"))], "r2"),
+        ([Update(Run, "r1", {}, where(claim="x")), Update(Run, "r2", {}, where(claim="x"))], "r1"),
+        ([Update(Run, "r9", {}), Update(Run, "r2", {}, where(claim="x"))], "r9"),
+        ([Update(Run, "r1", {}, where(claim="x")), Insert(label("1"))], "r1"),
+        ([Insert(run("r1")), Insert(label("1"))], ""),
+    ]
+    for changes, conflict in refused:
+        written: list[int] = []
+
+        def attempt(connection: sqlite3.Connection) -> None:
+            before = connection.total_changes
+            try:
+                ledger.job(changes)(connection)  # noqa: B023
+            finally:
+                written.append(connection.total_changes - before)  # noqa: B023
+
+        with pytest.raises(RecordConflict) as raised:
+            ledger.database.write(attempt)
+        assert (raised.value.id, written) == (conflict, [0])
+
+
+def test_the_same_change_is_refused_as_without_looking(ledger: SqliteLedger) -> None:
+    ledger.write([Insert(run("r1")), Insert(run("r2"))])
+    with pytest.raises(DuplicateRecord):
+        ledger.write([Insert(run("r1")), Update(Run, "r2", {}, where(claim="x"))])
+    ledger.write([Update(Run, "r1", {"claim": "x"}), Update(Run, "r1", {"graph": "y"}, where(claim="x"))])
+    ledger.write([Insert(run("r3", claim="x")), Update(Run, "r3", {"graph": "y"}, where(claim="x"))])
+    both = [
+        Update(Run, "r1", {"graph": "z"}, where(graph="y")),
+        Advance("r3", NOW, {"graph": "z"}, (), where(graph="y")),
+    ]
+    ledger.write(both)
+    found: Any = ledger.find(Run)
+    assert [(one.graph, one.version) for one in found] == [("z", 4), ("g", 1), ("z", 3)]
+
+
+def test_those_who_share_a_transaction_do_not_share_its_fate(database: SqliteDatabase) -> None:
+    """One of many jobs that are handed over together fails after it has written."""
+    ledger, saver = SqliteLedger(database), SqliteSaver(database)
+    ledger.write([Insert(run("r1"))])
+    held, holding = threading.Event(), threading.Event()
+
+    def hold(_: sqlite3.Connection) -> None:
+        holding.set()
+        held.wait(600)
+
+    first = database.hand_over(hold)
+    assert holding.wait(600)
+    good = [
+        database.hand_over(ledger.job([Insert(label(str(n))), Advance("r1", NOW, {}, [NewEvent("A", {})])]))
+        for n in range(5)
+    ]
+    bad = database.hand_over(ledger.job([Insert(label("bad")), Update(Run, "r9", {})]))
+    more = [database.hand_over(ledger.job([Insert(label(str(n)))])) for n in range(5, 9)]
+    held.set()
+    with pytest.raises(RecordConflict):
+        bad.result(600)
+    for one in (first, *good, *more):
+        one.result(600)
+    found: Any = ledger.find(RunLabel)
+    assert [one.id for one in found] == [str(n) for n in range(9)]
+    events: Any = ledger.events("r1")
+    assert [one.seq for one in events] == [1, 2, 3, 4, 5]
+    assert saver.load("thread") is None
+
+
+def test_several_jobs_of_one_commit_share_its_fate(database: SqliteDatabase) -> None:
+    ledger, saver = SqliteLedger(database), SqliteSaver(database)
+    ledger.write([Insert(run("r1"))])
+    jobs = [ledger.job([Insert(label("1"))]), ledger.job([Update(Run, "r9", {})])]
+    with pytest.raises(RecordConflict):
+        saver.commit(commit_after(None), also=jobs)
+    assert ledger.count(RunLabel) == 0
+    head: Any = saver.commit(commit_after(None), also=jobs[:1])
+    with pytest.raises(CheckpointConflict):
+        saver.commit(commit_after(None), also=[ledger.job([Insert(label("2"))])])
+    assert ledger.count(RunLabel) == 1
+    saver.commit(commit_after(head), also=[ledger.job([Insert(label("2"))]), ledger.job([Insert(label("3"))])])
+    assert ledger.count(RunLabel) == 3
+
+
+def test_a_duplicate_is_named(ledger: SqliteLedger) -> None:
+    hook = Webhook(id="h", workspace_id="w1", url="u", created_at=NOW)
+    ledger.write([Insert(run("r1", idempotency_key="k")), Insert(run("r2")), Insert(hook), Insert(label("1"))])
+    for change, told in (
+        (Insert(run("r1")), r"a record of workflow_runs with id 'r1' already"),
+        (Insert(run("r3", idempotency_key="k")), r"with workspace_id 'w1' and idempotency_key 'k' already"),
+        (Update(Run, "r2", {"idempotency_key": "k"}), r"with workspace_id 'as before' and idempotency_key 'k' already"),
+        (Insert(label("1")), r"a record of run_labels with id '1' already"),
+    ):
+        with pytest.raises(DuplicateRecord, match=told):
+            ledger.write([change])
+
+
+def test_a_conflict_says_what_was_expected(ledger: SqliteLedger) -> None:
+    ledger.write([Insert(run("r1"))])
+    expected = [*where(claim="mine"), Condition("version", "<", 3)]
+    with pytest.raises(RecordConflict, match=r"'r1' of workflow_runs is not there with claim = 'mine' and version < 3"):
+        ledger.write([Advance("r1", NOW, {}, (), expected)])
+
+
+def test_events_that_nobody_wants_cost_one_look(ledger: SqliteLedger) -> None:
+    assert len(executed(ledger, [Announce("w1", "a", {}, NOW)])) == 1

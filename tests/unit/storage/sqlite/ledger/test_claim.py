@@ -1,0 +1,113 @@
+"""What a worker takes: found by an index, and passed over quickly where there is no room."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from statewright.runs import ENDED, Advance, Insert, Run, RunStatus, Update, Workspace, where
+from statewright.storage.sqlite.database import SqliteDatabase
+from statewright.storage.sqlite.ledger.ledger import SqliteLedger
+from statewright.storage.sqlite.statements import statements
+from statewright.testing.ledger_conformance import run
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+STATEMENTS = statements("ledger_claim")
+
+
+@pytest.fixture
+def ledger(database: SqliteDatabase) -> SqliteLedger:
+    return SqliteLedger(database)
+
+
+@contextmanager
+def counted(ledger: SqliteLedger) -> Iterator[list[str]]:
+    """What is executed meanwhile on the writing connection."""
+    executed: list[str] = []
+    ledger.database.write(lambda connection: connection.set_trace_callback(executed.append))
+    yield executed
+    ledger.database.write(lambda connection: connection.set_trace_callback(None))
+
+
+def claimed(ledger: SqliteLedger, limit: int = 10) -> list[str]:
+    found: Any = ledger.claim("w", NOW, limit)
+    return [one.id for one in found]
+
+
+@pytest.mark.parametrize("statement", ["ahead_on_thread", "ahead_in_queue"])
+def test_runs_that_have_not_ended_keep_their_place(statement: str) -> None:
+    for status in RunStatus:
+        assert (f"'{status}'" in STATEMENTS[statement]) == (status not in ENDED)
+
+
+@pytest.mark.parametrize(
+    ("statement", "index"),
+    [
+        ("due", "SEARCH workflow_runs USING INDEX runs_due"),
+        ("ahead_on_thread", "SEARCH workflow_runs USING INDEX runs_by_thread"),
+        ("ahead_in_queue", "SEARCH workflow_runs USING INDEX runs_by_queue"),
+        ("at_work", "SEARCH workflow_runs USING COVERING INDEX runs_at_work"),
+        ("at_work_with_key", "SEARCH workflow_runs USING COVERING INDEX runs_at_work_by_key"),
+    ],
+)
+def test_indexes_are_used(ledger: SqliteLedger, statement: str, index: str) -> None:
+    sql = STATEMENTS[statement]
+    with ledger.database.read() as connection:
+        plan = connection.execute(f"EXPLAIN QUERY PLAN {sql}", ["x"] * sql.count("?")).fetchall()
+    assert plan[0][3].startswith(index)
+    assert not any("TEMP B-TREE" in row[3] for row in plan)
+
+
+def test_where_nothing_is_due_nothing_is_written_and_little_asked(ledger: SqliteLedger) -> None:
+    ledger.write([Insert(run(f"r{n}", due_at=NOW + timedelta(days=1))) for n in range(50)])
+    with counted(ledger) as executed:
+        assert claimed(ledger) == []
+    assert [one.strip().rpartition("\n")[2] for one in executed if "workflow_runs" in one] == [
+        "ORDER BY due_at, id LIMIT 11"
+    ]
+
+
+def test_those_without_room_are_passed_over_together(ledger: SqliteLedger) -> None:
+    ledger.write([Insert(Workspace(id="full", slug="full", max_running=1, created_at=NOW))])
+    ledger.write([Insert(run(f"r{n:05}", workspace_id="full", due_at=NOW)) for n in range(3000)])
+    ledger.write([Insert(run("s1", due_at=NOW)), Insert(run("s2", due_at=NOW))])
+    with counted(ledger) as executed:
+        assert claimed(ledger, 5) == ["r00000", "s1", "s2"]
+    assert 5 < len([one for one in executed if "SELECT" in one]) < 12
+
+
+def test_two_ledgers_on_one_file_share_the_runs(database: SqliteDatabase) -> None:
+    first = SqliteLedger(database)
+    first.write([Insert(run(f"r{n}", due_at=NOW)) for n in range(4)])
+    with SqliteLedger(database.path) as second:
+        assert claimed(first, 2) + claimed(second, 3) == ["r0", "r1", "r2", "r3"]
+
+
+def test_who_has_lost_a_run_writes_nothing_for_it(ledger: SqliteLedger) -> None:
+    ledger.write([Insert(run("r1", due_at=NOW))])
+    (taken,) = list(ledger.claim("w", NOW, 1))  # type: ignore[arg-type]
+    ledger.write([Update(Run, "r1", {"claim": None, "due_at": NOW})])
+    (again,) = list(ledger.claim("w", NOW, 1))  # type: ignore[arg-type]
+    with pytest.raises(Exception, match="is not there with claim"):
+        ledger.write([Advance("r1", NOW, {"graph": "x"}, (), where(claim=taken.claim))])
+    ledger.write([Advance("r1", NOW, {"graph": "x"}, (), where(claim=again.claim))])
+
+
+def test_a_transaction_that_fails_takes_nothing(ledger: SqliteLedger) -> None:
+    ledger.write([Insert(run("r1", due_at=NOW))])
+
+    def fail(connection: sqlite3.Connection) -> None:
+        from statewright.storage.sqlite.ledger.claim import claim_runs
+        from statewright.storage.sqlite.ledger.tables import Tables
+
+        assert len(claim_runs(connection, Tables(ledger.database.seal), "w", 2**60, 5)) == 1
+        raise KeyError("now")
+
+    with pytest.raises(KeyError):
+        ledger.database.write(fail)
+    assert claimed(ledger) == ["r1"]

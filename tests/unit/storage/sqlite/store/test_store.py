@@ -1,0 +1,495 @@
+"""The store in a SQLite file: what it answers is what the store in memory answers, and it is there tomorrow."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from statewright.errors import InvalidConfig, InvalidUpdateError, SerdeError, StorageUnavailable
+from statewright.storage.sqlite.database import SqliteDatabase
+from statewright.storage.sqlite.statements import statements
+from statewright.storage.sqlite.store.items import path_of, place_of
+from statewright.storage.sqlite.store.store import SqliteStore
+from statewright.store import (
+    GetOp,
+    Index,
+    InMemoryStore,
+    ListNamespacesOp,
+    Operation,
+    PutOp,
+    SearchItem,
+    SearchOp,
+    Store,
+    TimeToLive,
+)
+from statewright.testing import FakeClock
+
+NAMES = ("users", "42")
+START = datetime(2026, 1, 1, tzinfo=UTC)
+KEY = bytes(range(32))
+LONG = 600.0
+"""Seconds after which a test is given up. No test waits that long if it passes."""
+
+
+def embed(texts: Sequence[str]) -> list[list[float]]:
+    """Whether a text speaks of cats, and whether of dogs."""
+    return [[float("cat" in text), float("dog" in text)] for text in texts]
+
+
+INDEX = Index(dims=2, embed=embed, fields=("text", "parts[*]"))
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock(START)
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[SqliteDatabase]:
+    with SqliteDatabase(tmp_path / "runs.db") as database:
+        yield database
+
+
+@pytest.fixture
+def store(database: SqliteDatabase, clock: FakeClock) -> SqliteStore:
+    return SqliteStore(database, clock=clock)
+
+
+def count(database: SqliteDatabase, table: str = "items") -> int:
+    with database.read() as connection:
+        return connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+
+
+# -- the same as in memory
+
+LABELS = ["a", "ab", "b-"]
+TEXTS = ["cat", "dog", "cat dog", "bird", None]
+FILTERS: list[Any] = [
+    None,
+    {},
+    {"n": 1},
+    {"n": {"$gte": 1}},
+    {"text": {"$exists": True}},
+    {"text": {"$in": ["cat"]}, "n": {"$lt": 3}},
+]
+
+
+def some_batch(chance: random.Random) -> list[Operation]:
+    """A few operations on a few places, so that they meet."""
+    make = chance.choices([_some_put, _some_get, _some_search, _some_list], [4, 3, 4, 1], k=chance.randint(1, 3))
+    return [one(chance) for one in make]
+
+
+def _some_labels(chance: random.Random, labels: list[str], least: int) -> tuple[str, ...]:
+    return tuple(chance.choices(labels, k=chance.randint(least, 2)))
+
+
+def _some_put(chance: random.Random) -> PutOp:
+    value = {"n": chance.randint(0, 3), "parts": chance.choices(TEXTS, k=chance.randint(0, 2))}
+    return PutOp(
+        namespace=_some_labels(chance, LABELS, 1),
+        key=chance.choice(["k", ""]),
+        value=chance.choice([None, value, {**value, "text": chance.choice(TEXTS)}]),
+        index=chance.choice([None, None, True, False, ("n",)]),
+        ttl=chance.choice([None, 0, 5, 15.5, timedelta(seconds=20)]),
+    )
+
+
+def _some_get(chance: random.Random) -> GetOp:
+    refresh = chance.choice([None, True, False])
+    return GetOp(namespace=_some_labels(chance, LABELS, 1), key=chance.choice(["k", ""]), refresh_ttl=refresh)
+
+
+def _some_search(chance: random.Random) -> SearchOp:
+    return SearchOp(
+        prefix=_some_labels(chance, [*LABELS, "*", "a.b"], 0),
+        query=chance.choice([None, "cat", "cat dog"]),
+        filter=chance.choice(FILTERS),
+        limit=chance.choice([0, 1, 2, 10]),
+        offset=chance.choice([0, 0, 1, 2]),
+        refresh_ttl=chance.choice([None, True, False]),
+    )
+
+
+def _some_list(chance: random.Random) -> ListNamespacesOp:
+    return ListNamespacesOp(
+        prefix=_some_labels(chance, [*LABELS, "*", "a.b"], 0),
+        suffix=_some_labels(chance, [*LABELS, "b", "*"], 0),
+        max_depth=chance.choice([None, 1, 2]),
+        limit=chance.choice([1, 2, 100]),
+        offset=chance.choice([0, 0, 1]),
+    )
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_it_answers_as_the_store_in_memory_does(database: SqliteDatabase, clock: FakeClock, seed: int) -> None:
+    chance = random.Random(seed)
+    ttl = TimeToLive(default=[None, 10][seed % 2], refresh_on_read=seed % 3 == 0)
+    ours = SqliteStore(database, index=INDEX, ttl=ttl, clock=clock)
+    theirs = InMemoryStore(index=INDEX, ttl=ttl, clock=clock)
+    for _ in range(100):
+        batch = some_batch(chance)
+        assert _rounded(ours.batch(batch)) == _rounded(theirs.batch(batch)), batch
+        clock.advance(chance.choice([0, 0, 1, 4.5, 5]))
+    assert ours.sweep() == theirs.sweep()
+    assert count(database) == len(theirs.search((), limit=1000))
+
+
+def _rounded(answers: list[Any]) -> list[Any]:
+    return [[_with_round_score(one) for one in found] if isinstance(found, list) else found for found in answers]
+
+
+def _with_round_score(found: Any) -> Any:
+    return replace(found, score=round(found.score, 6)) if isinstance(found, SearchItem) and found.score else found
+
+
+def test_a_store_is_told_by_its_methods(store: SqliteStore) -> None:
+    assert isinstance(store, Store)
+
+
+# -- tomorrow
+
+
+def test_items_outlive_the_store(tmp_path: Path) -> None:
+    value = {"n": 1, "when": START, "parts": ("a", {"b"}), "bytes": b"\x00\xff"}
+    with SqliteStore(tmp_path / "runs.db", clock=FakeClock(START)) as store:
+        store.put(NAMES, "k", value)
+    with SqliteStore.from_conn_string(f"sqlite:///{tmp_path}/runs.db") as store:
+        item = store.get(NAMES, "k")
+        assert item is not None
+        assert (item.value, item.created_at, item.updated_at) == (value, START, START)
+
+
+def test_times_go_on_while_nobody_has_the_file_open(tmp_path: Path) -> None:
+    with SqliteStore(tmp_path / "runs.db", clock=FakeClock(START)) as store:
+        store.put(NAMES, "short", {}, ttl=10)
+        store.put(NAMES, "long", {}, ttl=timedelta(days=10))
+    with SqliteStore(tmp_path / "runs.db", clock=FakeClock(START + timedelta(hours=1))) as store:
+        assert [item.key for item in store.search(())] == ["long"]
+        assert store.sweep() == 1
+
+
+def test_what_items_mean_outlives_the_store(tmp_path: Path) -> None:
+    with SqliteStore(tmp_path / "runs.db", index=INDEX) as store:
+        store.put(NAMES, "k", {"text": "cat"})
+    with SqliteStore(tmp_path / "runs.db", index=INDEX) as store:
+        assert [item.score for item in store.search((), query="cat")] == [1.0]
+
+
+def test_an_index_of_other_dimensions_is_refused_where_it_would_be_compared(database: SqliteDatabase) -> None:
+    SqliteStore(database, index=INDEX).put(("old",), "k", {"text": "cat"})
+    other = SqliteStore(database, index=Index(dims=3, embed=lambda texts: [[1.0, 0.0, 0.0] for _ in texts]))
+    with pytest.raises(InvalidConfig, match=r"vectors of 3 numbers, but items in \('old',\) .* of 2"):
+        other.search((), query="cat")
+    assert other.search(("new",), query="cat") == []
+    other.put(("old",), "k", {"text": "cat"})
+    assert len(other.search((), query="cat")) == 1
+
+
+def test_the_longest_time_to_live_is_for_ever(store: SqliteStore, clock: FakeClock) -> None:
+    store.put(NAMES, "k", {}, ttl=float("inf"))
+    store.put(NAMES, "l", {}, ttl=timedelta.max)
+    clock.advance(timedelta(days=365_000))
+    assert len(store.search(NAMES)) == 2
+
+
+# -- encryption
+
+
+@pytest.mark.parametrize("key", [None, KEY], ids=["plain", "encrypted"])
+def test_with_a_key_nothing_of_a_value_can_be_read_in_the_file(tmp_path: Path, key: bytes | None) -> None:
+    one = Index(dims=2, embed=lambda texts: [[0.6, 0.8] for _ in texts])
+    with SqliteStore(tmp_path / "runs.db", index=one, key=key) as store:
+        store.put(NAMES, "k", {"text": "a great secret"})
+        (found,) = store.search((), query="?", filter={"text": {"$contains": "great"}})
+        assert (found.value, found.score) == ({"text": "a great secret"}, 1.0)
+    stored = (tmp_path / "runs.db").read_bytes()
+    vector = b"\x9a\x99\x19\x3f\xcd\xcc\x4c\x3f"
+    assert (b"secret" in stored, vector in stored) == (key is None, key is None)
+
+
+# -- what cannot be stored
+
+
+def test_a_value_that_cannot_be_stored_is_refused_with_the_path_to_it(store: SqliteStore) -> None:
+    with pytest.raises(SerdeError, match=r"value\.deep\[1\] cannot be stored") as caught:
+        store.put(NAMES, "k", {"deep": [1, object()]})
+    assert caught.value.key_path == "value.deep[1]"
+    assert store.get(NAMES, "k") is None
+
+
+def test_an_unknown_operator_is_refused_even_where_there_is_nothing(store: SqliteStore) -> None:
+    with pytest.raises(InvalidUpdateError, match=r"'\$near'"):
+        store.search((), filter={"missing": 1, "n": {"$near": 1}})
+
+
+def test_no_value_is_no_deletion(store: SqliteStore) -> None:
+    store.put(NAMES, "k", {})
+    with pytest.raises(TypeError):
+        store.put(NAMES, "k", None)  # type: ignore[arg-type]
+    assert store.get(NAMES, "k") is not None
+
+
+@pytest.mark.parametrize(("namespace", "key"), [(NAMES, "\ud800"), (("\udfff",), "k"), (NAMES, 1)])
+def test_a_name_that_cannot_be_stored_is_refused_and_stands_for_nothing(
+    store: SqliteStore, namespace: tuple[str, ...], key: Any
+) -> None:
+    with pytest.raises(SerdeError, match="not valid Unicode"):
+        store.put(namespace, key, {})
+    assert store.get(namespace, key) is None
+    store.delete(namespace, key)
+    assert store.search(("\ud800",)) == []
+    assert store.list_namespaces(prefix=("\ud800",)) == []
+
+
+@pytest.mark.parametrize(
+    ("namespace", "path"),
+    [((), ""), (("a",), "a."), (("a", "b"), "a.b."), (("a.b",), None), ((1,), None), (("\ud800",), None)],
+)
+def test_a_namespace_is_stored_with_a_dot_after_each_label(namespace: Any, path: str | None) -> None:
+    assert path_of(namespace) == path
+    assert place_of(namespace, "k") == (None if path is None else {"namespace": path, "key": "k"})
+
+
+# -- batches
+
+
+def test_a_batch_reads_what_it_has_written(store: SqliteStore) -> None:
+    answers = store.batch(
+        [
+            GetOp(namespace=NAMES, key="k"),
+            PutOp(namespace=NAMES, key="k", value={"n": 1}),
+            GetOp(namespace=NAMES, key="k"),
+            SearchOp(prefix=()),
+            ListNamespacesOp(),
+            PutOp(namespace=NAMES, key="k", value=None),
+            GetOp(namespace=NAMES, key="k"),
+        ]
+    )
+    before, put, item, found, used, deleted, after = answers
+    assert (before, put, deleted, after) == (None, None, None, None)
+    assert (item.value, [one.key for one in found], used) == ({"n": 1}, ["k"], [NAMES])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error"),
+    [
+        (PutOp(namespace=(), key="k", value={}), InvalidUpdateError),
+        (PutOp(namespace=NAMES, key="k", value={"x": object()}), SerdeError),
+        (SearchOp(prefix=(), query="cat"), InvalidUpdateError),
+        (SearchOp(prefix=(), filter={"n": {"$near": 1}}), InvalidUpdateError),
+    ],
+)
+def test_of_a_batch_that_fails_nothing_is_kept(store: SqliteStore, wrong: Any, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        store.batch([PutOp(namespace=NAMES, key="k", value={"n": 1}), wrong])
+    assert store.search(()) == []
+
+
+def test_a_batch_that_fails_while_it_is_written_is_undone(database: SqliteDatabase) -> None:
+    SqliteStore(database, index=INDEX).put(("old",), "k", {"text": "cat"})
+    other = SqliteStore(database, index=Index(dims=1, embed=lambda texts: [[1.0] for _ in texts]))
+    with pytest.raises(InvalidConfig):
+        other.batch([PutOp(namespace=NAMES, key="k", value={}), SearchOp(prefix=(), query="cat")])
+    assert other.list_namespaces() == [("old",)]
+
+
+def test_the_model_is_asked_once_for_a_batch(database: SqliteDatabase) -> None:
+    asked: list[Sequence[str]] = []
+
+    def remember(texts: Sequence[str]) -> list[list[float]]:
+        asked.append(texts)
+        return embed(texts)
+
+    store = SqliteStore(database, index=replace(INDEX, embed=remember))
+    store.batch([PutOp(namespace=NAMES, key=str(n), value={"text": f"cat {n}"}) for n in range(3)])
+    store.batch([SearchOp(prefix=(), query="cat"), GetOp(namespace=NAMES, key="1"), SearchOp(prefix=(), query="dog")])
+    store.batch([PutOp(namespace=NAMES, key="4", value={"text": "cat"}, index=False)])
+    assert asked == [["cat 0", "cat 1", "cat 2"], ["cat", "dog"]]
+
+
+def test_a_batch_of_nothing_answers_nothing(store: SqliteStore) -> None:
+    assert store.batch([]) == []
+    assert asyncio.run(store.abatch([])) == []
+
+
+# -- rows
+
+
+def test_replaced_deleted_and_swept_items_leave_no_rows(database: SqliteDatabase, clock: FakeClock) -> None:
+    store = SqliteStore(database, index=INDEX, clock=clock)
+    for _ in range(2):
+        for key in ("k", "l", "m"):
+            store.put(NAMES, key, {"text": "cat", "parts": ["dog", "cat"]}, ttl=10 if key == "m" else None)
+    assert (count(database), count(database, "vectors")) == (3, 3)
+    store.delete(NAMES, "k")
+    clock.advance(10)
+    assert store.sweep() == 1
+    store.put(NAMES, "l", {"text": "cat"}, index=False)
+    assert (count(database), count(database, "vectors")) == (1, 0)
+
+
+def test_reading_what_lives_for_ever_writes_nothing(database: SqliteDatabase, store: SqliteStore) -> None:
+    store.put(NAMES, "k", {})
+    locked = sqlite3.connect(database.path, isolation_level=None)
+    locked.execute("BEGIN IMMEDIATE")
+    assert store.get(NAMES, "k") is not None
+    assert len(store.search(())) == 1
+    locked.close()
+
+
+def test_a_search_under_a_prefix_is_no_search_of_everything(database: SqliteDatabase, store: SqliteStore) -> None:
+    store.put(NAMES, "k", {})
+    for name in ("under", "vectors", "namespaces"):
+        given = {"first": "a.", "beyond": "a/", "now": 0}
+        with database.read() as connection:
+            plan = connection.execute("EXPLAIN QUERY PLAN " + statements("items")[name], given).fetchall()
+        assert "COVERING INDEX items_by_namespace (namespace>? AND namespace<?)" in plan[0][3]
+
+
+# -- coroutines
+
+
+def test_coroutines_do_what_the_plain_methods_do(database: SqliteDatabase, clock: FakeClock) -> None:
+    store = SqliteStore(database, index=INDEX, clock=clock)
+
+    async def main() -> list[Any]:
+        await store.aput(NAMES, "k", {"text": "cat"}, ttl=10)
+        await store.aput(NAMES, "l", {"text": "dog"}, index=["text"])
+        clock.advance(8)
+        return [
+            await store.aget(NAMES, "k", refresh_ttl=True),
+            await store.asearch(NAMES, query="cat", limit=1, refresh_ttl=False),
+            await store.alist_namespaces(max_depth=1),
+            await store.abatch([GetOp(namespace=NAMES, key="l"), PutOp(namespace=NAMES, key="m", value={})]),
+            await store.adelete(NAMES, "l"),
+            await store.aget(NAMES, "l"),
+        ]
+
+    item, found, used, (other, _), deleted, gone = asyncio.run(main())
+    assert (item.value, [one.key for one in found], used) == ({"text": "cat"}, ["k"], [("users",)])
+    assert (other.value, deleted, gone) == ({"text": "dog"}, None, None)
+    clock.advance(8)
+    assert [one.key for one in store.search(())] == ["m", "k"]
+
+
+def test_the_event_loop_goes_on_while_somebody_writes(database: SqliteDatabase, store: SqliteStore) -> None:
+    begun, ended = threading.Event(), threading.Event()
+
+    def hold(connection: sqlite3.Connection) -> None:
+        begun.set()
+        assert ended.wait(LONG)
+
+    async def main() -> None:
+        holder = threading.Thread(target=database.write, args=(hold,))
+        holder.start()
+        assert begun.wait(LONG)
+        putting = asyncio.ensure_future(store.aput(NAMES, "k", {}, ttl=10))
+        assert await store.aget(NAMES, "k") is None  # readers do not wait either
+        assert not putting.done()
+        ended.set()
+        await putting
+        assert await store.aget(NAMES, "k") is not None
+        holder.join(LONG)
+
+    asyncio.run(asyncio.wait_for(main(), LONG))
+
+
+def test_the_event_loop_goes_on_while_a_model_is_asked(database: SqliteDatabase) -> None:
+    asked, answered = threading.Event(), threading.Event()
+
+    def slowly(texts: Sequence[str]) -> list[list[float]]:
+        asked.set()
+        assert answered.wait(LONG)
+        return embed(texts)
+
+    store = SqliteStore(database, index=replace(INDEX, embed=slowly))
+
+    async def main() -> None:
+        value = {"text": "cat"}
+        putting = asyncio.ensure_future(store.aput(NAMES, "k", value))
+        while not asked.is_set():
+            await asyncio.sleep(0.001)
+        value["text"] = "dog"  # too late: what was given is what is kept
+        answered.set()
+        await putting
+        assert [one.value for one in await store.asearch((), query="cat")] == [{"text": "cat"}]
+
+    asyncio.run(asyncio.wait_for(main(), LONG))
+
+
+# -- sweeping and closing
+
+
+def test_a_sweeper_sweeps_from_time_to_time_until_the_store_is_closed(database: SqliteDatabase) -> None:
+    clock = FakeClock(START)
+    store = SqliteStore(database, clock=clock, ttl=TimeToLive(default=1, sweep_every=timedelta(seconds=5)))
+    store.start_sweeper()
+    store.start_sweeper()
+    for _ in range(2):
+        store.put(NAMES, "k", {})
+        clock.advance(5)
+        assert store.sweep() == 0  # the sweeper was there before
+
+    store.close()
+    store.close()
+    store.put(NAMES, "k", {})
+    clock.advance(50)
+    assert store.sweep() == 1
+
+
+def test_a_sweeper_of_a_closed_database_harms_nobody(tmp_path: Path) -> None:
+    clock = FakeClock(START)
+    database = SqliteDatabase(tmp_path / "runs.db")
+    store = SqliteStore(database, clock=clock, ttl=TimeToLive(sweep_every=5))
+    store.start_sweeper()
+    database.close()
+    clock.advance(20)
+    store.close()
+
+
+def test_a_store_closes_the_database_that_it_opened_and_no_other(tmp_path: Path) -> None:
+    with SqliteDatabase(tmp_path / "runs.db") as database:
+        with SqliteStore(database) as shared:
+            shared.put(NAMES, "k", {})
+        assert shared.get(NAMES, "k") is not None
+        with SqliteStore(tmp_path / "runs.db") as own:
+            assert own.get(NAMES, "k") is not None
+        with pytest.raises(StorageUnavailable, match="it was closed"):
+            own.get(NAMES, "k")
+        with pytest.raises(StorageUnavailable, match="it was closed"):
+            asyncio.run(own.aput(NAMES, "k", {}))
+
+
+# -- several processes
+
+OTHER = """
+import sys
+from statewright.storage.sqlite.statements import statements
+from statewright.storage.sqlite.store.store import SqliteStore
+with SqliteStore(sys.argv[1]) as store:
+    for n in range(20):
+        store.put(("other",), str(n), {"n": n})
+"""
+
+
+def test_several_processes_may_share_a_store(store: SqliteStore) -> None:
+    other = subprocess.Popen([sys.executable, "-c", OTHER, store.database.path], stderr=subprocess.PIPE, text=True)
+    for n in range(20):
+        store.put(NAMES, str(n), {"n": n})
+        time.sleep(0.001)
+    assert other.communicate(timeout=600)[1] == ""
+    for namespace in (NAMES, ("other",)):
+        assert [item.value["n"] for item in store.search(namespace, limit=99)] == list(range(19, -1, -1))
