@@ -25,7 +25,7 @@ from statewright.errors import InvalidConfig, suggestion
 from statewright.graph import Command
 from statewright.models import ChatModel, as_chat_model
 from statewright.runtime import CallOptions, CompiledGraph
-from statewright.runtime.concurrency.thread_calls import call_in_thread
+from statewright.runtime.concurrency.worker_threads import call_in_thread
 from statewright.runtime.lifecycle.unfinished import unfinished_calls
 from statewright.store import Store
 

@@ -1,10 +1,6 @@
 """How one state value changes at the end of a superstep: one module a kind of channel."""
 
-from statewright.channels.any_value import AnyValue
-from statewright.channels.append import Append
-from statewright.channels.barrier import Barrier
-from statewright.channels.change import Added, Merged
-from statewright.channels.channel import MISSING, Channel, Conflict
+from statewright.channels.channel import MISSING, Channel, Conflict, Overwrite, is_overwrite, overwritten
 from statewright.channels.copies import (
     CONTAINERS,
     COPIED_UPDATES,
@@ -15,11 +11,19 @@ from statewright.channels.copies import (
     copy_update,
     copy_writes,
 )
-from statewright.channels.ephemeral import Ephemeral
-from statewright.channels.last_value import LastValue
+from statewright.channels.delta import Added, Merged
+from statewright.channels.kinds import (
+    AnyValue,
+    Append,
+    Barrier,
+    Ephemeral,
+    LastValue,
+    Reduced,
+    Reducer,
+    Topic,
+    Untracked,
+)
 from statewright.channels.messages import MessageBatch, Messages, add_messages, listed, without_own_ids
-from statewright.channels.overwrite import Overwrite, is_overwrite, overwritten
-from statewright.channels.reduced import Reduced, Reducer
 from statewright.channels.reducers import (
     AppendReducer,
     EphemeralReducer,
@@ -30,8 +34,6 @@ from statewright.channels.reducers import (
     overwrite,
 )
 from statewright.channels.replay import changed, difference
-from statewright.channels.topic import Topic
-from statewright.channels.untracked import Untracked
 
 __all__ = [
     "CONTAINERS",

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, cast
 
-from statewright.channels.overwrite import Overwrite
+from statewright.channels.channel import Overwrite
 
 CONTAINERS: Final = frozenset({list, dict, set})
 

@@ -17,9 +17,8 @@ import re
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final, cast
 
-from statewright.channels.change import Added, Merged
-from statewright.channels.channel import MISSING, Channel
-from statewright.channels.overwrite import Overwrite, overwritten
+from statewright.channels.channel import MISSING, Channel, Overwrite, overwritten
+from statewright.channels.delta import Added, Merged
 from statewright.errors import InvalidUpdateError, suggestion
 from statewright.messages import REMOVE_ALL_MESSAGES, Message, RemoveMessage, as_message, copied, encodable_message
 

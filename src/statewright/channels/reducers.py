@@ -12,12 +12,9 @@ import typing
 from collections.abc import Callable
 from typing import Any, cast
 
-from statewright.channels.any_value import AnyValue
-from statewright.channels.append import Append
 from statewright.channels.channel import MISSING, Channel
-from statewright.channels.ephemeral import Ephemeral
+from statewright.channels.kinds import AnyValue, Append, Ephemeral, Reduced, Reducer
 from statewright.channels.messages import Messages, add_messages
-from statewright.channels.reduced import Reduced, Reducer
 from statewright.errors import InvalidSchema
 
 

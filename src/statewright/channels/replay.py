@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-from statewright.channels.change import Added, Merged
 from statewright.channels.channel import MISSING
+from statewright.channels.delta import Added, Merged
 from statewright.channels.messages import MessageBatch, Messages
 
 

@@ -410,7 +410,7 @@ class Commit:
     checkpoint: Checkpoint
     deltas: Mapping[str, Any] | None
     """For each channel that differs from the parent, its new value, a smaller change that leads to it (see
-    `channels/change.py`), or MISSING if it is gone; None if the values are to be stored whole."""
+    `channels/delta.py`), or MISSING if it is gone; None if the values are to be stored whole."""
     source: Source
     run_id: str
     created_at: datetime

@@ -12,8 +12,7 @@ from statewright.runtime.options import CallOptions, GraphOutput, StreamPart
 from statewright.runtime.state_graph import MessagesStateGraph, StateGraph
 from statewright.runtime.streaming.iterate import Step, StepIterator
 from statewright.runtime.streaming.modes import StreamMode, StreamVersion
-from statewright.runtime.tasks.ambient import get_config, get_runtime, get_store, get_stream_writer
-from statewright.runtime.tasks.child_run import RUN_ENDED
+from statewright.runtime.tasks.context import RUN_ENDED, get_config, get_runtime, get_store, get_stream_writer
 from statewright.runtime.tasks.interrupt import interrupt, sleep, wait_for_event
 from statewright.runtime.tasks.scope import part_of_attempt
 

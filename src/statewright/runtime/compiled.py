@@ -84,15 +84,17 @@ from statewright.runtime.core.subgraph import (
 from statewright.runtime.drivers.sync import drive_sync, parts_of
 from statewright.runtime.instrument import Instrument
 from statewright.runtime.lifecycle.claim import Claim
-from statewright.runtime.lifecycle.snapshot import StateSnapshot, empty_snapshot, snapshot_of
-from statewright.runtime.lifecycle.start import TIMED_OUT
-from statewright.runtime.lifecycle.subgraph_state import (
+from statewright.runtime.lifecycle.snapshot import (
+    StateSnapshot,
+    empty_snapshot,
     graph_at,
     node_path,
     renew_questions_around,
+    snapshot_of,
     subgraphs_of,
     with_subgraphs,
 )
+from statewright.runtime.lifecycle.start import TIMED_OUT
 from statewright.runtime.lifecycle.thread_lease import Holding, note_closing
 from statewright.runtime.lifecycle.thread_state import (
     Update,
@@ -1478,6 +1480,6 @@ def _names_other(scope: Scope, config: Any, options: Mapping[str, Any]) -> bool:
 
 
 async def _in_thread(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-    from statewright.runtime.concurrency.thread_calls import call_in_thread  # loads asyncio
+    from statewright.runtime.concurrency.worker_threads import call_in_thread  # loads asyncio
 
     return await call_in_thread(function, *args, **kwargs)

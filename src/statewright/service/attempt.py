@@ -42,7 +42,7 @@ from statewright.runs import (
     where,
 )
 from statewright.runtime import CompiledGraph, RunControl
-from statewright.runtime.concurrency.thread_calls import call_in_thread
+from statewright.runtime.concurrency.worker_threads import call_in_thread
 from statewright.service.hub import Hub
 from statewright.service.meter import Meter
 from statewright.service.progress import NO_GRAPH, OnEnd, Progress, Stopping

@@ -13,7 +13,7 @@ from datetime import datetime
 from statewright.async_futures import aresolve
 from statewright.clock import Clock
 from statewright.runs import DailySpending, Ledger, Workspace
-from statewright.runtime.core.budget import warn_unpriced
+from statewright.runtime.core.limits import warn_unpriced
 from statewright.service.spending_limits import EVERY_OTHER, Limits, SpendingLimits, by_name
 
 logger = logging.getLogger("statewright.service")

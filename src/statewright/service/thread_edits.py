@@ -39,7 +39,7 @@ from statewright.runs import (
     where,
 )
 from statewright.runtime import RUN_ENDED
-from statewright.runtime.core.plan import due_tasks
+from statewright.runtime.core.frontier import due_tasks
 from statewright.service.moves import ChangeSet
 from statewright.service.questions import arrived
 from statewright.service.step_records import StepRecords

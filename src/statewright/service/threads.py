@@ -19,7 +19,7 @@ from statewright.errors import (
 )
 from statewright.runs import ApiKey, Condition, Order, Run, RunStatus, where
 from statewright.runtime import CompiledGraph, StateSnapshot
-from statewright.runtime.concurrency.thread_calls import call_in_thread
+from statewright.runtime.concurrency.worker_threads import call_in_thread
 from statewright.service.deciding import check_thread_change
 from statewright.service.desk import ServiceContext
 from statewright.service.plain import as_json, iso

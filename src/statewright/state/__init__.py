@@ -1,10 +1,9 @@
 """A user's class or dict of reducers seen as channels, and answers turned into writes."""
 
 from statewright.channels import add_messages
-from statewright.state.derived import Derived
+from statewright.state.computed import Derived, IsLastStep, Managed, RemainingSteps
 from statewright.state.fields import Field, may_hold_container
 from statewright.state.json_schema import context_json_schema, hint_json_schema, json_schema
-from statewright.state.managed import IsLastStep, Managed, RemainingSteps
 from statewright.state.prebuilt import MessagesState
 from statewright.state.schema import ROOT, SchemaKind, StateSchema, is_pydantic, known_keys, merge_fields, read_schema
 from statewright.state.stored_types import stored_types

@@ -13,8 +13,7 @@ from typing import Annotated, Any, cast
 
 from statewright.channels import CONTAINERS, Channel, LastValue, channel_for, is_reducer
 from statewright.errors import InvalidSchema
-from statewright.state.derived import Derived
-from statewright.state.managed import Managed
+from statewright.state.computed import Derived, Managed
 
 Start = Callable[[], Any]
 

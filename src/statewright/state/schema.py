@@ -17,9 +17,8 @@ from typing import Any, cast
 
 from statewright.channels import Channel, LastValue, is_reducer
 from statewright.errors import InvalidSchema
-from statewright.state.derived import Derived
+from statewright.state.computed import Derived, Managed
 from statewright.state.fields import Constant, Field, Start, read_field
-from statewright.state.managed import Managed
 
 ROOT = "__root__"
 """The one channel of a state that is a bare value."""

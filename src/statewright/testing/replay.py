@@ -55,14 +55,14 @@ from statewright.graph import Memory, NodeError, ParentCommand, Send
 from statewright.runtime import CompiledGraph, RunControl
 from statewright.runtime.concurrency.private_loop import run_privately
 from statewright.runtime.config import OnUnfinished, Settings
+from statewright.runtime.core.commit import saved_form
 from statewright.runtime.core.effects import Effect, Failure, Outcome, Pause, RunOutcome, RunTasks
 from statewright.runtime.core.events import EventEmitter
 from statewright.runtime.core.program import HANDLER_SUFFIX, NodeProgram, Program, is_handed_over
 from statewright.runtime.core.run import Run
 from statewright.runtime.core.saver_calls import perform_effect
-from statewright.runtime.core.saving import saved_form
 from statewright.runtime.core.subgraph import Pairs, SubgraphCall, call_line, shared, subgraph_calls
-from statewright.runtime.lifecycle.subgraph_state import subgraphs_of
+from statewright.runtime.lifecycle.snapshot import subgraphs_of
 from statewright.runtime.lifecycle.turn import run_until_idle
 from statewright.runtime.tasks.execute import (
     answer_of_child,

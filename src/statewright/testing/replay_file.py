@@ -38,8 +38,8 @@ from statewright.fingerprint import fingerprint
 from statewright.graph import Budget, Command
 from statewright.ids import InterruptId, digest, short_id, task_id
 from statewright.runtime.core.program import Program
+from statewright.runtime.lifecycle.snapshot import subgraphs_of
 from statewright.runtime.lifecycle.start import TIMED_OUT
-from statewright.runtime.lifecycle.subgraph_state import subgraphs_of
 from statewright.serde.annotations import made_annotation, plain_annotation
 from statewright.serde.codecs import type_name
 from statewright.serde.serde import Serde

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from statewright.channels import MISSING, Conflict, Overwrite
-from statewright.channels.overwrite import overwritten
+from statewright.channels.channel import overwritten
 
 
 @pytest.mark.parametrize("value", [1, 0, None, False, "", [], {}, [1, 2], Overwrite(1)])

@@ -35,6 +35,7 @@ from statewright.channels import (
 )
 from statewright.channels import overwrite as replace_value
 from statewright.errors import InvalidSchema
+from statewright.state.computed import IsLastStep, Managed, RemainingSteps
 from statewright.state.fields import (
     Constant,
     Field,
@@ -44,7 +45,6 @@ from statewright.state.fields import (
     read_field,
     split_annotation,
 )
-from statewright.state.managed import IsLastStep, Managed, RemainingSteps
 
 
 class Colour(Enum):

@@ -14,7 +14,7 @@ from statewright.agents.tools.signature import Signature
 from statewright.agents.tools.tool import ToolContext
 from statewright.graph import is_coroutine_function
 from statewright.runtime.concurrency.private_loop import run_privately
-from statewright.runtime.concurrency.thread_calls import call_in_thread
+from statewright.runtime.concurrency.worker_threads import call_in_thread
 
 
 class ToolFunction:

@@ -12,7 +12,7 @@ from typing import Any, Final, Self, cast
 
 from statewright.errors import ToolError
 from statewright.runtime.concurrency.private_loop import run_privately
-from statewright.runtime.concurrency.thread_calls import call_in_thread
+from statewright.runtime.concurrency.worker_threads import call_in_thread
 
 MOST_VALUES: Final = 100_000
 """An endless generator would fill the memory: nobody sees that it does until the process is killed."""

@@ -23,7 +23,7 @@ from statewright.agents.tools.wrong_call import WrongCall
 from statewright.channels import MISSING
 from statewright.langchain_messages import to_langchain
 from statewright.messages import Message
-from statewright.runtime.concurrency.thread_calls import call_in_thread
+from statewright.runtime.concurrency.worker_threads import call_in_thread
 
 _TOOL_CALL: Final = "tool_call"
 

@@ -1,23 +1,35 @@
-"""The commit of a superstep, worked out as far as its saver asks.
+"""The commit of a superstep: the checkpoint, its differences from the parent, and the log entries saved with it.
 
-A saver in memory wants the checkpoint and little else, and a superstep is saved in every turn of the loop. So what
-only those need that write to a disk is made when they ask for it.
+A saver in memory needs the checkpoint and little else, and every superstep is saved. So the parts that only savers on
+disk need are computed when they are read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from statewright.channels import Added
-from statewright.checkpoint import BranchKey, Checkpoint, Commit, Source, TaskResult
-from statewright.events import Log
+from statewright.checkpoint import (
+    BranchKey,
+    Checkpoint,
+    Commit,
+    DeferredTask,
+    Interrupt,
+    Source,
+    Task,
+    TaskResult,
+    TimedTask,
+)
+from statewright.errors import GraphDrained
+from statewright.events import Entry, Log
+from statewright.graph import START, Send
 from statewright.ids import CheckpointId, TaskId
 from statewright.runtime.core.apply import changeable_fields, deltas, differences
-from statewright.runtime.core.log import ended, started, stepped
+from statewright.runtime.core.effects import RestStatus
+from statewright.runtime.core.program import Program
 from statewright.runtime.core.run import Run
-from statewright.runtime.core.saving import saved_form
 
 
 class StepCommit(Commit):
@@ -125,3 +137,108 @@ class StepCommit(Commit):
         if self.source == "loop":
             entries = (*entries, *stepped(self._results, self.checkpoint.step), *self._end)
         return Log(self.run_id, self.created_at, entries) if entries else None
+
+
+# -- the saved form of a checkpoint: without values of channels that are never saved
+
+
+def saved_form(program: Program, checkpoint: Checkpoint) -> Checkpoint:
+    """The checkpoint without untracked values, in the state and in the arguments of Sends."""
+    unsaved = program.untracked
+    if not unsaved:
+        return checkpoint
+    return Checkpoint(
+        checkpoint.id,
+        checkpoint.step,
+        {name: value for name, value in checkpoint.values.items() if name not in unsaved},
+        tuple(_stripped(task, unsaved) for task in checkpoint.frontier),
+        tuple(
+            DeferredTask(_stripped(one.task, unsaved), gather=one.gather, sender=one.sender) for one in checkpoint.held
+        ),
+        checkpoint.joins,
+        tuple((name, update) for name, update in checkpoint.reported if name not in unsaved),
+    )
+
+
+def saved_form_of_result(program: Program, result: TaskResult) -> TaskResult:
+    """A result without what only the present superstep needs, and without what its channels do not want kept."""
+    unsaved = program.untracked
+    writes = result.writes
+    if not unsaved:
+        return TaskResult(result.task, writes, result.targets, goto=result.goto)
+    kept = (
+        {name: update for name, update in writes.items() if name not in unsaved}
+        if isinstance(writes, dict)
+        else [(name, update) for name, update in writes if name not in unsaved]
+    )
+    targets = [_stripped_send(target, unsaved) if isinstance(target, Send) else target for target in result.targets]
+    return TaskResult(_stripped(result.task, unsaved), kept, targets, goto=result.goto)
+
+
+def _stripped_send(send: Send, unsaved: frozenset[str]) -> Send:
+    return Send(send.node, _kept(send.arg, unsaved), gather=send.gather, timeout=send.timeout)
+
+
+def _stripped(task: Task, unsaved: frozenset[str]) -> Task:
+    kept = _kept(task.arg, unsaved)
+    if kept is task.arg:
+        return task
+    if type(task) is TimedTask:
+        return TimedTask(task.node, kept, task.origin, task.position, task.timeout)
+    return Task(task.node, kept, task.origin, task.position)
+
+
+def _kept(arg: Any, unsaved: frozenset[str]) -> Any:
+    """The argument of a Send, or a list of gathered ones, without untracked values."""
+    if isinstance(arg, Mapping):
+        return {name: value for name, value in cast(Mapping[str, Any], arg).items() if name not in unsaved}
+    if type(arg) is list:
+        return [_kept(one, unsaved) for one in cast(list[Any], arg)]
+    return arg
+
+
+# -- the log of a run: its durable events, saved in the transaction that they describe
+#
+# An entry records that something happened, and where. Written values are in the checkpoints and are not stored twice.
+
+Entries = tuple[Entry, ...]
+
+
+def started(run: Run) -> Entries:
+    """The first entry of a run; none for a subgraph, which is part of its caller's run."""
+    return () if run.nested else (("run_started", 0, None, None, {"graph": run.program.graph.name}),)
+
+
+def stepped(results: Sequence[TaskResult], step: int) -> Entries:
+    """The entries of a superstep: its tasks in their order, and that it is over."""
+    tasks = [result.task for result in results if result.task.node != START]
+    over: Entry = ("superstep_finished", step, None, None, None)
+    return (*(("task_finished", step, task.node, task.id, None) for task in tasks), over)
+
+
+def ended(run: Run, status: RestStatus, error: BaseException | None = None) -> Entries:
+    """The last entry of a run."""
+    if run.nested:
+        return ()
+    data: dict[str, Any] = {"status": status}
+    if error is not None:
+        data["error"] = text_of(error)
+    if isinstance(error, GraphDrained):
+        data["drained"] = True
+    if run.unfinished_joins and status == "completed":
+        data["unfinished_joins"] = list(run.unfinished_joins)
+    return (("run_finished", 0, None, None, data),)
+
+
+def asked_for(run: Run, questions: Sequence[Interrupt]) -> Entries:
+    """That tasks wait for something from outside."""
+    told = [{"id": one.id, "kind": one.kind} for one in questions]
+    return (("interrupted", 0, None, None, told),) if questions and not run.nested else ()
+
+
+def text_of(error: BaseException) -> str:
+    """An error as one line of text: its class, and what it says."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # it is the user's own class
+        return f"{type(error).__name__}, whose text cannot be shown"

@@ -1,4 +1,4 @@
-"""What is due next, and what has to wait.
+"""The frontier of a checkpoint: the tasks that are due next, and the tasks that have to wait.
 
 `join="any"`: a node that is due starts in the next superstep, once, however many led to it.
 `join="reachable"` and gathered Sends: held while any task that is due, or another node that waits, can still reach
@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from statewright.checkpoint import NO_ARG, DeferredTask, Joins, Task, TaskResult, TimedTask
+from statewright.checkpoint import NO_ARG, Checkpoint, DeferredTask, Joins, Pending, Task, TaskResult, TimedTask
 from statewright.graph import END, STOP, Send
 from statewright.runtime.core.fold import pairs_of
-from statewright.runtime.core.program import Program
+from statewright.runtime.core.program import Program, is_hidden
 from statewright.runtime.tasks.policies import time_limit
 
 Next = tuple[tuple[Task, ...], tuple[DeferredTask, ...], Joins]
@@ -181,3 +181,23 @@ def _released(program: Program, started: Sequence[DeferredTask]) -> list[Task]:
 def _place(program: Program, sender: str) -> int:
     """The place of a sender in the order of declaration; START comes before all."""
     return program.order.get(program.nodes[sender].reach_as, -1)
+
+
+# -- planning: the tasks of the next superstep are read off the frontier of the last commit
+
+
+def due_tasks(checkpoint: Checkpoint, pending: Pending) -> tuple[Task, ...]:
+    """The tasks of the frontier that have no result yet and wait for no answer, in order.
+
+    Pure: the same checkpoint gives the same tasks and ids.
+    """
+    return tuple(
+        task for task in checkpoint.frontier if task.id not in pending.completed and not pending.waits(task.id)
+    )
+
+
+def matches(names: frozenset[str], tasks: Iterable[Task]) -> bool:
+    """Whether a breakpoint names one of the tasks; `"*"` names all but those that users did not add."""
+    if "*" in names:
+        return any(not is_hidden(task) for task in tasks)
+    return any(task.node in names for task in tasks)

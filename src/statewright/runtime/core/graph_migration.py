@@ -1,34 +1,43 @@
-"""Threads that another version of a graph has saved: fitted to this one, or refused, never finished in silence.
+"""Resume threads that another version of the graph has saved: migrate them, or refuse them with a reason.
 
-Nodes that were renamed say so with `aliases`; states are changed by the graph's migrations. Everything in a
-checkpoint that names a node follows: tasks, arrivals at joins, saved results and where they lead, senders, the nodes
-that ran last. What then still does not fit is a GraphVersionMismatch that names it.
+Renamed nodes list their former names in `aliases`; states are changed by the graph's migrations. Everything in a
+checkpoint that names a node is renamed: tasks, arrivals at joins, saved results and their targets, senders, and the
+nodes that ran last. Whatever does not fit after that raises GraphVersionMismatch, which names it. A thread is never
+finished silently because its nodes are gone.
 
-A name that is a node of this graph is that node, even if another one has it as an alias.
+A name that is a node of this graph means that node, even if it is also an alias of another one.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 from statewright.channels import copy_fields
 from statewright.checkpoint import (
     Checkpoint,
     DeferredTask,
+    Interrupt,
     Joins,
     Pending,
     SavedCheckpoint,
     Task,
     TaskResult,
     TimedTask,
+    check_value,
 )
-from statewright.errors import GraphVersionMismatch, suggestion
+from statewright.errors import GraphVersionMismatch, QuestionChanged, QuestionMismatch, suggestion
+from statewright.fingerprint import fingerprint
 from statewright.graph import END, START, STOP, Graph, JoinEdge, NodeError, Send
+from statewright.ids import interrupt_id
+from statewright.runtime.core.events import warn_unknown_field
 from statewright.runtime.core.fold import pairs_of
 from statewright.runtime.core.program import Program
-from statewright.runtime.core.run_warnings import warn_unknown_field
+from statewright.runtime.core.run import Run
+from statewright.runtime.tasks.scope import Scope
 
 PLACES = frozenset((START, END, STOP))
 """Where targets may lead besides nodes."""
@@ -233,3 +242,162 @@ def _lost_join(program: Program, edge: JoinEdge, arrived: Iterable[str]) -> str:
     who = ", ".join(map(repr, sorted(arrived)))
     lost = f"The join edge {list(edge.starts)} -> {edge.end!r} was reached by {who}, and there is none. "
     return lost + " ".join(f"There is no node {name!r}: {_suggested(program, name)}" for name in gone)
+
+
+# -- questions that have changed since they were answered
+#
+# A node runs again from its first line when an answer has arrived, and each call of `interrupt()` receives the answer
+# at its position: its ordinal, or its key. If the node asks other questions now, that answer belongs to none of them.
+# So each question is compared with the one that was asked at its position:
+#
+# - another kind, event or type of answer, or the value of another question of the task: the answer is refused;
+# - only another value: it may be the same question in other words, such as a draft that a model has rewritten. The
+#   answer is used, with a warning; `compile(changed_questions="error")` refuses it too.
+#
+# A question at a new position is refused if it equals a question of the task whose answer was not read yet: then it has
+# moved, or has another key. Questions of a subgraph or of a called task are never compared with those of the task that
+# called it: both may use the same words.
+
+_CALLS_BETWEEN = 5
+"""From the warning to the line of the node that called `interrupt()`: warn, note, check, wait_for, interrupt."""
+
+
+def check_answered(scope: Scope, before: Interrupt, now: Interrupt) -> None:
+    """Compare the question of a task with the one that was answered at its place.
+
+    Raises QuestionMismatch if the answer belongs to another question; warns of QuestionChanged if only the value
+    differs.
+    """
+    changed = [name for name in ("kind", "event", "schema_form") if getattr(before, name) != getattr(now, name)]
+    if before.schema_form is None and before.schema is not None:  # saved by a version that did not keep the form
+        changed = [name for name in changed if name != "schema_form"]
+    if changed:
+        raise _mismatch(scope, before, now, " and ".join(name.removesuffix("_form") for name in changed))
+    if is_equal(before.value, now.value) is not False:
+        scope.run.delivered.add(now.id)
+        return
+    if _other_with_value(scope, now) is not None:
+        raise _mismatch(scope, before, now, "place")
+    if scope.run.refuses_changed:
+        raise _mismatch(scope, before, now, "value")
+    _note_changed(scope, before, now)
+
+
+def check_new(scope: Scope, now: Interrupt) -> None:
+    """Raise QuestionMismatch if a question at a new place is one whose answer is kept for another place.
+
+    A task that has failed since may ask the same once more under another key, to be answered anew.
+    """
+    if _has_failed(scope):
+        return
+    run = scope.run
+    for other in _others(scope, now):
+        if other.id in run.answers and other.id not in run.delivered and _is_same(other, now):
+            raise _mismatch(scope, other, now, "key" if other.key != now.key else "place")
+
+
+def is_unchanged(before: Interrupt, now: Interrupt) -> bool:
+    """Whether a question that is still open is asked again as it was."""
+    return _is_same(before, now) and before.schema_form == now.schema_form
+
+
+def is_equal(one: Any, other: Any) -> bool | None:
+    """Whether two values are equal; None where nothing tells. Never raises, whatever the values do."""
+    try:
+        if one is other or bool(one == other):
+            return True
+    except Exception:  # arrays have no truth value, and a class may do anything
+        pass
+    try:  # parts that are not equal to themselves, such as NaN, have equal fingerprints
+        return fingerprint(one) == fingerprint(other)
+    except Exception:
+        return None
+
+
+def _others(scope: Scope, question: Interrupt) -> Iterator[Interrupt]:
+    """The other questions that the task itself has asked: those of its calls, in whatever words, are not its own."""
+    task, run = scope.task, scope.run
+    if task is None:
+        return
+    asked = run.questions.by_id
+    for ordinal in count():
+        own = asked.get(interrupt_id(task.id, ordinal))
+        if own is None:
+            break
+        if own.id != question.id:
+            yield own
+    for other in run.questions_of(task):
+        if other.key is not None and other.id != question.id and other.id == interrupt_id(task.id, other.key):
+            yield other
+
+
+def _other_with_value(scope: Scope, question: Interrupt) -> Interrupt | None:
+    return next((other for other in _others(scope, question) if _is_same(other, question)), None)
+
+
+def _is_same(one: Interrupt, other: Interrupt) -> bool:
+    same = one.kind == other.kind and one.event == other.event
+    return same and is_equal(one.value, other.value) is True
+
+
+def _has_failed(scope: Scope) -> bool:
+    task, attempt = scope.task, scope.attempt
+    again = attempt is not None and attempt.number > 1
+    return again or (task is not None and task.planned_id in scope.run.attempts)
+
+
+def _mismatch(scope: Scope, before: Interrupt, now: Interrupt, what: str) -> QuestionMismatch:
+    node = scope.task.node if scope.task is not None else ""
+    return QuestionMismatch(node, what, describe(before), describe(now), before=before, now=now)
+
+
+def describe(question: Interrupt) -> str:
+    """Return a question as text for an error."""
+    if question.kind == "timer":
+        shown = "a timer"
+    elif question.kind == "event":
+        shown = f"the event {question.event!r}"
+    else:
+        shown = shorten(question.value)
+    details = [("key", question.key), ("schema", question.schema_form)]
+    told: Sequence[str] = [f"{name} {value!r}" for name, value in details if value is not None]
+    return f"{shown} ({', '.join(told)})" if told else shown
+
+
+def shorten(value: Any, length: int = 200) -> str:
+    """Return the repr of a value, or the beginning of it; of a value that has none, its type."""
+    try:
+        text = repr(value)
+    except Exception:
+        return f"a value of type {type(value).__name__}"
+    return text if len(text) <= length else f"{text[:length]}..."
+
+
+# -- questions in other words
+
+
+def _note_changed(scope: Scope, before: Interrupt, now: Interrupt) -> None:
+    run, task = scope.run, scope.task
+    if scope.abandoned or task is None:
+        return
+    data = {
+        "id": now.id,
+        "key": now.key,
+        "before": _loggable(run, before.value),
+        "now": _loggable(run, now.value),
+    }
+    if run.saver is not None and scope.checkpoint is not None:
+        run.note(("question_changed", scope.checkpoint.step + 1, task.node, task.planned_id, data))
+    if run.watch is not None:
+        run.watch.noted(scope, "question_changed", data)
+    warning = QuestionChanged(task.node, shorten(before.value), shorten(now.value), before=before, now=now)
+    warnings.warn(warning, stacklevel=_CALLS_BETWEEN)
+
+
+def _loggable(run: Run, value: Any) -> Any:
+    """Return the value, or text for it if it cannot be stored: the log must not fail the run."""
+    try:
+        check_value(run.saver, value)
+    except Exception:
+        return shorten(value)
+    return value

@@ -24,8 +24,7 @@ from statewright.events import Entry, Log
 from statewright.graph import ParentCommand, ToParent
 from statewright.ids import CheckpointId, TaskId
 from statewright.runtime.core.apply import apply_results, rewritten_fields, with_report
-from statewright.runtime.core.budget import overrun
-from statewright.runtime.core.commit import StepCommit
+from statewright.runtime.core.commit import StepCommit, asked_for, ended, saved_form_of_result, started, text_of
 from statewright.runtime.core.effects import (
     Effect,
     Emit,
@@ -39,14 +38,11 @@ from statewright.runtime.core.effects import (
     SaveCallers,
     SavePending,
 )
-from statewright.runtime.core.events import run_event
-from statewright.runtime.core.frontier import half_reached
-from statewright.runtime.core.log import asked_for, ended, started, text_of
-from statewright.runtime.core.plan import due_tasks, matches
+from statewright.runtime.core.events import describe_unfinished, run_event
+from statewright.runtime.core.frontier import due_tasks, half_reached, matches
+from statewright.runtime.core.limits import overrun
 from statewright.runtime.core.program import Program
 from statewright.runtime.core.run import Run
-from statewright.runtime.core.run_warnings import describe_unfinished
-from statewright.runtime.core.saving import saved_form_of_result
 from statewright.runtime.core.standing import reason_to_stop
 from statewright.runtime.tasks.scope import Scope
 

@@ -15,8 +15,8 @@ from statewright.clock import Timer
 from statewright.futures import resolve
 from statewright.ids import CheckpointId
 from statewright.runtime.concurrency.worker_threads import workers
+from statewright.runtime.core.commit import saved_form_of_result
 from statewright.runtime.core.run import Run
-from statewright.runtime.core.saving import saved_form_of_result
 
 GROUP_EVERY: Final = 0.05
 """Seconds after which a result is written that nobody else takes along."""

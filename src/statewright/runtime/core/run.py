@@ -27,7 +27,7 @@ from statewright.futures import AnyFuture
 from statewright.graph import Budget, RunStarter
 from statewright.ids import TaskId, draw_checkpoint_id, draw_run_id
 from statewright.runtime.config import OnBusy, OnUnfinished, Settings
-from statewright.runtime.core.budget import Spending
+from statewright.runtime.core.limits import Spending
 from statewright.store import Store
 
 if TYPE_CHECKING:

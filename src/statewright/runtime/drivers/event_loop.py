@@ -19,8 +19,7 @@ from statewright.errors import Fenced
 from statewright.futures import is_future
 from statewright.ids import draw_checkpoint_id
 from statewright.runtime.concurrency.control import RunControl
-from statewright.runtime.concurrency.thread_calls import begin_in_thread, call_in_thread
-from statewright.runtime.concurrency.worker_threads import DEFAULT_THREADS, workers
+from statewright.runtime.concurrency.worker_threads import DEFAULT_THREADS, begin_in_thread, call_in_thread, workers
 from statewright.runtime.core.effects import (
     AwaitTurn,
     Effect,

@@ -17,9 +17,9 @@ from statewright.futures import SafeEvent
 from statewright.ids import draw_checkpoint_id
 from statewright.runtime.concurrency.control import RunControl
 from statewright.runtime.concurrency.worker_threads import DEFAULT_THREADS, workers
+from statewright.runtime.core.commit import text_of
 from statewright.runtime.core.effects import Failure, Outcome, RunGenerator, RunTasks
 from statewright.runtime.core.events import StreamBuffer, tell_broken_off
-from statewright.runtime.core.log import text_of
 from statewright.runtime.core.loop import note_failure
 from statewright.runtime.core.program import Lane
 from statewright.runtime.core.run import ALL_CLOSED, NONE_CLOSED, Run
@@ -35,7 +35,7 @@ from statewright.runtime.tasks.scope import Scope, current_scope, enter_scope, l
 from statewright.runtime.tasks.superstep import Superstep
 
 if TYPE_CHECKING:
-    from statewright.runtime.concurrency.coroutines import Coroutines
+    from statewright.runtime.concurrency.private_loop import Coroutines
 
 Parts = Generator[Any, None, None]
 
@@ -251,7 +251,7 @@ class _Lanes:
         run = step.run
         lanes = lanes_of(step, [node.beside_lane for node in step.task_nodes()], run.max_concurrency)
         if "loop" in lanes:
-            from statewright.runtime.concurrency.coroutines import start_coroutines  # loads asyncio
+            from statewright.runtime.concurrency.private_loop import start_coroutines  # loads asyncio
 
             self._coroutines = start_coroutines(step, lanes["loop"], run.max_concurrency)
         if "thread" in lanes:

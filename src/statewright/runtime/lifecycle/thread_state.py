@@ -31,8 +31,7 @@ from statewright.runtime.core.loop import call_namespaces, commit_of, save_commi
 from statewright.runtime.core.program import HANDLER_SUFFIX
 from statewright.runtime.core.run import Run
 from statewright.runtime.core.saver_calls import perform_all
-from statewright.runtime.lifecycle.carry import taken_along
-from statewright.runtime.lifecycle.fork_inside import find_callers, fork_inside, has_ended
+from statewright.runtime.lifecycle.carry import find_callers, fork_inside, has_ended, taken_along
 from statewright.runtime.lifecycle.start import fit, load_head, renamed
 from statewright.runtime.tasks.execute import conclude, written
 from statewright.runtime.tasks.scope import Scope

@@ -15,10 +15,9 @@ from statewright.checkpoint import Checkpoint, run_of
 from statewright.errors import CheckpointConflict, Fenced, GraphDrained, RunCancelled, ThreadBusy
 from statewright.runtime.config import STOPS_HOLDER
 from statewright.runtime.core.effects import AwaitTurn, Effect, Emit, RunGenerator, RunOutcome
-from statewright.runtime.core.events import run_event
+from statewright.runtime.core.events import run_event, warn_unfinished, warn_unresumable
 from statewright.runtime.core.loop import NOTHING_SAVED, caused_by, let_go, save_held_back, supersteps
 from statewright.runtime.core.run import Run
-from statewright.runtime.core.run_warnings import warn_unfinished, warn_unresumable
 from statewright.runtime.core.standing import note_refusal
 from statewright.runtime.lifecycle.start import begin_run, check_input
 from statewright.runtime.lifecycle.thread_lease import is_closing

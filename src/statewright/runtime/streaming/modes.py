@@ -28,13 +28,12 @@ from statewright.graph import Node
 from statewright.ids import task_id
 from statewright.langchain_messages import is_langchain_message
 from statewright.messages import Message
+from statewright.runtime.core.commit import text_of
 from statewright.runtime.core.effects import Failure, Pause
-from statewright.runtime.core.events import Listener, StreamBuffer
+from statewright.runtime.core.events import Listener, StreamBuffer, warn_hidden_messages
 from statewright.runtime.core.fold import pairs_of
-from statewright.runtime.core.log import text_of
 from statewright.runtime.core.program import Program, is_handed_over, readable, shown_name
 from statewright.runtime.core.run import Run
-from statewright.runtime.core.run_warnings import warn_hidden_messages
 
 StreamMode = Literal["values", "updates", "messages", "custom", "tasks", "checkpoints", "debug"]
 StreamVersion = Literal["v1", "v2"]

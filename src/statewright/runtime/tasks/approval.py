@@ -8,7 +8,7 @@ from itertools import count
 from typing import Any, Final, Literal, cast
 
 from statewright.clock import Duration
-from statewright.runtime.tasks.ambient import get_config
+from statewright.runtime.tasks.context import get_config
 from statewright.runtime.tasks.interrupt import wait_for
 
 Verdict = Literal["approved", "rejected", "edited", "expired"]

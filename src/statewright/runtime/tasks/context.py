@@ -1,23 +1,25 @@
-"""What a node gets when it asks for `runtime`: bound to one attempt at one task.
+"""The `Runtime` that nodes receive, and the functions that do the same without it. Bound to one attempt at one task.
 
-The scope of a run is renewed for each task, but a node may keep its runtime and use it from a thread of its own. So
-the host has a copy, and what an abandoned attempt still does through it has no effect.
+The scope of a run is renewed for each task, but a node may keep its runtime and use it from a thread of its own. So the
+runtime holds a copy, and calls that an abandoned attempt makes through it have no effect.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from statewright.channels import copy_container
 from statewright.checkpoint import Interrupt, check_value
 from statewright.clock import Clock
+from statewright.errors import ChildRunFailed, InvalidConfig, InvalidUpdateError, NonDeterminismError
 from statewright.events import DurableKind
-from statewright.graph import ExecutionInfo, StreamWriter
-from statewright.ids import DEFAULT_WORKSPACE, TaskId, interrupt_id
-from statewright.runtime.tasks.child_run import start_run
+from statewright.graph import ExecutionInfo, RunStarter, Runtime, StreamWriter
+from statewright.ids import DEFAULT_WORKSPACE, TaskId, digest, interrupt_id
+from statewright.runtime.core.standing import check_open
+from statewright.runtime.tasks.interrupt import wait_for
 from statewright.runtime.tasks.journal import journalled
-from statewright.runtime.tasks.scope import Scope, current_scope
+from statewright.runtime.tasks.scope import Scope, current_scope, enclosing_work
 from statewright.store import Store
 
 
@@ -191,3 +193,104 @@ def previous_of(scope: Scope) -> Any:
 
 PREVIOUS = "__previous__"
 """The channel of an entrypoint that holds what its last run saved."""
+
+
+# -- the same from anywhere inside a node, for functions far from its parameters: see `graph/context.py`
+
+C = TypeVar("C")
+
+
+@overload
+def get_runtime(context_schema: type[C]) -> Runtime[C]: ...
+@overload
+def get_runtime(context_schema: None = None) -> Runtime[Any]: ...
+def get_runtime(context_schema: Any = None) -> Runtime[Any]:
+    """The runtime of the task that calls. Raises InvalidUpdateError outside a node.
+
+    `context_schema` is for the reader: it says of which type the context is.
+    """
+    return Runtime(RuntimeHost(_scope("get_runtime()")))
+
+
+def get_config() -> Mapping[str, Any]:
+    """The config of the run that calls. Raises InvalidUpdateError outside a node."""
+    return _scope("get_config()").run.node_config()
+
+
+def get_store() -> Store | None:
+    """The store of the run that calls; None if its graph has none. Raises InvalidUpdateError outside a node."""
+    return _scope("get_store()").run.store
+
+
+def get_stream_writer() -> StreamWriter:
+    """What sends values of the task that calls to readers of the stream. Raises InvalidUpdateError outside a node."""
+    return writer_of(_scope("get_stream_writer()").copy())
+
+
+def _scope(what: str) -> Scope:
+    scope = current_scope()
+    if scope is None or scope.task is None:
+        raise InvalidUpdateError(
+            f"{what} was called outside a node. Call it in a node, or in what a node calls; "
+            f"a thread that the node starts itself needs contextvars.copy_context()."
+        )
+    return scope
+
+
+# -- child runs: their ids derive from the task, so each is started once
+
+RUN_ENDED = "__run_ended:"
+"""Before the id of a run: the event for which a run waits that has started it."""
+
+
+def start_run(
+    scope: Scope,
+    graph: str,
+    input: Any,  # noqa: A002  # the field's word
+    *,
+    wait: bool,
+    key: str | None,
+    options: Mapping[str, Any],
+) -> Any:
+    """See `Runtime.start_run`."""
+    run, task = scope.run, scope.task
+    if run.starter is None or task is None:
+        raise InvalidConfig(
+            f"start_run({graph!r}) needs a service that keeps the run: start the run with one, e.g. `statewright dev`."
+        )
+    starter: RunStarter = run.starter
+    check_open(scope, f"start_run({graph!r})")
+    # A key is never an ordinal.
+    position = scope.next_of("start_run") if key is None else f"={scope.use_key('start_run key', key)}"
+    child = f"run_{digest('run', run.run_id, task.id, position)}"
+    if starter.differs(child, graph, input):
+        raise NonDeterminismError(task.node, f"start_run({graph!r})", position if isinstance(position, int) else 0)
+    if not wait:
+        starter.start(child, graph, input, work=enclosing_work(scope), awaited=False, options=options)
+        return child
+
+    question = _question(scope, task.id, position)
+    identity = interrupt_id(task.id, question)
+    if identity not in run.known_interrupts and identity not in run.answers:
+        starter.start(child, graph, input, work=enclosing_work(scope), awaited=True, options=options)
+    asked = {"type": "child_run", "runId": child, "graph": graph}
+    parts = {"value": asked, "kind": "event", "event": f"{RUN_ENDED}{child}"}
+    return _outcome(child, graph, wait_for("start_run()", question, None, lambda: parts, repeats=True))
+
+
+def _question(scope: Scope, task_id: TaskId, position: int | str) -> str:
+    """The key under which it is asked how the child has ended.
+
+    An end in good order is final. After another one it is asked anew when somebody tries the run again, for the child
+    may have been tried again, too.
+    """
+    again: int = scope.run.node_config()["configurable"].get("retry", 0)  # a service counts here how often it was told
+    keys = [f"start_run {position}", *(f"start_run.{number} {position}" for number in range(1, again + 1))]
+    ends = [(key, scope.run.answers.get(interrupt_id(task_id, key))) for key in keys]
+    return next((key for key, told in ends if told is not None and told["status"] == "completed"), keys[-1])
+
+
+def _outcome(child: str, graph: str, told: Mapping[str, Any]) -> Any:
+    if told["status"] != "completed":
+        raise ChildRunFailed(child, graph, told["status"], told.get("error"))
+    return copy_container(told["output"])

@@ -33,17 +33,16 @@ from statewright.graph import (
     Send,
     read_answer,
 )
+from statewright.runtime.core.commit import text_of
 from statewright.runtime.core.effects import Failure, Outcome, Pause
 from statewright.runtime.core.fold import fold_results, fold_writes, pairs_of
 from statewright.runtime.core.graph_migration import renamed_target
-from statewright.runtime.core.log import text_of
 from statewright.runtime.core.program import NodeProgram, Route
 from statewright.runtime.core.run import Run
 from statewright.runtime.core.standing import check_not_refused, void_if_refused
 from statewright.runtime.tasks.context import RuntimeHost, previous_of, writer_of
-from statewright.runtime.tasks.inputs import with_managed
+from statewright.runtime.tasks.inputs import changed_channels, own_containers, take_snapshot, with_managed
 from statewright.runtime.tasks.interrupt import ChildCommand, Paused
-from statewright.runtime.tasks.mutation import changed_channels, own_containers, take_snapshot
 from statewright.runtime.tasks.scope import Scope
 from statewright.state import Writes
 

@@ -1,6 +1,6 @@
-"""How a node reads its input: worked out once per schema.
+"""Read the input of a node from the state. A reader is made once per schema.
 
-A mapping is copied, and so are the lists, dicts and sets in it, one level deep: a node may do with them what it
+A mapping is copied, and so are the lists, dicts and sets in it, one level deep: a node may change them as it
 likes. Objects inside them are shared. A dataclass or a pydantic model is made from the values, each checked against
 its type; a value that is still the same object as when it was last checked is not checked again, so a long list does
 not make supersteps slow.
@@ -10,10 +10,11 @@ Fields whose type rules out a container are never looked at; `Program.containers
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, cast
 
-from statewright.channels import copy_argument, copy_chosen, copy_container, copy_fields
+from statewright.channels import CONTAINERS, copy_argument, copy_chosen, copy_container, copy_fields
 from statewright.checkpoint import NO_ARG
 from statewright.errors import InvalidUpdateError
 from statewright.graph import Graph
@@ -24,6 +25,7 @@ from statewright.state import (
     SchemaKind,
     StateSchema,
     constrained_annotations,
+    instance_values,
     may_hold_container,
 )
 
@@ -185,3 +187,53 @@ def _made(make: Callable[[], Any], schema: StateSchema) -> Any:
 def with_managed(values: Mapping[str, Any], managed: Mapping[str, Managed], step: int, stop: int) -> dict[str, Any]:
     """The values, with the computed ones for a superstep."""
     return {**values, **{name: one.compute(step, stop) for name, one in managed.items()}}
+
+
+# -- detecting nodes that change the state in place: `compile(debug=True)`
+#
+# Two mistakes are reported. A change of an object that is shared with the state is visible at once in siblings, in
+# checkpoints in memory and in results, whether the node returns it or not. A change of the node's own copy of a list,
+# dict or set that it does not return is lost.
+
+MutationSnapshot = dict[str, Any]
+
+
+def take_snapshot(values: Mapping[str, Any]) -> MutationSnapshot:
+    """For each channel, what its value looks like now, in a form that later changes cannot reach."""
+    return {name: _look(value, ()) for name, value in values.items()}
+
+
+def changed_channels(before: MutationSnapshot, values: Mapping[str, Any]) -> list[str]:
+    """The channels whose value looks different from before, though nobody wrote it."""
+    return [name for name, look in before.items() if name in values and _look(values[name], ()) != look]
+
+
+def own_containers(state: Any) -> dict[str, Any]:
+    """Return the lists, dicts and sets in a node's input, by field: copies that nothing else has."""
+    fields = cast("dict[str, Any]", state) if type(state) is dict else instance_values(state) or {}
+    return {name: value for name, value in fields.items() if type(value) in CONTAINERS}
+
+
+def _look(value: Any, inside: tuple[int, ...]) -> Any:
+    """The look of containers and their contents; anything else by identity, primitive values by themselves."""
+    if id(value) in inside:  # a cycle: it has been looked at further up
+        return "..."
+    inside = (*inside, id(value))
+    if isinstance(value, dict):
+        items = cast(dict[Any, Any], value).items()
+        return ("dict", tuple((_look(key, inside), _look(one, inside)) for key, one in items))
+    if isinstance(value, list | tuple):
+        return (
+            "list" if isinstance(value, list) else "tuple",
+            tuple(_look(one, inside) for one in cast(list[Any], value)),
+        )
+    if isinstance(value, set | frozenset):
+        return ("set", frozenset(cast(set[Any], value)))
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return (type(value), tuple(_look(getattr(value, one.name), inside) for one in dataclasses.fields(value)))
+    kind = cast(Any, type(cast(object, value)))
+    if hasattr(kind, "model_fields"):
+        return (kind, tuple(_look(one, inside) for one in vars(value).values()))
+    if isinstance(value, float | complex):
+        return repr(value)  # NaN is not equal to itself, but looks the same
+    return value if isinstance(value, str | bytes | int | bool | None) else id(value)

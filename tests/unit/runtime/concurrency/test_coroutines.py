@@ -12,8 +12,7 @@ import pytest
 
 from statewright import START, StateGraph
 from statewright.checkpoint import TaskResult
-from statewright.runtime.concurrency.coroutines import start_coroutines
-from statewright.runtime.concurrency.private_loop import borrow_loop, give_back
+from statewright.runtime.concurrency.private_loop import borrow_loop, give_back, start_coroutines
 from statewright.runtime.core.effects import RunTasks
 from statewright.runtime.tasks.superstep import Superstep
 

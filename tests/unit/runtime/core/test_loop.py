@@ -9,6 +9,7 @@ from statewright.channels import Added, Untracked
 from statewright.checkpoint import Commit, Interrupt, JournalEntry, Pending
 from statewright.errors import BudgetExceeded, ConflictingWrites, GraphDrained, GraphRecursionError, RunCancelled
 from statewright.ids import InterruptId, TaskId
+from statewright.runtime.core.commit import saved_form_of_result
 from statewright.runtime.core.effects import Emit, Failure, Pause, RunOutcome, RunTasks, Save, SavePending
 from statewright.runtime.core.loop import (
     all_landed,
@@ -17,7 +18,6 @@ from statewright.runtime.core.loop import (
     out_of_budget,
     save_pending,
 )
-from statewright.runtime.core.saving import saved_form_of_result
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 
 from statewright.checkpoint import DeferredTask, Interrupt, Pending, Task, TaskResult
 from statewright.ids import InterruptId
-from statewright.runtime.core.plan import due_tasks, matches
+from statewright.runtime.core.frontier import due_tasks, matches
 
 
 def question(name: str) -> Interrupt:

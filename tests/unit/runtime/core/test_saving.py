@@ -7,7 +7,7 @@ import pytest
 from statewright import START
 from statewright.channels import Ephemeral, Untracked
 from statewright.checkpoint import DeferredTask
-from statewright.runtime.core.saving import saved_form
+from statewright.runtime.core.commit import saved_form
 
 HANDLE = object()
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from statewright.runtime.tasks.mutation import changed_channels, take_snapshot
+from statewright.runtime.tasks.inputs import changed_channels, take_snapshot
 
 pydantic = pytest.importorskip("pydantic")
 

@@ -32,8 +32,8 @@ SMALL: Final = 4096
 MOST_WITHOUT_BASE: Final = 16
 """How many segments are read without a base, however small they are."""
 
-_ADDED = CODECS["statewright.channels.change.Added"].tag
-_MERGED = CODECS["statewright.channels.change.Merged"].tag
+_ADDED = CODECS["statewright.channels.delta.Added"].tag
+_MERGED = CODECS["statewright.channels.delta.Merged"].tag
 _MISSING = CODECS["statewright.channels.channel._Missing"].tag
 
 

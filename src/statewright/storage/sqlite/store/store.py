@@ -17,7 +17,7 @@ from statewright.checkpoint.forms import microseconds
 from statewright.clock import Clock, Duration, SystemClock, Timer, as_seconds
 from statewright.errors import InvalidUpdateError, SerdeError
 from statewright.page import cut_page
-from statewright.runtime.concurrency.thread_calls import call_in_thread
+from statewright.runtime.concurrency.worker_threads import call_in_thread
 from statewright.storage.sqlite.store.batch import Step, Work
 from statewright.storage.sqlite.store.items import Items, place_of
 from statewright.storage.sqlite.view import Given, View

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from statewright.agents import ToolContext, call_tool
-from statewright.runtime.concurrency.thread_calls import call_in_thread
+from statewright.runtime.concurrency.worker_threads import call_in_thread
 from statewright.workflow.states.mcp.described import Described, Descriptions
 from statewright.workflow.states.model import McpServer as Written
 

@@ -1,8 +1,8 @@
-"""Values that are computed when a node asks, never stored: how far the run may still go."""
+"""Values that are computed when they are read, and never stored."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 
@@ -23,3 +23,20 @@ IsLastStep = Annotated[bool, Managed("IsLastStep", lambda step, stop: step >= st
 """True in the last superstep that the recursion limit allows."""
 RemainingSteps = Annotated[int, Managed("RemainingSteps", lambda step, stop: stop - step)]
 """How many supersteps the recursion limit allows, this one included."""
+
+
+# -- fields of results that are derived from channels
+
+
+class Derived:
+    """As an annotation in an output schema: `total: Annotated[int, Derived(lambda values: sum(values["counts"]))]`.
+
+    `compute` gets all channels that have a value, also those that results do not show, and must not change them.
+    """
+
+    __slots__ = ("compute", "hint")
+
+    def __init__(self, compute: Callable[[Mapping[str, Any]], Any], hint: Any = Any) -> None:
+        self.compute = compute
+        self.hint = hint
+        """The type that it was annotated with."""
