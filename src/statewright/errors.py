@@ -5,72 +5,72 @@
     │   ├── InvalidGraph             .problems: all of them, with near misses
     │   ├── InvalidSchema            a field or its reducer cannot become a channel
     │   ├── WorkflowError            .problems: all that is wrong in a workflow file, with line and column
-    │   └── ExpressionError          an expression or a template that cannot be read, or not be worked out
+    │   └── ExpressionError          an expression or template that cannot be parsed or evaluated
     ├── RunError                     a run cannot go on
     │   ├── InvalidUpdateError       an answer, update or input of the wrong shape
     │   ├── ConflictingWrites        two tasks of one superstep, one single-valued channel
     │   ├── UnknownTarget            a goto, Send or path that leads nowhere
-    │   ├── EmptyInputError          nothing to start with and nothing to go on with
+    │   ├── EmptyInputError          no input to start with, and no saved run to resume
     │   ├── InvalidConfig            a setting of the call that is unknown or out of range
-    │   │   └── MissingLibrary       (ImportError) what is asked for needs a library that is not installed
+    │   │   └── MissingLibrary       (ImportError) a feature needs a library that is not installed
     │   ├── GraphRecursionError      (RecursionError) more supersteps than allowed
     │   ├── BudgetExceeded           the call has spent what its Budget allows
     │   ├── NodeFailed               a node's own exception, in records and batch results
     │   ├── NodeTimeoutError         (TimeoutError) an attempt took too long
     │   ├── NodeCancelledError       a node raised CancelledError though nobody cancelled it
     │   ├── RateLimited              an attempt above the rate that its RateLimit allows
-    │   ├── CircuitOpen              an attempt at what has failed again and again
+    │   ├── CircuitOpen              an attempt while the circuit breaker is open
     │   ├── NonDeterminismError      a journalled step was called with other arguments than before
     │   ├── QuestionMismatch         a task asks another question than the one that was answered
-    │   ├── InvalidResume            an answer to no open question, an event for nobody
+    │   ├── InvalidResume            an answer to no open question, or an event that no run waits for
     │   ├── UnansweredInterrupts     fresh input while questions are open
-    │   ├── GraphVersionMismatch     a thread that was saved by another version of the graph and does not fit this one
+    │   ├── GraphVersionMismatch     a thread saved by another version of the graph does not fit this one
     │   ├── MutatedState             a node changed shared state in place (debug)
     │   ├── RunCancelled             the run was cancelled
-    │   ├── ChildRunFailed           a run that a node has started, and waited for, did not complete
-    │   ├── GraphDrained             the run was asked to stop, and can go on later
-    │   └── RoutingError             the result of a state does not say how to go on
+    │   ├── ChildRunFailed           a child run that a node waited for did not complete
+    │   ├── GraphDrained             the run stopped at a superstep boundary, as requested; it can be resumed
+    │   └── RoutingError             the result of a state names no valid next step
     ├── StorageError
     │   ├── CheckpointConflict       the head moved under a commit
     │   ├── ThreadBusy               another run is advancing the thread
-    │   ├── Fenced                   another run has taken the thread over
+    │   ├── LeaseLost                another run has taken over the thread
     │   ├── JournalConflict          a step is recorded already
     │   ├── NamespaceBusy            two live calls of a subgraph share one memory
     │   ├── CheckpointNotFound       no such thread, branch or checkpoint
     │   ├── SerdeError               a value that cannot be stored, or cannot be read; .key_path
-    │   ├── StoredError              an exception that was saved, of a class that is not known here
+    │   ├── StoredError              a saved exception whose class is not known here
     │   ├── StorageUnavailable       the database cannot be reached or written to now
     │   │   ├── StorageFull          no room left
     │   │   └── StorageLocked        another process has locked it for too long
-    │   ├── DamagedDatabase          what is stored is not what was written
-    │   ├── RecordConflict           a record is not, or not any more, as a change expects it
-    │   │   ├── DuplicateRecord      there is a record of its id or name already
-    │   │   └── RecordPresent        there is a record where there must be none
-    │   ├── WrongKey                 encrypted with another key, or not at all
+    │   ├── DamagedDatabase          stored data differs from what was written
+    │   ├── RecordConflict           a record is missing, or has changed since it was read
+    │   │   ├── DuplicateRecord      a record with this id or name exists
+    │   │   └── RecordPresent        a record exists that must not
+    │   ├── WrongEncryptionKey       encrypted with another key, or not encrypted
     │   └── NewerFormat              written by a newer version of Statewright
-    ├── ModelError                   a model gave no answer that can be used
-    │   ├── ModelUnavailable         it cannot be reached, or refuses for now
-    │   ├── ModelAnswerInvalid       its answer is not of the form that was asked for
-    │   └── MissingKey               nobody said with which key to ask it
-    ├── ToolError                    a tool was called wrongly, is not there, or failed
-    ├── ServiceError                 a request to the service cannot be met; .status, .api_code and .details
-    │   ├── InvalidRequest           it does not say what it must, or says what means nothing
-    │   ├── Unauthorized             nobody said, with a key that is known, who asks
-    │   ├── Forbidden                who asks may not do this
-    │   ├── NotFound                 there is no such thing, or none that may be seen
-    │   ├── RequestConflict          what is asked for does not go with what is
-    │   │   ├── InvalidTransition    a run or step cannot go from where it stands to where it was to go
+    ├── ModelError                   a model call produced no usable answer
+    │   ├── ModelUnavailable         the provider is unreachable, or refuses for now
+    │   ├── ModelAnswerInvalid       the answer does not have the requested form
+    │   └── MissingApiKey            no API key for a model, or for a service that a tool uses
+    ├── ToolError                    a tool is missing, was called with invalid arguments, or failed
+    ├── ServiceError                 the service rejected a request; .status, .api_code and .details
+    │   ├── InvalidRequest           the request is incomplete or malformed
+    │   ├── Unauthorized             no credentials, or an unknown, revoked or expired key
+    │   ├── Forbidden                the caller lacks permission
+    │   ├── NotFound                 no such resource, or not visible to the caller
+    │   ├── RequestConflict          the request conflicts with current state
+    │   │   ├── InvalidTransition    the run or step cannot change from its status to the requested one
     │   │   └── SignalMismatch       the run waits for another type of signal
-    │   ├── ServiceUnreachable       no answer came from it
-    │   ├── PayloadTooLarge          more than the service takes at once
-    │   └── TooManyRequests          more requests than are allowed in a while; .retry_after
-    │       └── SpendingLimitReached a workspace has spent what it may spend on a day; .limit, .used, .most, .ends_at
+    │   ├── ServiceUnreachable       no response from the service
+    │   ├── PayloadTooLarge          the request is larger than the service accepts
+    │   └── TooManyRequests          a rate limit was exceeded; .retry_after
+    │       └── SpendingLimitReached a workspace has spent its daily limit; .limit, .used, .most, .ends_at
     └── InternalError                a broken invariant: ours, please report it
 
 Build-time, run-time, storage and our own faults differ by type because different people repair them. Control
 flow is not in the tree: the signals that pause a run derive from `BaseException`, so that a node's
-`except Exception` cannot swallow them. An error takes data and writes its own sentence: what happened, where,
-what was found, what to do.
+`except Exception` cannot swallow them. An error takes data and composes its own message: what happened, where,
+what was found, and what to do.
 """
 
 from __future__ import annotations
@@ -158,15 +158,15 @@ __all__ = [
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that `name` was probably meant to be, if one is close."""
-    from difflib import get_close_matches  # an error is being written: nobody is in a hurry
+    """Return the known name that `name` was probably meant to be, or None if none is close."""
+    from difflib import get_close_matches  # slow to import, and needed only when an error is composed
 
     matches = get_close_matches(name, list(known), n=1, cutoff=0.6)
     return matches[0] if matches else None
 
 
 def suggestion(name: str, known: Iterable[str], *, noun: str) -> str:
-    """A sentence or two that help to find what `name` should have been."""
+    """Return a sentence or two with the closest known name and all known names."""
     names = sorted({str(one) for one in known})
     guess = nearest(name, names)
     listed = ", ".join(names) if names else "none"
@@ -174,7 +174,7 @@ def suggestion(name: str, known: Iterable[str], *, noun: str) -> str:
 
 
 def _again(kind: type[StatewrightError], args: tuple[Any, ...], parts: dict[str, Any]) -> StatewrightError:
-    """The same error once more: a copy, or one that was sent to another process. It wrote its sentence already."""
+    """Rebuild a copied or unpickled error without calling its `__init__`, which has already composed the message."""
     error = kind.__new__(kind, *args)
     error.args = args
     error.__dict__.update(parts)
@@ -182,7 +182,7 @@ def _again(kind: type[StatewrightError], args: tuple[Any, ...], parts: dict[str,
 
 
 def add_note(error: BaseException, note: str) -> None:
-    """Add a note to any error. Some take none, such as a frozen dataclass: what they say is more important."""
+    """Add a note to an error, unless it accepts none, as a frozen dataclass. The error itself matters more."""
     with suppress(Exception):
         error.add_note(note)
 
@@ -208,7 +208,7 @@ class GraphError(StatewrightError):
 
 
 class InvalidGraph(GraphError):
-    """The shape of a graph does not hold together; `problems` lists everything that was found."""
+    """The graph is not valid; `problems` lists everything that was found."""
 
     def __init__(self, problems: Sequence[str], *, graph: str = "graph") -> None:
         self.problems = tuple(problems)
@@ -218,17 +218,17 @@ class InvalidGraph(GraphError):
 
 
 class Problem(NamedTuple):
-    """Something wrong in a workflow file, and where."""
+    """A problem in a workflow file, with its position."""
 
     path: str
-    """Where in the document: `states[2].next.condition`; empty for the document itself."""
+    """The path in the document, such as `states[2].next.condition`; empty for the document itself."""
     line: int
-    """From 1; 0 if it concerns no line."""
+    """Counted from 1; 0 if the problem concerns no line."""
     column: int
     message: str
     """What was found."""
     suggestion: str = ""
-    """What to do about it."""
+    """How to solve it."""
 
     def __str__(self) -> str:
         where = f"line {self.line}, column {self.column}" if self.line else ""
@@ -239,7 +239,7 @@ class Problem(NamedTuple):
 
 
 class WorkflowError(GraphError):
-    """A workflow file is wrong; `problems` lists everything that was found, in the order in which it was checked."""
+    """A workflow file is not valid; `problems` lists everything that was found, in the order of the checks."""
 
     def __init__(self, problems: Sequence[Problem], *, source: str = "the workflow") -> None:
         self.problems = tuple(problems)
@@ -250,7 +250,7 @@ class WorkflowError(GraphError):
 
 
 class ExpressionError(GraphError):
-    """An expression or a template of a workflow cannot be read, or what it says cannot be worked out."""
+    """An expression or a template of a workflow cannot be parsed or evaluated."""
 
 
 class InvalidSchema(GraphError):
@@ -265,7 +265,7 @@ class RunError(StatewrightError):
 
 
 class InvalidUpdateError(RunError):
-    """An answer, an update or an input does not have the shape that the state asks for."""
+    """An answer, an update or an input does not match the schema of the state."""
 
 
 class ConflictingWrites(RunError):
@@ -294,7 +294,7 @@ class UnknownTarget(RunError):
 
 
 class EmptyInputError(RunError):
-    """There is neither an input to start with nor a saved run to go on with."""
+    """There is neither an input to start with nor a saved run to resume."""
 
 
 class InvalidConfig(RunError):
@@ -320,7 +320,7 @@ class GraphRecursionError(RunError, RecursionError):
 
 
 class BudgetExceeded(RunError):
-    """A call has spent what its Budget allows, and the Budget names no node to end with."""
+    """A call has exceeded its Budget, and the Budget names no node to end with."""
 
     def __init__(self, what: str, limit: object, spent: object, *, last_steps: Sequence[Sequence[str]] = ()) -> None:
         self.what = what
@@ -334,7 +334,7 @@ class BudgetExceeded(RunError):
 
 
 class NodeFailed(RunError):
-    """A node raised; the exception itself is the cause. Used where an error is kept rather than raised."""
+    """A node raised an exception, which is the cause. Used in records and batch results, where nothing is raised."""
 
     def __init__(self, node: str, error: BaseException, *, step: int, attempt: int = 1) -> None:
         self.node = node
@@ -346,7 +346,7 @@ class NodeFailed(RunError):
 
 
 class NodeTimeoutError(RunError, TimeoutError):
-    """An attempt took longer than its TimeoutPolicy allows. What it still does or answers is ignored."""
+    """An attempt took longer than its TimeoutPolicy allows. Its later effects and its result are ignored."""
 
     def __init__(self, node: str, kind: str, seconds: float) -> None:
         self.node = node
@@ -358,7 +358,7 @@ class NodeTimeoutError(RunError, TimeoutError):
 
 
 class RateLimited(RunError):
-    """An attempt was refused, because more of them would start than its RateLimit allows."""
+    """An attempt was refused because it would exceed its RateLimit."""
 
     def __init__(self, who: str, limit: int, per: float, retry_after: float) -> None:
         self.retry_after = retry_after
@@ -369,7 +369,7 @@ class RateLimited(RunError):
 
 
 class CircuitOpen(RunError):
-    """An attempt was refused, because what it calls has failed again and again."""
+    """An attempt was refused because the circuit breaker of its node is open."""
 
     def __init__(self, who: str, failures: int, retry_after: float) -> None:
         self.retry_after = retry_after
@@ -380,7 +380,7 @@ class CircuitOpen(RunError):
 
 
 class NonDeterminismError(RunError):
-    """A step that is in the journal was called with other arguments than the first time."""
+    """A journalled step was called with other arguments than when its result was recorded."""
 
     def __init__(self, node: str, step: str, ordinal: int) -> None:
         self.node = node
@@ -393,7 +393,7 @@ class NonDeterminismError(RunError):
 
 
 class QuestionMismatch(RunError):
-    """A task that runs again asks another question than the one that was answered; it does not get the answer."""
+    """A task that was executed again asks another question than the one that was answered. The answer is not used."""
 
     def __init__(self, node: str, changed: str, asked: str, asks: str, *, before: Any = None, now: Any = None) -> None:
         self.node = node
@@ -412,7 +412,7 @@ class QuestionMismatch(RunError):
 
 
 class NodeCancelledError(RunError):
-    """A node raised CancelledError, though nobody had cancelled it."""
+    """A node raised CancelledError although it was not cancelled."""
 
     def __init__(self, node: str, error: BaseException) -> None:
         self.node = node
@@ -446,7 +446,7 @@ class UnansweredInterrupts(RunError):
 
 
 class GraphVersionMismatch(RunError):
-    """A thread was saved by another version of the graph, and does not fit this one."""
+    """A thread that was saved by another version of the graph does not fit this one."""
 
     def __init__(
         self, thread_id: str, graph: str, problems: Sequence[str], *, found: str | None, version: str | None
@@ -475,7 +475,7 @@ class MutatedState(RunError):
 
 
 class RunCancelled(RunError):
-    """The run was cancelled. What had landed is kept."""
+    """The run was cancelled. Results that were saved before are kept."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
@@ -483,7 +483,7 @@ class RunCancelled(RunError):
 
 
 class ChildRunFailed(RunError):
-    """A run that a node has started, and waited for, has failed or was cancelled."""
+    """A child run that a node waited for has failed or was cancelled."""
 
     def __init__(self, run_id: str, graph: str, status: str, error: Any = None) -> None:
         self.run_id = run_id
@@ -494,7 +494,7 @@ class ChildRunFailed(RunError):
 
 
 class GraphDrained(RunError):
-    """The run was asked to stop at a superstep boundary, and did; what was done is kept."""
+    """The run was asked to stop, and stopped at a superstep boundary. Everything done so far is kept."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
@@ -502,19 +502,18 @@ class GraphDrained(RunError):
 
 
 class RoutingError(RunError):
-    """The result of a state, or the answer of a router, does not say how to go on: nothing to iterate over, nobody of
-    that name."""
+    """The result of a state or of a router names no valid next step: nothing to iterate over, or an unknown name."""
 
 
 # -- storage
 
 
 class StorageError(StatewrightError):
-    """What was to be kept could not be kept, or could not be found."""
+    """Data could not be stored or found."""
 
 
 class CheckpointConflict(StorageError):
-    """Another run moved the head of the thread after this run had read it."""
+    """Another run has moved the head of the thread since this run read it."""
 
     def __init__(self, thread_id: str, expected: str | None, found: str | None) -> None:
         self.thread_id = thread_id
@@ -539,7 +538,7 @@ class ThreadBusy(StorageError):
 
 
 class Fenced(StorageError):
-    """Another run has taken the thread over, after the lease of this one had lapsed or was ended."""
+    """The run does not hold its thread any more: its lease expired or was ended, and another run may hold it."""
 
     def __init__(self, thread_id: str, owner: str, found: str | None) -> None:
         self.thread_id = thread_id
@@ -553,7 +552,7 @@ class Fenced(StorageError):
 
 
 class JournalConflict(StorageError):
-    """A step that is recorded already was to be recorded again. The first record stays."""
+    """The result of a step was to be recorded a second time. The first record stays."""
 
     def __init__(self, task_id: str, name: str, ordinal: int) -> None:
         self.task_id = task_id
@@ -581,7 +580,7 @@ class CheckpointNotFound(StorageError):
 
 
 class SerdeError(StorageError):
-    """A value cannot be stored, or was stored and cannot be read."""
+    """A value cannot be serialized, or stored data cannot be deserialized."""
 
     def __init__(self, key_path: str, reason: str) -> None:
         self.key_path = key_path
@@ -589,19 +588,19 @@ class SerdeError(StorageError):
 
 
 class StorageUnavailable(StorageError):
-    """The database cannot be reached or written to now. What was committed before is safe."""
+    """The database cannot be reached or written to now. Earlier commits are safe."""
 
 
 class StorageFull(StorageUnavailable):
-    """There is no room left to write to. What was committed before is safe."""
+    """The disk is full. Earlier commits are safe."""
 
 
 class StorageLocked(StorageUnavailable):
-    """Another process has locked the database for longer than anybody waits."""
+    """Another process has held a lock on the database for longer than the time limit for waiting."""
 
 
 class DamagedDatabase(StorageError):
-    """The stored data is not what was written: the file was cut short, overwritten, or is no database."""
+    """Stored data differs from what was written: the file was truncated, overwritten, or is not a database."""
 
     def __init__(self, found: str, *, where: str | None = None) -> None:
         self.where = where
@@ -612,7 +611,7 @@ class DamagedDatabase(StorageError):
 
 
 class RecordConflict(StorageError):
-    """A record of the ledger is not, or not any more, as a change expects it: somebody else was quicker."""
+    """A record of the ledger is missing or has changed since it was read: another caller was faster."""
 
     def __init__(self, table: str, identity: str, expected: Sequence[Any] = ()) -> None:
         self.table = table
@@ -625,7 +624,7 @@ class RecordConflict(StorageError):
 
 
 class RecordPresent(RecordConflict):
-    """There is a record that a change needs not to be there: somebody else was quicker."""
+    """A record exists that must not exist for a change: another caller was faster."""
 
     def __init__(self, table: str, conditions: Sequence[Any]) -> None:
         super().__init__(table, "")
@@ -637,7 +636,7 @@ def _told(conditions: Sequence[Any]) -> str:
 
 
 class DuplicateRecord(RecordConflict):
-    """There is a record of the same id, or with the same values where these tell records apart."""
+    """A record with the same id, or the same unique values, exists."""
 
     def __init__(self, table: str, columns: Sequence[str], values: Sequence[Any]) -> None:
         super().__init__(table, "")
@@ -662,7 +661,7 @@ class NewerFormat(StorageError):
 
 
 class StoredError(StorageError):
-    """An exception that was saved, of a class that is not known here."""
+    """A saved exception whose class is not known here."""
 
     def __init__(self, kind: str, text: str) -> None:
         self.kind = kind
@@ -674,81 +673,84 @@ class StoredError(StorageError):
 
 
 class ModelError(StatewrightError):
-    """A model gave no answer that can be used."""
+    """A model call produced no usable answer."""
 
 
 class ModelUnavailable(ModelError):
-    """A model cannot be reached, or refuses for now; `retry_after` says for how many seconds, if it said so."""
+    """The provider of a model is unreachable, or refuses for now.
+
+    `retry_after` is the number of seconds after which it asks to be called again, if it said so.
+    """
 
     def __init__(self, message: str, *, status: int | None = None, retry_after: float | None = None) -> None:
         self.status = status
-        """The status of HTTP, if there was one."""
+        """The HTTP status, if there was a response."""
         self.retry_after = retry_after
         super().__init__(message)
 
 
 class ModelAnswerInvalid(ModelError):
-    """The answer of a model is not of the form that was asked for, after every attempt."""
+    """The answer of a model does not have the requested form, after every attempt."""
 
     is_final: bool = False
-    """Whether the model was asked as often as it may be for one answer: no RetryPolicy asks it again."""
+    """True if the attempts for one answer are used up: no RetryPolicy starts another one."""
 
 
 class MissingKey(ModelError):
-    """Nobody said with which key a model, or a service that a tool uses, is asked."""
+    """No API key for a model, or for a service that a tool uses."""
 
 
 class ToolError(StatewrightError):
-    """A tool was called with arguments that it does not take, is not there, is not allowed, or failed."""
+    """A tool is missing, is not allowed, was called with invalid arguments, or failed."""
 
 
 # -- the service
 
 
 class ServiceError(StatewrightError):
-    """A request to the service cannot be met."""
+    """The service rejected a request."""
 
     status: ClassVar[int] = 500
-    """The status of HTTP."""
+    """The HTTP status of the response."""
     api_code: ClassVar[str] = "INTERNAL_ERROR"
-    """What programs that talk to the service tell errors by."""
+    """The stable code by which client programs distinguish errors."""
 
     def __init__(self, message: str, *, details: Any = None) -> None:
         self.details = details
-        """More that programs may want to know, as JSON."""
+        """Further data for programs, as JSON."""
         super().__init__(message)
 
 
 class InvalidRequest(ServiceError):
-    """A request does not say what it must say, or says what means nothing."""
+    """The request is incomplete or malformed."""
 
     status: ClassVar[int] = 400
     api_code: ClassVar[str] = "VALIDATION_ERROR"
 
 
 class Unauthorized(ServiceError):
-    """Nobody said who asks, or with a key that is not known, was revoked, or has expired."""
+    """No credentials, or an unknown, revoked or expired key."""
 
     status: ClassVar[int] = 401
     api_code: ClassVar[str] = "AUTH_ERROR"
 
 
 class Forbidden(ServiceError):
-    """Who asks may not do this."""
+    """The caller lacks permission."""
 
     status: ClassVar[int] = 403
     api_code: ClassVar[str] = "FORBIDDEN"
 
 
 class NotFound(ServiceError):
-    """There is no such thing, or it belongs to somebody else: the answer does not tell which."""
+    """The resource does not exist or is not visible to the caller; the response does not reveal which."""
 
     status: ClassVar[int] = 404
     api_code: ClassVar[str] = "NOT_FOUND"
 
 
 class RequestConflict(ServiceError):
-    """What is asked for does not go with what is: a name that is taken, a thread that is busy."""
+    """The request conflicts with current state: a name that is taken, a thread that is busy."""
 
     status: ClassVar[int] = 409
     api_code: ClassVar[str] = "CONFLICT"
@@ -761,33 +763,33 @@ class SignalMismatch(RequestConflict):
 
 
 class PayloadTooLarge(ServiceError):
-    """A request, or what a run would keep, is larger than the service takes."""
+    """The request, or the state of a run, is larger than the service accepts."""
 
     status: ClassVar[int] = 413
     api_code: ClassVar[str] = "PAYLOAD_TOO_LARGE"
 
 
 class ServiceUnreachable(ServiceError):
-    """No answer came from the service: nobody is there, or the connection was lost."""
+    """The service sent no response: it is not running, or the connection was lost."""
 
     status: ClassVar[int] = 503
     api_code: ClassVar[str] = "UNAVAILABLE"
 
 
 class TooManyRequests(ServiceError):
-    """More was asked for in a while than is allowed."""
+    """A rate limit was exceeded."""
 
     status: ClassVar[int] = 429
     api_code: ClassVar[str] = "RATE_LIMIT_ERROR"
 
     def __init__(self, message: str, *, retry_after: float) -> None:
         self.retry_after = retry_after
-        """Seconds after which it is worth another try."""
+        """Seconds after which the request may succeed."""
         super().__init__(message, details={"retryAfter": retry_after})
 
 
 class SpendingLimitReached(TooManyRequests):
-    """All runs of a workspace together have spent what they may spend on a day."""
+    """The runs of a workspace have together reached its spending limit for the day."""
 
     api_code: ClassVar[str] = "SPENDING_LIMIT_REACHED"
 
@@ -796,11 +798,11 @@ class SpendingLimitReached(TooManyRequests):
     ) -> None:
         self.workspace_id = workspace_id
         self.limit = limit
-        """Which one: `tokens_per_day`, `cost_per_day` or `requests_per_day`."""
+        """The limit that was reached: `tokens_per_day`, `cost_per_day` or `requests_per_day`."""
         self.used = used
         self.most = most
         self.ends_at = ends_at
-        """When the day ends, and the next one begins with nothing spent."""
+        """The end of the day, when spending starts again from zero."""
         until = ends_at.isoformat().replace("+00:00", "Z")
         super().__init__(
             f"Workspace {workspace_id!r} has used up its {limit}: {used:.10g} of {most:.10g}. Its runs go on, and "
@@ -812,14 +814,14 @@ class SpendingLimitReached(TooManyRequests):
 
 
 class InvalidTransition(RequestConflict):
-    """A run or a step cannot go from where it stands to where it was to go."""
+    """The run or step cannot change from its current status to the requested one."""
 
     api_code: ClassVar[str] = "INVALID_TRANSITION"
 
     def __init__(
         self, what: str, before: str, after: str, allowed: Sequence[str], *, is_asked_for: bool = False
     ) -> None:
-        """`allowed` are the statuses that may follow; of what somebody asks for, those in which it can be done."""
+        """Compose the message. `allowed` are the statuses that may follow, or, for a request, those that permit it."""
         self.before = before
         self.after = after
         if is_asked_for:
@@ -843,7 +845,7 @@ class UnknownKeyWarning(UserWarning):
 
 
 class QuestionChanged(UserWarning):
-    """A task that runs again asks in other words what was answered; it has got the answer."""
+    """A task that was executed again words an answered question differently. It received the answer."""
 
     def __init__(self, node: str, asked: str, asks: str, *, before: Any = None, now: Any = None) -> None:
         self.node = node
@@ -859,11 +861,11 @@ class QuestionChanged(UserWarning):
 
 
 class UnfinishedJoinWarning(UserWarning):
-    """A run ended while a join edge was half reached, so the edge led nowhere."""
+    """A run ended while some sources of a join edge had not run, so the join never fired."""
 
 
 class HiddenMessagesWarning(UserWarning):
-    """A reader of the stream mode `messages` saw nothing, as all messages were those of subgraphs."""
+    """A stream of `messages` stayed empty because all messages came from subgraphs."""
 
 
 class NoCheckpointerWarning(UserWarning):
