@@ -65,8 +65,8 @@ class StepCommit(Commit):
         self._run_metadata = run.metadata
         self._before = before
         self._results = results
-        self._start = () if run.claimed else started(run)
-        self._end = ended(run, "completed") if source == "loop" and after.at_rest else ()
+        self._start = () if run.claimed else started_entries(run)
+        self._end = finished_entries(run, "completed") if source == "loop" and after.at_rest else ()
         self._migrated, run.migrated = run.migrated, None
         self._memories = dict(run.memories) if run.memories else None
         self._more: Mapping[str, Any] | None = None
@@ -204,7 +204,7 @@ def _kept(arg: Any, unsaved: frozenset[str]) -> Any:
 Entries = tuple[Entry, ...]
 
 
-def started(run: Run) -> Entries:
+def started_entries(run: Run) -> Entries:
     """The first entry of a run; none for a subgraph, which is part of its caller's run."""
     return () if run.nested else (("run_started", 0, None, None, {"graph": run.program.graph.name}),)
 
@@ -216,13 +216,13 @@ def stepped(results: Sequence[TaskResult], step: int) -> Entries:
     return (*(("task_finished", step, task.node, task.id, None) for task in tasks), over)
 
 
-def ended(run: Run, status: RestStatus, error: BaseException | None = None) -> Entries:
+def finished_entries(run: Run, status: RestStatus, error: BaseException | None = None) -> Entries:
     """The last entry of a run."""
     if run.nested:
         return ()
     data: dict[str, Any] = {"status": status}
     if error is not None:
-        data["error"] = text_of(error)
+        data["error"] = error_text(error)
     if isinstance(error, GraphDrained):
         data["drained"] = True
     if run.unfinished_joins and status == "completed":
@@ -230,13 +230,13 @@ def ended(run: Run, status: RestStatus, error: BaseException | None = None) -> E
     return (("run_finished", 0, None, None, data),)
 
 
-def asked_for(run: Run, questions: Sequence[Interrupt]) -> Entries:
+def interrupted_entries(run: Run, questions: Sequence[Interrupt]) -> Entries:
     """That tasks wait for something from outside."""
     told = [{"id": one.id, "kind": one.kind} for one in questions]
     return (("interrupted", 0, None, None, told),) if questions and not run.nested else ()
 
 
-def text_of(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """An error as one line of text: its class, and what it says."""
     try:
         return f"{type(error).__name__}: {error}"

@@ -1,8 +1,20 @@
 """The loop of a run: plan, run, apply, save.
 
-`supersteps` is a generator. It yields effects, is sent what came of them, and decides; drivers act. It never awaits,
-sleeps, reads a clock, draws a random number or touches a file, so there is one engine and not two, and tests can
-drive it by hand.
+`supersteps` is a generator. It yields effects, receives their results, and decides; drivers perform the effects, with
+plain calls or on an event loop. It never awaits, sleeps or touches a file, so there is one engine instead of a
+synchronous and an asynchronous one, and tests can drive it by hand.
+
+Each turn runs the tasks of the frontier and ends in one of three ways:
+
+- All tasks succeeded: their writes are applied, the next frontier follows from their targets, and both are saved as one
+  commit. The tasks that ran are consumed by it, together with everything that was saved for them meanwhile.
+- A task failed, asks a question, or was cancelled: the head of the thread stays where it is. Results, questions and
+  errors of the other tasks are saved beside it as `Pending`, so that a later run of this superstep repeats nothing.
+- The run must stop between two supersteps: a breakpoint, a limit, a budget, or a request to cancel or drain.
+
+With durability="exit" commits are postponed: `Run.uncommitted_from` is the last checkpoint that was saved, and
+`save_uncommitted` saves the way from there as one commit when the run stops. The body of the loop is not split into
+functions: a call of a generator costs more than most of its paragraphs, and a superstep takes four microseconds.
 """
 
 from __future__ import annotations
@@ -24,7 +36,14 @@ from statewright.events import Entry, Log
 from statewright.graph import ParentCommand, ToParent
 from statewright.ids import CheckpointId, TaskId
 from statewright.runtime.core.apply import apply_results, rewritten_fields, with_report
-from statewright.runtime.core.commit import StepCommit, asked_for, ended, saved_form_of_result, started, text_of
+from statewright.runtime.core.commit import (
+    StepCommit,
+    error_text,
+    finished_entries,
+    interrupted_entries,
+    saved_form_of_result,
+    started_entries,
+)
 from statewright.runtime.core.effects import (
     Effect,
     Emit,
@@ -47,48 +66,54 @@ from statewright.runtime.core.standing import reason_to_stop
 from statewright.runtime.tasks.scope import Scope
 
 LAST_STEPS = 5
-"""How many supersteps a GraphRecursionError tells of."""
+"""The number of supersteps that a GraphRecursionError lists."""
 NOTHING_SAVED: Final = Checkpoint("", -1, {}, ())
-"""As the checkpoint that was saved last, of a call of which nothing is saved so far."""
+"""Stands for the last saved checkpoint of a call that has saved nothing yet."""
 
 
 def supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Generator[Effect, Any, RunOutcome]:
-    """Advance a run by supersteps until nothing is left to do, or it cannot go on."""
+    """Advance a run by supersteps until no task is due, or the run has to stop.
+
+    `pending` is what an earlier run has saved for the tasks of the frontier, if it stopped in this superstep.
+    """
     program, watch, saves, nested = run.program, run.watch, run.saver is not None, run.nested
     breaks_after, near_limit = run.breaks_after, run.stop - LAST_STEPS
     control = run.control
     guarded = control is not None or bool(run.breaks_before) or run.budget is not None or nested
     effect = RunTasks(checkpoint, checkpoint.frontier)
-    outcomes: Any  # of tasks; results, once all have landed
+    outcomes: Any  # one for each task; all are TaskResults once every task has succeeded
     last_steps: list[tuple[Task, ...]] = []
     while checkpoint.frontier:
+        # Before the step: limits, budgets, breakpoints, and requests to stop.
         if guarded or checkpoint.step >= near_limit:
-            # If anything is known of the frontier, somebody has been here: past its breakpoints, or at one.
-            stopped = _stopped(run, checkpoint, last_steps, passed=bool(pending))
+            # Anything saved for this frontier means that a run has been here before: its breakpoints are passed.
+            stopped = _check_stop(run, checkpoint, last_steps, passed=bool(pending))
             if stopped is not None and stopped.status == "paused":
-                return (yield from _paused(run, stopped))
-            if stopped is not None and (way_out := out_of_budget(run, stopped)) is not None:
-                checkpoint, pending = (yield from _rerouted(run, checkpoint, way_out)), None
+                return (yield from _pause(run, stopped))
+            if stopped is not None and (way_out := budget_exit(run, stopped)) is not None:
+                checkpoint, pending = (yield from _reroute(run, checkpoint, way_out)), None
                 continue
             if stopped is not None:
                 return stopped
             last_steps = [*last_steps[1 - LAST_STEPS :], checkpoint.frontier]
+        # Run the tasks that have no result yet.
         effect.checkpoint = checkpoint
         effect.tasks = due_tasks(checkpoint, pending) if pending else checkpoint.frontier
         if watch is not None and watch.wants("superstep_started"):
             yield Emit(run_event("superstep_started", run, effect.tasks, checkpoint.step + 1))
-        outcomes = None  # of many tasks they are large, and the next superstep needs none of them
+        outcomes = None  # frees the outcomes of the last step before this one runs: with many tasks they are large
         outcomes, commit_id = yield effect
         if pending:
-            outcomes = _with_landed(checkpoint, pending, effect.tasks, outcomes)
-        if not (len(outcomes) == 1 and type(outcomes[0]) is TaskResult) and not all_landed(outcomes):
-            rest = yield from _interrupted(run, checkpoint, outcomes)
-            if (way_out := out_of_budget(run, rest)) is None:
+            outcomes = _with_earlier_outcomes(checkpoint, pending, effect.tasks, outcomes)
+        if not (len(outcomes) == 1 and type(outcomes[0]) is TaskResult) and not all_succeeded(outcomes):
+            rest = yield from _stop_in_superstep(run, checkpoint, outcomes)
+            if (way_out := budget_exit(run, rest)) is None:
                 return rest
-            checkpoint, pending = (yield from _rerouted(run, checkpoint, way_out)), None
+            checkpoint, pending = (yield from _reroute(run, checkpoint, way_out)), None
             continue
+        # Apply their writes, and compute the next frontier.
         try:
-            if not saves:  # nobody will look for the commit: its number in the run is name enough
+            if not saves:  # the commit is never loaded, so an id that is unique within the run will do
                 commit_id = f"{run.run_id}.{checkpoint.step + 1}"
             origin = commit_id if not nested else run.origin(commit_id, checkpoint.step + 1)
             following = apply_results(program, checkpoint, outcomes, commit_id, origin)
@@ -96,20 +121,21 @@ def supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Gen
                 with_report(program, checkpoint, following, outcomes)
         except Exception as error:
             rest = RunOutcome("failed", checkpoint, error=error)
-            yield from _land(run, rest, outcomes)
+            yield from _save_partial_results(run, rest, outcomes)
             return rest
         if not following.frontier:
             if control is not None and control.cancel_reason is not None:
-                # A plain function could not be stopped. The run has not completed: it goes on from its result.
+                # A plain function could not be interrupted. The run is not completed: it resumes from its result.
                 rest = RunOutcome("cancelled", checkpoint, error=RunCancelled(control.cancel_reason))
-                yield from _land(run, rest, outcomes)
+                yield from _save_partial_results(run, rest, outcomes)
                 return rest
             if program.graph.joins:
                 run.unfinished_joins = _unfinished_joins(program, checkpoint, outcomes)
+        # Save both as one commit.
         if saves:
             yield from _save(run, checkpoint, following, outcomes, pending)
         if run.journal and not run.shares_journal:
-            run.journal = {}  # its tasks are consumed
+            run.journal = {}  # the commit has consumed its tasks
         if run.ended_calls:
             run.ended_calls.clear()
         pending = None
@@ -118,22 +144,22 @@ def supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Gen
         if watch is not None and watch.wants("superstep_finished"):
             yield Emit(run_event("superstep_finished", run, checkpoint, checkpoint.step))
         if stops:
-            return (yield from _paused(run, RunOutcome("paused", checkpoint)))
+            return (yield from _pause(run, RunOutcome("paused", checkpoint)))
     return RunOutcome("completed", checkpoint)
 
 
 def _unfinished_joins(program: Program, before: Checkpoint, results: Sequence[TaskResult]) -> tuple[str, ...]:
-    """The joins that the last superstep leaves half reached, as text."""
+    """Describe the joins that the last superstep leaves incomplete."""
     joins = half_reached(program, before.joins, results)
     return tuple(describe_unfinished(join, joins[join.key]) for join in program.graph.joins if join.key in joins)
 
 
-def _stopped(
+def _check_stop(
     run: Run, checkpoint: Checkpoint, last_steps: Sequence[tuple[Task, ...]], *, passed: bool
 ) -> RunOutcome | None:
-    """The rest at which the run must stop before its next superstep; None if it may go on."""
+    """Return the outcome with which the run must stop before its next superstep, or None if it may continue."""
     if checkpoint.step >= run.stop and not run.program.uncounted.issuperset(task.node for task in checkpoint.frontier):
-        return RunOutcome("failed", checkpoint, error=_too_long(run, last_steps))
+        return RunOutcome("failed", checkpoint, error=_recursion_error(run, last_steps))
     control = run.control
     if control is not None and control.cancel_reason is not None:
         return RunOutcome("cancelled", checkpoint, error=RunCancelled(control.cancel_reason))
@@ -152,21 +178,21 @@ def _stopped(
     return None
 
 
-def out_of_budget(run: Run, rest: RunOutcome) -> str | None:
-    """The node that ends the run in good order, if it came to rest because its budget is used up."""
-    return out_of_budget_by(run, rest.error)
+def budget_exit(run: Run, rest: RunOutcome) -> str | None:
+    """Return the node that ends the run properly, if it stopped because its budget is exhausted."""
+    return budget_exit_for(run, rest.error)
 
 
-def out_of_budget_by(run: Run, error: BaseException | None) -> str | None:
-    """The node that ends the run in good order after an error, if that says that its budget is used up."""
+def budget_exit_for(run: Run, error: BaseException | None) -> str | None:
+    """Return the node that ends the run properly after this error, if the error is an exhausted budget."""
     budget = run.budget
     if not isinstance(error, BudgetExceeded) or run.nested or budget is None or run.spending.is_over:
         return None
     return budget.on_budget
 
 
-def _rerouted(run: Run, checkpoint: Checkpoint, node: str) -> Generator[Effect, Any, Checkpoint]:
-    """Make `node` what is due, instead of everything that was."""
+def _reroute(run: Run, checkpoint: Checkpoint, node: str) -> Generator[Effect, Any, Checkpoint]:
+    """Replace the frontier by `node`."""
     run.spending.is_over = True
     step = checkpoint.step + 1
     commit_id = run.commit_id(step)
@@ -175,15 +201,15 @@ def _rerouted(run: Run, checkpoint: Checkpoint, node: str) -> Generator[Effect, 
     if run.saver is not None:
         run.open_namespaces |= call_namespaces(run, checkpoint.frontier)
         notes = {"discarded": sorted({task.node for task in checkpoint.frontier})}
-        yield from save_held_back(run, checkpoint)
+        yield from save_uncommitted(run, checkpoint)
         yield from save_commit(run, commit_of(run, checkpoint, after, [], metadata=notes))
     return after
 
 
-def _paused(run: Run, rest: RunOutcome) -> RunGenerator:
-    """Note that the run stops at a breakpoint, so that the next one passes it."""
+def _pause(run: Run, rest: RunOutcome) -> RunGenerator:
+    """Record that the run stops at a breakpoint, so that the next run passes it."""
     if run.saver is not None:
-        yield from save_held_back(run, rest.checkpoint)
+        yield from save_uncommitted(run, rest.checkpoint)
         yield from save_pending(run, rest.checkpoint, Pending(paused=True), rest)
     return rest
 
@@ -205,7 +231,7 @@ def _save(
 
 
 def save_commit(run: Run, commit: StepCommit) -> Generator[Effect, Any, None]:
-    """Save a commit, and tell those who watch."""
+    """Save a commit, and emit its event."""
     yield Save(commit)
     run.holds(commit.hold)
     if run.unpublished_events:
@@ -214,18 +240,18 @@ def save_commit(run: Run, commit: StepCommit) -> Generator[Effect, Any, None]:
         yield Emit(run_event("committed", run, commit, commit.checkpoint.step))
 
 
-def _going_on(run: Run, checkpoint: Checkpoint) -> set[str]:
-    """Those of the calls that tasks have made which belong to tasks that are still due."""
+def _unfinished_calls(run: Run, checkpoint: Checkpoint) -> set[str]:
+    """Return the namespaces of subgraph calls whose tasks are still due."""
     begun = call_namespaces(run, checkpoint.frontier)
     inside = tuple(f"{name}:" for name in begun)
     return {name for name in run.open_namespaces if name in begun or name.startswith(inside)}
 
 
 def call_namespaces(run: Run, tasks: Sequence[Task]) -> set[str]:
-    """Where the subgraph calls that tasks made in an earlier invocation were saved."""
+    """Return the namespaces in which subgraph calls of tasks were saved by an earlier invocation."""
     path = f"{run.namespace}|" if run.namespace else ""
     namespaces = {f"{path}{task.node}:{task.id}" for task in tasks}
-    if run.program.former_names:  # a call goes on where it was saved, also after its node was renamed
+    if run.program.former_names:  # a renamed node resumes its calls under its former name
         former = run.program.former_names
         namespaces |= {f"{path}{name}:{task.id}" for task in tasks for name in former.get(task.node, ())}
     return namespaces
@@ -243,15 +269,16 @@ def commit_of(
     metadata: dict[str, Any] | None = None,
     releases: bool = False,
 ) -> StepCommit:
-    """What one superstep saves. `expected` is the head of the line, which is the checkpoint before unless it forks.
+    """Return the commit of one superstep.
 
-    With the last commit of a run, or with one that `releases`, its thread is let go.
+    `expected` is the head that the branch must have: the checkpoint before, except for a fork. The last commit of a
+    run, and one that `releases`, also releases the thread.
     """
     now = run.clock.now()
     commit = StepCommit(run, before, after, results, source, now)
     commit.hold = run.hold(release=releases or (source == "loop" and after.at_rest), may_claim=True, now=now)
     if run.open_namespaces:
-        going_on = _going_on(run, after) if run.saves_at_rest else set[str]()
+        going_on = _unfinished_calls(run, after) if run.saves_at_rest else set[str]()
         commit.drops, run.open_namespaces = tuple(sorted(run.open_namespaces - going_on)), going_on
     if expected != "before":
         commit.expected = expected
@@ -260,10 +287,10 @@ def commit_of(
     return commit
 
 
-def save_held_back(run: Run, checkpoint: Checkpoint) -> Generator[Effect, Any, None]:
-    """Save where the run stands, if it was told to save only at rest and has moved since it last did."""
+def save_uncommitted(run: Run, checkpoint: Checkpoint) -> Generator[Effect, Any, None]:
+    """Save the supersteps since the last commit as one, if the run saves only when it stops (durability="exit")."""
     if run.uncommitted_from is not None and run.caller is not None:
-        yield SaveCallers(run.caller)  # meanwhile a step that was left behind may save it
+        yield SaveCallers(run.caller)  # first: a step of an abandoned attempt may save it at the same time
     before, run.uncommitted_from = run.uncommitted_from, None
     if before is None:
         return
@@ -272,13 +299,13 @@ def save_held_back(run: Run, checkpoint: Checkpoint) -> Generator[Effect, Any, N
         commit.spans_supersteps, commit.rewritten = True, frozenset(run.rewritten)
         yield from save_commit(run, commit)
     except BaseException:
-        run.uncommitted_from = before  # what a task could not save is saved when the run comes to rest
+        run.uncommitted_from = before  # tried again when the run stops
         raise
     run.rewritten.clear()
 
 
-def let_go(run: Run, rest: RunOutcome) -> Generator[Effect, Any, None]:
-    """Let go of the thread, if the run still holds it: it came to rest without writing anything."""
+def release_thread(run: Run, rest: RunOutcome) -> Generator[Effect, Any, None]:
+    """Release the thread if the run still holds it because it stopped without a write."""
     if run.claimed and not run.nested:
         yield from save_pending(run, rest.checkpoint, Pending(), rest)
 
@@ -286,33 +313,37 @@ def let_go(run: Run, rest: RunOutcome) -> Generator[Effect, Any, None]:
 def save_pending(
     run: Run, checkpoint: Checkpoint, pending: Pending, rest: RunOutcome | None = None
 ) -> Generator[Effect, Any, None]:
-    """Save what became known of the tasks of a checkpoint; with the run's `rest` it lets go of its thread."""
+    """Save results, questions and errors of the tasks of a checkpoint; with a `rest`, release the thread too."""
     hold = run.hold(release=rest is not None, may_claim=True)
-    entries = (*(() if run.claimed else started(run)), *run.take_noted())
+    entries = (*(() if run.claimed else started_entries(run)), *run.take_noted())
     if rest is not None:
-        entries = (*entries, *asked_for(run, rest.interrupts), *ended(run, rest.status, rest.error))
+        entries = (
+            *entries,
+            *interrupted_entries(run, rest.interrupts),
+            *finished_entries(run, rest.status, rest.error),
+        )
     at = hold.now if hold is not None else run.clock.now()
     yield SavePending(checkpoint.id, pending, hold, Log(run.run_id, at, entries) if entries else None)
     run.holds(hold)
     if run.unpublished_events:
         run.count_as_finished(pending.completed)
-        run.unpublished_events.clear()  # what ended too late to be saved will run again
+        run.unpublished_events.clear()  # tasks that ended too late to be saved will run again
 
 
-def all_landed(outcomes: Sequence[Outcome | None]) -> TypeGuard[Sequence[TaskResult]]:
-    """Whether every task brought a result."""
+def all_succeeded(outcomes: Sequence[Outcome | None]) -> TypeGuard[Sequence[TaskResult]]:
+    """True if every task has a result."""
     return all(type(outcome) is TaskResult for outcome in outcomes)
 
 
-def _with_landed(
+def _with_earlier_outcomes(
     checkpoint: Checkpoint, pending: Pending, tasks: tuple[Task, ...], outcomes: Sequence[Outcome | None]
 ) -> list[Outcome | None]:
-    """The outcomes of all tasks of the frontier, in task order, those of an earlier attempt included."""
+    """Return the outcomes of all tasks of the frontier in task order, including those that an earlier run has saved."""
     fresh = dict(zip(tasks, outcomes, strict=True))
-    return [fresh[task] if task in fresh else _landed(task, pending) for task in checkpoint.frontier]
+    return [fresh[task] if task in fresh else _earlier_outcome(task, pending) for task in checkpoint.frontier]
 
 
-def _landed(task: Task, pending: Pending) -> Outcome:
+def _earlier_outcome(task: Task, pending: Pending) -> Outcome:
     result = pending.completed.get(task.id)
     if result is None:
         return Pause(task, pending.interrupts[task.id])
@@ -320,25 +351,25 @@ def _landed(task: Task, pending: Pending) -> Outcome:
     return Failure(task, ParentCommand(*commands)) if commands else result
 
 
-def _interrupted(
+def _stop_in_superstep(
     run: Run, checkpoint: Checkpoint, results: Sequence[Outcome | None]
 ) -> Generator[Effect, Any, RunOutcome]:
-    """A superstep that cannot be completed: keep what landed, and come to rest."""
-    rest = _rest_of(run, checkpoint, results)
-    yield from _land(run, rest, results)
+    """Save the partial results of a superstep that cannot be completed, and return the outcome of the run."""
+    rest = _outcome_of(run, checkpoint, results)
+    yield from _save_partial_results(run, rest, results)
     if rest.status in ("waiting", "paused") and run.watch is not None and run.watch.wants("interrupted"):
         yield Emit(run_event("interrupted", run, rest.interrupts, checkpoint.step + 1))
     return rest
 
 
-def _rest_of(run: Run, checkpoint: Checkpoint, results: Sequence[Outcome | None]) -> RunOutcome:
-    """How a run rests on a superstep that cannot be completed."""
+def _outcome_of(run: Run, checkpoint: Checkpoint, results: Sequence[Outcome | None]) -> RunOutcome:
+    """Return the outcome of a run that stops in a superstep which cannot be completed."""
     failure = _first_failure(results)
     if failure is not None:
         status = "cancelled" if isinstance(failure.error, RunCancelled) else "failed"
         return RunOutcome(status, checkpoint, error=failure.error, node=failure.task.node)
     if None in results:
-        reason = reason_to_stop(run)  # none if the driver itself is being cancelled: it says so to its caller
+        reason = reason_to_stop(run)  # None if the driver itself is being cancelled: it raises that to its caller
         return RunOutcome("cancelled", checkpoint, error=RunCancelled(reason) if reason is not None else None)
     if not any(type(result) is Pause for result in results):
         return RunOutcome("failed", checkpoint, error=_commands_of(results))
@@ -348,16 +379,16 @@ def _rest_of(run: Run, checkpoint: Checkpoint, results: Sequence[Outcome | None]
 
 
 def _first_failure(results: Sequence[Outcome | None]) -> Failure | None:
-    """The failure that ended a superstep; of several the first in task order that was no consequence of another."""
+    """Return the failure that ended a superstep: the first in task order that is not a consequence of another one."""
     failures = [result for result in results if type(result) is Failure and not result.leaves]
     return min(failures, key=lambda failure: failure.came_later, default=None)
 
 
 def note_failure(run: Run, checkpoint: Checkpoint, failure: Failure) -> Generator[Effect, Any, None]:
-    """Save that a task failed, before those are waited for that run beside it."""
+    """Save the failure of a task before its siblings have ended."""
     if run.saver is None or run.saves_at_rest:
         return
-    task, text = failure.task, text_of(failure.error)
+    task, text = failure.task, error_text(failure.error)
     hold = run.hold()
     at = hold.now if hold is not None else run.clock.now()
     entry: Entry = ("task_finished", checkpoint.step + 1, task.node, task.id, {"error": text})
@@ -367,7 +398,7 @@ def note_failure(run: Run, checkpoint: Checkpoint, failure: Failure) -> Generato
 
 
 def _commands_of(results: Sequence[Outcome | None]) -> ParentCommand:
-    """The Commands for the parent graph, of all tasks in their order."""
+    """Return the Commands for the parent graph, of all tasks in their order."""
     answers = [
         (command, result.task.node)
         for result in results
@@ -377,19 +408,21 @@ def _commands_of(results: Sequence[Outcome | None]) -> ParentCommand:
     return ParentCommand(*(command for command, _ in answers), nodes=[node for _, node in answers])
 
 
-def _land(run: Run, rest: RunOutcome, results: Sequence[Outcome | None]) -> Generator[Effect, Any, None]:
+def _save_partial_results(
+    run: Run, rest: RunOutcome, results: Sequence[Outcome | None]
+) -> Generator[Effect, Any, None]:
     if run.saver is None:
         return
     with caused_by(rest.error):
-        yield from save_held_back(run, rest.checkpoint)
-        yield from _land_all(run, rest, results)
+        yield from save_uncommitted(run, rest.checkpoint)
+        yield from _save_outcomes(run, rest, results)
 
 
 @contextmanager
 def caused_by(error: BaseException | None) -> Generator[None]:
-    """What fails in the block, whatever savers raise, has the error that ended the run as its cause.
+    """Raise errors of the block, whatever a saver raises, from the error that ended the run.
 
-    Nothing is saved then: that is what the caller has to know first. But it must not hide why the run has ended.
+    The caller must learn first that nothing was saved, but not lose the reason why the run ended.
     """
     try:
         yield
@@ -399,7 +432,7 @@ def caused_by(error: BaseException | None) -> Generator[None]:
         raise failed from error
 
 
-def _land_all(run: Run, rest: RunOutcome, results: Sequence[Outcome | None]) -> Generator[Effect, Any, None]:
+def _save_outcomes(run: Run, rest: RunOutcome, results: Sequence[Outcome | None]) -> Generator[Effect, Any, None]:
     known = Pending()
     for result in results:
         if type(result) is TaskResult:
@@ -409,13 +442,15 @@ def _land_all(run: Run, rest: RunOutcome, results: Sequence[Outcome | None]) -> 
             if settled := run.settled_by(result.task.id, result.interrupts):
                 known.settled[result.task.id] = settled
         elif type(result) is Failure and result.leaves:
-            if not isinstance(rest.error, ParentCommand):  # it has to wait until its siblings are done
+            if not isinstance(
+                rest.error, ParentCommand
+            ):  # a Command for the parent waits until the siblings have ended
                 commands = map(ToParent, cast(ParentCommand, result.error).commands)
                 known.completed[result.task.id] = TaskResult(result.task, {}, tuple(commands), goto=True)
         elif type(result) is Failure:
             if not result.is_saved:
-                known.errors[TaskId(result.task.id)] = text_of(result.error)
-            # Who runs it again begins to count anew.
+                known.errors[TaskId(result.task.id)] = error_text(result.error)
+            # The next run of this task starts with a full number of attempts.
             known.attempts[TaskId(result.task.id)] = 0
     if run.ended_calls:
         yield from _save_ended_calls(run, rest, known.completed)
@@ -426,11 +461,11 @@ def _land_all(run: Run, rest: RunOutcome, results: Sequence[Outcome | None]) -> 
         if rest.status not in ("failed", "cancelled"):
             raise
         run.log_buffer = noted
-        yield from _land_one_by_one(run, rest, known)
+        yield from _save_one_by_one(run, rest, known)
 
 
 def _save_ended_calls(run: Run, rest: RunOutcome, landed: Collection[TaskId]) -> Generator[Effect, Any, None]:
-    """Save where the calls of tasks ended that have not landed: when such a task runs again, they do not."""
+    """Save the ends of calls made by tasks without a result, so that these calls are not repeated with their task."""
     due = {task.id for task in rest.checkpoint.frontier}.difference(landed)
     for call in list(run.ended_calls.values()):
         task = cast(Scope, call.run.caller).task
@@ -442,21 +477,21 @@ def _save_ended_calls(run: Run, rest: RunOutcome, landed: Collection[TaskId]) ->
             if rest.status not in ("failed", "cancelled"):
                 raise
             if rest.error is not None:
-                add_note(rest.error, f"What a call of node {task.node!r} did before was not kept: {error}")
+                add_note(rest.error, f"The result of a call made by node {task.node!r} was not saved: {error}")
 
 
-def _land_one_by_one(run: Run, rest: RunOutcome, known: Pending) -> Generator[Effect, Any, None]:
-    """Keep what can be stored. What cannot is a note of the error that ended the run, and does not hide it."""
+def _save_one_by_one(run: Run, rest: RunOutcome, known: Pending) -> Generator[Effect, Any, None]:
+    """Save every result that can be stored. One that cannot becomes a note on the error that ended the run."""
     nodes = {task.id: task.node for task in rest.checkpoint.frontier}
     for identity in [*known.completed, *known.interrupts]:
         try:
             yield from save_pending(run, rest.checkpoint, known.of([identity]))
         except SerdeError as error:
             if rest.error is not None:
-                add_note(rest.error, f"What node {nodes.get(identity)!r} brought beside it was not kept: {error}")
+                add_note(rest.error, f"The result of node {nodes.get(identity)!r} was not saved: {error}")
     yield from save_pending(run, rest.checkpoint, Pending(errors=known.errors, attempts=known.attempts), rest)
 
 
-def _too_long(run: Run, last_steps: Sequence[tuple[Task, ...]]) -> GraphRecursionError:
+def _recursion_error(run: Run, last_steps: Sequence[tuple[Task, ...]]) -> GraphRecursionError:
     names = [sorted({task.node for task in tasks}) for tasks in last_steps]
     return GraphRecursionError(run.settings.recursion_limit, names, thread_id=run.settings.thread_id)

@@ -10,7 +10,7 @@ from statewright.checkpoint import BranchKey, Checkpoint, Checkpointer
 from statewright.futures import AnyFuture, is_future, resolve
 from statewright.ids import CheckpointId
 from statewright.runtime.core.effects import AwaitTurn, Effect, Emit, Load, Namespaces, Save, SaveCallers, SavePending
-from statewright.runtime.core.loop import save_held_back
+from statewright.runtime.core.loop import save_uncommitted
 from statewright.runtime.core.run import Run
 from statewright.runtime.core.standing import check_wanted
 from statewright.runtime.lifecycle.thread_lease import await_turn
@@ -50,7 +50,7 @@ def handed_over(run: Run, answer: Any) -> AnyFuture[Any] | None:
 def save_callers(caller: Scope) -> None:
     """Save what a task's run keeps back until it rests, and what those keep back that called it."""
     with _saving_callers:  # tasks that run beside each other have one caller
-        perform_all(caller.run, save_held_back(caller.run, cast(Checkpoint, caller.checkpoint)))
+        perform_all(caller.run, save_uncommitted(caller.run, cast(Checkpoint, caller.checkpoint)))
 
 
 _saving_callers = threading.RLock()

@@ -17,7 +17,7 @@ from statewright.futures import SafeEvent
 from statewright.ids import draw_checkpoint_id
 from statewright.runtime.concurrency.control import RunControl
 from statewright.runtime.concurrency.worker_threads import DEFAULT_THREADS, workers
-from statewright.runtime.core.commit import text_of
+from statewright.runtime.core.commit import error_text
 from statewright.runtime.core.effects import Failure, Outcome, RunGenerator, RunTasks
 from statewright.runtime.core.events import StreamBuffer, tell_broken_off
 from statewright.runtime.core.loop import note_failure
@@ -219,7 +219,7 @@ def _save_failure(step: Superstep, failure: Failure) -> None:
 def note_on_failure(step: Superstep, what: str, error: Exception) -> None:
     """Keep what went wrong while others were waited for as a note of the error that ended the superstep."""
     if step.failure is not None:
-        add_note(step.failure.error, f"{what}: {text_of(error)}")
+        add_note(step.failure.error, f"{what}: {error_text(error)}")
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from statewright.errors import CheckpointConflict, Fenced, GraphDrained, RunCanc
 from statewright.runtime.config import STOPS_HOLDER
 from statewright.runtime.core.effects import AwaitTurn, Effect, Emit, RunGenerator, RunOutcome
 from statewright.runtime.core.events import run_event, warn_unfinished, warn_unresumable
-from statewright.runtime.core.loop import NOTHING_SAVED, caused_by, let_go, save_held_back, supersteps
+from statewright.runtime.core.loop import NOTHING_SAVED, caused_by, release_thread, save_uncommitted, supersteps
 from statewright.runtime.core.run import Run
 from statewright.runtime.core.standing import note_refusal
 from statewright.runtime.lifecycle.start import begin_run, check_input
@@ -47,9 +47,9 @@ def run_until_idle(run: Run, given: Any) -> RunGenerator:
                 if rest.status == "completed" and _is_dropped(run):
                     _note_end(run, rest.checkpoint)
                 else:
-                    yield from save_held_back(run, rest.checkpoint)
+                    yield from save_uncommitted(run, rest.checkpoint)
             if run.claimed:
-                yield from let_go(run, rest)
+                yield from release_thread(run, rest)
     except Fenced as error:
         if run.parent is not None:
             note_refusal(run.parent, error)

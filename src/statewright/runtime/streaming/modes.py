@@ -28,7 +28,7 @@ from statewright.graph import Node
 from statewright.ids import task_id
 from statewright.langchain_messages import is_langchain_message
 from statewright.messages import Message
-from statewright.runtime.core.commit import text_of
+from statewright.runtime.core.commit import error_text
 from statewright.runtime.core.effects import Failure, Pause
 from statewright.runtime.core.events import Listener, StreamBuffer, warn_hidden_messages
 from statewright.runtime.core.fold import pairs_of
@@ -297,7 +297,7 @@ def _task_finished(program: Program, event: Event) -> Any:
     outcome = event.data
     part: dict[str, Any] = {"id": outcome.task.id, "name": outcome.task.node, "error": None, "interrupts": []}
     if isinstance(outcome, Failure):
-        return {**part, "result": None, "error": text_of(outcome.error)}
+        return {**part, "result": None, "error": error_text(outcome.error)}
     if isinstance(outcome, Pause):
         return {**part, "result": None, "interrupts": [interrupt_dict(one) for one in outcome.interrupts]}
     return {**part, "result": {name: readable(update) for name, update in pairs_of(outcome)}}

@@ -33,7 +33,7 @@ from statewright.graph import (
     Send,
     read_answer,
 )
-from statewright.runtime.core.commit import text_of
+from statewright.runtime.core.commit import error_text
 from statewright.runtime.core.effects import Failure, Outcome, Pause
 from statewright.runtime.core.fold import fold_results, fold_writes, pairs_of
 from statewright.runtime.core.graph_migration import renamed_target
@@ -197,7 +197,7 @@ def reported(scope: Scope, task: Task, outcome: Outcome) -> Outcome:
         except Exception as error:
             if type(outcome) is not Failure:
                 return Failure(task, error)
-            add_note(outcome.error, f"A reader of the stream could not be told of it: {text_of(error)}")
+            add_note(outcome.error, f"A reader of the stream could not be told of it: {error_text(error)}")
     return outcome
 
 

@@ -10,7 +10,7 @@ from statewright.checkpoint import Checkpoint, Task, TaskResult
 from statewright.errors import NodeCancelledError, RunCancelled
 from statewright.graph import ParentCommand
 from statewright.runtime.core.effects import Failure, Outcome, RunTasks
-from statewright.runtime.core.loop import out_of_budget_by
+from statewright.runtime.core.loop import budget_exit_for
 from statewright.runtime.core.program import NodeProgram
 from statewright.runtime.core.result_flusher import ResultFlusher, landing_of
 from statewright.runtime.core.run import Run
@@ -138,7 +138,7 @@ class Superstep:
         """Whether those who run beside a task that failed may be waited for."""
         if isinstance(error, RunCancelled) or not isinstance(error, Exception | ParentCommand):
             return False
-        return self.run.sibling_grace != 0 and not out_of_budget_by(self.run, error)
+        return self.run.sibling_grace != 0 and not budget_exit_for(self.run, error)
 
     def _noted(self, landing: ResultFlusher, result: TaskResult) -> Outcome:
         """The result, to be saved while others still run; the failure of its task if that cannot be arranged."""

@@ -12,10 +12,10 @@ from statewright.ids import InterruptId, TaskId
 from statewright.runtime.core.commit import saved_form_of_result
 from statewright.runtime.core.effects import Emit, Failure, Pause, RunOutcome, RunTasks, Save, SavePending
 from statewright.runtime.core.loop import (
-    all_landed,
+    all_succeeded,
+    budget_exit,
     call_namespaces,
-    let_go,
-    out_of_budget,
+    release_thread,
     save_pending,
 )
 
@@ -376,7 +376,7 @@ def test_who_leaves_for_the_way_out(
 ) -> None:
     run = make.run(program, nested=nested, budget=Budget(max_steps=1, on_budget=on_budget))
 
-    assert out_of_budget(run, RunOutcome("failed", make.checkpoint(), error=error)) == node
+    assert budget_exit(run, RunOutcome("failed", make.checkpoint(), error=error)) == node
 
 
 # -- saving
@@ -580,7 +580,7 @@ def test_only_a_run_that_holds_its_thread_lets_go_of_it(
     run = make.run(program, saver=saver, owner="me")
     make.hand(run, save_pending(run, checkpoint, Pending())).finish()
     run.nested, run.claimed = nested, claimed
-    hand = make.hand(run, let_go(run, RunOutcome("completed", checkpoint)))
+    hand = make.hand(run, release_thread(run, RunOutcome("completed", checkpoint)))
     hand.finish()
 
     assert (saver.lease("thread") is None) is lets_go
@@ -675,4 +675,4 @@ def test_whether_every_task_brought_a_result(make: Any, outcomes: str, landed: b
     task = make.task("a")
     kinds = {"r": make.result("a"), "f": Failure(task, ValueError()), "p": Pause(task, ()), "n": None}
 
-    assert all_landed([kinds[kind] for kind in outcomes]) is landed
+    assert all_succeeded([kinds[kind] for kind in outcomes]) is landed
