@@ -1,4 +1,4 @@
-"""What a superstep changes: pure functions from a checkpoint and results to the next checkpoint."""
+"""Apply the results of a superstep: pure functions from a checkpoint and results to the next checkpoint."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from statewright.runtime.core.program import Program
 def apply_results(
     program: Program, checkpoint: Checkpoint, results: Sequence[TaskResult], commit_id: str, origin: str
 ) -> Checkpoint:
-    """The checkpoint after a superstep; `results` are in task order and complete.
+    """Return the checkpoint after a superstep; `results` are in task order and complete.
 
     The ids of the tasks that it makes due derive from `origin`, which is the commit's id but for subgraphs.
     The same checkpoint and results give the same next checkpoint but for its id. Raises ConflictingWrites, and
@@ -44,14 +44,14 @@ def apply_beside(
     due: Sequence[Task],
     held: Sequence[DeferredTask],
 ) -> Checkpoint:
-    """The checkpoint after results from outside a superstep, with `due` and `held` going on beside what follows."""
+    """Return the checkpoint after results from outside a superstep. Tasks in `due` and `held` stay in the frontier."""
     values = folded_values(program, checkpoint.values, results)
     frontier, waiting, joins = next_frontier(program, checkpoint.joins, results, commit_id, due, held)
     return Checkpoint(commit_id, checkpoint.step + 1, values, frontier, waiting, joins)
 
 
 def with_report(program: Program, before: Checkpoint, after: Checkpoint, results: Sequence[TaskResult]) -> Checkpoint:
-    """Return the checkpoint `after` results, with what a subgraph's caller will want to know of them.
+    """Return the checkpoint `after` results, with the updates that the caller of a subgraph needs from them.
 
     That is each update to a field that merges; of one that was replaced by an Overwrite, which would win over what is
     written later if the caller folded both, the value as it is now; and of any other field once that it was written,
@@ -77,7 +77,7 @@ def with_report(program: Program, before: Checkpoint, after: Checkpoint, results
 
 
 def folded_values(program: Program, values: Values, results: Sequence[TaskResult]) -> Values:
-    """The state after a superstep, with signals of the one before gone."""
+    """Return the state after a superstep, without the signals of the previous one."""
     if len(results) == 1:
         # A lone task that was routed has been folded already: its view of the state is the step's.
         folded = results[0].folded
@@ -90,7 +90,7 @@ def folded_values(program: Program, values: Values, results: Sequence[TaskResult
 def differences(
     program: Program, old: Mapping[str, Any], new: Values, rewritten: Collection[str] = ()
 ) -> Mapping[str, Any]:
-    """Return what `deltas` gives, over any number of supersteps, by comparing the values themselves.
+    """Return the same as `deltas`, over any number of supersteps, by comparing the values.
 
     The fields that were `rewritten` are stored whole: that a value, or what is in a list, is the same object as
     before does not say that it is unchanged.
@@ -122,7 +122,7 @@ _UNCHANGEABLE: Final = frozenset({str, int, float, bool, bytes, type(None)})
 
 
 def deltas(program: Program, results: Sequence[TaskResult], old: Values, new: Mapping[str, Any]) -> Mapping[str, Any]:
-    """For each saved channel that changed, what has to be stored so that the change can be made again.
+    """Return, for each saved channel that changed, the data from which the change can be made again.
 
     MISSING stands for a signal that is gone.
     """
@@ -139,7 +139,7 @@ def deltas(program: Program, results: Sequence[TaskResult], old: Values, new: Ma
 
 
 def _updates(results: Sequence[TaskResult]) -> Iterable[tuple[str, Sequence[Any]]]:
-    """Each name that results write to, with what they write, in task order."""
+    """Return the written channels with their updates, in task order."""
     if len(results) == 1 and type(results[0].writes) is dict:
         return [(name, (update,)) for name, update in results[0].writes.items()]
     updates: dict[str, list[Any]] = {}

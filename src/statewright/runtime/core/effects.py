@@ -1,4 +1,4 @@
-"""What the core asks of a driver: the few things that a pure function cannot do.
+"""Effects: what the core asks a driver to do, since a pure function cannot do it.
 
 The core is a generator. It yields one of these, and is sent what came of it, or has the error thrown into it. It never
 awaits, sleeps, reads a clock, draws a random number or touches a file; ids and times come with the answers.
@@ -26,7 +26,7 @@ class Load:
         self.branch = branch
         self.checkpoint_id = checkpoint_id
         self.namespace = namespace
-        """Another one than that of the run."""
+        """Set to load a namespace other than that of the run."""
 
 
 class Namespaces:
@@ -36,7 +36,7 @@ class Namespaces:
 
 
 class AwaitTurn:
-    """Wait until the thread is free and it is the run's turn. Sent back: whether it came; not if the run was stopped.
+    """Wait until the thread is free and it is the run's turn. Sent back: True; False if the run was stopped meanwhile.
 
     The run has met another one that holds its thread. If its caller said so (`on_busy`), the holder is asked to stop.
     """
@@ -57,7 +57,7 @@ class RunTasks:
 
     def __init__(self, checkpoint: Checkpoint, tasks: tuple[Task, ...]) -> None:
         self.checkpoint = checkpoint
-        """What the tasks read."""
+        """The state that the tasks read."""
         self.tasks = tasks
 
 
@@ -71,7 +71,7 @@ class Save:
 
 
 class SaveCallers:
-    """Save what a run keeps back until it rests, and what those keep back that called it.
+    """Save the postponed commits of a run, and of the runs that called it (durability="exit").
 
     Asked for by a subgraph that saves, for its callers: what it saves is found by their tasks. Asked for by a run that
     does not complete its superstep, for calls of its tasks that have ended.
@@ -84,7 +84,7 @@ class SaveCallers:
 
 
 class SavePending:
-    """Save what became known of tasks of a superstep that cannot be completed now. Sent back: nothing."""
+    """Save partial results of a superstep that cannot be completed now. Sent back: nothing."""
 
     __slots__ = ("checkpoint_id", "hold", "log", "pending")
 
@@ -98,7 +98,7 @@ class SavePending:
 
 
 class Emit:
-    """Tell those who watch. Sent back: nothing."""
+    """Emit an event. Sent back: nothing."""
 
     __slots__ = ("event",)
 
@@ -115,13 +115,13 @@ class Failure:
         self.task = task
         self.error = error
         self.came_later = False
-        """Whether another task had failed before, and this one was waited for."""
+        """True if another task had failed before, while this one was still running."""
         self.is_saved = False
-        """Whether the thread and the log tell of it already."""
+        """True if the failure is already saved in the thread and in its log."""
 
     @property
     def leaves(self) -> bool:
-        """True if the task failed at nothing: it answered for the graph that called this one."""
+        """True if this is not an error: the task returned a Command for the graph that called this one."""
         return isinstance(self.error, ParentCommand)
 
 
@@ -139,7 +139,7 @@ Outcome = TaskResult | Failure | Pause
 
 
 StepOutcome = tuple[list[Outcome | None], str | None]
-"""What came of the tasks of a superstep, in task order, and the id for the commit if it will be saved.
+"""The outcomes of the tasks of a superstep, in task order, and the id for its commit if it will be saved.
 
 None stands for a task that was stopped because another one failed.
 """
@@ -147,7 +147,7 @@ RestStatus = Literal["completed", "waiting", "paused", "failed", "cancelled"]
 
 
 class RunOutcome:
-    """How a run came to rest: what the core returns."""
+    """The outcome of a run: the return value of the core."""
 
     __slots__ = ("checkpoint", "error", "interrupts", "node", "status")
 

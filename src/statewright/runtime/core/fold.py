@@ -1,4 +1,4 @@
-"""Writes folded into the state, in task order, never in order of arrival.
+"""Fold writes into the state, in task order, never in the order of arrival.
 
 Every function here gives a new mapping and leaves the old one, and the values in it, alone.
 """
@@ -17,7 +17,7 @@ Pairs = Iterable[tuple[str, Any]]
 
 
 def fold_writes(program: Program, values: Values, result: TaskResult) -> Values:
-    """The state after the writes of one task: what its conditional edges see, and the whole step if it is alone."""
+    """Return the state after the writes of one task, as its conditional edges see it."""
     writes = result.writes
     if type(writes) is not dict:
         return fold_results(program, values, [result])
@@ -33,7 +33,7 @@ def fold_writes(program: Program, values: Values, result: TaskResult) -> Values:
 
 
 def fold_results(program: Program, values: Values, results: Sequence[TaskResult]) -> Values:
-    """The state after the writes of all tasks of a superstep.
+    """Return the state after the writes of all tasks of a superstep.
 
     Raises ConflictingWrites where two tasks wrote to a channel that holds a single value.
     """
@@ -52,13 +52,13 @@ def fold_results(program: Program, values: Values, results: Sequence[TaskResult]
 
 
 def pairs_of(result: TaskResult) -> Pairs:
-    """The writes of a task as pairs, in order."""
+    """Return the writes of a task as pairs, in order."""
     writes = result.writes
     return writes.items() if type(writes) is dict else writes  # pyright: ignore  # told apart by type
 
 
 def _own_last(program: Program, result: TaskResult) -> Pairs:
-    """The writes of a task; of several to one plain field within one answer, the last."""
+    """Return the writes of a task; for a field without a reducer only the last write of its answer."""
     writes = result.writes
     if type(writes) is dict:
         return writes.items()
@@ -82,7 +82,7 @@ def _applied(program: Program, name: str, current: Any, updates: Sequence[Any], 
 
 
 def _last(updates: Sequence[Any]) -> Any:
-    """An unlisted key of an open state: it has one writer, like every plain field."""
+    """Return the value of a key that an open state does not list: one writer per superstep, as without a reducer."""
     if len(updates) > 1:
         raise Conflict("keeps one value")
     value = updates[0]
@@ -90,12 +90,12 @@ def _last(updates: Sequence[Any]) -> Any:
 
 
 def writers(name: str, results: Sequence[TaskResult]) -> list[str]:
-    """The nodes that wrote a channel, in task order."""
+    """Return the nodes that wrote to a channel, in task order."""
     return [result.task.node for result in results if any(key == name for key, _ in pairs_of(result))]
 
 
 def without_transients(program: Program, values: Values, results: Sequence[TaskResult]) -> Values:
-    """The state with the signals of the last superstep gone, and those of this one kept.
+    """Return the state without the signals of the last superstep, keeping those of this one.
 
     `values` is a mapping that the caller has just made, and is changed.
     """

@@ -19,11 +19,11 @@ from statewright.runtime.core.program import Program, is_hidden
 from statewright.runtime.tasks.policies import time_limit
 
 Next = tuple[tuple[Task, ...], tuple[DeferredTask, ...], Joins]
-"""The frontier, what is held, and the joins that some have reached."""
+"""The frontier, the held tasks, and the joins that some sources have reached."""
 
 
 def simple_frontier(program: Program, results: Sequence[TaskResult], origin: str) -> tuple[Task, ...] | None:
-    """The frontier where each target is a task at once; None if something may be held, or stops the run.
+    """Return the frontier if each target becomes a task at once; None if a task may be held, or a target stops the run.
 
     For programs without joins, waiting nodes and subscriptions. `origin` is the commit that will hold the frontier.
     """
@@ -50,7 +50,7 @@ def next_frontier(
     due: Sequence[Task],
     held: Sequence[DeferredTask],
 ) -> Next:
-    """What is due and what waits after results, beside what was `due` and `held` already."""
+    """Return the due and the held tasks after results, together with those in `due` and `held`."""
     if any(target == STOP for result in results for target in result.targets if type(target) is str):
         return (), (), {}
     nodes, arrived = _arrivals(program, joins, results)
@@ -91,7 +91,7 @@ def _send_task(send: Send, origin: str, position: int) -> Task:
 
 
 def _arrivals(program: Program, joins: Joins, results: Sequence[TaskResult]) -> tuple[set[str], Joins]:
-    """The nodes that are due, and the joins that still wait for somebody."""
+    """Return the nodes that are due, and the joins that still wait for a source."""
     nodes: set[str] = set()
     arrived = dict(joins)
     for result in results:
@@ -117,14 +117,14 @@ def _arrivals(program: Program, joins: Joins, results: Sequence[TaskResult]) -> 
 
 
 def half_reached(program: Program, joins: Joins, results: Sequence[TaskResult]) -> Joins:
-    """The joins that some have reached and not all, after the last superstep; none where a goto stopped the run."""
+    """Return the joins that only some sources have reached after the last superstep; none if a goto stopped the run."""
     if any(target == STOP for result in results for target in result.targets if type(target) is str):
         return {}
     return _arrivals(program, joins, results)[1]
 
 
 def settle(program: Program, due: list[Task], held: list[DeferredTask]) -> tuple[list[Task], list[DeferredTask]]:
-    """The tasks that can start, and those that go on waiting."""
+    """Return the tasks that can start, and the tasks that keep waiting."""
     if not held:
         return _ordered(program, due), held
     free = _unblocked(program, held)
@@ -139,13 +139,13 @@ def settle(program: Program, due: list[Task], held: list[DeferredTask]) -> tuple
 
 
 def _ordered(program: Program, tasks: Sequence[Task]) -> list[Task]:
-    """Nodes by declaration, then Sends as they came."""
+    """Sort tasks: nodes in the order of declaration, then Sends in the order of sending."""
     nodes = sorted((task for task in tasks if task.arg is NO_ARG), key=lambda task: program.order[task.node])
     return [*nodes, *(task for task in tasks if task.arg is not NO_ARG)]
 
 
 def _unblocked(program: Program, held: Sequence[DeferredTask]) -> set[str]:
-    """The waiting nodes that no other waiting node blocks."""
+    """Return the waiting nodes that no other waiting node blocks."""
     nodes = sorted({one.task.node for one in held}, key=program.order.__getitem__)
     return {node for node in nodes if not any(_blocks(program, other, node) for other in nodes if other != node)}
 
@@ -158,7 +158,7 @@ def _blocks(program: Program, first: str, then: str) -> bool:
 
 
 def _bits(program: Program, nodes: Iterable[str]) -> int:
-    """All nodes that any of `nodes` can still reach."""
+    """Return all nodes that any of `nodes` can still reach."""
     bits = 0
     for node in set(nodes):
         bits |= program.graph.reach[program.nodes[node].reach_as]
@@ -166,7 +166,7 @@ def _bits(program: Program, nodes: Iterable[str]) -> int:
 
 
 def _released(program: Program, started: Sequence[DeferredTask]) -> list[Task]:
-    """What was held, as tasks: by declaration of the nodes, each with its Sends; gathered ones as one task a node."""
+    """Turn held items into tasks: in the order of declaration, each node with its Sends; gathered Sends as one task."""
     tasks: list[Task] = []
     for node in sorted({one.task.node for one in started}, key=program.order.__getitem__):
         own = [one for one in started if one.task.node == node]
@@ -179,7 +179,7 @@ def _released(program: Program, started: Sequence[DeferredTask]) -> list[Task]:
 
 
 def _place(program: Program, sender: str) -> int:
-    """The place of a sender in the order of declaration; START comes before all."""
+    """Return the position of a sender in the order of declaration; START comes first."""
     return program.order.get(program.nodes[sender].reach_as, -1)
 
 
@@ -187,7 +187,7 @@ def _place(program: Program, sender: str) -> int:
 
 
 def due_tasks(checkpoint: Checkpoint, pending: Pending) -> tuple[Task, ...]:
-    """The tasks of the frontier that have no result yet and wait for no answer, in order.
+    """Return the tasks of the frontier that have no result yet and wait for no answer, in order.
 
     Pure: the same checkpoint gives the same tasks and ids.
     """
@@ -197,7 +197,7 @@ def due_tasks(checkpoint: Checkpoint, pending: Pending) -> tuple[Task, ...]:
 
 
 def matches(names: frozenset[str], tasks: Iterable[Task]) -> bool:
-    """Whether a breakpoint names one of the tasks; `"*"` names all but those that users did not add."""
+    """True if a breakpoint names one of the tasks; `"*"` names all except nodes that the library has added."""
     if "*" in names:
         return any(not is_hidden(task) for task in tasks)
     return any(task.node in names for task in tasks)

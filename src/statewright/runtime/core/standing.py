@@ -1,4 +1,4 @@
-"""Whether a task may still act, and whether a run is to go on.
+"""Check whether a task may still act, and whether a run may continue.
 
 A task may outlive its superstep: a plain function cannot be stopped, and a node may leave threads of its own running.
 What it still does must have no effect. So before each side effect the process asks itself whether the run goes on, and
@@ -26,7 +26,7 @@ _OF_A_RUN: Final = (RunCancelled, GraphDrained, Fenced)
 
 
 def end_of(scope: Scope, *, between_attempts: bool = False) -> str | None:
-    """Why a task must not act any more; None while it may. Between two attempts it does not count how one ended."""
+    """Return why a task must not act any more, or None. Between two attempts the outcome of the last one is ignored."""
     inner: Scope | None = scope
     while inner is not None:
         run, attempt = inner.run, inner.attempt
@@ -45,12 +45,12 @@ def end_of(scope: Scope, *, between_attempts: bool = False) -> str | None:
 
 
 def _is_closed(scope: Scope) -> bool:
-    """Whether the superstep of a task is over."""
+    """True if the superstep of a task is over."""
     return scope.checkpoint is not None and scope.checkpoint.step <= scope.run.closed_step
 
 
 def check_wanted(run: Run) -> None:
-    """Raise RunCancelled if a subgraph must not save anything any more: the attempt that called it was given up.
+    """Raise RunCancelled if a subgraph must not save anything any more: the attempt that called it was abandoned.
 
     Another attempt may be under way by now, in the same namespace and under the same hold, which do not fence this one.
     """
@@ -59,7 +59,7 @@ def check_wanted(run: Run) -> None:
 
 
 def reason_to_stop(run: Run) -> str | None:
-    """Why a run must not begin another superstep; None if it may."""
+    """Return why a run must not begin another superstep, or None."""
     if run.control is not None and run.control.cancel_reason is not None:
         return run.control.cancel_reason
     if run.parent is None:
@@ -69,7 +69,7 @@ def reason_to_stop(run: Run) -> str | None:
 
 
 def reason_to_wait_no_more(scope: Scope) -> str | None:
-    """Why a task must not wait any longer for what it needs to begin; None if it may."""
+    """Return why a task must not wait any longer before it begins, or None."""
     step = superstep_of(scope)
     if step is not None and step.ending:
         return SIBLING_FAILED
@@ -77,7 +77,7 @@ def reason_to_wait_no_more(scope: Scope) -> str | None:
 
 
 def superstep_of(scope: Scope) -> Superstep | None:
-    """The innermost superstep of several tasks to which a task belongs, through whatever subgraphs."""
+    """Return the innermost superstep with several tasks that contains a task, across subgraphs."""
     inner: Scope | None = scope
     while inner is not None:
         step = inner.run.superstep
@@ -88,19 +88,19 @@ def superstep_of(scope: Scope) -> Superstep | None:
 
 
 def superstep_above(run: Run) -> Superstep | None:
-    """The superstep of several tasks in which a subgraph was called."""
+    """Return the superstep with several tasks in which a subgraph was called."""
     return superstep_of(run.parent) if run.parent is not None else None
 
 
 def is_waited_for(run: Run) -> bool:
-    """Whether a graph that was cancelled, since a task beside its caller failed, may finish what cannot be stopped."""
+    """True if a graph, cancelled because a sibling of its caller failed, may finish work that cannot be interrupted."""
     above = superstep_above(run)
     return above is not None and above.ending and run.parent is not None and end_of(run.parent) is None
 
 
 @contextmanager
 def woken_by_the_end(scope: Scope, wake: Callable[[], object]) -> Generator[None]:
-    """While the block runs, call `wake` when the task must not wait any longer; at once if that is so already."""
+    """While the block runs, call `wake` once the task must not wait any longer; immediately if that is so already."""
     control, step = scope.run.control, superstep_of(scope)
     if step is None and control is None:
         yield
@@ -119,7 +119,7 @@ def woken_by_the_end(scope: Scope, wake: Callable[[], object]) -> Generator[None
 
 
 def note_refusal(scope: Scope, error: BaseException, run: Run | None = None) -> None:
-    """Note that a task is about to get an error, if the reason is that its run is over. Its outcome is void then.
+    """Record that a task receives an error because its run is over. Its outcome does not count then.
 
     The node may catch the error and return a fallback, or raise an error of its own. Neither is saved, handled, retried
     or counted: the task has not ended, and the next run executes it again. `run` is the one in which the error arose,
@@ -131,7 +131,7 @@ def note_refusal(scope: Scope, error: BaseException, run: Run | None = None) -> 
 
 
 def _is_over(scope: Scope, error: RunCancelled | GraphDrained | Fenced, run: Run) -> bool:
-    """Whether the run in which an error arose is over, or one around it; not one that the node called and stopped."""
+    """True if the run in which an error arose, or a run around it, is over; not a run that the node itself stopped."""
     if isinstance(error, Fenced):
         line = run.root.line
         return line is not None and line.thread_id == error.thread_id
@@ -156,7 +156,7 @@ def _is_over(scope: Scope, error: RunCancelled | GraphDrained | Fenced, run: Run
 
 
 def void_if_refused(scope: Scope, outcome: T) -> T | RunError:
-    """Return the outcome of an attempt, or the error that its task got because the run is over."""
+    """Return the outcome of an attempt, or the error that its task received because the run is over."""
     refusals = scope.refusals
     if (
         not refusals
@@ -175,7 +175,7 @@ def check_waits(scope: Scope) -> None:
 
 
 def check_not_refused(scope: Scope) -> None:
-    """Raise the error that the task got because its run is over, if it got one and goes on."""
+    """Raise again the error that the task received because its run is over, if the task continues after it."""
     refusal = void_if_refused(scope, None)
     if refusal is not None:
         raise refusal
@@ -192,7 +192,7 @@ def check_open(scope: Scope, name: str) -> None:
 
 
 def check_hold(scope: Scope, name: str) -> None:
-    """Raise RunCancelled if the run does not hold its thread any more; a lease that has lapsed is renewed, if possible.
+    """Raise RunCancelled if the run does not hold its thread any more; an expired lease is renewed, if possible.
 
     The saver is asked: another process, or `release`, may have taken the thread since the last write.
     """
@@ -219,8 +219,7 @@ async def check_hold_async(scope: Scope, name: str) -> None:
 
 
 def _current_lease(root: Run) -> MaybeFuture[Lease | None]:
-    """The lease on the thread of a run, renewed if it has lapsed: a process that was suspended does not know when it
-    wakes."""
+    """Return the lease of a run on its thread. An expired one is renewed: the process may have been suspended."""
     saver, thread_id = cast(Checkpointer, root.saver), cast(BranchKey, root.line).thread_id
     if root.held_until is not None and root.clock.now() >= root.held_until:
         return saver.renew(thread_id, cast(LeaseRequest, root.hold()))
